@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostcuda.check import mode as checkmode
 from hostcuda.errors import CompileError
 
 __all__ = ["SOURCE", "Options", "read"]
@@ -44,8 +43,8 @@ class Options:
     debug: bool = False
     openmp: bool = False
 
-    def flags(self) -> list[str]:
-        """The flags for any host compiler."""
+    def flags(self, checked: bool) -> list[str]:
+        """The flags for any host compiler; those of check mode are others' concern."""
         flags = [
             f"-std=gnu++{self.standard}",
             "-march=native",
@@ -61,7 +60,7 @@ class Options:
             f"-ffp-contract={'fast' if self.fuse or self.fast_math else 'off'}",
             "-w",
         ]
-        if not checkmode.TOOLS:
+        if not checked:
             flags += ["-O1", "-g"] if self.debug else ["-O3"]
         if self.fast_math:  # as -ffast-math, but with NaN and infinity
             flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]

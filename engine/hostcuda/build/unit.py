@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from hostcuda.build import messages
 from hostcuda.build.options import Options, read
@@ -30,7 +30,7 @@ _FOR_HOST = '#include "hostcuda/leave.h"'
 _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')
 
 
-def _why_fibers(options: Options) -> str:
+def _why_fibers(options: Options, checked: bool) -> str:
     """Why every kernel of a source is to run on fibers; empty: those that can run as thread loops.
 
     Raises
@@ -41,7 +41,7 @@ def _why_fibers(options: Options) -> str:
     chosen = os.environ.get("HOSTCUDA_GEAR", "loops")
     if chosen not in ("loops", "fibers"):
         raise CompileError(f"HOSTCUDA_GEAR={chosen!r} is not a gear of the engine: loops (the default) or fibers", [])
-    if checkmode.TOOLS:
+    if checked:
         return "check mode asks each thread"
     if options.debug:
         return "it is compiled for a debugger"
@@ -62,6 +62,8 @@ class Unit:
         It is a whole program, with host code.
     command : list of str
         The host compiler's.
+    tools : tuple of str
+        Of check mode, for which it is compiled.
     """
 
     source: str
@@ -69,11 +71,14 @@ class Unit:
     extern_c: bool
     program: bool = False
     command: list = field(default_factory=toolchain.find)
+    tools: tuple = checkmode.TOOLS
+
+    TEXT: ClassVar = "kernel.s"  # what the compiler writes where that is changed before it is linked
 
     @property
     def why_fibers(self) -> str:
         """Why its kernels are to run on fibers; empty: those with barriers that can do so run as thread loops."""
-        return "its program has host code" if self.program else _why_fibers(self.options)
+        return "its program has host code" if self.program else _why_fibers(self.options, bool(self.tools))
 
     @property
     def key(self) -> str:
@@ -102,10 +107,10 @@ class Unit:
     @property
     def flags(self) -> list[str]:
         """The flags, which must be the same for the precompiled header."""
-        flags = [*self.options.flags(), *toolchain.module_flags(self.command)]
-        if checkmode.TOOLS:
-            flags += checkmode.flags(toolchain.is_clang(self.command))
-            if "initcheck" in checkmode.TOOLS and toolchain.fills_variables(self.command):
+        flags = [*self.options.flags(bool(self.tools)), *toolchain.module_flags(self.command)]
+        if self.tools:
+            flags += checkmode.flags(toolchain.is_clang(self.command), self.tools)
+            if "initcheck" in self.tools and toolchain.fills_variables(self.command):
                 flags.append(toolchain.FILL)
             clang = toolchain.is_clang(self.command)
             unneeded = checkmode.unneeded(self.source, clang, self.options.include_dirs)
@@ -147,7 +152,7 @@ class Unit:
 
     def text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
         """The text for the compiler; the kernels `without` have no thread loops."""
-        text = checkmode.unrolled(rewritten) if "profile" in checkmode.TOOLS else rewritten
+        text = checkmode.unrolled(rewritten) if "profile" in self.tools else rewritten
         if not why_fibers:
             try:
                 text = add_loops(text, without)
@@ -176,18 +181,18 @@ class Unit:
         libraries = [word for word in self.options.words if self.program and re.fullmatch("-[lL].+", word)]
         libraries += ["-fopenmp"] if self.options.openmp else []
         link = [*toolchain.link_flags(self.command), *libraries]
-        assemble = bool(checkmode.TOOLS) or len(folders) > 1
-        target = ["-S", "-o", "kernel.s"] if assemble else [*link, "-o", "kernel.so"]
+        assemble = bool(self.tools) or len(folders) > 1
+        target = ["-S", "-o", self.TEXT] if assemble else [*link, "-o", "kernel.so"]
         commands, results = self._compile_texts(texts, [each.of_cuda for each in preprocessed], folders, target)
         for place, command, (status, out, err) in zip(folders, commands, results, strict=True):
             if status:
                 self.refuse(place, command, out, err)
         if assemble:
-            paths = [each / "kernel.s" for each in folders]
+            paths = [each / self.TEXT for each in folders]
             if not self.options.joined:
                 toolchain.keep_apart(paths)
-            for path in paths if checkmode.TOOLS else ():
-                checkmode.prepare(path, alone=len(paths) == 1)
+            for path in paths if self.tools else ():
+                self.prepare(path, alone=len(paths) == 1)
             command = [*self.command, "-fPIC", *map(str, paths), *link, "-o", "kernel.so"]
             status, out, err = toolchain.run(command, cwd=folder)
             if status:
@@ -199,6 +204,10 @@ class Unit:
             "kernels": {kernel.name: kernel.parameters for each in rewritten for kernel in each.kernels},
             "unsynchronized": [place for each in preprocessed for place in unsynchronized(each.text)],
         }
+
+    def prepare(self, path: Path, alone: bool) -> None:
+        """Change the assembler text of a file for the tools of check mode."""
+        checkmode.prepare(path, self.tools, alone)
 
     def _compile_texts(self, texts, of_cuda, folders, target):
         """Compile what `rewrite` has made of each file; return the commands, and the status and output of each.
@@ -249,9 +258,11 @@ def unit(
     arch: str | None = None,
     include_dirs: Iterable | None = None,
     program: bool = False,
+    tools: tuple[str, ...] = checkmode.TOOLS,
 ) -> Unit:
-    """The `Unit` of a source; for the parameters see `hostcuda.api.compiler.SourceModule`."""
-    return Unit(str(source), read(options, include_dirs, arch), not no_extern_c, program)
+    """The `Unit` of a source, for these tools of check mode; for the other parameters see
+    `hostcuda.api.compiler.SourceModule`."""
+    return Unit(str(source), read(options, include_dirs, arch), not no_extern_c, program, tools=tools)
 
 
 def precompile_header() -> None:

@@ -26,7 +26,7 @@ from pathlib import PurePath
 from hostcuda.errors import CompileError
 from hostcuda.host.toolchain import INCLUDE
 
-__all__ = ["FLOW", "able", "instrument"]
+__all__ = ["FLOW", "Block", "able", "instrument", "ordered"]
 
 FLOW = ".hostcuda_flow"  # the section
 IN_HEADERS = ""  # in place of "file:line": in CUDA's headers for the host, of which a GPU has only the arithmetic
@@ -67,7 +67,7 @@ def able() -> bool:
     return platform.machine() == "x86_64"
 
 
-class _Block:
+class Block:
     """A basic block, which is entered only at its start; its pieces, lists of line numbers; and its `WORK`: the number
     of instructions of each kind by "file:line" of the source."""
 
@@ -85,7 +85,7 @@ def _read(lines):
 
     def begin():
         nonlocal block, piece
-        new = _Block(function)
+        new = Block(function)
         if block is not None and block.function == function:
             block.next.append(new)
         blocks.append(new)
@@ -193,7 +193,7 @@ def components(nodes, edges):
     return components[::-1]
 
 
-def _ordered(blocks):
+def ordered(blocks):
     """The blocks in the order in which divergent lanes run them."""
     of = {}
     for block in blocks:
@@ -256,7 +256,7 @@ def instrument(text: str, checks: bool) -> str:
     pieces, accesses, stubs = [], [], []
     blocks = _read(lines)
     numbers = {}
-    for block in _ordered(blocks):
+    for block in ordered(blocks):
         for piece in block.pieces:
             numbers.setdefault(block, []).append(len(pieces))
             hooks = [_HOOK.match(lines[at]) for at in piece]

@@ -85,18 +85,18 @@ _CLANG = [
 _CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
 
 
-def flags(clang: bool) -> list[str]:
-    """The compiler's flags for the chosen tools."""
+def flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
+    """The compiler's flags for these tools."""
     chosen = [*_FLAGS, *(_CLANG if clang else _GCC)]
-    if "step" in TOOLS:
+    if "step" in tools:
         return [*chosen, *_STEP]
-    if "profile" in TOOLS:
+    if "profile" in tools:
         chosen += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
-    if TOOLS and TOOLS != ("profile",):
+    if tools != ("profile",):
         chosen.append("-DHOSTCUDA_CHECKS")
-    if "memcheck" in TOOLS:  # a float4 assembled member by member is then not one access
+    if "memcheck" in tools:  # a float4 assembled member by member is then not one access
         chosen.append("-fsanitize=alignment")
-        if "profile" not in TOOLS:  # it would change the counts
+        if "profile" not in tools:  # it would change the counts
             chosen.append("-fsanitize=bounds")
     return chosen
 
@@ -180,8 +180,8 @@ _MEMORY = re.compile(r"(?m)^(\tcallq?\t(?:\*)?)(mem(?:cpy|move|set)(?:@PLT|@GOTP
 before_link = None  # called with the assembler text of each module; it can raise to refuse it
 
 
-def prepare(path: Path, alone: bool) -> None:
-    """Prepare a module's assembler text for being linked with the runtime instead of the sanitizer's own library.
+def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
+    """Prepare a module's assembler text for these tools, and to be linked with the runtime in place of the sanitizer's.
 
     Of several files, which are not `alone`, accesses are not counted in the faster way: it has one table per module.
     """
@@ -189,8 +189,8 @@ def prepare(path: Path, alone: bool) -> None:
     if before_link:
         before_link(text)
     text = _MEMORY.sub(r"\1__tsan_\2", with_red_zones(bounds.only_local(text, path.parent)))
-    if "profile" in TOOLS and alone and instrument.able():
-        text = instrument.instrument(text, checks=TOOLS != ("profile",))
-    if "step" in TOOLS:
+    if "profile" in tools and alone and instrument.able():
+        text = instrument.instrument(text, checks=tools != ("profile",))
+    if "step" in tools:
         text = stops.insert(text)
     path.write_text(text, encoding="utf-8", errors="surrogateescape")

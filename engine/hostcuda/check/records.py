@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -20,7 +21,7 @@ from hostcuda.errors import EngineError
 from hostcuda.host import toolchain
 from hostcuda.metrics import COUNTERS
 
-__all__ = ["Finding", "LaunchRecord", "attach", "follow", "launches", "loaded", "take"]
+__all__ = ["Finding", "LaunchRecord", "attach", "follow", "launches", "loaded", "read", "take"]
 
 
 @dataclass
@@ -176,6 +177,20 @@ def take() -> None:
         if os.environ.get("HOSTCUDA_CHECK_OUT"):
             with open(os.environ["HOSTCUDA_CHECK_OUT"], "a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(record)) + "\n")
+
+
+def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
+    """The record of a launch that another runtime has written, in whose code places have numbers.
+
+    Parameters
+    ----------
+    raw : dict
+        What it has written.
+    places : sequence of (str or None, int or None, bool)
+        File and line of each number, and whether there are lines of the engine's headers further in.
+    """
+    _lines.update({(raw["module"], number): place for number, place in enumerate(places)})
+    return _record(raw)
 
 
 def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path]) -> None:

@@ -67,7 +67,7 @@ std::string named(const Range &r) {
     f.count = 1;
     std::string what = format("%s of %zu bytes", word(operation), size);
     const Range *best = nullptr;
-    size_t distance = (size_t)1 << 40;
+    size_t distance = SIZE_MAX;
     auto consider = [&](const Range &r) {
         if (r.space == unwatched_space || r.space == local_space) return;
         size_t away = address + size <= r.low ? r.low - address : address >= r.low + r.bytes ? address + size - r.low - r.bytes : 0;
@@ -274,7 +274,7 @@ void discard(Range &block) {
 
 using namespace check;
 
-#define FROM __builtin_return_address(0)
+#define FROM HOSTCUDA_CALLER
 extern "C" {
 // malloc and free, new and delete: checkmode.py makes kernels call these. Memory that a kernel frees is kept until the end of
 // the launch, because its accesses may not be counted yet, and to find later uses.

@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 extern "C" void hostcuda_log_full(uint64_t **);
 
@@ -103,6 +102,8 @@ struct Lane {
     uint64_t *next = nullptr, *end = nullptr;        // entries: a piece's number, then its addresses
     uint64_t *begin = nullptr;
     unsigned thread = 0;
+    uint64_t *grown = nullptr;                       // where lanes cannot wait: a longer log, and its entries
+    size_t entries = 0;
 };
 
 // The lines of constant memory that a warp asks for, piece by piece: pairs of a line's number and how often in a row. A
@@ -140,6 +141,8 @@ struct Logs {
     unsigned waiting[most_warps];                    // lanes at a barrier, or with a full log
     int buffer_of[most_warps];
     std::vector<int> free_buffers;
+    size_t grown = 0;                                // entries of logs that were made longer
+    bool lost = false;                               // a log was too long
     uint32_t block = 0;                              // the number of the running one, from 1
     std::vector<ConstantTrace> traces;
     unsigned traced = most_warps;                    // the warp of the block that is traced, or none
@@ -277,7 +280,7 @@ unsigned measure(Space space, const Access &a, const uintptr_t *address, uint32_
     ideal = 1;
     if (space == global_space) return a.operation == atomic ? count_atomic_sectors(address, mask) : count_sectors(address);
     uint64_t values[warp_size];
-    memcpy(values, address, sizeof values);
+    std::copy(address, address + warp_size, values);
     return distinct(values, warp_size);
 }
 
@@ -624,8 +627,8 @@ void give_buffer(unsigned warp) {
     logs.free_buffers.pop_back();
     for (unsigned l = 0; l < warp_size; l++) {
         Lane &mine = logs.lanes[warp * warp_size + l];
-        mine.begin = mine.next = logs.memory + (buffer * warp_size + l) * log_pitch;
-        mine.end = mine.begin + log_entries;
+        mine.begin = mine.next = mine.grown ? mine.grown : logs.memory + (buffer * warp_size + l) * log_pitch;
+        mine.end = mine.begin + (mine.grown ? mine.entries : log_entries);
         mine.thread = warp * warp_size + l;
     }
 }
@@ -636,10 +639,32 @@ void take_log() {
     logs.words[1] = lane->end;
 }
 
+// Make the log of the running thread, which cannot wait for the others, longer; or forget it, and fail at the end.
+void grow_log() {
+    constexpr size_t most_grown = 32 << 20;          // entries of all lanes
+    lane->next = logs.words[0];
+    size_t used = lane->next - lane->begin, entries = 2 * (lane->grown ? lane->entries : log_entries);
+    auto longer = logs.grown + entries > most_grown ? nullptr : (uint64_t *)malloc((entries + log_room) * sizeof *lane->begin);
+    if (longer) {
+        std::copy(lane->begin, lane->next, longer);
+        free(lane->grown);
+        logs.grown += entries - (lane->grown ? lane->entries : 0);
+        lane->grown = lane->begin = longer;
+        lane->entries = entries;
+        lane->end = longer + entries;
+        lane->next = longer + used;
+    } else {
+        logs.lost = true;
+        lane->next = lane->begin;
+    }
+    take_log();
+}
+
 void match_warp(unsigned warp, uint32_t more) {
     if (logs.buffer_of[warp] < 0) return;
     running.counted_warp = warp;
     lane->next = logs.words[0];
+    if (logs.lost) leave_launch("a thread makes more accesses than check mode has memory for: take fewer");
     if (running.counts) match(warp, more);
     take_log();
     for (unsigned l = 0; l < warp_size; l++)
@@ -756,16 +781,13 @@ void begin_counting() {
     }
     for (Piece &piece : logs.code->pieces) piece.plays = 0;
     logs.block = 0;
+    logs.lost = false;
     logs.traces.clear();
     logs.words = module.log ? module.log : logs.own_words;
     logs.together_log.clear();
     if (!logs.memory) {
-        logs.memory = (uint64_t *)mmap(nullptr, (most_warps * warp_size + 1) * log_pitch * 8, PROT_READ | PROT_WRITE,
-                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (logs.memory == MAP_FAILED) {
-            perror("hostcuda: no memory for check mode's logs");
-            abort();
-        }
+        logs.memory = (uint64_t *)map_memory((most_warps * warp_size + 1) * log_pitch * 8);
+        if (!logs.memory) leave_launch("there is no memory for check mode's logs");
     }
     logs.together_begin = logs.memory + most_warps * warp_size * log_pitch;
     lane = &logs.lanes[0];
@@ -912,9 +934,11 @@ extern "C" EXPORT void hostcuda_log_full(uint64_t **words) {
         words[0] = words[2];
     } else if (running.together) {
         words[0] = logs.together_begin;              // the function's own accesses are not the kernel's
-    } else {
+    } else if (HOSTCUDA_WAITS_IN_HOOKS) {
         logs.parked[running.thread / warp_size] |= 1u << running.thread % warp_size;
         hostcuda::follow(park_lane());
+    } else {
+        grow_log();
     }
 }
 #endif

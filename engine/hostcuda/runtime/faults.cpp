@@ -1,11 +1,10 @@
-// Leaving a launch that failed: what the error says, and which signals are errors of a kernel.
+// Leaving a launch that failed, and what the error says.
 #undef _FORTIFY_SOURCE
 #include "fibers.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
 static std::string triple(Index i) { return format("(%u,%u,%u)", i.x, i.y, i.z); }
 
@@ -153,17 +152,10 @@ static std::string describe_fault(Block &b) {
     return format("%s %p, %s", doing, (const void *)address, describe_address(address).c_str());
 }
 
-// Report to check mode where the launch was left. Values on the thread's stack that point into the kernel's code are return
-// addresses, the innermost first.
+// Report to check mode where the launch was left.
 static void tell_where_left(Block &b) {
-    constexpr size_t most = 16;
-    uintptr_t places[most], begin = b.launch->text_begin, size = b.launch->text_end - begin;
-    size_t count = 0;
-    if (b.left_at - begin < size) places[count++] = b.left_at + 1;   // not a return address but the faulting instruction
-    uintptr_t lowest = (uintptr_t)hostcuda_turn.current->top - stack_bytes;
-    auto word = (const uintptr_t *)((b.left_stack > lowest ? b.left_stack : lowest) & ~(uintptr_t)7);
-    for (; word < (const uintptr_t *)hostcuda_turn.current->top && count < most; word++)
-        if (*word - begin < size) places[count++] = *word;
+    uintptr_t places[16];
+    size_t count = places_left(b, places, 16);
     if (*b.cancelled && b.error.empty()) watch_cancelled(places, count);
     else if (b.kind) watch_fault(b.tool, b.kind, b.error.substr(b.error.find(": ") + 2), places, count);
 }
@@ -171,7 +163,7 @@ static void tell_where_left(Block &b) {
 void note_damage(Block &b) { b.error = place(b, false) + ": " + describe_damage(b.shared); }
 
 void note_failure(Block &b, bool with_thread) {
-    pthread_sigmask(SIG_SETMASK, &b.signals, nullptr);
+    after_signal(b);
     if (b.signal) b.error = place(b, with_thread) + ": " + describe_fault(b);
     if (!checking) return;
     if (b.signal) b.tool = "memcheck", b.kind = kind_of_fault(b);
@@ -185,62 +177,3 @@ const std::string &error_of(const Block &b) { return b.error; }
 [[noreturn]] void leave_launch(const std::string &sentence) { fail_thread(*block, nullptr, nullptr, "%s", sentence.c_str()); }
 [[noreturn]] void leave_cancelled() { leave(*block); }
 #endif
-
-// ---- Signals (run on the worker's alternate stack) --------------------------------------------------------
-
-static uintptr_t program_counter(void *context) {
-#if defined(__x86_64__)
-    return ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-#elif defined(__aarch64__)
-    return ((ucontext_t *)context)->uc_mcontext.pc;
-#else
-    (void)context;
-    return 0;
-#endif
-}
-
-static uintptr_t stack_pointer(void *context) {
-#if defined(__x86_64__)
-    return ((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
-#elif defined(__aarch64__)
-    return ((ucontext_t *)context)->uc_mcontext.sp;
-#else
-    (void)context;
-    return 0;
-#endif
-}
-
-static Access access_of(void *context) {
-#if defined(__x86_64__)
-    constexpr int protection_fault = 13, page_fault = 14;   // exception numbers
-    auto &registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-    if (registers[REG_TRAPNO] == page_fault) return registers[REG_ERR] & 2 ? Access::write : Access::read;
-    if (registers[REG_TRAPNO] == protection_fault) return Access::impossible;
-#else
-    (void)context;
-#endif
-    return Access::unknown;
-}
-
-[[noreturn]] static void leave_from(Block &b, void *context) {
-    b.left_at = program_counter(context);
-    b.left_stack = stack_pointer(context);
-    leave(b);
-}
-
-// Elsewhere it may be in a library's function that holds a lock.
-void leave_if_cancelled(void *context) {
-    if (!in_kernel() || !*block->cancelled) return;
-    uintptr_t at = program_counter(context);
-    if (at >= block->launch->text_begin && at < block->launch->text_end) leave_from(*block, context);
-    watch_leaves();                                        // check mode's functions take most of the time
-}
-
-bool leave_after_signal(int signal, siginfo_t *info, void *context) {
-    if (!in_kernel()) return false;
-    if (signal == SIGFPE && finish_division(context)) return true;
-    block->signal = signal;
-    block->fault_address = (const char *)info->si_addr;
-    block->access = access_of(context);
-    leave_from(*block, context);
-}

@@ -4,7 +4,8 @@
 //   scheduler.cpp  which thread runs next; barriers; running a block
 //   warps.cpp      lanes of a warp that wait for each other
 //   spins.cpp      threads that repeat a loop until another thread acts
-//   faults.cpp     leaving a launch: why, where, and for which thread
+//   faults.cpp     leaving a launch: why, and for which thread
+//   signals.cpp    signals that are errors of a kernel, and where it was left
 //
 // The threads of a block run on fibers (stacks). One fiber runs threads 0, 1, 2, ... to their ends in a loop. When a thread
 // must wait, at a barrier or for the other lanes of its warp, its fiber is suspended with it, and another fiber continues:
@@ -199,3 +200,9 @@ void resolve_converged(Block &);               // resume all lanes at warp funct
 void report_absent(Block &);                   // check mode: threads that have ended never reach the barrier of the others
 void note_damage(Block &);                     // the block has changed the margins of shared memory
 void note_failure(Block &, bool with_thread);  // the launch was left
+
+// ---- signals.cpp ------------------------------------------------------------------------------------------
+
+// Return addresses in the kernel's code of the thread that left its launch, at most so many; returns their number.
+size_t places_left(const Block &, uintptr_t *places, size_t most);
+void after_signal(const Block &);              // a handler may have been left

@@ -6,7 +6,7 @@
 #include "parts.h"
 #include <string.h>
 
-#define FROM __builtin_return_address(0)
+#define FROM HOSTCUDA_CALLER
 
 namespace check {
 namespace {
@@ -153,9 +153,10 @@ struct OutOfBounds {
     uint32_t line, column;
     const struct { uint16_t kind, bits; char name[1]; } *array, *index;   // bits: whether it is signed, 2 log2 of the size
 };
-EXPORT void __ubsan_handle_out_of_bounds(OutOfBounds *what, int64_t index) {
+EXPORT void __ubsan_handle_out_of_bounds(OutOfBounds *what, intptr_t value) {
     uintptr_t at = (uintptr_t)FROM - running.text_begin;
     if (at >= running.text_bytes || !what->line) return;
+    int64_t index = value;
     unsigned unused = 64 - (1u << (what->index->bits >> 1));
     if (what->index->bits & 1) index = (int64_t)((uint64_t)index << unused) >> unused;
     overrun((uint32_t)(running.text_begin + at - running.module->base), what->array->name, index);

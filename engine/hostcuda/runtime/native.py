@@ -115,7 +115,7 @@ _finished = False
 # kernels beside them, two cores have about as much to do. No thread of a block waits for what the cold ones do.
 _UNITS = {
     "scheduler": ("half", "fibers", "warps", "shared", "spins", "scheduler"),
-    "pool": ("divide", "faults", "printf", "heap", "memory", "module", "pool"),
+    "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
 }
 _CHECK_UNITS = {  # only in check mode
     "counting": ("counting",),

@@ -20,8 +20,9 @@
 #include <string>
 #include <vector>
 #include "abi.h"
-#include "../include/hostcuda/fiber.h"
-#include "../include/hostcuda/phase.h"
+#include <hostcuda/fiber.h>
+#include <hostcuda/phase.h>
+#include <hostcuda/platform.h>
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -51,8 +52,8 @@ namespace hostcuda {
 
 using hostcuda::Index;
 
-// Variables that kernels use, of each worker: one load from a fixed address.
-#define WORD __thread __attribute__((tls_model("initial-exec")))
+// Variables that kernels use, of each worker.
+#define WORD HOSTCUDA_OF_WORKER
 extern "C" {
 extern WORD Index blockIdx, blockDim, gridDim;
 extern WORD void *hostcuda_dynamic_shared;

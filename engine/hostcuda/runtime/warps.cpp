@@ -121,7 +121,7 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
         turn.last = me;
         return follow_last(turn, me, next);
     }
-    return meet(mask, mine, combine, {what, file, line}, __builtin_return_address(0));
+    return meet(mask, mine, combine, {what, file, line}, HOSTCUDA_CALLER);
 }
 
 EXPORT Switch gather(const char *file, int line) noexcept {

@@ -57,10 +57,10 @@ HOSTCUDA_LAZY constexpr unsigned long long ullmax(unsigned long long a, unsigned
 
 // libm's versions are calls, which prevent the vectorization of a loop with a ReLU.
 extern "C" {
-inline float fminf(float a, float b) noexcept { return b != b || a < b ? a : b; }
-inline float fmaxf(float a, float b) noexcept { return b != b || a > b ? a : b; }
-inline double fmin(double a, double b) noexcept { return b != b || a < b ? a : b; }
-inline double fmax(double a, double b) noexcept { return b != b || a > b ? a : b; }
+inline float fminf(float a, float b) HOSTCUDA_NOEXCEPT { return b != b || a < b ? a : b; }
+inline float fmaxf(float a, float b) HOSTCUDA_NOEXCEPT { return b != b || a > b ? a : b; }
+inline double fmin(double a, double b) HOSTCUDA_NOEXCEPT { return b != b || a < b ? a : b; }
+inline double fmax(double a, double b) HOSTCUDA_NOEXCEPT { return b != b || a > b ? a : b; }
 }
 
 // ---- Functions that C++ does not have -----------------------------------------------------------------------------
@@ -679,4 +679,4 @@ inline long long clock64() {
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 #endif
 }
-extern "C" inline clock_t clock() noexcept { return (clock_t)clock64(); }
+extern "C" inline clock_t clock() HOSTCUDA_NOEXCEPT { return (clock_t)clock64(); }

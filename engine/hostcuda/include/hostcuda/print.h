@@ -15,10 +15,10 @@ HOSTCUDA_API int print(const char *format, ...) __attribute__((format(printf, 1,
 #define __trap() hostcuda::fail("__trap() at %s:%d", __FILE__, __LINE__)
 #define __brkpt() hostcuda::fail("__brkpt() at %s:%d", __FILE__, __LINE__)
 
-#ifdef __GLIBC__
+#ifdef HOSTCUDA_LINE
 // Called by the C library's assert; replaces the library's function.
 extern "C" __attribute__((visibility("hidden")))
-inline void __assert_fail(const char *what, const char *file, unsigned line, const char *) noexcept {
-    hostcuda::fail("assertion `%s' failed at %s:%u", what, file, line);
+inline void __assert_fail(const char *what, const char *file, HOSTCUDA_LINE line, const char *) HOSTCUDA_NOEXCEPT {
+    hostcuda::fail("assertion `%s' failed at %s:%u", what, file, (unsigned)line);
 }
 #endif

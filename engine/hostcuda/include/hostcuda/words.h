@@ -7,12 +7,12 @@
 #pragma once
 #include <new>   // for placement new
 #include <stddef.h>
+#include "platform.h"
 #include "vector_types.h"
 
 #define HOSTCUDA_API __attribute__((visibility("default")))
-// A variable of the runtime that is read with one load from a fixed offset in the thread's own block. The loader reserves
-// little memory there for libraries that are loaded later: enough for words, not for arrays.
-#define HOSTCUDA_WORD extern "C" HOSTCUDA_API __thread __attribute__((tls_model("initial-exec")))
+// A variable of the runtime.
+#define HOSTCUDA_WORD extern "C" HOSTCUDA_API HOSTCUDA_OF_WORKER
 
 // A function that calls templates: as a template itself it makes the compiler instantiate them in the kernels that call
 // it, and not in all.
@@ -43,9 +43,6 @@
 #define __noinline__   // of no effect here: as an attribute it would break libstdc++'s own __attribute__((__noinline__))
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
-
-// Each is found on its own, not relative to others: the runtime places them (runtime/shared.cpp).
-#define __shared__ thread_local __attribute__((tls_model("global-dynamic")))
 
 // Each constant has its own section, because one section cannot have const and other variables; the runtime finds them by
 // the prefix of the names. `used`: the host writes it, which the compiler does not know.

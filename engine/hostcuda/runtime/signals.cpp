@@ -1,0 +1,75 @@
+// Signals that are errors of a kernel. Their handlers run on the worker's alternate stack.
+#undef _FORTIFY_SOURCE
+#include "fibers.h"
+#include <ucontext.h>
+
+// Values on the thread's stack that point into the kernel's code are return addresses, the innermost first.
+size_t places_left(const Block &b, uintptr_t *places, size_t most) {
+    uintptr_t begin = b.launch->text_begin, size = b.launch->text_end - begin;
+    size_t count = 0;
+    if (b.left_at - begin < size) places[count++] = b.left_at + 1;   // not a return address but the faulting instruction
+    uintptr_t lowest = (uintptr_t)hostcuda_turn.current->top - stack_bytes;
+    auto word = (const uintptr_t *)((b.left_stack > lowest ? b.left_stack : lowest) & ~(uintptr_t)7);
+    for (; word < (const uintptr_t *)hostcuda_turn.current->top && count < most; word++)
+        if (*word - begin < size) places[count++] = *word;
+    return count;
+}
+
+void after_signal(const Block &b) { pthread_sigmask(SIG_SETMASK, &b.signals, nullptr); }
+
+static uintptr_t program_counter(void *context) {
+#if defined(__x86_64__)
+    return ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return ((ucontext_t *)context)->uc_mcontext.pc;
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
+static uintptr_t stack_pointer(void *context) {
+#if defined(__x86_64__)
+    return ((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    return ((ucontext_t *)context)->uc_mcontext.sp;
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
+static Access access_of(void *context) {
+#if defined(__x86_64__)
+    constexpr int protection_fault = 13, page_fault = 14;   // exception numbers
+    auto &registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    if (registers[REG_TRAPNO] == page_fault) return registers[REG_ERR] & 2 ? Access::write : Access::read;
+    if (registers[REG_TRAPNO] == protection_fault) return Access::impossible;
+#else
+    (void)context;
+#endif
+    return Access::unknown;
+}
+
+[[noreturn]] static void leave_from(Block &b, void *context) {
+    b.left_at = program_counter(context);
+    b.left_stack = stack_pointer(context);
+    leave(b);
+}
+
+// Elsewhere it may be in a library's function that holds a lock.
+void leave_if_cancelled(void *context) {
+    if (!in_kernel() || !*block->cancelled) return;
+    uintptr_t at = program_counter(context);
+    if (at >= block->launch->text_begin && at < block->launch->text_end) leave_from(*block, context);
+    watch_leaves();                                        // check mode's functions take most of the time
+}
+
+bool leave_after_signal(int signal, siginfo_t *info, void *context) {
+    if (!in_kernel()) return false;
+    if (signal == SIGFPE && finish_division(context)) return true;
+    block->signal = signal;
+    block->fault_address = (const char *)info->si_addr;
+    block->access = access_of(context);
+    leave_from(*block, context);
+}

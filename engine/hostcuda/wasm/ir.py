@@ -1,0 +1,221 @@
+"""Check mode for WebAssembly: what `hostcuda.check.mode` does with assembler text, done with LLVM's.
+
+clang has put calls before each access and into each block. WebAssembly has no return addresses, so before each of these
+calls its number is stored in the runtime's variable ``hostcuda_site``. The numbers follow the control flow
+(`hostcuda.check.instrument.ordered`), and the text says which line each is of. A table of the module's variables tells
+the runtime their names and memory spaces; behind each is a red zone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from hostcuda.check.instrument import Block, ordered
+
+__all__ = ["Place", "prepare"]
+
+Place = tuple[str | None, int | None, bool]  # as in hostcuda.check.records: file, line, whether it is inside a header
+
+_NAME = r'@("[^"]+"|[\w.$-]+)'
+_LABEL = re.compile(r'("[^"]+"|[\w.$-]+):')
+_TARGET = re.compile(r'label %("[^"]+"|[\w.$-]+)')
+_CALL = re.compile(rf"\s+(?:%\S+ = )?(?:(?:tail|musttail|notail) )?(?:call|invoke) [^@]*{_NAME}\((.*)")
+_HOOK = re.compile(r"__tsan_(?!init|func_).*|__sanitizer_cov_trace_pc|hostcuda_(?:atomic_begin|reads|writes)|__ubsan_handle_.*|"
+                   r"_ZN8hostcuda4meetE.*|__wrap_.*")
+_OWN = re.compile(r"ptr (?:nonnull )?(?:[^,]*\()?@(?:threadIdx|blockIdx|blockDim|gridDim|hostcuda_\w+)\b[^,]*\)")
+_ONE_ACCESS = re.compile(r"__tsan_(?:volatile_)?(?:read|write)\d+$")
+_WRAPPED = re.compile(
+    r"@(malloc|free|_Znwm|_Znam|_ZdlPv|_ZdaPv|_ZdlPvm|_ZdaPvm|abort|exit|_exit|_Exit|quick_exit|_ZSt9terminatev)(?=\()"
+)
+_DEBUG = re.compile(r"!dbg !(\d+)")
+_NODE = re.compile(r"!(\d+) = (?:distinct )?!(?:DILocation|DISubprogram|DILexicalBlock\w*|DIFile)\((.*)\)$")
+_FIELD = re.compile(r'\b(line|scope|inlinedAt|file|filename): (?:!(\d+)|"([^"]*)"|(\d+))')
+_GLOBAL = re.compile(rf"{_NAME} = (.*?)\b(global|constant) (.*)$")
+_RED_ZONE = 256  # bytes; a multiple of 128, so that variables keep their banks
+_GLOBAL_SPACE, _SHARED_SPACE, _CONSTANT_SPACE, _UNWATCHED_SPACE = 0, 1, 2, 4  # enum Space in runtime/check.h
+
+
+def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
+    """The text with numbers and tables, and the place of each number.
+
+    Parameters
+    ----------
+    text : str
+        LLVM's.
+    own : callable
+        Of a file's name: whether it is one of the engine's.
+    """
+    lines = _WRAPPED.sub(r"@__wrap_\1", text).split("\n")
+    places: list[Place] = [(None, None, True)]
+    place = _places(lines, own)
+    for block in ordered(_read(lines)):
+        for at in block.pieces:
+            debug = _DEBUG.search(lines[at])
+            lines[at] = f"  store i32 {len(places)}, ptr @hostcuda_site, align 4\n{lines[at]}"
+            places.append(place(debug[1]) if debug else (None, None, True))
+    return "\n".join([*_with_red_zones(lines), *_tables(lines, len(places)), ""]), places
+
+
+def _read(lines):
+    """The blocks of the text; the `pieces` of each are the numbers of the lines with calls."""
+    blocks, at, block, function, fresh = [], {}, None, "", False
+    for number, line in enumerate(lines):
+        if line.startswith("define "):
+            function = re.search(_NAME + r"\(", line)[1].strip('"')
+            block = Block(function)
+            blocks.append(block)
+            fresh = True
+            continue
+        elif line == "}":
+            function, block = "", None
+        elif not function:
+            continue
+        elif label := _LABEL.match(line):
+            if not fresh:
+                block = Block(function)
+                blocks.append(block)
+            at[function, label[1].strip('"')] = block
+        elif call := _CALL.match(line):
+            name = call[1].strip('"')
+            if _HOOK.fullmatch(name):
+                if _ONE_ACCESS.match(name) and _OWN.match(call[2]):
+                    lines[number] = ""  # an index of the thread: not memory
+                else:
+                    block.pieces.append(number)
+            elif not name.startswith("llvm."):
+                block.calls.append(name)
+        if function and line.startswith(("  br ", "  switch ", "  indirectbr ", "    i", "          to label")):
+            block.next += [(function, target.strip('"')) for target in _TARGET.findall(line)]
+        fresh = False
+    for each in blocks:
+        each.next = [at[to] for to in each.next if to in at]
+    return blocks
+
+
+def _places(lines, own):
+    """A function from the number of a location to its `Place`: the innermost one that is not in the engine's files."""
+    nodes = {}
+    for line in reversed(lines):
+        if node := _NODE.match(line):
+            nodes[node[1]] = {name: link or word or value for name, link, word, value in _FIELD.findall(node[2])}
+        elif line.startswith("}"):
+            break
+
+    def file_of(scope):
+        while scope in nodes:
+            if "file" in nodes[scope]:
+                return nodes[nodes[scope]["file"]].get("filename", "")
+            scope = nodes[scope].get("scope")
+        return ""
+
+    def place(number):
+        inside = False
+        while number in nodes:
+            node = nodes[number]
+            file, line = file_of(node["scope"]), int(node.get("line", 0))
+            if own(file):
+                inside = True
+            elif line:
+                return file.rpartition("/")[2], line, inside
+            number = node.get("inlinedAt")
+        return None, None, True
+
+    return place
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Variables
+
+
+def _space(symbol, line, kind):
+    if '"hc_shared"' in line:
+        return _SHARED_SPACE
+    if '"hc_constant' in line:
+        return _CONSTANT_SPACE
+    ours = kind == "constant" or "hostcuda_" in symbol or "N8hostcuda" in symbol or symbol.startswith((".", "_ZGV"))
+    return _UNWATCHED_SPACE if ours else _GLOBAL_SPACE
+
+
+def _variables(lines):
+    """(line number, symbol, type, space, rest of the line) of each variable that the text defines."""
+    for number, line in enumerate(lines):
+        found = _GLOBAL.match(line)
+        if found and "external" not in found[2] and not found[1].startswith(("llvm.", '"llvm.')):
+            kind = _type(found[4])
+            yield number, found[1], kind, _space(found[1].strip('"'), line, found[3]), found[4][len(kind) :]
+
+
+def _with_red_zones(lines):
+    """The lines, with unused bytes behind each variable of a kernel: all of a memory space are in one section."""
+    zones = {}
+    for number, symbol, kind, space, rest in _variables(lines):
+        section = {_SHARED_SPACE: "hc_shared", _CONSTANT_SPACE: "hc_constant", _GLOBAL_SPACE: "hc_device"}.get(space)
+        if not section:
+            continue
+        head = lines[number][: len(lines[number]) - len(rest) - len(kind)]
+        rest = re.sub(r', section "[^"]*"', "", rest)
+        value, comma, attributes = _value(rest)
+        align = max([16, *map(int, re.findall(r"\balign (\d+)", attributes))])
+        attributes = re.sub(r",? *(?:align \d+|comdat(?:\(\S+\))?)", "", comma + attributes)
+        lines[number] = f'{head}{kind}{value}, section "{section}"{attributes}, align {align}'
+        zones[number] = (f'@hostcuda_zone_{number} = internal global [{_RED_ZONE} x i8] zeroinitializer, '
+                         f'section "{section}", align 16')
+    for number, line in enumerate(lines):
+        yield line
+        if number in zones:
+            yield zones[number]
+
+
+def _tables(lines, sites):
+    """The variables as the runtime's ``hc_variable``, and the numbers of variables and places."""
+    rows, names, known = [], [], False
+    for number, symbol, kind, space, _ in _variables(lines):
+        known |= symbol == "hostcuda_site"
+        if symbol.startswith("hostcuda_zone_"):
+            continue
+        name = _as_declared(symbol.strip('"'))
+        names.append(f'@hostcuda_name_{number} = private constant [{len(name) + 1} x i8] c"{name}\\00"')
+        size = f"ptrtoint (ptr getelementptr ({kind}, ptr null, i32 1) to i32)"
+        rows.append(f"{{ ptr, ptr, i32, i32 }} {{ ptr @hostcuda_name_{number}, ptr @{symbol}, i32 {size}, i32 {space} }}")
+    yield from names
+    yield f"@hostcuda_variables = constant [{len(rows)} x {{ ptr, ptr, i32, i32 }}] [{', '.join(rows)}]"
+    yield f"@hostcuda_variable_count = constant i32 {len(rows)}"
+    yield f"@hostcuda_site_count = constant i32 {sites}"
+    if not any(line.startswith("@hostcuda_site ") for line in lines):
+        yield "@hostcuda_site = external global i32"
+
+
+def _end(text, at=0, stop=" "):
+    """Where the first `stop` is that is in no brackets and no string."""
+    depth, quoted = 0, False
+    for i in range(at, len(text)):
+        if text[i] == '"':
+            quoted = not quoted
+        elif not quoted:
+            depth += (text[i] in "[{<(") - (text[i] in ")>}]")
+            if text[i] == stop and depth <= 0:
+                return i
+    return len(text)
+
+
+def _type(text):
+    """The type at the beginning of a text."""
+    return text[: min(_end(text), _end(text, stop=","))]
+
+
+def _value(text):
+    """A variable's first value, with the blank before it; a comma; and its attributes."""
+    end = _end(text, stop=",")
+    return text[:end], text[end : end + 1], text[end + 1 :]
+
+
+def _as_declared(symbol):
+    """A variable's name as declared: _ZZ4convE4tile -> tile."""
+    if symbol.startswith("_Z"):
+        for digits in re.finditer(r"\d+", symbol):
+            end = digits.end() + int(digits[0])
+            name = symbol[digits.end() : end]
+            if name.isidentifier() and re.fullmatch(r"(?:E|_\d+_?|__\d+_)*", symbol[end:]):
+                return name
+    return symbol

@@ -1,0 +1,74 @@
+// Compiles kernels: Pyodide runs the engine's Python, which calls clang and lld. The same in a worker and in node.
+
+const decoder = new TextDecoder();
+
+/** The files of a folder of Pyodide's file system, as the compiler takes them: without a copy of their bytes. */
+function tree(FS, path) {
+  const files = {};
+  for (const [name, node] of Object.entries(FS.lookupPath(path).node.contents)) {
+    const { contents, usedBytes } = node;
+    files[name] = FS.isDir(node.mode) ? tree(FS, `${path}/${name}`)
+      : new Uint8Array(contents?.buffer ?? [], contents?.byteOffset ?? 0, usedBytes ?? 0);
+  }
+  return files;
+}
+
+/** Put files at an absolute path into a tree, beside what is there. */
+function mount(root, path, files) {
+  let at = root;
+  for (const name of path.split('/').filter(Boolean)) at = at[name] ??= {};
+  Object.assign(at, files);
+}
+
+export class Compiler {
+  /**
+   * @param {object} parts  `pyodide`; `runLLVM`, loaded; `asyncify(bytes, indirect)`
+   */
+  constructor({ pyodide, runLLVM, asyncify }) {
+    Object.assign(this, { pyodide, runLLVM, asyncify });
+    this.known = {};
+    pyodide.registerJsModule('hostcuda_js', { clang: (command, folder, instead) => this.clang(command, folder, instead) });
+    this.python = pyodide.pyimport('hostcuda.wasm.page');
+  }
+
+  /**
+   * Run clang or lld in a folder of Pyodide's file system, with other folders in place of some.
+   * @returns {[number, string, string]} status, output, messages
+   */
+  clang(command, folder, instead) {
+    const { FS } = this.pyodide, files = folder === '/' ? {} : tree(FS, folder);
+    for (const word of command) {
+      const path = word.replace(/^-I/, '');
+      if (!path.startsWith('/') || /^\/(usr|dev)\//.test(path)) continue;
+      const { exists, object } = FS.analyzePath(path), isFolder = exists && FS.isDir(object.mode);
+      const place = isFolder ? path : path.slice(0, path.lastIndexOf('/'));
+      mount(files, place, this.tree(instead[place] ?? place));
+    }
+    const out = [], err = [], into = list => bytes => bytes && list.push(bytes.slice());
+    const text = list => decoder.decode(joined(list));
+    try {
+      const after = this.runLLVM(command, files, { stdout: into(out), stderr: into(err), decodeASCII: false, synchronously: true });
+      for (const name of command.filter((_, i) => ['-o', '-MF'].includes(command[i - 1]))) {
+        let file = after;
+        for (const part of name.split('/').filter(Boolean)) file = file?.[part];
+        if (file) FS.writeFile(name.startsWith('/') ? name : `${folder}/${name}`, file);
+      }
+      return [0, text(out), text(err)];
+    } catch (error) {
+      return [1, text(out), text(err) || String(error)];
+    }
+  }
+
+  /** The files of a folder; those that do not change are read once. */
+  tree(path) {
+    if (!/^\/(lab\/|cache\/macros)/.test(path)) return tree(this.pyodide.FS, path);
+    return this.known[path] ??= tree(this.pyodide.FS, path);
+  }
+}
+
+function joined(pieces) {
+  const all = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) all.set(piece, at), at += piece.length;
+  return all;
+}

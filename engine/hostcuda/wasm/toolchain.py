@@ -1,0 +1,191 @@
+"""Stands for `hostcuda.host.toolchain` in a browser: clang and lld, which are WebAssembly themselves.
+
+JavaScript (``js/compiler.mjs``) sets `clang`. Commands are those of the engine for clang on Linux; what this target does
+not have is left out here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from hostcuda.errors import CompileError
+from hostcuda.host import cache
+
+__all__ = ["INCLUDE", "RUNTIME", "find", "fingerprint", "run"]
+
+_HERE = Path(__file__).parent.parent
+INCLUDE, RUNTIME = _HERE / "include", _HERE / "runtime"
+FILL = "-ftrivial-auto-var-init=pattern"
+
+# Runs a command in a folder, with other folders in place of some: its status, its output, its messages.
+clang: Callable[[list[str], str, dict[str, str]], tuple[int, str, str]]
+
+exported: list[str] = []  # variables of the next source to be linked whose addresses JavaScript needs
+
+_LEFT_OUT = {"-march=native", "-fPIC", "-pthread", "-fstack-clash-protection", "-fno-stack-protector", "-fopenmp", "-ldl"}
+_HERE_AS = {  # the driver refuses these for WebAssembly, and the compiler behind it has them
+    "-fsanitize=thread": ("-Xclang", "-fsanitize=thread"),
+    "-fsanitize-coverage=bb,no-prune,trace-pc": (
+        "-Xclang", "-fsanitize-coverage-type=2", "-Xclang", "-fsanitize-coverage-trace-pc",
+        "-Xclang", "-fsanitize-coverage-no-prune",
+    ),
+    "-g": ("-gline-tables-only",),
+    "-gdwarf-4": (),
+    "-S": ("-S", "-emit-llvm"),
+}
+_TARGET = ["-msimd128", "-mbulk-memory", "-fignore-exceptions", "-Xclang", "-fno-pch-timestamp"]
+_LIBRARIES = "/usr/lib/wasm32-wasip1"
+_LINK = [
+    "wasm-ld", "-m", "wasm32", f"-L{_LIBRARIES}", f"{_LIBRARIES}/crt1-reactor.o", "kernel.o",
+    "-lc++", "-lc++abi", "-lc", "/usr/lib/wasm32-unknown-wasip1/libclang_rt.builtins.a",
+    "--entry=_initialize", "--stack-first", "-z", "stack-size=1048576", "--export=__stack_pointer",
+    *(f"--export-if-defined=hc_{name}" for name in (
+        "error", "run", "trapped", "alloc", "written", "kernels", "launch_and_wait", "arguments", "check_take", "printf_take",
+    )),
+]
+_RUNTIME = ("platform", "scheduler", "warps", "faults", "printf")
+_CHECK_RUNTIME = (*_RUNTIME, "check", "hooks", "allocations", "counting", "races", "records", "requests")
+
+
+def find() -> list[str]:
+    """The compiler's command."""
+    return ["clang++"]
+
+
+def fingerprint(command: list[str]) -> str:
+    """A site has one compiler and one engine."""
+    return "wasm"
+
+
+def is_clang(command: list[str]) -> bool:
+    """It is clang."""
+    return True
+
+
+def fills_variables(command: list[str]) -> bool:
+    """It can."""
+    return True
+
+
+def module_flags(command: list[str]) -> list[str]:
+    """Flags for kernels."""
+    return ["-ferror-limit=20", "-fno-spell-checking", "-Wno-c++11-narrowing"]
+
+
+def preprocessing_flags(command: list[str]) -> list[str]:
+    """Flags for the preprocessor."""
+    return ["-E", "-dD"]
+
+
+def loops_flags(command: list[str], halves: bool) -> list[str]:
+    """Flags for kernels that run as thread loops."""
+    return []
+
+
+def link_flags(command: list[str]) -> list[str]:
+    """A link has no flags of its own."""
+    return []
+
+
+def _translated(command):
+    words = [each for word in command if word not in _LEFT_OUT for each in _HERE_AS.get(word, (word,))]
+    return [words[0], *_TARGET, *words[1:]]
+
+
+def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
+    """Run the compiler; return (exit status, its output, its messages)."""
+    folder, words = str(cwd or "/"), _translated(command)
+    if "-dD" in command:
+        return _preprocess(words, folder)
+    if command[-2:] == ["-o", "kernel.so"]:
+        checked = any(word.endswith(".ll") for word in command)
+        made = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []  # they have run
+        status, out, err = clang([*words[:-2], *made, "-c", "-o", "kernel.o"], folder, {})
+        return (status, out, err) if status else _link(folder, checked)
+    if os.devnull in command:  # only the messages are wanted
+        words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + ["-fsyntax-only"]
+    return clang(words, folder, {})
+
+
+def _link(folder, checked):
+    variables = [f"--export-if-defined={name}" for name in exported]
+    return clang([*_LINK, *variables, str(runtime(checked)), "-o", "kernel.so"], folder, {})
+
+
+def _preprocess(command, folder):
+    """Preprocess with the macros of the engine's header, and without its text, which would take a second.
+
+    The output is written by the word, which is slow to a file.
+    """
+    at = command.index("-include") + 1
+    macros, stubs = _macros(Path(command[at]))
+    out = command.index("-o")
+    words = [*command[:at], str(macros), *command[at + 1 : out], *command[out + 2 :]]
+    status, text, err = clang(words, folder, {str(INCLUDE): str(stubs)})
+    Path(folder, command[out + 1]).write_text(text, encoding="utf-8")
+    return status, "", err
+
+
+def _macros(header):
+    """A header with what the engine's header defines, and a folder of headers in which those that it reads are empty."""
+    name, folder = Path(f"macros-{header.parent.name}"), cache.directory()
+    if not (folder / name).is_dir():
+        status, text, err = clang(["clang++", *_TARGET, "-std=gnu++17", "-w", "-E", "-dM", "-include", str(header),
+                                   f"-I{INCLUDE}", "-x", "c++", str(INCLUDE / "hostcuda" / "keep.h")], "/", {})
+        if status:
+            raise CompileError("the engine's header cannot be preprocessed", [], text, err)
+        read = set()
+        _read_by(INCLUDE / "hostcuda.h", read)
+        for path in (path for path in INCLUDE.rglob("*") if path.is_file()):
+            content = b"#pragma once\n" if path in read else path.read_bytes()
+            cache.publish(content, folder / name / "include" / path.relative_to(INCLUDE))
+        cache.publish(text.encode(), folder / name / "hostcuda.h")
+    return folder / name / "hostcuda.h", folder / name / "include"
+
+
+def _read_by(path, read):
+    """Add the engine's headers that this one includes."""
+    read.add(path)
+    for name in re.findall(r'(?m)^#include ["<]([^">]+)', path.read_text(encoding="utf-8")):
+        for place in (path.parent / name, INCLUDE / name):
+            if place.is_file() and place not in read:
+                _read_by(place, read)
+
+
+def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:
+    """Run commands, each in its folder; return a list of what `run` returns."""
+    return [run(*each) for each in zip(commands, folders or [None] * len(commands), strict=True)]
+
+
+def runtime(checked: bool) -> Path:
+    """The runtime as one object file, in the cache; with or without check mode."""
+
+    def make(path):
+        flags = ["-std=gnu++17", "-O2", "-fvisibility=hidden", "-fno-strict-aliasing", f"-I{RUNTIME}", f"-I{INCLUDE}"]
+        flags += ["-DHOSTCUDA_CHECK"] if checked else []
+        objects = []
+        for name in _CHECK_RUNTIME if checked else _RUNTIME:
+            objects.append(str(path.with_name(f"{name}.o")))
+            command = ["clang++", *_TARGET, *flags, "-c", str(RUNTIME / f"{name}.cpp"), "-o", objects[-1]]
+            _require(command)
+        _require(["wasm-ld", "-m", "wasm32", "-r", "-o", str(path), *objects])
+
+    return cache.obtain(f"runtime-{'check' if checked else 'run'}.o", make)
+
+
+def _require(command):
+    status, out, err = clang(command, "/", {})
+    if status:
+        raise CompileError("the CPU engine's own runtime library does not compile", command, out, err)
+
+
+def keep_apart(paths: list[Path]) -> None:
+    """A page compiles one file."""
+
+
+def demangled(symbol: str) -> str:
+    """As it is."""
+    return symbol
