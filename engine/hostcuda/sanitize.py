@@ -8,13 +8,13 @@ memory. The program runs in a process of its own.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from hostcuda import processes, temporary
+from hostcuda import findings, processes, temporary
 from hostcuda.errors import EngineError
 from hostcuda.gpu import nsight
 from hostcuda.tables import table
@@ -139,17 +139,6 @@ def _check(command, tools, out: Path, timeout, capture) -> Findings:
 
 def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended) -> Findings:
     """The findings in the CPU engine's records, a dict per launch."""
-    rows: dict[tuple, dict] = {}
-    for record in records:
-        seen = set()
-        for finding in record["findings"]:
-            other = finding["other"] or {}
-            key = (*(finding[name] for name in ("tool", "kind", "kernel", "file", "line")),
-                   other.get("file"), other.get("line"))
-            row = rows.setdefault(key, {**finding, "count": 0, "launches": 0, "source": "CPU engine"})
-            row["count"] += finding["count"]
-            row["launches"] += key not in seen
-            seen.add(key)
     cut = [record for record in records if record.get("error")]
     unexplained = [record["error"] for record in cut if not record["findings"]]
     note = f"{_launches(len(cut))} not checked to the end" if cut else ""
@@ -158,35 +147,7 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
     unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
     note = "; ".join(filter(None, [note, *unchecked]))
     whole = not unchecked and (ended.stopped or not unexplained)
-    return Findings(_frame(_folded(rows.values())), len(records), tuple(tools), ended, note, whole)
-
-
-def _folded(rows: Iterable[dict]) -> list[dict]:
-    """The rows, with one for all races on an array with lines in common: often one barrier prevents all of them."""
-    groups: list[tuple[tuple, set, list]] = []  # kind, kernel and array; the places; the rows
-    for row in rows:
-        ends = [row, row["other"]] if row["tool"] == "racecheck" and row["other"] and row["buffer"] else []
-        places = {(end["file"], end["line"]) for end in ends if end["line"]}
-        what = (row["kind"], row["kernel"], (row["buffer"] or {}).get("base"))
-        joined = [group for group in groups if group[0] == what and group[1] & places]
-        if not joined:
-            groups.append((what, places, [row]))
-            continue
-        for _, others, members in joined[1:]:
-            joined[0][1].update(others)
-            joined[0][2].extend(members)
-        joined[0][1].update(places)
-        joined[0][2].append(row)
-        groups = [group for group in groups if all(group is not other for other in joined[1:])]
-    for _, places, (first, *others) in groups:
-        if not others:
-            continue
-        first["count"] += sum(row["count"] for row in others)
-        first["launches"] = max(row["launches"] for row in (first, *others))
-        lines = sorted({line for _, line in places})
-        more = f"{len(others)} more pair{'s' * (len(others) > 1)}"
-        first["message"] += f"; so do {more} of lines {', '.join(map(str, lines))}"
-    return [members[0] for _, _, members in groups]
+    return Findings(_frame(findings.of(records)), len(records), tuple(tools), ended, note, whole)
 
 
 def _launches(count: int) -> str:

@@ -21,8 +21,8 @@ _NAME = r'@("[^"]+"|[\w.$-]+)'
 _LABEL = re.compile(r'("[^"]+"|[\w.$-]+):')
 _TARGET = re.compile(r'label %("[^"]+"|[\w.$-]+)')
 _CALL = re.compile(rf"\s+(?:%\S+ = )?(?:(?:tail|musttail|notail) )?(?:call|invoke) [^@]*{_NAME}\((.*)")
-_HOOK = re.compile(r"__tsan_(?!init|func_).*|__sanitizer_cov_trace_pc|hostcuda_(?:atomic_begin|reads|writes)|__ubsan_handle_.*|"
-                   r"_ZN8hostcuda4meetE.*|__wrap_.*")
+_HOOK = re.compile(r"__tsan_(?!init|func_).*|__sanitizer_cov_trace_pc|hostcuda_(?:atomic_begin|reads|writes)|"
+                   r"__ubsan_handle_.*|_ZN8hostcuda4meetE.*|__wrap_.*")
 _OWN = re.compile(r"ptr (?:nonnull )?(?:[^,]*\()?@(?:threadIdx|blockIdx|blockDim|gridDim|hostcuda_\w+)\b[^,]*\)")
 _ONE_ACCESS = re.compile(r"__tsan_(?:volatile_)?(?:read|write)\d+$")
 _WRAPPED = re.compile(
@@ -149,7 +149,7 @@ def _variables(lines):
 def _with_red_zones(lines):
     """The lines, with unused bytes behind each variable of a kernel: all of a memory space are in one section."""
     zones = {}
-    for number, symbol, kind, space, rest in _variables(lines):
+    for number, _, kind, space, rest in _variables(lines):
         section = {_SHARED_SPACE: "hc_shared", _CONSTANT_SPACE: "hc_constant", _GLOBAL_SPACE: "hc_device"}.get(space)
         if not section:
             continue
@@ -177,7 +177,8 @@ def _tables(lines, sites):
         name = _as_declared(symbol.strip('"'))
         names.append(f'@hostcuda_name_{number} = private constant [{len(name) + 1} x i8] c"{name}\\00"')
         size = f"ptrtoint (ptr getelementptr ({kind}, ptr null, i32 1) to i32)"
-        rows.append(f"{{ ptr, ptr, i32, i32 }} {{ ptr @hostcuda_name_{number}, ptr @{symbol}, i32 {size}, i32 {space} }}")
+        row = f"ptr @hostcuda_name_{number}, ptr @{symbol}, i32 {size}, i32 {space}"
+        rows.append(f"{{ ptr, ptr, i32, i32 }} {{ {row} }}")
     yield from names
     yield f"@hostcuda_variables = constant [{len(rows)} x {{ ptr, ptr, i32, i32 }}] [{', '.join(rows)}]"
     yield f"@hostcuda_variable_count = constant i32 {len(rows)}"

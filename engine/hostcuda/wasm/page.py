@@ -1,33 +1,23 @@
 """What a page's JavaScript asks of the engine: compile a kernel, read the record of a launch.
 
-``js/compiler.mjs`` imports this module in Pyodide, where `hostcuda.wasm.toolchain` stands for `hostcuda.host.toolchain`.
-Arguments and answers are text in JSON.
+``js/compiler.mjs`` imports it in Pyodide, after `hostcuda.wasm.boot`. Arguments and answers are text in JSON.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import hostcuda_js  # js/compiler.mjs
-from pyodide.ffi import to_js
-
-import hostcuda.host
-from hostcuda.wasm import toolchain
-
-hostcuda.host.toolchain = sys.modules["hostcuda.host.toolchain"] = toolchain
-toolchain.clang = lambda *asked: hostcuda_js.clang(*map(to_js, asked)).to_py()
-
-from hostcuda import source as sources  # noqa: E402  they import the toolchain
-from hostcuda import temporary  # noqa: E402
-from hostcuda.build import unit  # noqa: E402
-from hostcuda.check import records  # noqa: E402
-from hostcuda.errors import CompileError  # noqa: E402
-from hostcuda.wasm import ir, objects  # noqa: E402
+from hostcuda import source as sources
+from hostcuda import temporary
+from hostcuda.build import unit
+from hostcuda.check import records
+from hostcuda.errors import CompileError
+from hostcuda.host import toolchain
+from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
+from hostcuda.wasm import ir, objects
 
 ALL_TOOLS = ("profile", "memcheck", "racecheck", "initcheck", "synccheck")
 _MESSAGE = re.compile(r"(?m)^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? "
@@ -72,7 +62,7 @@ def compile(asked: str) -> str:
                       asked.get("include_dirs"), tools=tools)
     whole = _Unit(**vars(whole))
     toolchain.exported = _VARIABLE.findall(sources.code_only(asked["source"]))
-    answer = {"error": "", "messages": [], "places": [], "pointers": False}
+    answer = {"error": "", "messages": [], "places": [], "pointers": False, "variables": toolchain.exported}
     with temporary.folder() as folder:
         try:
             library, _ = whole.compile(folder)
@@ -99,12 +89,20 @@ def _messages(text: str) -> list[dict]:
             for found in _MESSAGE.finditer(text)]
 
 
-def read(raw: str, places: Sequence) -> dict:
-    """The record of a launch, of what the runtime has written of it."""
-    return asdict(records.read(json.loads(raw), places))
+def read(raw: str, places: str) -> str:
+    """The record of a launch, of what the runtime has written of it and the places of its module, with ``totals``: the
+    counters by their friendly names."""
+    record = asdict(records.read(json.loads(raw), json.loads(places)))
+    record["totals"] = totals = {name: record["counts"].get(metric, 0) for name, metric in NAMES.items()}
+    totals |= {name: sum(totals[part] for part in parts) for name, parts in SUMS.items()}
+    totals |= {name: totals[over] / totals[under] if totals[under] else None
+               for name, (over, under) in QUOTIENTS.items()}
+    return json.dumps(record)
 
 
 def warm() -> None:
     """Compile what the engine itself needs, into the cache."""
     for check in (False, True):
-        compile(json.dumps({"source": "__global__ void f(float *x) { x[0] = 0; }", "check": check}))
+        answer = json.loads(compile(json.dumps({"source": "__global__ void f(float *x) { *x = 0; }", "check": check})))
+        if answer["error"]:
+            raise RuntimeError(answer["error"])

@@ -1,7 +1,7 @@
 """Stands for `hostcuda.host.toolchain` in a browser: clang and lld, which are WebAssembly themselves.
 
-JavaScript (``js/compiler.mjs``) sets `clang`. Commands are those of the engine for clang on Linux; what this target does
-not have is left out here.
+`hostcuda.wasm.boot` sets `clang`. Commands are those of the engine for clang on Linux; what this target does not have
+is left out here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ INCLUDE, RUNTIME = _HERE / "include", _HERE / "runtime"
 FILL = "-ftrivial-auto-var-init=pattern"
 
 # Runs a command in a folder, with other folders in place of some: its status, its output, its messages.
-clang: Callable[[list[str], str, dict[str, str]], tuple[int, str, str]]
+clang: Callable[[list[str], str, dict[str, str]], tuple[int, str, str]] = None
 
 exported: list[str] = []  # variables of the next source to be linked whose addresses JavaScript needs
 
-_LEFT_OUT = {"-march=native", "-fPIC", "-pthread", "-fstack-clash-protection", "-fno-stack-protector", "-fopenmp", "-ldl"}
+_LEFT_OUT = {"-march=native", "-fPIC", "-fstack-clash-protection", "-fno-stack-protector", "-fopenmp"}
 _HERE_AS = {  # the driver refuses these for WebAssembly, and the compiler behind it has them
     "-fsanitize=thread": ("-Xclang", "-fsanitize=thread"),
     "-fsanitize-coverage=bb,no-prune,trace-pc": (
@@ -43,7 +43,8 @@ _LINK = [
     "-lc++", "-lc++abi", "-lc", "/usr/lib/wasm32-unknown-wasip1/libclang_rt.builtins.a",
     "--entry=_initialize", "--stack-first", "-z", "stack-size=1048576", "--export=__stack_pointer",
     *(f"--export-if-defined=hc_{name}" for name in (
-        "error", "run", "trapped", "alloc", "written", "kernels", "launch_and_wait", "arguments", "check_take", "printf_take",
+        "error", "run", "trapped", "alloc", "written", "kernels", "launch_and_wait", "arguments", "check_take",
+        "printf_take",
     )),
 ]
 _RUNTIME = ("platform", "scheduler", "warps", "faults", "printf")
@@ -130,7 +131,7 @@ def _preprocess(command, folder):
 
 
 def _macros(header):
-    """A header with what the engine's header defines, and a folder of headers in which those that it reads are empty."""
+    """A header with what the engine's header defines, and a folder of headers: those that it reads are empty."""
     name, folder = Path(f"macros-{header.parent.name}"), cache.directory()
     if not (folder / name).is_dir():
         status, text, err = clang(["clang++", *_TARGET, "-std=gnu++17", "-w", "-E", "-dM", "-include", str(header),

@@ -1,5 +1,5 @@
 // Binaryen's pass by which functions can stop and go on: fibers (include/hostcuda/context.h).
-import binaryen from 'binaryen';
+import binaryen from './binaryen.js';
 
 const { SIMD128, BulkMemory, SignExt, NontrappingFPToInt, MutableGlobals, Multivalue, ReferenceTypes, BulkMemoryOpt = 0, CallIndirectOverlong = 0 } = binaryen.Features;
 

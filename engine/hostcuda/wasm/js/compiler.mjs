@@ -21,15 +21,31 @@ function mount(root, path, files) {
 }
 
 export class Compiler {
-  /**
-   * @param {object} parts  `pyodide`; `runLLVM`, loaded; `asyncify(bytes, indirect)`
-   */
-  constructor({ pyodide, runLLVM, asyncify }) {
-    Object.assign(this, { pyodide, runLLVM, asyncify });
-    this.known = {};
+  /** With the engine's Python and what was compiled for it, two zip files. */
+  static of(pyodide, runLLVM, python, cache) {
+    pyodide.unpackArchive(python, 'zip', { extractDir: '/lab' });
+    pyodide.FS.mkdirTree('/cache');
+    if (cache) pyodide.unpackArchive(cache, 'zip', { extractDir: '/cache' });
+    pyodide.FS.chmod('/cache', 0o700); // else the engine does not trust it
+    pyodide.runPython('import sys; sys.path.insert(0, "/lab")');
+    return new Compiler(pyodide, runLLVM);
+  }
+
+  constructor(pyodide, runLLVM) {
+    Object.assign(this, { pyodide, runLLVM, known: {} });
     pyodide.registerJsModule('hostcuda_js', { clang: (command, folder, instead) => this.clang(command, folder, instead) });
+    pyodide.pyimport('hostcuda.wasm.boot');
     this.python = pyodide.pyimport('hostcuda.wasm.page');
   }
+
+  /** What page.py answers; and the module's bytes, `wasm`, if there is no `error`. */
+  compile(asked) {
+    const answer = JSON.parse(this.python.compile(JSON.stringify(asked)));
+    return answer.error ? answer : { ...answer, wasm: this.pyodide.FS.readFile('/product.wasm') };
+  }
+
+  /** The record of a launch. */
+  read(text, places) { return JSON.parse(this.python.read(text, JSON.stringify(places))); }
 
   /**
    * Run clang or lld in a folder of Pyodide's file system, with other folders in place of some.

@@ -1,0 +1,151 @@
+// What runs in the page's worker: the compilers, and a worker of its own for the kernels (kernel.mjs).
+import { Compiler } from './compiler.mjs';
+
+const ARRAYS = { float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, int16: Int16Array,
+                 int32: Int32Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array };
+const TOOLS = 'profile,memcheck,racecheck,initcheck,synccheck';
+const KEPT = 12; // modules that were compiled last
+const three = size => (typeof size === 'number' ? [size, 1, 1] : [...size, 1, 1].slice(0, 3));
+const bytesOf = array => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+const decoder = new TextDecoder();
+
+export class Stopped extends Error {
+  constructor() { super('stopped'); this.name = 'Stopped'; }
+}
+
+/** Fetch files that are stored compressed as FILE.z, and tell how much has come. */
+export function fetchCompressed(base, sizes, progress) {
+  const fetched = {}, fetch = globalThis.fetch.bind(globalThis), total = Object.values(sizes).reduce((a, b) => a + b, 0);
+  return async (input, options) => {
+    const url = new URL(input.url ?? input, base), name = url.href.startsWith(base) ? url.href.slice(base.length) : '';
+    if (!(name in sizes)) return fetch(input, options);
+    const response = await fetch(`${url}.z`, options);
+    if (!response.ok) throw new Error(`${url}.z: ${response.status}`);
+    const count = new TransformStream({ transform(chunk, to) {
+      fetched[name] = (fetched[name] ?? 0) + chunk.byteLength;
+      progress({ part: name, done: Object.values(fetched).reduce((a, b) => a + b, 0), total });
+      to.enqueue(chunk);
+    } });
+    const type = name.endsWith('.wasm') ? 'application/wasm' : 'application/octet-stream';
+    return new Response(response.body.pipeThrough(count).pipeThrough(new DecompressionStream('gzip')), { headers: { 'Content-Type': type } });
+  };
+}
+
+export class Service {
+  /** @param {string} base  the address of the folder with the engine */
+  constructor(base = new URL('./', import.meta.url).href) {
+    Object.assign(this, { base, modules: new Map(), progress() {} });
+    this.startKernels();
+  }
+
+  startKernels() { this.kernels = new Worker(new URL('kernel.mjs', this.base), { type: 'module' }); }
+
+  /** Load everything, once. */
+  init() { return this.loading ??= this.load(); }
+
+  async load() {
+    const at = name => new URL(name, this.base).href;
+    const sizes = await (await fetch(at('sizes.json'))).json();
+    globalThis.fetch = fetchCompressed(this.base, sizes, state => this.progress(state));
+    const zip = async name => new Uint8Array(await (await fetch(at(name))).arrayBuffer());
+    const [runLLVM, pyodide, python, cache] = await Promise.all([
+      import(at('clang/bundle.js')).then(async ({ runLLVM }) => (await runLLVM(null, {}, { fetchProgress() {} }), runLLVM)),
+      import(at('pyodide/pyodide.mjs')).then(({ loadPyodide }) => loadPyodide({ indexURL: at('pyodide/'), env: { HOME: '/home/pyodide', HOSTCUDA_CACHE_DIR: '/cache' } })),
+      zip('python.zip'), zip('cache.zip'),
+    ]);
+    this.compiler = Compiler.of(pyodide, runLLVM, python, cache);
+  }
+
+  /** Compile, if that was not done before: what page.py answers, and the `module`. */
+  async compile(asked) {
+    await this.init();
+    const key = JSON.stringify(asked), known = this.modules.get(key);
+    if (known) return known;
+    const start = performance.now(), built = this.compiler.compile(asked);
+    if (!built.error) {
+      Object.assign(built, { bytes: built.wasm, fibers: 0, compile: performance.now() - start, module: await WebAssembly.compile(built.wasm) });
+      this.modules.set(key, built);
+      if (this.modules.size > KEPT) this.modules.delete(this.modules.keys().next().value);
+    }
+    return built;
+  }
+
+  /** Make the functions of a module ones that can wait. */
+  async addFibers(built) {
+    const start = performance.now(), { asyncify } = await import(new URL('asyncify.mjs', this.base).href);
+    built.module = await WebAssembly.compile(asyncify(built.bytes, built.pointers));
+    built.fibers = performance.now() - start;
+  }
+
+  /** Run a job of kernel.mjs in a compiled module; `seconds` is the most that it may take: then the answer is null. */
+  async execute(built, job, seconds = Infinity) {
+    const answer = await this.ask({ ...job, module: built.module }, seconds);
+    if (answer?.error) throw new Error(answer.error);
+    if (!answer?.needsFibers) return answer;
+    await this.addFibers(built);
+    return this.execute(built, job, seconds);
+  }
+
+  ask(job, seconds) {
+    return new Promise((resolve, reject) => {
+      let late;
+      const end = (settle, value) => { clearTimeout(late); this.stopKernel = null; settle(value); };
+      const restart = () => { this.kernels.terminate(); this.startKernels(); };
+      this.stopKernel = () => { restart(); end(reject, new Stopped()); };
+      if (seconds < Infinity) late = setTimeout(() => { restart(); end(resolve, null); }, seconds * 1000);
+      this.kernels.onmessage = ({ data }) => data.ready || end(resolve, data);
+      this.kernels.onerror = event => { restart(); end(reject, new Error(event.message)); };
+      this.kernels.postMessage(job);
+    });
+  }
+
+  stop() { this.stopKernel?.(); }
+
+  run(request) { return this.perform(request, false); }
+  check(request) { return this.perform(request, true); }
+
+  async perform({ source, options = [], name = 'kernel.cu', launch, inputs = {} }, check) {
+    const start = performance.now();
+    const result = { ok: false, messages: [], fault: '', outputs: {}, printed: '', gears: [], times: {}, memory: 0, findings: [], counts: [], totals: [] };
+    const built = await this.compile({ source: `#line 1 "${name}"\n${source}`, options, extern_c: !/extern\s*"C"/.test(source), check, warn: true });
+    result.messages = built.messages;
+    result.times.compile = performance.now() - start;
+    if (!built.error) {
+      const buffers = {}, variables = {}, types = {}, launches = [launch].flat();
+      const passed = new Set(launches.flatMap(each => each.arguments.filter(value => typeof value === 'string')));
+      for (const [input, content] of Object.entries(inputs)) {
+        const isArray = ArrayBuffer.isView(content), type = types[input] = isArray ? content.constructor : ARRAYS[content.type];
+        if (!type) throw new Error(`${input}: there is no type ${content.type}; there are ${Object.keys(ARRAYS).join(', ')}`);
+        if (!passed.has(input) && built.variables.includes(input)) variables[input] = bytesOf(content);
+        else buffers[input] = isArray ? bytesOf(content) : content.length * type.BYTES_PER_ELEMENT;
+      }
+      for (const each of passed) if (!(each in buffers)) throw new Error(`the launch passes ${each}, and there is no input of this name`);
+      const shaped = launches.map(each => ({ ...each, grid: three(each.grid), block: three(each.block), arguments: each.arguments.map(value => typeof value === 'boolean' ? +value : value) }));
+      const answer = await this.execute(built, { tools: check ? TOOLS : '', buffers, runs: [{ variables, launches: shaped, read: Object.keys(buffers) }] });
+      Object.assign(result, { fault: answer.fault, printed: answer.printed, memory: answer.memory });
+      result.gears = answer.kernels.map(each => ({ kernel: each.name, loops: each.loops, why: each.why }));
+      for (const [input, bytes] of Object.entries(answer.outputs[0] ?? {})) result.outputs[input] = new types[input](bytes.buffer);
+      const records = answer.records.flat().map(text => this.compiler.read(text, built.places));
+      Object.assign(result, { findings: records.flatMap(each => each.findings), counts: records.flatMap(rows), totals: records.map(each => each.totals) });
+      Object.assign(result.times, { fibers: built.fibers, launch: answer.ms });
+      result.ok = !answer.fault && !result.findings.length;
+    }
+    result.times.total = performance.now() - start;
+    return result;
+  }
+}
+
+const rows = (record, launch) => record.sites.map(site => ({ launch, kernel: record.kernel, ...site }));
+
+/** Answer the messages of a page. */
+export function serve(service) {
+  onmessage = async ({ data: { id, method, argument } }) => {
+    if (method === 'stop') return service.stop();
+    service.progress = progress => postMessage({ id, progress });
+    try {
+      postMessage({ id, result: await service[method](argument) });
+    } catch (error) {
+      postMessage({ id, error: String(error.message ?? error), name: error.name });
+    }
+  };
+}

@@ -1,0 +1,2 @@
+import { Service, serve } from './service.mjs';
+serve(new Service());

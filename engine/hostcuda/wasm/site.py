@@ -1,0 +1,177 @@
+"""Writes the engine for a browser: a folder of files that a page's worker loads, and nothing from elsewhere.
+
+The compilers come from npm, as ``js/package-lock.json`` says with their digests. What they compile of the engine itself
+is made by node, and kept in the engine's cache.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from hostcuda.errors import EngineError
+from hostcuda.files import write
+from hostcuda.host import cache
+
+__all__ = ["MISSING", "missing", "write_engine"]
+
+_HERE = Path(__file__).parent
+_PACKAGE = _HERE.parent
+_JS = _HERE / "js"
+_MODULES = _JS / "node_modules"
+MISSING = f"npm ci --ignore-scripts --prefix {_JS}"
+# The engine's Python that compiles kernels: modules, and rooms.
+_PYTHON = (
+    "__init__", "errors", "files", "findings", "limits", "metrics", "processor", "settings", "source", "temporary",
+)
+_ROOMS = ("build", "check", "frontend", "host", "loops", "wasm")
+_OWN = ("engine.mjs", "worker.mjs", "service.mjs", "compiler.mjs", "instance.mjs", "kernel.mjs", "asyncify.mjs")
+_CLANG, _PYODIDE = _MODULES / "@yowasp" / "clang" / "gen", _MODULES / "pyodide"
+_PLAIN = {
+    "clang/bundle.js": _CLANG / "bundle.js",
+    **{f"clang/llvm.core{number}.wasm": _CLANG / f"llvm.core{number}.wasm" for number in (2, 3, 4)},
+    **{f"pyodide/{name}": _PYODIDE / name for name in ("pyodide.mjs", "pyodide.asm.mjs", "pyodide-lock.json")},
+    "binaryen.js": _MODULES / "binaryen" / "index.js",
+}
+# Stored compressed, so that a visitor's download is small whatever the server does.
+_LARGE = {
+    "clang/llvm.core.wasm": _CLANG / "llvm.core.wasm",
+    "clang/llvm-resources.tar": _CLANG / "llvm-resources.tar",
+    "pyodide/pyodide.asm.wasm": _PYODIDE / "pyodide.asm.wasm",
+    "pyodide/python_stdlib.zip": _PYODIDE / "python_stdlib.zip",
+}
+_NEEDED = ("include/c++/v1/", "include/wasm32-wasip1/", "lib/wasm32-wasip1/", "lib/wasm32-unknown-wasip1/")
+_OF_C = tuple(f"include/{name}" for name in ("st", "__", "li", "fl", "in"))  # the compiler's own headers
+_NOT_NEEDED = ("include/c++/v1/__cxx03/", "include/wasm32-wasip1/wasi/")
+_LICENCES = """\
+What this folder ships, beside the lab itself (MIT):
+
+{packages}
+@yowasp/clang holds clang and lld, of LLVM (Apache-2.0 with LLVM exceptions), its C++ library and compiler-rt (the
+same), and wasi-libc (Apache-2.0 with LLVM exceptions, Apache-2.0, MIT). The text for LLVM: https://llvm.org/LICENSE.txt
+pyodide holds CPython {python} (PSF-2.0): https://docs.python.org/3/license.html
+Mozilla Public License 2.0, for pyodide: https://www.mozilla.org/MPL/2.0/ ; its source: https://github.com/pyodide/pyodide
+Apache License 2.0, for binaryen: https://www.apache.org/licenses/LICENSE-2.0
+"""
+
+
+def missing() -> str:
+    """What is not installed, and the command that installs it; empty if everything is there."""
+    if not shutil.which("node"):
+        return "the playground's compilers need node: install Node.js 20 or newer"
+    absent = [path.name for path in (*_PLAIN.values(), *_LARGE.values()) if not path.is_file()]
+    return f"the playground's compilers are not installed: {MISSING}" if absent else ""
+
+
+def write_engine(out: Path, more: Mapping[str, bytes] | None = None) -> None:
+    """Write the engine's files into a folder.
+
+    Parameters
+    ----------
+    out : Path
+    more : mapping of str to bytes
+        Further files for Python's path in the page, by their names.
+
+    Raises
+    ------
+    EngineError
+        Something is not installed, or the engine's own files do not compile.
+    """
+    if why := missing():
+        raise EngineError(why)
+    python = _zip(_engine())
+    for name in _OWN:
+        write(out / name, (_JS / name).read_bytes())
+    for name, path in _PLAIN.items():
+        write(out / name, path.read_bytes())
+    sizes = {}
+    for name, path in _LARGE.items():
+        packed = _compressed(path)
+        write(out / f"{name}.z", packed)
+        sizes[name] = len(packed)
+    for name, data in {"python.zip": _zip({**_engine(), **(more or {})}), "cache.zip": _compiled(python)}.items():
+        packed = gzip.compress(data, 6, mtime=0)
+        write(out / f"{name}.z", packed)
+        sizes[name] = len(packed)
+    write(out / "sizes.json", json.dumps(sizes))
+    write(out / "licences.txt", _licences())
+
+
+def _engine():
+    """The engine's own files for Python's path in the page; those of the target stand in the place of Linux's."""
+    files = {f"hostcuda/{name}.py": _PACKAGE / f"{name}.py" for name in _PYTHON}
+    for room in _ROOMS:
+        files |= {f"hostcuda/{room}/{path.name}": path for path in sorted((_PACKAGE / room).glob("*.py"))}
+    for room in ("include", "runtime"):
+        for place in (_PACKAGE / room, _HERE / room):
+            files |= {f"hostcuda/{room}/{path.relative_to(place).as_posix()}": path for path in sorted(place.rglob("*"))
+                      if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".py"}
+    return {name: path.read_bytes() for name, path in files.items()}
+
+
+def _zip(files):
+    """A zip file that is the same for the same files."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as whole:
+        for name, content in sorted(files.items()):
+            whole.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), content)
+    return data.getvalue()
+
+
+def _compressed(path):
+    """A file of npm's, compressed; of the compiler's files, those that kernels need."""
+
+    def make(to):
+        data = _trimmed(path) if path.suffix == ".tar" else path.read_bytes()
+        to.write_bytes(gzip.compress(data, 6, mtime=0))
+
+    size = path.stat().st_size
+    return cache.obtain(f"wasm-{cache.digest(path.name, size, _lock())[:24]}.z", make).read_bytes()
+
+
+def _trimmed(path):
+    """The archive of the compiler's files without those that no kernel needs; the rest as it is, block by block."""
+    whole, block, kept = path.read_bytes(), 512, []
+    with tarfile.open(path) as archive:
+        for member in archive:
+            name = member.name
+            of_c = name.count("/") == 1 and name.startswith(_OF_C)
+            if member.isdir() or of_c or (name.startswith(_NEEDED) and not name.startswith(_NOT_NEEDED)):
+                kept.append(whole[member.offset : member.offset_data + -(-member.size // block) * block])
+    return b"".join([*kept, bytes(2 * block)])
+
+
+def _compiled(python):
+    """What the engine needs compiled, as a zip file: the runtime, and the header for kernels."""
+
+    def make(to):
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder, "python.zip")
+            archive.write_bytes(python)
+            done = subprocess.run(["node", _JS / "build.mjs", archive, to], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise EngineError(f"the engine's own files do not compile to WebAssembly:\n{done.stderr.strip()}")
+
+    return cache.obtain(f"wasm-{cache.digest(python, _lock())[:24]}.zip", make).read_bytes()
+
+
+def _lock():
+    return (_JS / "package-lock.json").read_bytes()
+
+
+def _licences():
+    packages = json.loads(_lock())["packages"]
+    shipped = {name.removeprefix("node_modules/"): facts for name, facts in packages.items()
+               if name.removeprefix("node_modules/") in ("@yowasp/clang", "binaryen", "pyodide")}
+    lines = "".join(f"{name} {facts['version']}: {facts['license']}\n" for name, facts in shipped.items())
+    version = json.loads((_PYODIDE / "pyodide-lock.json").read_text())["info"]["python"]
+    own = (_MODULES / "binaryen" / "LICENSE").read_text()
+    return f"{_LICENCES.format(packages=lines, python=version)}\n{'-' * 100}\nbinaryen\n\n{own}"

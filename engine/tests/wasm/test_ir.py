@@ -1,0 +1,83 @@
+"""The texts of the second target: numbers in LLVM's text, tables of variables, object files."""
+
+import re
+
+import pytest
+
+from hostcuda.wasm import ir, objects
+
+TEXT = """\
+@_ZZ1fE4tile = internal global [4 x float] zeroinitializer, section "hc_shared", align 4
+@scale = dso_local global [2 x float] zeroinitializer, section "hc_constant.0", align 4
+@.str = private unnamed_addr constant [3 x i8] c"a,\\22", align 1
+@threadIdx = external global [3 x i32]
+
+define void @f(ptr %0) {
+  call void @__tsan_read4(ptr @threadIdx), !dbg !5
+  br i1 undef, label %3, label %2, !dbg !5
+
+2:
+  call void @__tsan_write4(ptr %0), !dbg !6
+  br label %4
+
+3:
+  call void @__tsan_read4(ptr %0), !dbg !7
+  %9 = call ptr @malloc(i32 4), !dbg !5
+  br label %4
+
+4:
+  call void @__tsan_unaligned_read8(ptr @threadIdx), !dbg !8
+  ret void
+}
+!1 = !DIFile(filename: "/lab/hostcuda/include/warp.h", directory: "/")
+!2 = !DIFile(filename: "a.cu", directory: "/")
+!3 = distinct !DISubprogram(name: "f", scope: !2, file: !2, line: 1)
+!4 = distinct !DISubprogram(name: "g", scope: !1, file: !1, line: 1)
+!5 = !DILocation(line: 5, column: 1, scope: !3)
+!6 = !DILocation(line: 6, column: 1, scope: !3)
+!7 = !DILocation(line: 70, column: 1, scope: !4, inlinedAt: !5)
+!8 = !DILocation(line: 8, column: 1, scope: !3)
+"""
+
+
+def enumerate_as_text(*names):
+    return ((str(number), name) for number, name in enumerate(names, 1))
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    return ir.prepare(TEXT, lambda file: file.startswith("/lab/"))
+
+
+def test_each_call_has_a_number_in_the_order_of_the_control_flow(prepared):
+    text, places = prepared
+    sites = re.findall(r"store i32 (\d+), ptr @hostcuda_site, align 4\n.*?@(\w+)\(", text)
+    assert sites == [*enumerate_as_text("__tsan_write4", "__tsan_read4", "__wrap_malloc", "__tsan_unaligned_read8")]
+    assert places == [(None, None, True), ("a.cu", 6, False), ("a.cu", 5, True), ("a.cu", 5, False), ("a.cu", 8, False)]
+    assert "@hostcuda_site_count = constant i32 5" in text
+
+
+def test_a_read_of_an_index_is_no_access(prepared):
+    assert "call void @__tsan_read4(ptr @threadIdx)" not in prepared[0]
+
+
+def test_variables_have_red_zones_and_a_row_in_the_table(prepared):
+    text, _ = prepared
+    rows = re.findall(r"ptr @hostcuda_name_\d+, ptr @([\w.]+), i32 ptrtoint .*? to i32\), i32 (\d)", text)
+    assert rows == [("_ZZ1fE4tile", "1"), ("scale", "2"), (".str", "4")]
+    assert 'c"tile\\00"' in text and 'c"scale\\00"' in text
+    assert re.search(r'_ZZ1fE4tile = .*"hc_shared", align 16\n@hostcuda_zone_0 = .*\[256 x i8\].*"hc_shared"', text)
+    assert text.count("@hostcuda_zone_") == 2
+
+
+def test_a_variable_has_its_name_as_declared():
+    symbols = {"_ZZ4convPfE4tile": "tile", "_ZZ1fE1a_0": "a", "x": "x", "_ZN1a1bE": "b"}
+    assert {symbol: ir._as_declared(symbol) for symbol in symbols} == symbols
+
+
+def test_calls_by_pointers_are_seen_in_object_files():
+    head = b"\0asm\1\0\0\0"
+    relocations = b"\x0areloc.CODE" + bytes([3, 2, 0, 5, 1, 6, 9, 0])  # of section 3: a call, a type
+    assert objects.calls_pointers(head + bytes([0, len(relocations)]) + relocations)
+    plain = b"\x0areloc.CODE" + bytes([3, 1, 0, 5, 1])
+    assert not objects.calls_pointers(head + bytes([1, 1, 0]) + bytes([0, len(plain)]) + plain)
