@@ -177,4 +177,4 @@ def _text(rows: Iterable[Sequence[str]]) -> str:
 
 def decimal(points: Fraction) -> str:
     """Points with a decimal point, and at most four places: 0.3333."""
-    return f"{round(float(points), 4):g}"
+    return f"{float(points):.4f}".rstrip("0").rstrip(".")

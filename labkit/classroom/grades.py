@@ -84,9 +84,10 @@ class Terms:
         weigh = [weights.get(part, Fraction(1)) for _, _, part in goals]
         right = not result.untouched and all(ok for ok, _ in first)
         short = all(ok is not False for ok, _ in budget)
-        found = [(f"{result.exercise} clean and right", right, share, [text for _, text in first])] if first else []
+        met = right and (short or bool(goals))
+        found = [(f"{result.exercise} clean and right", met, share, [text for _, text in first])] if first else []
         for (ok, text, part), weight in zip(goals, weigh, strict=True):
-            found.append((f"{result.exercise} {part}", right and short and ok, (1 - share) * weight / sum(weigh),
+            found.append((f"{result.exercise} {part}", right and short and ok, (1 - share) * weight / (sum(weigh) or 1),
                           [text, *(more for _, more in budget)]))
         return [gradebooks.Question(name, Fraction(total * of if met else 0), Fraction(total * of), "\n".join(texts))
                 for name, met, of, texts in found]
