@@ -66,7 +66,7 @@ def asked_by(source: str) -> str:
     return match[1] if match else ""
 
 
-def submissions(paths: Iterable[Path | str]) -> list[Submission]:
+def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submission]:
     """What lies in files and folders: ``alice.ipynb``, ``bob/04a.cu``, or a folder of such.
 
     A file belongs to the student whose name it has, or to the one whose name its folder has if the file is named after
@@ -79,6 +79,12 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
     columns are `file` (a path in the folder, or the outermost folder of one), `submitted_at`, and, where the names of
     files do not say it, `student`.
 
+    Parameters
+    ----------
+    paths : iterable of Path
+    student : str
+        Whose all of it is, whatever the names; other files are then of no interest.
+
     Raises
     ------
     LabError
@@ -87,6 +93,8 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
     found: dict[tuple[str, str], tuple[Submission, Path]] = {}
     paths = [Path(path) for path in paths]
     files = [(file, path, manifest) for path in paths for manifest in [_manifest(path)] for file in _files(path)]
+    if student and not files:
+        return [Submission(student, "", problem="there is no .ipynb or .cu file")]
     if not files:
         raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
     texts: dict[str, str] = {}  # of a large class many are equal
@@ -95,6 +103,7 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
         for each in _all_of(file, *_folder(file, path)):
             text = each.answer if isinstance(each.answer, tuple) else texts.setdefault(each.answer, each.answer)
             each = replace(each, answer=text, **{"student": _printable(each.student), **about})
+            each = replace(each, student=student or each.student)
             key = each.student, each.exercise
             before, other = found.get(key, (None, file))
             if other != file:
@@ -105,6 +114,8 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
                 found[key] = each, file
     handed_in = [each for each, _ in found.values()]
     students = {each.student for each in handed_in}
+    if student:
+        return handed_in
     return handed_in + [each for path in paths if path.is_dir() for each in _without(path, students)]
 
 

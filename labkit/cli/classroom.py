@@ -32,6 +32,9 @@ def grade(
     roster: Annotated[
         Path | None, typer.Option("--roster", metavar="CSV", help="The class: name, id, email, and extension.")
     ] = None,
+    student: Annotated[
+        str, typer.Option("--student", metavar="NAME", help="Whose all of it is, whatever the names of files.")
+    ] = "",
     due: Annotated[
         list[str] | None,
         typer.Option("--due", metavar="[EXERCISE=]TIME", help="Until when to hand in: 2026-12-01T23:59+01:00."),
@@ -83,7 +86,7 @@ def grade(
     )
     if not submissions and not (out / "results").is_dir():
         raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
-    found = handed_in(submissions) if submissions else []
+    found = handed_in(submissions, student) if submissions else []
     with (
         tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar,
         _executor(dask, jobs, len(found)) as executor,

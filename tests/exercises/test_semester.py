@@ -207,7 +207,8 @@ CLASSROOM50 = {
                  "review", "datetime", "score", "max-score", "tests"],
     "properties": {
         "schema": {"const": "classroom50/result/v1"}, "classroom": NAME, "assignment": NAME, "owner": NAME,
-        "assignment_type": {"enum": ["individual", "group"]}, "submission": {"type": "string", "pattern": "^submit/"},
+        "assignment_type": {"enum": ["individual", "group", "team"]},
+        "submission": {"type": "string", "pattern": "^submit/"},
         "commit": NAME, "release": NAME, "review": NAME, "datetime": SECONDS, "graded_at": SECONDS, "score": WHOLE,
         "max-score": WHOLE, "submitted_by": {"type": "object"},
         "tests": {"type": "array", "items": {

@@ -178,3 +178,13 @@ def test_a_name_that_is_no_text_is_told_like_any_other(tmp_path):
     assert [each.student for each in found] == [r"\xff", r"\xff\xfe"]
     for each in found:
         (each.student + each.problem).encode()
+
+
+def test_all_may_be_of_one_student(tmp_path):
+    for name in ("README.md", "week 4/alice_04a.cu", "04b.cu", "notes/plan.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(KERNEL)
+    found = submissions([tmp_path], "bob")
+    assert [(each.student, each.exercise, each.problem) for each in found] == [("bob", "04b", ""), ("bob", "04a", "")]
+    (nothing,) = submissions([tmp_path / "notes"], "bob")
+    assert (nothing.student, nothing.problem) == ("bob", "there is no .ipynb or .cu file")
