@@ -164,7 +164,7 @@ def write_all(
                 ungraded.append(each)
         others += gradebooks.of_student(formats, out, _safe(student), own, asked)
         titles = {name: known.title for name, known in terms.exercises.items()}
-        pages.append(_page(out / f"{_safe(student)}.html", "student.html.j2", student=student, results=own,
+        pages.append(page(out / f"{_safe(student)}.html", "student.html.j2", student=student, results=own,
                            tried=sum(bool(each.exercise) for each in own), passed=sum(each.passed for each in own),
                            titles=titles, points=_points, asked=asked, hours=hours))
     for person in terms.roster.missing(places) if terms.roster else ():
@@ -175,7 +175,7 @@ def write_all(
         others += gradebooks.of_class(formats, out, terms.roster, columns, book)
     files = [write(out / "grades.csv", text.getvalue()), *others]
     if ranking:
-        files.append(_page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
+        files.append(page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
     return Written(files, pages, late)
 
 
@@ -227,7 +227,8 @@ def _safe(name: str) -> str:
     return safe if safe == name != "ranking" else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-def _page(path: Path, template: str, **values) -> Path:
+def page(path: Path, template: str, **values) -> Path:
+    """Write a page from one of the templates."""
     today = datetime.date.today().isoformat()
     return write(path, _templates().get_template(template).render(today=today, version=labkit.__version__, **values))
 

@@ -1,4 +1,4 @@
-"""Commands for a class: grade, student."""
+"""Commands for a class: grade, similarity, student."""
 
 from __future__ import annotations
 
@@ -165,6 +165,34 @@ def _executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Executo
         raise LabError(f"there is no Dask scheduler at {dask}: {error}") from None
     with client:
         yield client.get_executor()
+
+
+def similarity(
+    submissions: Annotated[
+        list[Path], typer.Argument(metavar="SUBMISSION...", help="As `labkit grade` takes them.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="The page to write.")
+    ] = Path("grades/similarity.html"),
+    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Pairs of each exercise.")] = 20,
+    own: Annotated[
+        list[Path] | None, typer.Option("--exercise", metavar="FOLDER", help="An exercise of your own.")
+    ] = None,
+) -> None:
+    """Show hand-ins that are alike, side by side.
+
+    It is a reason to look, not a verdict.
+    """
+    from labkit.classroom import similarity
+    from labkit.classroom.submissions import submissions as handed_in
+    from labkit.exercises.exercise import add
+
+    for folder in own or ():
+        add(folder)
+    found = similarity.pairs(handed_in(submissions), most)
+    for each in found[:most]:
+        print(f"{100 * each.alike:4.0f} %  {each.exercise}  {' and '.join(each.students)}")
+    print(f"{similarity.write_page(out, found)}: a reason to look, not a verdict")
 
 
 def student(

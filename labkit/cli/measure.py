@@ -50,7 +50,7 @@ def bench(
     as_json: Json = False,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the table to FILE, too.")] = None,
 ) -> None:
-    """Check rungs of the ladder, then measure op time and layer time."""
+    """Check rungs of the ladder, then measure op and layer time."""
     from labkit.records import results
 
     _require_folder(csv)

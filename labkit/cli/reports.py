@@ -32,7 +32,7 @@ def report(
     ] = None,
     engine: Use = None,
 ) -> None:
-    """Execute the notebooks and write HTML pages that need no network.
+    """Execute the notebooks and write pages that need no network.
 
     They run side by side, one per core; a cell that measures has the machine alone.
     """

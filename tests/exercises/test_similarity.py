@@ -1,0 +1,86 @@
+"""Hand-ins that are alike are found, whatever their names, order and layout."""
+
+import itertools
+from pathlib import Path
+
+import html5lib
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from labkit.classroom import similarity
+from labkit.classroom.submissions import Submission
+from labkit.cli import app
+from labkit.exercises.exercise import exercise
+
+SOFTMAX = Path(__file__).parent / "similar" / "softmax"
+# Eight kernels by as many authors, and the lab's own.
+INDEPENDENT = {path.stem: path.read_text() for path in sorted(SOFTMAX.glob("*.cu"))} | {
+    "lab": exercise("P5a").solution}
+COPIES = {path.stem: path.read_text() for path in sorted(SOFTMAX.glob("copies/*.cu"))}  # HOW_AUTHOR
+
+
+def handed_in(**texts):
+    return [Submission(student, "P5a", text) for student, text in texts.items()]
+
+
+def test_renamed_reordered_and_reformatted_copies_rank_above_all_others():
+    found = similarity.pairs(handed_in(**INDEPENDENT, **COPIES), most=1000)
+    ranked = [{*pair.students} for pair in found]
+    assert {how.partition("_")[0] for how in COPIES} == {"renamed", "reordered", "reformatted"}
+    assert all(pair in ranked[:3] for pair in ({how, how.partition("_")[2]} for how in COPIES))
+    assert found[2].alike > 0.5 and found[3].alike < 0.45
+    assert [pair.alike for pair in found] == sorted((pair.alike for pair in found), reverse=True)
+    scores = [pair.alike for pair in similarity.pairs(handed_in(**INDEPENDENT), most=1000)]
+    assert max(scores) < 0.45
+
+
+def test_the_same_text_is_alike_and_what_the_starting_code_has_is_not():
+    text = INDEPENDENT["dora"]
+    (same,) = similarity.pairs(handed_in(a=text, b=text))
+    assert same.alike == pytest.approx(1)
+    assert "".join(piece for piece, _ in same.texts[0]) == text
+    both = "".join(piece for piece, marked in same.texts[0] if marked)
+    assert "best = maxima[w][q]" in both and "__global__" not in both
+    start = exercise("P5a").start
+    assert similarity.pairs(handed_in(a=start, b=start)) == []
+    assert similarity.pairs([*handed_in(a=text), Submission("b", "P5b", text)]) == []  # other exercises
+    assert similarity.pairs([*handed_in(a=text), Submission("b", "P5a", text, "handed in twice")]) == []
+
+
+def test_a_class_in_parts_is_the_same_as_in_one(monkeypatch):
+    rng = np.random.default_rng(1)
+    own = [{tuple(run) for run in rng.integers(0, 3, (60, 4)).astype(str)} for _ in range(7)]
+    common, smaller = similarity._alike(own)
+    monkeypatch.setattr(similarity, "_COLUMNS", 5)
+    np.testing.assert_allclose(similarity._alike(own)[0], common, rtol=1e-5)
+    assert (common <= smaller * (1 + 1e-6)).all()
+    count = {run: sum(run in runs for runs in own) for runs in own for run in runs}
+    for a, b in itertools.combinations(range(7), 2):
+        assert common[a, b] == pytest.approx(sum(np.log(8 / count[run]) for run in own[a] & own[b]), rel=1e-5)
+
+
+@pytest.mark.parametrize(("source", "words"), [
+    ("float best = helper(x, fmaxf(a, 1.f)); /* no */ __syncthreads();",
+     "float name = helper ( name , fmaxf ( name , 1.f ) ) ; __syncthreads ( ) ;"),
+    ("__device__ float helper(int n) { return helper(n); }",
+     "__device__ float name ( int name ) return name ( name ) ;"),
+])
+def test_names_that_are_not_the_authors_stay(source, words):
+    assert " ".join(word for word, _, _ in similarity.tokens(source)) == words
+
+
+def test_the_page_shows_pairs_side_by_side_and_runs_nothing(tmp_path):
+    text = INDEPENDENT["dora"] + '// </pre><script>alert(1)</script> "&amp;"\n'
+    for name, source in {"eve<script>": text, "dora": text, "ada": INDEPENDENT["ada"]}.items():
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / "in" / name / "P5a.cu").write_text(source)
+    out = tmp_path / "similarity.html"
+    said = CliRunner().invoke(app, ["similarity", str(tmp_path / "in"), "--out", str(out), "--most", "1"]).stdout
+    assert said.splitlines() == [" 100 %  P5a  dora and eve<script>", f"{out}: a reason to look, not a verdict"]
+    page = html5lib.HTMLParser(strict=True).parse(out.read_text())
+    tags = {each.tag.rpartition("}")[2]: each for each in page.iter() if isinstance(each.tag, str)}
+    assert not {*tags} & {"script", "img", "link", "iframe"}
+    shown = [each for each in page.iter() if str(each.tag).endswith("}pre")]
+    assert ["".join(each.itertext()) for each in shown] == [text.rstrip() + "\n"] * 2
+    assert "A reason to look, not a verdict" in "".join(page.itertext())
