@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from labkit.notebooks.links import dead_links
 GENERATED = "docs/api.md"  # from the docstrings; there is no such file
 # In the order of the first page: files, and patterns of those that are not named before.
 DOCUMENTS = ("docs/glossary.md", GENERATED, "docs/*.md", "engine/docs/*.md", "data/counters.md", "CHANGELOG.md")
+PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playground` writes
 
 
 class Exporter(html.Exporter):
@@ -71,8 +73,13 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         exporter.write(page)
         if page.failure:
             raise LabError(page.failure.message)
-    index = write(out / "index.html", exporter.series())
-    written = [index, *(page.path for page in (*pages, *documents))]
+    written = [page.path for page in (*pages, *documents)]
+    if (root / PLAYGROUND / "lab.mjs").is_file():
+        shutil.rmtree(out / "playground", ignore_errors=True)
+        there = shutil.copytree(root / PLAYGROUND, out / "playground")
+        written += [there / "index.html", there / "licences.txt"]
+        exporter.common["playground"] = "playground/index.html"
+    written = [write(out / "index.html", exporter.series()), *written]
     if dead := dead_links(written):
         raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
     return written

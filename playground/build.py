@@ -1,0 +1,104 @@
+"""Build the page: its bundle, the exercises, the engine, and the list of files that the service worker keeps.
+
+``python playground/build.py FOLDER`` writes the page to a folder, which is empty or has an earlier page. It needs the
+node modules of package-lock.json: ``npm ci`` in this folder brings them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from labkit.exercises.exercise import Exercise, exercises
+from labkit.notebooks import execute, html, site
+
+HERE = Path(__file__).resolve().parent
+_POSED = r"(?ms)^\*\*{}\b[^*]*\*\*\s*(.*?)(?=^\*\*[0P]?\d+[a-z]\b|^#|\Z)"
+
+
+def main(out: Path) -> None:
+    """Write everything."""
+    shutil.rmtree(out, ignore_errors=True)
+    page(out)
+    service(out)
+
+
+def page(out: Path) -> None:
+    """Write the page and its exercises."""
+    out.mkdir(parents=True)
+    subprocess.run(["node", HERE / "build.mjs", out.resolve()], check=True)
+    (out / "exercises.json").write_text(json.dumps(listed(out)), encoding="utf-8")
+
+
+def service(out: Path) -> None:
+    """Write the service worker, with all files of the page and their digests."""
+    files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != "service.js")
+    known = {path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    text = (HERE / "src" / "service.js").read_text(encoding="utf-8")
+    (out / "service.js").write_text(f"const FILES = {json.dumps(known, indent=1)};\n{text}", encoding="utf-8")
+
+
+def listed(out: Path) -> dict:
+    """The exercises of the page, by the parts of the series: kernels of parts 1 and 2, and of practice."""
+    # The page lies in a folder of the site, beside those of the notebooks: links in the texts are relative to it.
+    pages = html.pages_of(map(execute.read, execute.everything()), out.parent)
+    root = execute.folder().parent
+    documents = [html.document(path, out.parent, "") for path in site.texts(root)]
+    exporter = site.Exporter(pages, documents)
+    parts: dict[str, dict] = {}
+    for asked in exercises().values():
+        page = next(each for each in pages if not each.notebook.closer and each.path.stem == asked.page)
+        name, about = _part(page)
+        if asked.start and name:
+            part = parts.setdefault(name, {"name": name, "about": about, "exercises": []})
+            part["exercises"].append(_described(asked, page, exporter, out))
+    return {"parts": [*parts.values()]}
+
+
+def _part(page: html.Page) -> tuple[str, str]:
+    if page.notebook.folder == execute.PRACTICE:
+        return html.PRACTICE[0], "Patterns that stand on their own."
+    number = int(page.notebook.number)
+    second, third = html.PARTS[1][0], html.PARTS[2][0]
+    if number >= third:
+        return "", ""
+    return (html.PARTS[0][1], "") if number < second else (html.PARTS[1][1], html.PARTS[1][2])
+
+
+def _described(asked: Exercise, page: html.Page, exporter: site.Exporter, out: Path) -> dict:
+    return {
+        "number": asked.number,
+        "title": asked.title,
+        "from": f"{page.notebook.number} {page.notebook.title}",
+        "page": f"../{page.notebook.name}.html",
+        "text": text(asked, page, exporter, out),
+        "start": asked.start,
+        "goals": [f"{goal.what}: {goal.wanted}" for goal in asked.goals],
+        "lines": asked.lines,
+        "hints": asked.hints,
+    }
+
+
+def text(asked: Exercise, page: html.Page, exporter: site.Exporter, out: Path) -> str:
+    """What the exercise's page asks for, as HTML; links are relative to the playground.
+
+    Raises
+    ------
+    ValueError
+        The page does not pose the exercise.
+    """
+    exporter.page = html.Page(page.notebook, out / "index.html")
+    for cell in page.notebook.nb.cells:
+        if cell.cell_type == "markdown" and (found := re.search(_POSED.format(asked.number), cell.source)):
+            return exporter.markdown(found[1])
+    raise ValueError(f"{page.notebook.path.name} does not pose exercise {asked.number}: begin a paragraph with "
+                     f"**{asked.number}**")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

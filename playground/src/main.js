@@ -1,0 +1,266 @@
+// The page: the list of exercises, and for each a desk with its text, an editor and the results.
+import { Editor } from './editor.js';
+import * as engine from './engine.js';
+import { digest, keep, packed, read, unpacked } from './keep.js';
+import * as own from './launch.js';
+import * as show from './show.js';
+
+const { element } = show, $ = id => document.getElementById(id);
+const MEMORY = 600; // megabytes that the engine needs
+const OWN = { number: 'own', title: 'A kernel of your own', text: '<p>Write any kernel, and say with what it is launched. Arrays that it writes are shown after the run.</p>', goals: [], hints: [], start: own.EXAMPLE.source };
+
+const { parts, all } = await fetch('exercises.json').then(answer => answer.json()).then(data => ({ parts: data.parts, all: data.parts.flatMap(part => part.exercises) }));
+const editor = new Editor($('editor'), edited);
+let at = null, launch = null, saving = 0, working = false;
+
+// The engine -----------------------------------------------------------------------------------------------------------
+
+let loading = null;
+
+function load() {
+  return loading ??= (async () => {
+    progress('Loading the engine', 0);
+    await served();
+    await engine.init((done, total) => progress('Loading the engine', done, total));
+    progress('');
+    navigator.serviceWorker?.controller?.postMessage('keep all');
+  })().catch(error => {
+    loading = null;
+    const memory = /memory|allocat/i.test(`${error.name} ${error.message}`) ? ` It needs about ${MEMORY} MB of memory, and this device has too little free. Close other tabs, or use a computer.` : '';
+    for (const place of document.querySelectorAll('.load'))
+      place.replaceChildren(element('p', { className: 'failure', role: 'alert' }, `The engine did not start: ${error.message}.${memory} `, element('button', { onclick: () => load().catch(() => {}) }, 'Try again')));
+    throw error;
+  });
+}
+
+function progress(words, done = 0, total = 0) {
+  const megabytes = bytes => (bytes / 1e6).toFixed(0);
+  for (const place of document.querySelectorAll('.load')) {
+    if (!words) place.replaceChildren();
+    else if (!place.querySelector('progress')) place.replaceChildren(element('label', {}, element('span'), element('progress')));
+    if (!words) continue;
+    place.querySelector('span').textContent = `${words}${total ? `: ${megabytes(done)} of ${megabytes(total)} MB. Later visits need no network.` : ' …'}`;
+    if (total) Object.assign(place.querySelector('progress'), { max: total, value: done });
+  }
+}
+
+/** Wait until the service worker answers for this page's files, so that each is loaded once; for two seconds at most. */
+async function served() {
+  const workers = navigator.serviceWorker;
+  if (!workers || workers.controller) return;
+  await Promise.race([
+    new Promise(done => workers.addEventListener('controllerchange', done, { once: true })), new Promise(done => setTimeout(done, 2000)),
+  ]);
+}
+
+async function register() {
+  const known = await navigator.serviceWorker.register('service.js');
+  const offer = () => known.waiting && navigator.serviceWorker.controller && notice('There is a new version of this page.', 'Load it', () => {
+    navigator.serviceWorker.addEventListener('controllerchange', () => location.reload());
+    known.waiting.postMessage('take over');
+  });
+  offer();
+  known.addEventListener('updatefound', () => known.installing?.addEventListener('statechange', offer));
+}
+
+// What is on the desk --------------------------------------------------------------------------------------------------
+
+const met = () => read('met') ?? {};
+
+function list() {
+  const done = met();
+  $('parts').replaceChildren(...parts.flatMap(({ name, about, exercises }) => [
+    element('h2', { className: 'part' }, name), element('p', {}, about),
+    element('ol', { className: 'exercises' }, ...exercises.map(each => element('li', {},
+      element('a', { href: `#${each.number}` }, element('span', { className: 'number' }, each.number), ' ', each.title),
+      done[each.number] && element('span', { className: 'met' }, ' ✓ goal met'), each.missing && element('span', { className: 'met' }, ` ${each.missing}`)))),
+  ]));
+}
+
+async function route() {
+  save();
+  const [number, ...rest] = location.hash.slice(1).split('&'), code = rest.find(each => each.startsWith('code='))?.slice(5);
+  const before = at;
+  at = number === 'own' ? OWN : all.find(each => each.number.toLowerCase() === number.toLowerCase()) ?? null;
+  $('contents').hidden = at !== null;
+  $('desk').hidden = at === null;
+  neighbours();
+  document.title = `${at ? `${at === OWN ? '' : `${at.number} `}${at.title} – ` : ''}Playground – The CUDA convolution lab`;
+  if (!at) {
+    list();
+    if (before) $('contents').querySelector('h1').focus();
+    return;
+  }
+  const damaged = code !== undefined && !await linked(code);
+  open();
+  if (damaged) say('The link is damaged: it carries no kernel.');
+  scrollTo(0, 0);
+  if (before || code === undefined) $('task').querySelector('h1').focus({ preventScroll: true });
+}
+
+/** A kernel from a link takes the place of one's own, which is kept beside it. Returns whether there is one. */
+async function linked(code) {
+  history.replaceState(null, '', `#${at.number}`);
+  try {
+    const { source, launch: theirs } = await unpacked(code), mine = read(at.number);
+    if (mine && mine.source !== source) keep(`${at.number} before`, mine);
+    return keep(at.number, { source, launch: theirs });
+  } catch {
+    return false;
+  }
+}
+
+function open() {
+  const kept = read(at.number), before = read(`${at.number} before`);
+  editor.open(kept?.source ?? at.start, at === OWN ? 'Kernel of your own, CUDA C++' : `Kernel of exercise ${at.number}, CUDA C++`);
+  launch = structuredClone(kept?.launch ?? own.EXAMPLE.launch);
+  $('task').querySelector('h1').replaceChildren(at === OWN ? at.title : `${at.number} ${at.title}`);
+  $('text').innerHTML = at.text;
+  $('text').append(...[
+    at.goals.length > 0 && element('div', { className: 'goals' }, element('h2', {}, 'Goals'), element('ul', {}, ...at.goals.map(goal => element('li', {}, goal)),
+      at.lines && element('li', {}, `changed lines: at most ${at.lines}`))),
+    element('div', { id: 'hints' }),
+    at.page && element('p', { className: 'companion' }, 'From the page ', element('a', { href: at.page }, at.from), '. Its cell is the editor here, and ', element('code', {}, 'lab.grade'), ' is the button Grade.'),
+  ].filter(Boolean));
+  hints();
+  $('grade').hidden = at === OWN;
+  $('launch').hidden = at !== OWN;
+  if (at === OWN) own.draw($('launch'), editor.text, launch, changed);
+  $('results').replaceChildren();
+  $('notice').hidden = true;
+  if (before) notice('This kernel came with a link.', 'Back to mine', () => { keep(at.number, before); keep(`${at.number} before`, null); at && open(); });
+  say('');
+}
+
+function neighbours() {
+  const i = all.indexOf(at), link = (each, before) => each ? element('a', { href: `#${each.number}`, rel: before ? 'prev' : 'next' }, before ? '← ' : '',
+    element('span', { className: 'number' }, each.number), ' ', element('span', { className: 'name' }, each.title), before ? '' : ' →') : '';
+  document.querySelector('.neighbours').replaceChildren(...(i < 0 ? [] : [link(all[i - 1], true), link(all[i + 1])]));
+}
+
+/** The hints that failed attempts have unlocked. */
+function hints() {
+  const unlocked = (read(`${at.number} hinted`) ?? []).length, due = at.hints.slice(0, unlocked);
+  $('hints').replaceChildren(...(due.length ? [element('details', { open: false }, element('summary', {}, `Hints so far: ${due.length} of ${at.hints.length}`),
+    element('ol', {}, ...due.map(hint => element('li', {}, hint))))] : []));
+}
+
+function changed() {
+  clearTimeout(saving);
+  saving = setTimeout(save, 300);
+}
+
+function edited() {
+  changed();
+  if (at === OWN) own.draw($('launch'), editor.text, launch, changed);
+}
+
+function save() {
+  if (!saving) return;
+  clearTimeout(saving);
+  saving = 0;
+  const text = editor.text, plain = text === at.start && at !== OWN;
+  if (!keep(at.number, plain ? null : { source: text, ...(at === OWN && { launch }) })) say('This browser keeps nothing: copy your kernel before you close the page.');
+}
+
+const say = text => { $('status').textContent = text; };
+
+function notice(words, action, then) {
+  $('notice').replaceChildren(words, ' ', element('button', { onclick: () => { $('notice').hidden = true; then(); } }, action));
+  $('notice').hidden = false;
+}
+
+// What the buttons do --------------------------------------------------------------------------------------------------
+
+const DOING = { run: 'Compiling and running …', check: 'Compiling, counting and checking …', grade: 'Grading: hidden shapes, then the goals …' };
+
+async function act(what) {
+  if (!at || working || (what === 'grade' && at === OWN)) return;
+  const asked = at, source = editor.text;
+  try {
+    const request = at === OWN ? own.request(source, launch) : { exercise: at.number, source };
+    busy(true);
+    $('results').replaceChildren();
+    editor.mark([]);
+    say(loading ? DOING[what] : 'The engine is loading first.');
+    await load();
+    say(DOING[what]);
+    const result = what === 'grade' ? await gradeIt(asked, source) : await engine[what](request);
+    if (asked === at) answer(what, result, request);
+  } catch (error) {
+    say(error.name === 'Stopped' ? 'Stopped.' : error.message);
+  } finally {
+    busy(false);
+  }
+}
+
+/** Grade an attempt. A new one that misses the goal unlocks a hint. */
+async function gradeIt({ number, hints: known }, source) {
+  const name = `${number} hinted`, hinted = read(name) ?? [], mine = await digest(source);
+  const due = hinted.includes(mine) ? hinted.length : hinted.length + 1;
+  const result = await engine.grade({ exercise: number, source, hint: Math.min(due, known.length) });
+  if (result.passed) keep('met', { ...met(), [number]: new Date().toISOString().slice(0, 10) });
+  else if (/^Hint \d/.test(result.advice) && !hinted.includes(mine)) keep(name, [...hinted, mine]);
+  return result;
+}
+
+function answer(what, result, request) {
+  const marks = (result.messages ?? []).filter(each => each.kind !== 'note').map(each => ({ ...each, severity: each.kind.includes('error') ? 'error' : 'warning', message: each.text }));
+  for (const { kind, message, line, other } of result.findings ?? []) {
+    marks.push({ line, severity: 'error', message: `${kind}: ${message}` });
+    if (other?.line && other.line !== line) marks.push({ line: other.line, severity: 'error', message: `${kind}, with line ${line}` });
+  }
+  editor.mark(marks);
+  $('results').replaceChildren(...(what === 'grade' ? show.graded(result) : show.ran(result, own.before(request.inputs))));
+  say(what === 'grade' ? `${at.number}: ${result.verdict}.` : show.sentence(result));
+  hints();
+}
+
+function busy(now) {
+  working = now;
+  for (const each of ['run', 'check', 'grade']) $(each).setAttribute('aria-disabled', now);
+  $('stop').disabled = !now;
+  $('work').classList.toggle('working', now);
+}
+
+for (const what of ['run', 'check', 'grade']) $(what).onclick = () => act(what);
+$('stop').onclick = async () => {
+  say('Stopping …');
+  await engine.stop();
+  $('run').focus();
+};
+$('again').onclick = () => {
+  editor.replace(at.start);
+  if (at === OWN) own.draw($('launch'), editor.text, launch = structuredClone(own.EXAMPLE.launch), changed);
+  say('This is the starting code. Ctrl+Z in the editor brings yours back.');
+};
+$('share').onclick = async () => {
+  const link = `${location.href.split('#')[0]}#${at.number}&code=${await packed({ source: editor.text, ...(at === OWN && { launch }) })}`;
+  try {
+    await navigator.clipboard.writeText(link);
+    say('The link is copied. It carries your kernel, and nothing is stored elsewhere.');
+  } catch {
+    $('results').replaceChildren(element('label', {}, 'The link, which carries your kernel', element('input', { value: link, readOnly: true, id: 'link' })));
+    $('link').select();
+    say('Copy the link below. It carries your kernel.');
+  }
+};
+const KEYS = { 'Enter': 'run', 'shift Enter': 'check' };
+addEventListener('keydown', event => {
+  const control = event.ctrlKey || event.metaKey;
+  const what = event.altKey && !control && event.key === 'Enter' ? 'grade' : control && event.key === '.' ? 'stop' : control && !event.altKey && KEYS[`${event.shiftKey ? 'shift ' : ''}${event.key}`];
+  if (!what || !at) return;
+  event.preventDefault();
+  event.stopPropagation();
+  what === 'stop' ? working && $('stop').click() : act(what);
+}, true);
+addEventListener('line', ({ detail }) => editor.goTo(detail));
+addEventListener('hashchange', route);
+addEventListener('pagehide', save);
+$('launch').onsubmit = event => { event.preventDefault(); act('run'); };
+
+if (navigator.deviceMemory < 2) notice(`This device reports ${navigator.deviceMemory} GB of memory. The engine needs about ${MEMORY} MB of it, and may not start.`, 'Try it', () => {});
+if ('serviceWorker' in navigator) register().catch(() => {}); // without one, the page needs the network at each visit
+$('share').hidden = !('CompressionStream' in window);
+await route();
+if (!navigator.connection?.saveData) load().catch(() => {});

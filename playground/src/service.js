@@ -1,0 +1,41 @@
+// Keeps the page's files, so that it works without a network. build.py writes FILES before it: path to SHA-256.
+const CACHE = 'playground', BASE = new URL('./', location).href;
+const keyOf = path => `${BASE}${path}?${FILES[path]}`;
+const hex = bytes => Array.from(new Uint8Array(bytes), byte => byte.toString(16).padStart(2, '0')).join('');
+
+/** A file, from the cache if it is there; else from the network, and into the cache. */
+async function get(path, event) {
+  const cache = await caches.open(CACHE), kept = await cache.match(keyOf(path));
+  if (kept) return kept;
+  const response = await fetch(BASE + path, { cache: 'no-cache' });
+  if (response.ok) event.waitUntil(keep(cache, path, response.clone()));
+  return response;
+}
+
+/** Keep what is of this version: a site may have been replaced in the meantime. */
+async function keep(cache, path, response) {
+  const bytes = await response.arrayBuffer();
+  if (hex(await crypto.subtle.digest('SHA-256', bytes)) !== FILES[path]) return;
+  await cache.put(keyOf(path), new Response(bytes, { headers: { 'Content-Type': response.headers.get('Content-Type') ?? '' } }));
+}
+
+addEventListener('install', event => {
+  const page = Object.keys(FILES).filter(path => !path.startsWith('engine/')); // the engine's come when it is loaded
+  event.waitUntil(Promise.all(page.map(path => get(path, event).then(response => response.text()))));
+});
+
+addEventListener('activate', event => event.waitUntil((async () => {
+  const cache = await caches.open(CACHE), ours = new Set(Object.keys(FILES).map(keyOf));
+  await Promise.all((await cache.keys()).filter(({ url }) => !ours.has(url)).map(request => cache.delete(request)));
+  await clients.claim();
+})()));
+
+addEventListener('fetch', event => {
+  const [url] = event.request.url.split(/[?#]/), path = url.slice(BASE.length) || 'index.html';
+  if (event.request.method === 'GET' && url.startsWith(BASE) && path in FILES) event.respondWith(get(path, event));
+});
+
+addEventListener('message', event => {
+  if (event.data === 'take over') skipWaiting();
+  if (event.data === 'keep all') event.waitUntil(Promise.all(Object.keys(FILES).map(path => get(path, event))));
+});

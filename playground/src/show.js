@@ -1,0 +1,134 @@
+// Results as elements of the page. A line of the source is a button that leads to it.
+
+/** An element with properties and children; children that are false or null are left out. */
+export function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) key === 'role' ? made.setAttribute(key, value) : made[key] = value;
+  made.append(...children.filter(each => each !== false && each != null && each !== ''));
+  return made;
+}
+
+const shown = value => (Number.isInteger(value) ? value : Number(value.toPrecision(3))).toLocaleString('en');
+const many = (count, noun) => `${shown(count)} ${noun}${count === 1 ? '' : 's'}`;
+
+/** A text in which "line 12" is a button. */
+function linked(text) {
+  return String(text).split(/(\blines? \d+)/).map((part, i) => (i % 2 ? line(Number(part.match(/\d+/)[0]), part) : part));
+}
+
+function line(number, text = String(number)) {
+  return element('button', { type: 'button', className: 'line', ariaLabel: /line/.test(text) ? text : `line ${text}`, onclick: () => dispatchEvent(new CustomEvent('line', { detail: number })) }, text);
+}
+
+/** Code in single backticks, and lines as buttons. */
+const prose = text => String(text).split(/(`[^`]+`)/).flatMap((part, i) => (i % 2 ? [element('code', {}, part.slice(1, -1))] : linked(part)));
+
+function table(caption, heads, rows, note = '') {
+  const figure = value => typeof value === 'number';
+  const cell = value => element('td', { className: figure(value) ? 'figure' : '' }, figure(value) ? shown(value) : value ?? '');
+  return element('div', { className: 'html', tabIndex: 0, role: 'group', ariaLabel: 'Table' }, element('table', {},
+    element('caption', {}, caption, note && element('span', { className: 'lab-note' }, note)),
+    element('thead', {}, element('tr', {}, ...heads.map((head, i) => element('th', { scope: 'col', className: figure(rows[0]?.[i]) ? 'figure' : '' }, head)))),
+    element('tbody', {}, ...rows.map(row => element('tr', {}, ...row.map(cell))))));
+}
+
+/** What the compiler said, as a list; nothing if it said nothing. */
+function messages(list) {
+  const told = list.filter(each => each.kind !== 'note');
+  return told.length > 0 && element('ul', { className: 'found' }, ...told.map(({ kind, line: at, text }) =>
+    element('li', { className: kind.includes('error') ? 'bad' : 'warn' }, element('b', {}, kind), ' ', at > 0 && line(at, `line ${at}`), ' ', ...prose(text))));
+}
+
+const place = list => `(${list.join(', ')})`;
+
+function findings(list) {
+  return list.length > 0 && element('ul', { className: 'found' }, ...list.map(({ kind, message, line: at, kernel, block, thread, other, count }) =>
+    element('li', { className: 'bad' }, element('b', {}, kind), ' ', at ? line(at, `line ${at}`) : `in ${kernel}`,
+      other?.line ? ' and ' : '', other?.line && line(other.line, `line ${other.line}`),
+      element('p', {}, ...prose(message.replace(/[^.!?]$/, '$&.')), Array.isArray(thread) && ` Thread ${place(thread)} of block ${place(block)}${other?.thread ? `, and before it thread ${place(other.thread)}` : ''}.`,
+        count > 1 && ` ${count.toLocaleString('en')} accesses like this.`))));
+}
+
+const OPERATIONS = { ld: 'load', st: 'store', atom: 'atomic', red: 'atomic' };
+
+/** Accesses by line, over all launches. */
+function lines(counts) {
+  const rows = new Map();
+  for (const each of counts.filter(({ space }) => space !== 'local')) {
+    const key = [each.kernel, each.line, each.space, each.op, each.size].join();
+    const row = rows.get(key) ?? rows.set(key, { ...each, requests: 0, units: 0, conflicts: 0 }).get(key);
+    row.requests += each.requests;
+    row.units += (each.space === 'global' ? each.sectors : each.wavefronts) ?? 0;
+    row.conflicts += each.conflicts ?? 0;
+  }
+  const sorted = [...rows.values()].sort((a, b) => a.line - b.line || a.space.localeCompare(b.space));
+  const unit = ({ space }) => (space === 'global' ? 'sector' : space === 'constant' ? 'turn' : 'wavefront');
+  return sorted.length > 0 && table('Memory accesses by line', ['line', 'access', 'requests', 'per request'], sorted.map(row => [
+    row.line ? line(row.line) : '', `${row.space} ${OPERATIONS[row.op] ?? row.op}, ${many(row.size, 'byte')}`, row.requests,
+    row.requests ? many(row.units / row.requests, unit(row)) : '',
+  ]), 'A request is one access of a warp. Fewer sectors or wavefronts per request are better.');
+}
+
+function totals(launches) {
+  const names = [...new Set(launches.flatMap(({ kernel, launch, ...counters }) => Object.keys(counters)))];
+  const used = names.filter(name => launches.some(each => typeof each[name] === 'number' && each[name]));
+  return used.length > 0 && table('Counters', ['counter', ...launches.map((each, i) => each.kernel ?? `launch ${i + 1}`)],
+    used.map(name => [name.replaceAll('_', ' '), ...launches.map(each => each[name] ?? 0)]));
+}
+
+const SHOWN = 64; // elements of an array
+
+/** An array after the launch; elements that differ from those before it are marked. */
+function array(name, values, before) {
+  const first = Array.from(values.subarray(0, SHOWN), (value, i) => {
+    const text = Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
+    return [i ? ', ' : '', before && !Object.is(before[i], value) ? element('mark', {}, text) : text];
+  });
+  const unset = values instanceof Float32Array || values instanceof Float64Array ? values.reduce((count, value) => count + Number.isNaN(value), 0) : 0;
+  return element('div', { className: 'array' }, element('h2', {}, element('code', {}, name), ` ${many(values.length, 'element')}`),
+    element('p', {}, ...first.flat(), values.length > SHOWN ? ', …' : ''),
+    unset > 0 && element('p', { className: 'lab-note' }, `${many(unset, 'element')} ${unset === 1 ? 'is' : 'are'} NaN.`));
+}
+
+/** The elements for a result of `run` or `check`; `before` has the arrays before a launch, by name. */
+export function ran(result, before = {}) {
+  const outputs = Object.entries(result.outputs ?? {}), same = ([name, values]) => before[name]?.every((value, i) => Object.is(value, values[i]));
+  const unchanged = outputs.filter(same).map(([name]) => name);
+  const failed = result.messages.some(each => each.kind.includes('error'));
+  return [
+    messages(result.messages),
+    result.fault && element('p', { className: 'failure' }, ...prose(result.fault)),
+    findings(result.findings ?? []),
+    result.printed && element('div', { className: 'printed' }, element('h2', {}, 'Printed'), element('pre', {}, result.printed)),
+    !failed && lines(result.counts ?? []),
+    !failed && totals(result.totals ?? []),
+    ...(failed || result.counts ? [] : [
+      ...outputs.filter(each => !same(each)).map(([name, values]) => array(name, values, before[name])),
+      unchanged.length > 0 && element('p', { className: 'lab-note' }, `Unchanged: ${unchanged.join(', ')}.`),
+    ]),
+  ].filter(Boolean);
+}
+
+/** A sentence on a result of `run` or `check`, for the status line. */
+export function sentence(result) {
+  const errors = result.messages.filter(each => each.kind.includes('error'));
+  const took = result.times?.total ? ` ${(result.times.total / 1000).toFixed(1)} s, compilation included.` : '';
+  if (errors.length) return `It does not compile: ${many(errors.length, 'error')}, the first in line ${errors[0].line}.`;
+  if (result.fault) return 'The launch failed.';
+  if (result.findings?.length) return `It ran, with ${many(result.findings.length, 'finding')}.${took}`;
+  return `${result.findings ? 'It ran, and nothing was found.' : 'It ran.'}${took}`;
+}
+
+const MARKS = new Map([[true, ['✓', 'yes: ', 'good']], [false, ['✗', 'no: ', 'bad']], [null, ['–', 'not counted: ', 'open']]]);
+
+/** The elements for a result of `grade`. */
+export function graded({ lines: list, advice }) {
+  return [
+    element('ul', { className: 'grade' }, ...list.map(({ ok, text }) => {
+      const [mark, words, look] = MARKS.get(ok ?? null), [head, ...rest] = text.split('\n');
+      return element('li', { className: look }, element('span', { className: 'mark', ariaHidden: 'true' }, mark), element('span', { className: 'unseen' }, words),
+        ...linked(head), rest.length > 0 && element('pre', {}, ...linked(rest.join('\n'))));
+    })),
+    advice && element('p', { className: 'advice' }, ...prose(advice)),
+  ].filter(Boolean);
+}

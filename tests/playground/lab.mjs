@@ -1,0 +1,77 @@
+// Stands in for the engine in the tests of the page: answers by words in the source, without a compiler.
+const SIZE = 27_000_000;
+const pause = time => new Promise(done => setTimeout(done, time));
+
+export class Stopped extends Error {
+  name = 'Stopped';
+}
+
+export class Lab {
+  async init(progress) {
+    if (globalThis.REFUSES) throw new RangeError('WebAssembly.Memory(): could not allocate memory');
+    for (const part of [1, 2, 3]) progress({ part: 'engine', done: part * SIZE / 3, total: SIZE });
+    await (await fetch(new URL('./engine/large.bin', import.meta.url))).arrayBuffer();
+  }
+
+  async exercises() { return []; }
+
+  work(source) {
+    const lines = source.split('\n'), at = word => lines.findIndex(line => line.includes(word)) + 1;
+    return new Promise((done, failed) => {
+      this.left = failed;
+      if (!at('while (true)')) pause(20).then(() => done(at));
+    });
+  }
+
+  runExercise(request) { return this.run(request); }
+
+  checkExercise(request) { return this.check(request); }
+
+  async run({ source, exercise, inputs = {}, launch }) {
+    const at = await this.work(source), result = { ok: true, messages: [], fault: '', outputs: {}, printed: '', gears: [], times: { total: 412 } };
+    if (at('oops')) return { ...result, ok: false, messages: [{ kind: 'error', file: 'kernel.cu', line: at('oops'), column: lineOf(source, 'oops'), text: "use of undeclared identifier 'oops'" }] };
+    if (at('unused')) result.messages.push({ kind: 'warning', file: 'kernel.cu', line: at('unused'), column: 1, text: "unused variable 'unused'" });
+    if (at('printf')) result.printed = 'thread 0\n';
+    for (const [name, input] of Object.entries(inputs)) result.outputs[name] = ArrayBuffer.isView(input) ? input : new Float32Array(input.length).map((_, i) => (i < 250 ? i + 1 : NaN));
+    if (exercise) result.outputs.y = Float32Array.from({ length: 25600 }, (_, i) => i % 7);
+    if (launch) result.asked = launch;
+    return result;
+  }
+
+  async check(request) {
+    const at = await this.work(request.source), result = await this.run(request);
+    const racy = !request.source.includes('// fixed') && at('__syncthreads');
+    return {
+      ...result,
+      findings: racy && result.ok ? [{ tool: 'racecheck', kind: 'race', message: 'this thread loads 4 bytes that another thread stores, and nothing orders them', kernel: 'conv', line: racy + 5, block: [0, 0, 0], thread: [3, 1, 0], other: { line: racy - 1, thread: [2, 0, 0], op: 'st' }, count: 1210 }] : [],
+      counts: result.ok ? [
+        { launch: 0, kernel: 'conv', line: 32, space: 'global', op: 'ld', size: 4, requests: 3600, sectors: 12320, conflicts: 0, bytes: 460800 },
+        { launch: 0, kernel: 'conv', line: 31, space: 'shared', op: 'st', size: 4, requests: 3600, wavefronts: 4100, conflicts: 500, bytes: 460800 },
+        { launch: 0, kernel: 'conv', line: 38, space: 'shared', op: 'ld', size: 4, requests: 39200, wavefronts: 78400, conflicts: 39200, bytes: 5017600 },
+        { launch: 0, kernel: 'conv', line: 38, space: 'constant', op: 'ld', size: 4, requests: 39200, wavefronts: 39200, conflicts: 0, bytes: 5017600 },
+      ] : [],
+      totals: result.ok ? [{ launch: 0, kernel: 'conv', global_load_requests: 3600, global_load_sectors: 12320, shared_load_wavefronts: 78400, barriers: 800, atomic_requests: 0 }] : [],
+    };
+  }
+
+  async grade({ source, hint }) {
+    await this.work(source);
+    const solved = source.includes('TILE + 32');
+    return {
+      verdict: solved ? 'goal met' : 'goal missed', passed: solved, messages: [], findings: [],
+      lines: [
+        { ok: true, text: 'clean under memcheck, racecheck, initcheck, synccheck', kind: '' },
+        { ok: true, text: 'right on 3 hidden shapes and layer 1', kind: '' },
+        { ok: true, text: 'changed lines: 1, wanted at most 1', kind: 'changed lines' },
+        { ok: solved, text: `wavefronts per shared load, layer 1: ${solved ? '1' : '2'}, wanted at most 1.05`, kind: '' },
+      ],
+      advice: solved ? '' : `Hint ${hint} of 3: this is hint number ${hint}.`,
+    };
+  }
+
+  async stop() { this.left?.(new Stopped('stopped')); }
+}
+
+function lineOf(source, word) {
+  return (source.split('\n').find(line => line.includes(word)) ?? '').indexOf(word) + 1;
+}

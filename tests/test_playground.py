@@ -1,0 +1,349 @@
+"""The playground: its exercises, and the page in a browser, with an engine that answers by words in the source.
+
+The engine itself is tested in `engine/tests`; this page needs the node modules that `make playground` brings.
+"""
+
+import functools
+import hashlib
+import http.server
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import threading
+import time
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_pages import AXE, DESKTOP, PHONE
+
+from labkit.exercises.exercise import exercises
+from labkit.exercises.subjects import Numbers
+from labkit.notebooks import execute
+
+ROOT = execute.folder().parent
+SOURCES = ROOT / "playground"
+spec = importlib.util.spec_from_file_location("playground_build", SOURCES / "build.py")
+build = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(build)
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory):
+    parts = build.listed(tmp_path_factory.mktemp("site") / "playground")["parts"]
+    return {each["number"]: each for part in parts for each in part["exercises"]}
+
+
+def test_it_has_the_kernels_of_parts_1_and_2_and_of_practice(listed):
+    kernels = {number for number, each in exercises().items() if not isinstance(each.subject, Numbers)}
+    assert set(listed) == {number for number in kernels if number < "12" or number[0] == "P"}
+    assert len(listed) > 30
+
+
+def test_an_exercise_is_what_its_page_says(listed):
+    for number, each in listed.items():
+        mine = exercises()[number]
+        assert each["start"] == mine.start and each["start"] != mine.solution
+        assert len(each["goals"]) == len(mine.goals) and len(each["hints"]) == len(mine.hints)
+        assert "**" not in each["text"] and len(re.sub("<[^>]*>", "", each["text"])) > 50
+        assert (ROOT / "notebooks" / each["page"].removeprefix("../")).with_suffix(".ipynb").is_file()
+    assert '<a href="../glossary.html#bank">banks</a>' in listed["07a"]["text"]
+    assert "05b" not in listed["05a"]["text"] and "shorter last step" not in listed["05a"]["text"]
+
+
+def test_the_lock_has_digests_and_no_addresses():
+    packages = json.loads((SOURCES / "package-lock.json").read_text())["packages"]
+    assert all("resolved" not in each for each in packages.values())
+    assert all(each["integrity"].startswith("sha512-") for name, each in packages.items() if name)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    if not (SOURCES / "node_modules").is_dir() or not shutil.which("node"):
+        pytest.skip("the page cannot be bundled here: `make playground` brings its node modules, and needs node")
+    out = tmp_path_factory.mktemp("site") / "playground"
+    build.page(out)
+    (out / "engine").mkdir()
+    shutil.copy(Path(__file__).parent / "playground" / "lab.mjs", out)
+    (out / "engine" / "large.bin").write_bytes(bytes(300_000))
+    build.service(out)
+    return out
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *about):
+        """Say nothing."""
+
+
+def serve(folder):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, f"http://127.0.0.1:{server.server_address[1]}/playground/"
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    server, address = serve(folder.parent)
+    yield address
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def tab(chromium, address):
+    """A new visitor's tab, in which no script may fail."""
+    visitor = chromium.new_context(viewport=DESKTOP, permissions=["clipboard-read", "clipboard-write"])
+    tab, failed = visitor.new_page(), []
+    tab.on("pageerror", lambda error: failed.append(error))
+    yield tab
+    visitor.close()
+    assert not failed
+
+
+def type_in(tab, text):
+    """Write into the editor in place of what is there."""
+    tab.locator(".cm-content").click()
+    tab.keyboard.press("Control+a")
+    tab.keyboard.insert_text(text)
+
+
+def source(tab):
+    return "\n".join(tab.locator(".cm-line").all_inner_texts()).replace("\n\n", "\n")
+
+
+def test_it_loads_nothing_from_elsewhere(tab, address):
+    asked = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(f"{address}#04a")
+    tab.get_by_role("button", name="Run").click()
+    tab.get_by_text("It ran.").wait_for()
+    assert len(asked) > 4 and all(url.startswith((address, "data:")) for url in asked)
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_axe_finds_nothing_and_nothing_is_cut_off(tab, address, size):
+    axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    tab.set_viewport_size(size)
+
+    def look(where):
+        assert tab.evaluate("document.documentElement.scrollWidth") <= size["width"], where
+        tab.evaluate(axe)
+        for theme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+            tab.emulate_media(color_scheme=theme)
+            assert tab.evaluate(AXE, [":root", options]) == [], (where, theme)
+
+    tab.goto(address)
+    tab.locator(".exercises").first.wait_for()
+    look("list")
+    tab.goto(f"{address}#04a")
+    for name, shown in (("Count and check", ".found"), ("Grade", ".grade")):
+        tab.get_by_role("button", name=name).click()
+        tab.locator(shown).wait_for()
+        look(name)
+    type_in(tab, "oops; int unused;")
+    tab.get_by_role("button", name="Run").click()
+    tab.locator(".cm-lint-marker-error").wait_for()
+    look("an error")
+    tab.goto(f"{address}#own")
+    tab.get_by_role("button", name="Run").click()
+    tab.locator(".array").first.wait_for()
+    look("own")
+
+
+def test_an_error_is_shown_at_its_line_and_its_button_leads_there(tab, address):
+    tab.goto(f"{address}#P1a")
+    type_in(tab, "__global__ void transpose()\n{\n    int unused;\n    oops = 1;\n}")
+    tab.get_by_role("button", name="Run").click()
+    tab.locator(".cm-lint-marker-error").wait_for()
+    top = tab.locator(".cm-line").nth(3).bounding_box()["y"]
+    assert abs(tab.locator(".cm-lint-marker-error").bounding_box()["y"] - top) < 8
+    assert tab.locator("#status").inner_text() == "It does not compile: 1 error, the first in line 4."
+    tab.get_by_role("button", name="line 4").click()
+    assert tab.evaluate("getSelection().toString().trim()") == "oops = 1;"
+    assert tab.locator(".cm-lintRange-error").inner_text() == "oops"
+
+
+def test_a_finding_names_both_lines(tab, address):
+    tab.goto(f"{address}#04a")
+    tab.get_by_role("button", name="Count and check").click()
+    item = tab.locator(".found li")
+    assert re.match(r"race line 36 and line 30\s", item.inner_text())
+    assert tab.get_by_role("row", name="shared load, 4 bytes").inner_text().split("\t")[1:] == [
+        "shared load, 4 bytes", "39,200", "2 wavefronts"]
+    item.get_by_role("button", name="line 30").click()
+    assert "x[(c * H + h + i)" in tab.evaluate("getSelection().toString()")
+
+
+def test_the_source_survives_a_reload_and_begins_again(tab, address):
+    tab.goto(f"{address}#P1a")
+    start = source(tab)
+    type_in(tab, "// mine")
+    tab.goto(f"{address}#P1b")
+    tab.get_by_role("heading", name="P1b").wait_for()
+    assert "// mine" not in source(tab)
+    tab.goto(f"{address}#P1a")
+    tab.reload()
+    tab.locator(".cm-line").first.wait_for()
+    assert source(tab) == "// mine"
+    tab.get_by_role("button", name="Start again").click()
+    assert source(tab) == start
+    tab.locator(".cm-content").press("Control+z")
+    assert source(tab) == "// mine"
+
+
+def test_a_link_carries_the_kernel_and_its_launch(tab, address, chromium):
+    tab.goto(f"{address}#own")
+    type_in(tab, "__global__ void fill(int *there, float by) { there[0] = by; } // \u2192 Größe")
+    tab.locator("[name=grid]").fill("2, 3")
+    tab.locator("[name='by value']").fill("2.5")
+    tab.get_by_role("button", name="Copy a link").click()
+    tab.get_by_text("The link is copied").wait_for()
+    link = tab.evaluate("navigator.clipboard.readText()")
+    assert link.startswith(f"{address}#own&code=") and len(link) < 600
+    other = chromium.new_context()
+    try:
+        reader = other.new_page()
+        reader.goto(link)
+        reader.locator("[name='by value']").wait_for()
+        assert "Größe" in source(reader) and reader.locator("[name=grid]").input_value() == "2, 3"
+        assert reader.locator("[name='by value']").input_value() == "2.5"
+        assert reader.url == f"{address}#own"
+    finally:
+        other.close()
+
+
+def test_a_link_does_not_lose_what_one_has_written(tab, address):
+    tab.goto(f"{address}#04a")
+    type_in(tab, "// theirs")
+    tab.get_by_role("button", name="Copy a link").click()
+    tab.get_by_text("The link is copied").wait_for()
+    link = tab.evaluate("navigator.clipboard.readText()")
+    type_in(tab, "// mine")
+    tab.goto(address)
+    tab.locator(".exercises").first.wait_for()
+    tab.goto(link)
+    tab.get_by_text("This kernel came with a link").wait_for()
+    assert source(tab) == "// theirs"
+    tab.get_by_role("button", name="Back to mine").click()
+    assert source(tab) == "// mine"
+
+
+def test_a_damaged_link_is_said_to_be_one(tab, address):
+    tab.goto(f"{address}#04a&code=notacode")
+    tab.get_by_text("The link is damaged").wait_for()
+    assert "__constant__ float mask" in source(tab)
+
+
+def test_it_works_without_a_network_after_the_first_visit(chromium, folder):
+    server, address = serve(folder.parent)
+    visitor = chromium.new_context()
+    try:
+        tab = visitor.new_page()
+        tab.goto(address)
+        files = len([path for path in folder.rglob("*") if path.is_file() and path.name != "service.js"])
+        deadline = time.monotonic() + 30
+        while tab.evaluate("caches.open('playground').then(cache => cache.keys()).then(keys => keys.length)") < files:
+            assert time.monotonic() < deadline
+            tab.wait_for_timeout(50)
+        server.shutdown()
+        server.server_close()
+        tab.goto(f"{address}#04a")
+        tab.reload()
+        tab.get_by_role("button", name="Grade").click()
+        tab.get_by_text("04a: goal missed").wait_for()
+    finally:
+        visitor.close()
+
+
+def test_the_service_worker_knows_each_file_by_its_digest(folder):
+    text = (folder / "service.js").read_text(encoding="utf-8")
+    files = json.loads(text[len("const FILES = ") : text.index("};") + 1])
+    assert {"index.html", "main.js", "style.css", "exercises.json", "lab.mjs"} <= set(files)
+    for name, digest in files.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+
+
+def test_stop_ends_an_endless_kernel_and_the_next_run_works(tab, address):
+    tab.goto(f"{address}#own")
+    example = source(tab)
+    type_in(tab, "__global__ void f(int *x) { while (true) x[0]++; }")
+    tab.get_by_role("button", name="Run").click()
+    tab.get_by_text("Compiling and running").wait_for()
+    tab.keyboard.press("Control+.")
+    tab.get_by_text("Stopped.").wait_for()
+    type_in(tab, example)
+    tab.keyboard.press("Control+Enter")
+    tab.get_by_text("It ran.").wait_for()
+    assert tab.get_by_text("6 elements are NaN.").is_visible()
+    assert tab.get_by_text("Unchanged: a, b.").is_visible()
+
+
+def test_each_new_attempt_unlocks_a_hint_and_the_list_shows_what_is_done(tab, address):
+    tab.goto(f"{address}#04a")
+    first = source(tab)
+    grade = tab.get_by_role("button", name="Grade")
+    for attempt, due in ((first + "\n// 1", 1), (first + "\n// 1", 1), (first + "\n// 2", 2)):
+        type_in(tab, attempt)
+        grade.click()
+        tab.get_by_text(f"this is hint number {due}").wait_for()
+        assert tab.locator("#hints summary").inner_text() == f"Hints so far: {due} of 3"
+    type_in(tab, "TILE + 32")
+    grade.click()
+    tab.get_by_text("04a: goal met").wait_for()
+    tab.get_by_role("link", name="All exercises").click()
+    assert tab.locator(".exercises li", has_text="04a").inner_text().endswith("✓ goal met")
+
+
+def test_a_wrong_launch_is_refused_with_its_place(tab, address):
+    tab.goto(f"{address}#own")
+    tab.locator("[name=block]").fill("64, many")
+    tab.get_by_role("button", name="Run").click()
+    assert tab.locator("#status").inner_text() == 'Block: "many" is no integer.'
+
+
+def test_too_little_memory_is_said(tab, address):
+    tab.add_init_script("globalThis.REFUSES = true")
+    tab.goto(f"{address}#04a")
+    tab.get_by_role("alert").get_by_text("this device has too little free").wait_for()
+
+
+def in_node(expression, given):
+    """The value of an expression of `launch.js`, of what is `given`."""
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    script = f"import * as launch from {json.dumps((SOURCES / 'src' / 'launch.js').as_uri())}; " \
+             f"const given = {json.dumps(given)}; console.log(JSON.stringify({expression}));"
+    done = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_halves_are_those_of_numpy():
+    values = [0.0, -0.0, 1.0, -2.5, 65504.0, 65519.0, 1e-7, 6e-8, 2.0**-14, 0.1, 1 / 3, 2049.0, 2051.0, 1e-4]
+    bits = np.array(values).astype(np.float16).view(np.uint16)
+    assert in_node("given.map(launch.half)", values) == bits.tolist()
+    assert in_node("given.map(launch.number)", bits.tolist()) == bits.view(np.float16).astype(float).tolist()
+    assert in_node("given.map(launch.half)", [65520.0, -1e9]) == [0x7C00, 0xFC00]  # infinity
+
+
+def test_kernels_are_found_with_their_parameters():
+    source = """
+// __global__ void not_this(int a) {}
+template <int N> __device__ float f(float x) { return x; }
+extern "C" __global__ void __launch_bounds__(256) one(const float *__restrict__ x, unsigned int n, double d[], Foo *foo)
+{ f(1); }
+__global__
+void two(__half* h, size_t n, bool b, float **deep) {}
+"""
+    one, two = in_node("launch.kernels(given)", source)
+    assert (one["name"], two["name"]) == ("one", "two")
+
+    def short(kernel):
+        return [(each["name"], each["type"], each.get("array"), each["number"]) for each in kernel["parameters"]]
+
+    assert short(one) == [("x", "float *", "float32", False), ("n", "unsigned int", None, True),
+                          ("d", "double *", "float64", False), ("foo", "Foo *", None, False)]
+    assert short(two) == [("h", "__half *", "float16", False), ("n", "size_t", None, True), ("b", "bool", None, True),
+                          ("deep", "float *", None, False)]
