@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -54,13 +53,13 @@ def site(
 ) -> None:
     """Write the site: stored report, documents, API reference.
 
-    Its pages load nothing from elsewhere. With the playground if `make playground` has built it. Exit status 1 if a link leads nowhere.
+    Its pages load nothing from elsewhere. Exit status 1 if a link leads nowhere.
     """
     from labkit.notebooks import site
 
     print(site.make(out, repository)[0])
     if not (out / "playground").is_dir():
-        print("without the playground: `make playground` builds it", file=sys.stderr)
+        typer.echo("without the playground: `make playground` builds it", err=True)
 
 
 def store(

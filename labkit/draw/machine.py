@@ -94,7 +94,8 @@ def memories(page: Page) -> None:
     )
     left, top, high = 26, 104, 44
     page.open(top + high * len(rows) + 12, "The farther a memory, the more threads share it, and the longer a load waits",
-              f"NVIDIA H200, {gpu.multiprocessors} multiprocessors   ·   the rates are those that programs reach")
+              f"NVIDIA H200, {gpu.multiprocessors} multiprocessors   ·   "
+              "the rates are those that programs reach")
     columns = (left + 254, left + 432, left + 606)
     for x, text in zip(columns, ("shared by", "size and rate", "a load waits"), strict=True):
         page.small(x, top - 12, text, weight="bold")
