@@ -156,6 +156,26 @@ def test_a_text_is_graded_once_and_never_in_place_of_another_version(tmp_path, m
     assert kept["bob"].answer == kept["alice"].answer != kept["dave"].answer == kept["carol"].answer
 
 
+def test_an_executor_has_a_bounded_number_of_submissions_at_a_time(tmp_path, monkeypatch):
+    running, most = set(), []
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, *args):
+            future = super().submit(*args)
+            running.add(future)
+            most.append(len(running))
+            future.add_done_callback(running.discard)
+            return future
+
+    monkeypatch.setattr(grading, "_grade", lambda each, *args: time.sleep(0.01) or result(each))
+    monkeypatch.setattr(grading, "_IN_FLIGHT", 3)
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    with Counting(2) as pool:
+        grading.grade_all([Submission(f"s{index}", "04a", f"// {index}") for index in range(20)], tmp_path, pool)
+    assert len(most) == 20 and max(most) == 3
+    assert len([*grading.read_results(tmp_path)]) == 20
+
+
 REFUSED = "__global__ void other() {}\n"  # before anything is compiled
 
 
