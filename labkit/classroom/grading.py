@@ -172,7 +172,7 @@ def grade_all(
         known = known or _read(_file(folder, each))
         same = known is not None and known.answer == _answer(each)
         if same and not found.answer:  # a full disk, or no memory
-            failed.append(found)
+            failed.append(replace(found, student=each.student))
             return
         if same and known.grader != found.grader:
             changed = known.verdict != found.verdict

@@ -236,17 +236,18 @@ def test_dask_grades_and_a_lost_executor_loses_nothing(tmp_path, monkeypatch):
 
 
 def test_a_regrade_that_fails_leaves_the_earlier_result(tmp_path, monkeypatch):
-    each = Submission("alice", "04a", "one")
+    both = [Submission(name, "04a", "one") for name in ("alice", "bob")]
     monkeypatch.setattr(grading, "_grade", lambda each, *args: result(each))
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
-    grading.grade_all([each], tmp_path)
+    grading.grade_all(both, tmp_path)
     monkeypatch.setattr(grading, "state", lambda number: "changed")
-    full = grading.Result("alice", "04a", False, "not graded: OSError: no space")
-    monkeypatch.setattr(grading, "_grade", lambda each, *args: full)
-    assert grading.grade_all([each], tmp_path) == []  # it was not asked to
-    assert grading.grade_all([each], tmp_path, again=True) == [full]
-    (kept,) = grading.read_results(tmp_path)
-    assert (kept.verdict, kept.grader == "changed") == ("goal met", False)
+    full = "not graded: OSError: no space"
+    monkeypatch.setattr(grading, "_grade", lambda each, *args: grading.Result(each.student, "04a", False, full))
+    assert grading.grade_all(both, tmp_path) == []  # it was not asked to
+    failed = grading.grade_all(both, tmp_path, again=True)
+    assert [(each.student, each.verdict) for each in failed] == [("alice", full), ("bob", full)]
+    assert [(each.verdict, each.grader == "changed") for each in grading.read_results(tmp_path)] == [
+        ("goal met", False)] * 2
 
 
 def test_what_decides_a_grade_is_the_exercise_and_the_engine(tmp_path, monkeypatch):
