@@ -51,7 +51,7 @@ from labkit.base.paths import PACKAGE, SERIES, data_dir
 from labkit.classroom import sandbox
 from labkit.classroom.submissions import MANIFEST, Submission
 from labkit.exercises import grade
-from labkit.exercises.exercise import ATTEMPT_S, Exercise, add, exercise, exercises, hand_over
+from labkit.exercises.exercise import ATTEMPT_S, Exercise, add, as_student, exercise, exercises, hand_over
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.spec.devices import device
 
@@ -279,11 +279,13 @@ def _begin() -> None:
 
 def timed(result: Result, submission: Submission, images: int = 1000) -> Result:
     """A result with the op time on this device, if it met its goal in place of a rung's kernel and has none yet."""
-    subject = exercise(result.exercise).subject if result.passed else None
+    with as_student(result.student):
+        asked = exercise(result.exercise) if result.passed else None
+    subject = asked and asked.subject
     if not isinstance(subject, InPlaceOf) or device().name in result.op_ms:
         return result
     with temporary.folder() as folder:
-        hand_over(exercise(result.exercise), subject.source(submission.answer), folder)
+        hand_over(asked, subject.source(submission.answer), folder)
         ended = processes.run([sys.executable, "-m", _TIMING, str(folder), str(images)], {}, ATTEMPT_S, capture=True)
         if ended.interrupted:
             ended.require("timing")
@@ -340,8 +342,21 @@ def _handed_in(each: Submission, known: Result | None) -> tuple[str, str]:
 
 
 def _answer(each: Submission) -> str:
-    """The digest of what was handed in."""
-    return digest(repr((each.answer, each.problem)))[:16]
+    """The digest of what was handed in, and of the parameters that were drawn for it."""
+    drawn = _drawn(each.exercise, each.student) if not each.problem and _draws(each.exercise) else ()
+    return digest(repr((each.answer, each.problem, *drawn)))[:16]
+
+
+@functools.cache
+def _draws(number: str) -> bool:
+    """Whether an exercise has parameters: most have none, and are the same for all."""
+    return bool(exercise(number).parameters)
+
+
+@functools.lru_cache(1 << 16)
+def _drawn(number: str, student: str) -> tuple:
+    with as_student(student):
+        return tuple(exercise(number).parameters.items())
 
 
 def state(number: str) -> str:
@@ -389,12 +404,12 @@ def _grade(each: Submission, unsafe: bool, own: Mapping[str, Path] = MappingProx
     try:
         if each.exercise in own:
             add(own[each.exercise])
-        asked = exercise(each.exercise)
-        if isinstance(asked.subject, Numbers):
-            found = grade.grade(asked.number, *each.answer, quiet=True, record=False)
-        else:
-            source = asked.attempt(each.answer)
-            found, peak = in_sandbox(asked, source, unsafe)
+        with as_student(each.student):
+            asked = exercise(each.exercise)
+            if isinstance(asked.subject, Numbers):
+                found = grade.grade(asked.number, *each.answer, quiet=True, record=False)
+            else:
+                found, peak = in_sandbox(asked, asked.attempt(each.answer), unsafe)
     except EngineError as error:  # without a digest: the next run tries again
         return Result(each.student, each.exercise, False, f"not graded: {error}")
     except Exception as error:  # nothing that a student hands in may stop the class

@@ -198,9 +198,10 @@ def similarity(
 def student(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")] = Path("build/student"),
     nbgrader: Annotated[bool, typer.Option("--nbgrader", help="Mark the exercises' cells for nbgrader.")] = False,
+    name: Annotated[str, typer.Option("--name", help="The student, where exercises draw parameters.")] = "",
 ) -> None:
     """Write an edition of the lab without solutions."""
     from labkit.classroom import student
 
-    files = student.write_edition(out, nbgrader)
+    files = student.write_edition(out, nbgrader, name)
     print(f"{out}: {len(files)} files")

@@ -13,18 +13,25 @@ Starting code and solution are two views of one file, so that they cannot drift 
         __shared__ float tile[SIDE][SIDE + 2];
     #endif
 
+An exercise may be another one for each student: ``TILE = drawn("TILE", 8, 16, 32)`` in its exercise.py is a parameter
+that is drawn from the student's name, here and at home alike, and a line ``#define TILE 8`` of the text then has it.
+
 The lab's own exercises are in `series/`, in a folder per page: `04_tiling/a_no_conflicts` is exercise 04a. Any other
 folder is an exercise, too, and is named by its path. ``labkit exercise new FOLDER`` writes one to begin with.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +42,7 @@ import numpy as np
 from hostcuda.errors import EngineError
 from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
-from labkit.base.paths import SERIES
+from labkit.base.paths import PACKAGE, SERIES
 from labkit.ladder.source import read, view
 
 Counts = Mapping[str, float]  # counters of one case, by their friendly names
@@ -225,6 +232,10 @@ class Exercise:
         The share of the points for a kernel that is clean and right and misses the goal, from 0 to 1.
     folder : Path
         Where it was found: `exercise` fills it in.
+    parameters : mapping of str to value
+        What was `drawn` for the student, by its name.
+    seed : str
+        What it was drawn from; empty for the first of all choices.
     """
 
     title: str
@@ -236,6 +247,8 @@ class Exercise:
     points: float = 1
     partial: float = 0.25
     folder: Path = Path()
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    seed: str = ""
 
     @property
     def of_series(self) -> bool:
@@ -266,12 +279,18 @@ class Exercise:
     @cached_property
     def start(self) -> str:
         """The starting code; empty for an exercise that is answered by numbers."""
-        return view(read(self.file), skeleton=True) if self.file else ""
+        return self.with_parameters(view(read(self.file), skeleton=True)) if self.file else ""
 
     @cached_property
     def solution(self) -> str:
         """The lab's own solution; empty for an exercise that is answered by numbers."""
-        return view(read(self.file), skeleton=False) if self.file else ""
+        return self.with_parameters(view(read(self.file), skeleton=False)) if self.file else ""
+
+    def with_parameters(self, text: str) -> str:
+        """A text with the drawn values in its ``#define`` lines."""
+        for name, value in self.parameters.items():
+            text = _define(name).sub(rf"\g<1>{value}", text)
+        return text
 
     def attempt(self, given: object) -> str:
         """The text of an attempt.
@@ -287,6 +306,11 @@ class Exercise:
         if isinstance(given, str):
             _short(given)  # before it is read
         text = _short(self.subject.source(given))
+        for name, value in self.parameters.items():
+            if (other := _define(name).search(text)) and other[2] != str(value):
+                raise LabError(f"exercise {self.number} asks this student for {name} {value}, and this has {other[2]}: "
+                               "it answers another student's, or the name is another one. Parameters are drawn from "
+                               "the name under which a student hands in; LABKIT_STUDENT holds one's own")
         asked, found = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(found) != set(asked):
             wanted, has = (" and ".join(names) or "no __global__ void function" for names in (asked, found))
@@ -301,6 +325,55 @@ def _short(text: str) -> str:
                        f"{SOURCE_LINES:,} and {SOURCE_CHARACTERS:,}")
     return text
 
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Parameters of a student
+
+NAME = PACKAGE / "student"  # of an edition for one student: the name
+_student: ContextVar[str] = ContextVar("student")
+_drawing: ContextVar[tuple[str, dict]] = ContextVar("drawing")
+
+
+def student() -> str:
+    """For whom parameters are drawn: `as_student`, else ``LABKIT_STUDENT``, else of this edition; empty for nobody."""
+    name = _student.get("") or os.environ.get("LABKIT_STUDENT") or (read(NAME) if NAME.is_file() else "")
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+@contextlib.contextmanager
+def as_student(name: str) -> Iterator[None]:
+    """Within this, parameters of exercises are drawn for this student."""
+    before = _student.set(name)
+    try:
+        yield
+    finally:
+        _student.reset(before)
+
+
+def drawn(name: str, *choices: object) -> object:
+    """A parameter of an exercise, one of `choices`: drawn from the student's name; the first for nobody.
+
+    Only for use in an ``exercise.py``. What follows from it, shapes, launches, references and goals, is computed there.
+    Keep it out of the names of goals.
+
+    Raises
+    ------
+    LabError
+        There are no choices, or the exercise has drawn one of this name.
+    """
+    seed, parameters = _drawing.get()
+    if not choices or name in parameters:
+        raise LabError(f"drawn({name!r}, ...) needs a name of its own and something to choose from")
+    at = int(hashlib.sha256(f"{seed}\n{name}".encode()).hexdigest(), 16) % len(choices) if seed else 0
+    return parameters.setdefault(name, choices[at])
+
+
+def _define(name: str) -> re.Pattern:
+    return re.compile(rf"(?m)^([ \t]*#[ \t]*define[ \t]+{re.escape(name)}[ \t]+)(\S+)")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Where they are
 
 _added: dict[str, Path] = {}  # folders by the name of the exercise
 
@@ -322,8 +395,14 @@ def add(folder: Path | str) -> Exercise:
     return found
 
 
-def load(folder: Path) -> Exercise:
+def load(folder: Path, seed: str | None = None) -> Exercise:
     """The exercise in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    seed : str, optional
+        What parameters are drawn from; by default the name of the `student`, with that of the exercise.
 
     Raises
     ------
@@ -333,6 +412,9 @@ def load(folder: Path) -> Exercise:
     path = folder.expanduser().resolve() / "exercise.py"
     if not path.is_file():
         raise LabError(f"{folder} is no exercise: it has no exercise.py. `labkit exercise new {folder}` writes one")
+    if seed is None:
+        seed = f"{student()}\n{path.parent.name}" if student() else ""
+    drawing = _drawing.set((seed, {}))
     spec = importlib.util.spec_from_file_location(f"exercise of {path.parent}", path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
@@ -341,12 +423,20 @@ def load(folder: Path) -> Exercise:
         raise
     except Exception as error:
         raise LabError(f"{path} fails: {type(error).__name__}: {error}") from error
+    finally:
+        _, parameters = _drawing.get()
+        _drawing.reset(drawing)
     if not isinstance(found := getattr(module, "EXERCISE", None), Exercise):
         raise LabError(f"{path} defines no exercise: write EXERCISE = Exercise(...)")
-    return replace(found, folder=path.parent)
+    return replace(found, folder=path.parent, parameters=parameters, seed=seed if parameters else "")
 
 
-_of_series = functools.cache(load)
+_for_nobody = functools.cache(functools.partial(load, seed=""))
+
+
+def _of_series(folder: Path) -> Exercise:
+    found = _for_nobody(folder)
+    return load(folder) if found.parameters and student() else found
 
 
 def exercises() -> dict[str, Exercise]:
@@ -385,8 +475,10 @@ def hand_over(asked: Exercise, source: str, folder: Path) -> None:
         if path.is_file() and path.name != "wrong.toml" and path != asked.file:
             (folder / "exercise" / path.name).write_bytes(path.read_bytes())
     (folder / "attempt.cu").write_text(source, encoding="utf-8")
+    (folder / "seed").write_text(asked.seed, encoding="utf-8")
 
 
 def received(folder: Path) -> tuple[Exercise, str]:
     """The exercise, without its solution, and the text of the attempt that `hand_over` has written."""
-    return load(folder / "exercise"), (folder / "attempt.cu").read_text(encoding="utf-8")
+    seed = (folder / "seed").read_text(encoding="utf-8")
+    return load(folder / "exercise", seed), (folder / "attempt.cu").read_text(encoding="utf-8")

@@ -289,7 +289,8 @@ def of_source(asked: Exercise, source: str) -> Grade:
     """Grade the text of a kernel in a child process of this one, if a report has not done so before."""
     if not asked.of_series:  # its folder is not among what kept grades depend on
         return Grade(asked, *_in_a_child(asked, source)[0])
-    fields, _ = kept.once(lambda: _in_a_child(asked, source), "grade", asked.number, source, only=lambda it: it[1])
+    name = "grade", asked.number, asked.seed, source
+    fields, _ = kept.once(lambda: _in_a_child(asked, source), *name, only=lambda it: it[1])
     return Grade(asked, *fields)
 
 
