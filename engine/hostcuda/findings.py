@@ -53,5 +53,5 @@ def _folded(rows: Iterable[dict]) -> list[dict]:
         first["launches"] = max(row["launches"] for row in (first, *others))
         lines = sorted({line for _, line in places})
         more = f"{len(others)} more pair{'s' * (len(others) > 1)}"
-        first["message"] += f"; so do {more} of lines {', '.join(map(str, lines))}"
+        first["message"] += f"; the same in {more} of accesses, lines {', '.join(map(str, lines))}"
     return [members[0] for _, _, members in groups]

@@ -186,7 +186,8 @@ class Attempt:
     counts : mapping of str to counts
         Of each counted case; empty if it did not come that far.
     findings : tuple of str
-        The kinds of the sanitizer's findings.
+        The kinds of the sanitizer's findings. After a divergent barrier others may only follow from it, and are left
+        out.
     wrong : str
         What is wrong with its results; empty if nothing is.
     """

@@ -34,7 +34,6 @@ from labkit.exercises.exercise import (
     SOURCE,
     Attempt,
     Exercise,
-    Subject,
     exercise,
     hand_over,
     number,
@@ -43,15 +42,18 @@ from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.text import causes, unset_sums
 from labkit.exercises.text import counts as counts_in
 from labkit.ladder.messages import errors, messages, report
+from labkit.ladder.rung import tiles
 from labkit.ladder.source import changed_lines
-from labkit.ladder.variants import solution, variant
+from labkit.ladder.variants import Launch, solution, variant
 from labkit.measure.check import CheckFailed, check
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
-from labkit.spec.layers import LENET72, LENET86
+from labkit.spec.layers import LENET72, LENET86, Layer
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
 _NOT_YET = "not counted, because of the above"
+_DIVERGENT = "divergent barrier"
+_FIRST_OUTPUT = re.compile(r"\n *b +m +h +w .*\n +(\d+) +(\d+) +(\d+) +(\d+) ")
 # What to look for when the sanitizer has found something, by the kind of the finding.
 _LOOK = {
     "race": "Two threads use the same place, and nothing orders them: is a barrier missing between these lines, or do "
@@ -62,7 +64,7 @@ _LOOK = {
                      "that no thread fills?",
     "out of bounds": "Which threads have nothing to do here? Compare the guard with the number of outputs and inputs.",
     "misaligned": "A vector access needs an address that is a multiple of its size: for which rows is it one?",
-    "divergent barrier": "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
+    _DIVERGENT: "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
 }
 _LOOK_SHARED = ("Does the array in shared memory have an element for each index? Compare its size with the "
                 "largest index of any thread.")
@@ -205,28 +207,63 @@ def _advice(done: Grade, source: str, record: bool) -> str:
         return ""
     wrong = done.verdict == "not right yet"
     long = not done.passed and all(line.ok for line in done.lines[len(done.lines) - len(asked.goals) :])
-    hints = 1
+    follow = "" if done.mistake else _follow(done)  # without a known cause
+    hints = 0 if follow else 1
     if record:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         try:  # an attempt that is told otherwise what to do, as by the sentence for a typical mistake, uses up no hint
-            key, hint = asked.number if asked.of_series else str(asked.folder), not (wrong or long or done.mistake)
-            hints = progress.note(key, digest, done.passed, hint)
+            key = asked.number if asked.of_series else str(asked.folder)
+            hint = bool(follow) or not (wrong or long or done.mistake)
+            hints = progress.note(key, digest, done.passed, hint, first=not follow)
         except EngineError as error:
             return f"Not noted in your progress: {error}"
-    if wrong:
-        return next((_look(line) for line in done.lines if line.kind in _LOOK), "")
+    if wrong and not (follow and hints):
+        return follow or next((_look(line) for line in done.lines if line.kind in _LOOK), "")
     if long:
         return "The goal is met, with more lines than it takes: which of them can stay as they were?"
     solved = asked.solution or (isinstance(asked.subject, Numbers) and asked.subject.solution())
     own = f'lab.solution("{asked.key}")' if solved else ""  # the students' edition has none
     if done.passed:
-        times = _times(asked.subject) if asked.of_series else ""
+        times = _times(asked) if asked.of_series else ""
         return " ".join(filter(None, [f"The lab's own: {own}." if own else "", times]))
     if not asked.hints:
         return ""
     due = min(hints, len(asked.hints))
     more = f" There is no other; {own} is the lab's own." if own and due == len(asked.hints) else ""
-    return f"Hint {due} of {len(asked.hints)}: {asked.hints[due - 1]}{more}"
+    return f"{follow}{follow and chr(10)}Hint {due} of {len(asked.hints)}: {asked.hints[due - 1]}{more}"
+
+
+def _follow(done: Grade) -> str:
+    """Of wrong results: the thread to follow, and how; else empty."""
+    text = next((line.text for line in done.lines if line.ok is False and line.text.startswith("right\n")), "")
+    subject = done.exercise.subject
+    if isinstance(subject, InPlaceOf) and (found := _FIRST_OUTPUT.search(text)):
+        b, m, h, w = map(int, found.groups())
+        layer = next(case.what[0] for case in subject.cases if f"on {case.what[0]}, B" in text)
+        launch = variant(subject.name, **subject.options).launches(layer)[-1]
+        if b > 0 or not (owner := _owner(launch, layer, m, h, w)):
+            return (f"Which thread of which block should store y[{b}, {m}, {h}, {w}]? Follow it through the kernel: "
+                    "lab.step(mine, thread=(x, y), block=(x, y)) shows a thread line by line.")
+        thread, block = owner
+        kernel = f', kernel="{launch.kernel}"' if launch.kernel != "conv" else ""
+        return (f"By the starting code's indices, thread {thread} of block {block} computes the first of these. Follow "
+                f"it: what should it load and store?\nlab.step(mine, thread={thread}, block={block}, "
+                f"layer=lab.{layer!r}{kernel})")
+    if found := re.search(r"The first, (\[[\d, ]+\])", text):
+        return (f"Which thread should store element {found[1]}, or add to it? Write down blockIdx and threadIdx, and "
+                "go through the kernel with these numbers: what does it load, and where does it store?")
+    return ""
+
+
+def _owner(launch: Launch, layer: Layer, m: int, h: int, w: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Thread and block of an output of the first image if blocks are tiles of a map or of [M,Ho*Wo]; else None."""
+    (x, y, _), n = launch.block, h * layer.Wo + w
+    across = tiles(layer.Wo, x)
+    if launch.grid[:2] == (across * tiles(layer.Ho, y), layer.M):
+        return (w % x, h % y), (h // y * across + w // x, m)
+    if launch.grid[:2] == (tiles(layer.Ho * layer.Wo, x), tiles(layer.M, y)):
+        return (n % x, m % y), (n // x, m // y)
+    return None
 
 
 def _look(line: Line) -> str:
@@ -234,19 +271,25 @@ def _look(line: Line) -> str:
     return _LOOK_SHARED if shared else _LOOK[line.kind]
 
 
-def _times(subject: Subject) -> str:
-    """What the goal is worth: recorded times of the rung and of the solution; on a GPU, how to measure."""
+def _times(asked: Exercise) -> str:
+    """What the goal is worth: recorded times of the start, the solution and the rung; on a GPU, how to measure."""
+    subject = asked.subject
     layers = [layer for layer in getattr(subject, "layers", {}).values() if layer in (*LENET86, *LENET72)]
     if not layers:
         return ""
     if device().engine == "gpu":
         return "Now measure yours with lab.bench, beside the rung."
     like, layer, known = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
+    base = variant(like.rung.base) if like.rung.base else like  # 03a begins with rung 02
+    start = next((each for each in (like, base) if _code(each.source) == _code(asked.start)), like)
     try:
-        before, after = known.op_ms(like, layer), known.op_ms(solution(subject.name, subject.letter), layer)
+        solved = solution(subject.name, subject.letter)
+        before, after, rungs = (known.op_ms(each, layer) for each in (start, solved, like))
     except EngineError:  # not recorded, or without solutions
         return ""
-    return f"On the NVIDIA {_RECORDED}, {layer.name}: {like.label} {three(before)} ms, the solution {three(after)} ms."
+    beside = "" if start is like else f" The kernel of the page, {like.label}: {three(rungs)} ms."
+    return (f"On the NVIDIA {_RECORDED}, {layer.name}: {start.label}, where you began, {three(before)} ms; the "
+            f"solution {three(after)} ms.{beside}")
 
 
 def _of_numbers(asked: Exercise, answer: tuple) -> Grade:
@@ -378,7 +421,8 @@ def _records(ran: Ran) -> list[dict]:
 
 
 def _kinds(ran: Ran) -> list[str]:
-    return [finding["kind"] for record in _records(ran) for finding in record["findings"]]
+    kinds = [finding["kind"] for record in _records(ran) for finding in record["findings"]]
+    return [_DIVERGENT] if _DIVERGENT in kinds else kinds
 
 
 def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
@@ -402,7 +446,7 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
         return
     found = checked(_records(ran), TOOLS, ran.ended)
     if len(found.table):
-        first = found.table.iloc[0]
+        first = found.table.sort_values("kind", key=lambda kinds: kinds != _DIVERGENT, kind="stable").iloc[0]
         yield Line(False, f"clean under {', '.join(TOOLS)}\n{_finding(first, text)}", first["kind"])
         return
     if "endless" in marks:
@@ -437,7 +481,7 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
 def _finding(row: Mapping, text: list[str]) -> str:
     """A finding in words: what, the line of the source, who."""
     place = f"line {row['line']}" if row["line"] else f"in {row['kernel']}"
-    lines = [f"{row['kind']}, {place}: {row['message']}"]
+    lines = [f"{row['kind']}, {place}: {row['message'].removeprefix(row['kind'] + ', ')}"]
     if 1 <= row["line"] <= len(text):
         lines.append(f"    {text[row['line'] - 1].strip()}")
     if isinstance(row["thread"], (tuple, list)):

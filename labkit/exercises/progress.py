@@ -50,7 +50,7 @@ def read() -> dict[str, dict]:
         raise LabError(f"{path()} is damaged: repair it, or remove it to begin anew") from None
 
 
-def note(number: str, digest: str, met: bool, hint: bool = True) -> int:
+def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = True) -> int:
     """Add an attempt; the same attempt counts once.
 
     Parameters
@@ -63,6 +63,8 @@ def note(number: str, digest: str, met: bool, hint: bool = True) -> int:
         Whether it met the goal.
     hint : bool
         Whether it unlocks a hint if it failed.
+    first : bool
+        Whether it does so even if no other attempt has failed before.
 
     Returns
     -------
@@ -74,6 +76,7 @@ def note(number: str, digest: str, met: bool, hint: bool = True) -> int:
         mine = known.setdefault(number, {"failed": [], "hinted": [], "met": None})
         if met:
             mine["met"] = mine["met"] or datetime.date.today().isoformat()
+        hint = hint and (first or any(other != digest for other in mine["failed"]))
         for kind in () if met else ("failed", "hinted") if hint else ("failed",):
             if digest not in mine[kind]:
                 mine[kind].append(digest)

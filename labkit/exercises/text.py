@@ -11,6 +11,8 @@ from labkit.exercises.exercise import Attempt
 _DIVISION = re.compile(r"[/%]")
 _ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")
 _EXCHANGED = str.maketrans("/%", "%/")
+# A loop whose body begins with a declaration, which is all of it without braces.
+_BODY = re.compile(r"\b(?:for|while) \([^{}]*?\)\s*(?:const )?(?:int|unsigned|float) \w+ = ")
 
 
 def counts(code: str) -> dict[str, float]:
@@ -33,13 +35,32 @@ def _only_added_to(name: str, code: str) -> bool:
     return bool(added) and not assigned and not elsewhere
 
 
+def _is_float(added: str) -> bool:
+    """Whether a term looks like a product of elements, or like a power."""
+    product = "*" in added and "[" in added and added.count("(") == added.count(")")
+    return product or added.startswith(("exp(", "expf("))
+
+
 def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
     """Sentences for mistakes that any kernel may have; `right` are lines of code that are right."""
     code = attempt.source
     if attempt.wrong.startswith("compiles") and re.search(r"\brestrict\b", code):
         yield "`restrict` is a word of C. CUDA C++ spells it __restrict__, with two underscores on each side."
+    if attempt.wrong.startswith("compiles") and (found := _BODY.search(code)):
+        yield (f"The loop in line {code.count(chr(10), 0, found.start()) + 1} has no braces, so only the first "
+               "statement belongs to its body. Write { before the body and } behind it.")
+    if attempt.wrong.startswith("compiles") and code.count("{") != code.count("}"):
+        yield f"There are {code.count('{')} {{ and {code.count('}')} }}: each {{ needs a }}. Which one is missing?"
+    if "__shfl" in attempt.wrong and "divergent barrier" in attempt.findings:
+        yield ("Every lane that the mask of a shuffle names has to execute it: with 0xffffffff all 32 lanes. Move the "
+               "shuffle out of the if or the loop that only some lanes run, and let the if decide who uses its result.")
+    if found := re.search(r"'(\w+)' (?:may be|is) used uninitialized", attempt.wrong):
+        yield (f"`{found[1]}` may be read before it has a value: a local variable begins undefined. initcheck looks at "
+               "memory, not at registers. Set it where it is declared; a sum begins at 0.")
     if not attempt.runs_wrong:
         return
+    if "nothing was written" in attempt.wrong:
+        yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
     known = {"".join(line.split()) for line in right}
     for number, line in enumerate(code.splitlines(), 1):
         text = "".join(line.split())
@@ -49,8 +70,8 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
     if attempt.wrong.startswith("right"):
         for name in re.findall(r"(?<!\()\bint (\w+) = 0\b", code):
             added = re.findall(rf"\b{name} \+= ([^;{{}}]*);", code)  # with as many ) as (: not the step of a loop
-            if any("*" in each and "[" in each and each.count("(") == each.count(")") for each in added):
-                yield f"`{name}` is an int, so each product loses its fraction: sum floats in a float."
+            if any(_is_float(each) for each in added):
+                yield f"`{name}` is an int, so whatever is added loses its fraction: sum floats in a float."
     for found in re.finditer(r"__shared__ \w+ (\w+)\[", code):
         filled = re.findall(rf"\b{found[1]}\[[^=;]*\]\s*=(?!=)([^;]*);", code)
         if "uninitialized" in attempt.findings and filled and all(f"{found[1]}[" in each for each in filled):

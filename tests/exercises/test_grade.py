@@ -1,6 +1,7 @@
 """The grader's answers: what is said of any attempt, the hints, and the reader's progress."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,6 +50,54 @@ def test_each_new_miss_unlocks_a_hint():
     for said, at in zip(hints, shown, strict=True):
         assert said.startswith(f"Hint {at + 1} of 3: {asked.hints[at]}")
     assert "lab.solution" in hints[-1] and "lab.solution" not in hints[0]
+
+
+WRONG = "right\non {}, B = 2 (integers): 9 of 5780 outputs\nThe first two:\n   b  m  h  w  got\n   {} 2 17  9 -3.5 4\n"
+
+
+@pytest.mark.parametrize(("number", "image", "says"), [
+    ("01a", 0, "thread (1, 1) of block (7, 2) computes the first of these. Follow it"),
+    ("01b", 0, "lab.step(mine, thread=(9, 1), block=(2, 2), layer=lab.Layer("),
+    ("06a", 0, "lab.step(mine, thread=(10, 2), block=(18, 0), layer=lab.Layer("),
+    ("05b", 0, ', kernel="gemm")'),
+    ("01b", 1, "should store y[1, 2, 17, 9]?"),  # a thread is followed on the first image
+    ("07a", 0, "should store y[0, 2, 17, 9]?"),  # its threads have several outputs
+])
+def test_wrong_results_without_a_known_cause_name_the_thread_to_follow(number, image, says):
+    from labkit.exercises.grade import _advice
+
+    asked = exercise(number)
+    layer = next(case.what[0] for case in asked.subject.cases if case.name == "several rows of tiles")
+    wrong = Grade(asked, (Line(False, WRONG.format(layer, image)), *(Line(None, goal.what) for goal in asked.goals)))
+    assert says in _advice(wrong, "wrong", record=False)
+
+
+def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
+    from labkit.exercises.grade import _advice
+
+    asked = exercise("00a")
+    text = "right\nsum, 50 elements, is wrong: 2 of 50 elements. The first, [3]: nan, expected 3"
+    wrong = Grade(asked, (Line(False, text), *(Line(None, goal.what) for goal in asked.goals)))
+    said = [_advice(wrong, source, record=True) for source in ("first", "first", "second", "third")]
+    assert all(each.startswith("Which thread should store element [3], or add to it?") for each in said)
+    assert ["Hint" in each for each in said] == [False, False, True, True]
+    assert f"\nHint 1 of 3: {asked.hints[0]}" in said[2] and "\nHint 2 of 3" in said[3]
+
+
+def test_what_follows_from_a_divergent_barrier_is_left_out():
+    from labkit.exercises.grade import Ran, _kinds
+
+    findings = [{"kind": kind} for kind in ("race", "divergent barrier")]
+    assert _kinds(Ran(None, [{"findings": findings}], [])) == ["divergent barrier"]
+    assert _kinds(Ran(None, [{"findings": findings[:1]}], [])) == ["race"]
+
+
+def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch):
+    from labkit.exercises.grade import _times
+
+    monkeypatch.setattr("labkit.exercises.grade.device", lambda: SimpleNamespace(engine="cpu"))
+    assert ": 02 constant, where you began, 12.3 ms; the solution " in _times(exercise("03a"))
+    assert ": 06 fusion, where you began, " in _times(exercise("06a")) and "of the page" not in _times(exercise("06a"))
 
 
 def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():

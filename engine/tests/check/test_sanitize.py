@@ -107,8 +107,8 @@ def test_races_whose_lines_hang_together_are_told_once():
     found = checked([{"findings": one_barrier + others}] * 2, ["racecheck"], processes.Ended(0, 1.0))
     assert found.table["line"].tolist() == [3, 3, 20, 3, 3]
     assert found.table["count"].tolist() == [24, 6, 6, 6, 6] and set(found.table["launches"]) == {2}
-    assert "; so do 3 more pairs of lines 3, 4, 5, 6\n" in repr(found)
-    assert repr(found).count("so do") == 1
+    assert "; the same in 3 more pairs of accesses, lines 3, 4, 5, 6\n" in repr(found)
+    assert repr(found).count("the same in") == 1
 
 
 FAKE_CUDA = """

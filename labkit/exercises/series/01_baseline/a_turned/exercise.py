@@ -1,4 +1,4 @@
-"""Exercise 01a: the mapping turned."""
+"""Exercise 01a: swap the mapping."""
 
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
@@ -6,12 +6,12 @@ _FIRST = {"layer 1": LAYERS["layer 1"]}
 
 
 EXERCISE = Exercise(
-    title="The mapping turned",
+    title="Swap the mapping",
     subject=InPlaceOf("baseline", "a", _FIRST),
     lines=2,
     goals=(
         counted("global_store_sectors", "layer 1", per="global_store_requests", what="sectors per store",
-                exactly=8, words="that of the turned mapping: count it on paper"),
+                exactly=8, words="as many as you count on paper for the swapped mapping"),
     ),
     hints=(
         "A warp is the first 32 threads of its block, counted along threadIdx.x, then along threadIdx.y.",

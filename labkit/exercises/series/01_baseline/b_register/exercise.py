@@ -38,6 +38,13 @@ EXERCISE = Exercise(
             lambda attempt: attempt.runs_wrong and bool(re.search(r"\+= *sum *;", attempt.source)),
         ),
         Mistake(
+            "The promise works: the compiler now keeps the sum in a register by itself, and stores it at first and "
+            "after each channel. This exercise asks for the register in the text: a local float, stored once below the "
+            "loops.",
+            lambda attempt: _stores(attempt) > 800 and "__restrict__" in attempt.source
+            and not re.search(r"\bfloat \w+ = 0", attempt.source),
+        ),
+        Mistake(
             "The store still stands inside of a loop: below all three loops it is done once per output.",
             lambda attempt: 1600 < _stores(attempt) < 40_000,
         ),

@@ -1,7 +1,5 @@
 """Exercise 02a: rotated rows."""
 
-import re
-
 from labkit.exercises import LAYERS, Exercise, Goal, InPlaceOf, Mistake
 
 _FIRST = {"layer 1": LAYERS["layer 1"]}
@@ -19,18 +17,13 @@ EXERCISE = Exercise(
     lines=4,
     goals=(
         Goal("turns per read of constant memory, layer 1", _turns, exactly=7,
-             words="that of the rotated rows: count the different words first"),
+             words="as many as you count on paper for the rotated rows"),
     ),
     hints=(
         "The loop counts i from 0 to K - 1, as q did. Which q does lane 0 take in the first step, and which lane 1?",
         "The remainder keeps q below K. A row has K elements: how many different ones can 32 lanes ask for?",
     ),
     mistakes=(
-        Mistake(
-            "The body of the loop has two statements now: without braces only the first one belongs to it.",
-            lambda attempt: attempt.wrong.startswith("compiles")
-            and bool(re.search(r"for \(int i[^)]*\)\s*(?:const )?int q", attempt.source)),
-        ),
         Mistake(
             "x and the mask have to use the same q: a product needs the input that belongs to its weight.",
             lambda attempt: attempt.runs_wrong and "int q = 0" in attempt.source,

@@ -29,6 +29,11 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
+            "[… + 1] is the next element of the same map. The mask of map m + 1 begins C * K * K elements behind that "
+            "of map m, and its outputs Ho * Wo elements behind.",
+            lambda attempt: attempt.runs_wrong and bool(re.search(r"\b[qw] \+ 1\]", attempt.source)),
+        ),
+        Mistake(
             "With an odd number of maps the last one has no partner: compare m + 1 with M before anything is stored "
             "there.",
             lambda attempt: attempt.runs_wrong and not re.search(r"<=? *M\b|\bM *(?:>|-)|M *% *2", attempt.source),

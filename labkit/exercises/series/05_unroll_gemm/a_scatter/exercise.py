@@ -1,8 +1,12 @@
 """Exercise 05a: read once, write often."""
 
+import re
+
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
 _IM2COL, _LOADS = "layer 1, im2col", "global_load_requests"
+# How an attempt may compare h or w with 0, and with the size of the map.
+_LIMITS = (r"\b0 <=|>= 0\b|< 0\b|>= [pq]\b|\b[pq] <=|\bunsigned\b", r"[<>]=? [HW]o\b|\b[HW]o [<>]")
 
 
 EXERCISE = Exercise(
@@ -16,12 +20,23 @@ EXERCISE = Exercise(
         "Not every (h, w) is a window: near the edge of the image h or w would be negative, or beyond the last "
         "window. Write to u only where there is a window.",
         "The grid has a thread for each output, and there are more inputs. Let a thread begin with the input of "
-        "its own number and go on with those that lie gridDim.x * blockDim.x apart, up to H * W.",
+        "its own number and go on with those that lie gridDim.x * blockDim.x apart, up to H * W. The guard for "
+        "outputs, n >= pixels, has to go.",
     ),
     mistakes=(
         Mistake(
-            "The grid has a thread for each output, but there are more inputs: those at the end are in no thread's "
-            "hands. Let each thread take several inputs, one whole grid apart.",
+            "Near the edges of the image row - p or column - q is negative, or beyond the last window: then there is "
+            "no window. (h, w) has limits on all four sides: compare both with 0, h with Ho, w with Wo.",
+            lambda attempt: attempt.runs_wrong and not all(re.search(each, attempt.source) for each in _LIMITS),
+        ),
+        Mistake(
+            "`if (n >= pixels) return` is the guard for outputs, and there are more inputs than outputs. Remove it, "
+            "and let each thread take several inputs, one whole grid apart, up to H * W.",
+            lambda attempt: attempt.runs_wrong and bool(re.search(r"\bif \(\w+ >= pixels\)\s*return", attempt.source)),
+        ),
+        Mistake(
+            "The grid has a thread for each output, but there are more inputs: no thread takes those at the end. Let "
+            "each thread take several inputs, one whole grid apart.",
             lambda attempt: "uninitialized" in attempt.findings and "gridDim" not in attempt.source,
         ),
         Mistake(

@@ -1,7 +1,10 @@
 """Exercise 06a: carry."""
 
+import re
+
 from labkit.exercises import LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake
 
+_ADDS_ALL = re.compile(r"\bq \+= (?:TILE|16);|\bq = threadIdx\.y[,;]")
 _LAYER_2 = {"layer 2": LAYERS["layer 2"]}
 
 
@@ -24,16 +27,28 @@ EXERCISE = Exercise(
         Mistake(
             "The digits have to begin with the thread's own row, threadIdx.y: its c, p and q come from divisions "
             "before the loop.",
-            lambda attempt: bool(attempt.wrong) and not _divides_thread_row(attempt.source),
+            lambda attempt: bool(attempt.wrong) and not _begins_with_its_row(attempt.source),
+        ),
+        Mistake(
+            "One carry may not be enough: a step adds TILE = 16 to q, more than two times 7. Carry with while in place "
+            "of if; or add the digits of TILE, and none carries more than once.",
+            lambda attempt: attempt.runs_wrong and bool(_ADDS_ALL.search(attempt.source))
+            and "if (q >= K)" in attempt.source,
         ),
         Mistake(
             "The digits are not those of the row. Write down (c, p, q) of the rows 0, 16, 32, 48 and 64 for K = 7, "
             "and follow your additions and carries from each to the next.",
             lambda attempt: attempt.wrong.startswith("right"),
         ),
+        Mistake(
+            "The digits are carried, but the loop still divides: quotients and remainders by a constant count, too. A "
+            "digit that has reached K needs a comparison and a subtraction.",
+            lambda attempt: bool(attempt.counts) and not re.search(r"\brow\b[^;]*[/%]", attempt.source),
+        ),
     ),
 )
 
 
-def _divides_thread_row(code):
-    return "threadIdx.y /" in code or "threadIdx.y %" in code
+def _begins_with_its_row(code):
+    """Whether threadIdx.y is used before the loop, besides in m."""
+    return code.partition("for (int step")[0].count("threadIdx.y") > 1

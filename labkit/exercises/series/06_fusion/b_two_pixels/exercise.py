@@ -38,6 +38,10 @@ EXERCISE = Exercise(
             lambda attempt: bool(attempt.wrong) and _one_division(attempt.source),
         ),
         Mistake(
+            "Each pixel needs its own guard: at the end of a map a thread may have the pixel n, and none at n + TILE.",
+            lambda attempt: "were not written" in attempt.wrong and _one_guard(attempt.source.rpartition("__sync")[2]),
+        ),
+        Mistake(
             "Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins "
             "as far away.",
             lambda attempt: _loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source,
@@ -49,6 +53,10 @@ EXERCISE = Exercise(
         ),
     ),
 )
+
+
+def _one_guard(stores):
+    return "n + TILE < pixels" in stores and not re.search(r"\bn < pixels", stores)
 
 
 def _one_division(code):

@@ -33,6 +33,12 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
+            "Rows and columns are exchanged: blockIdx.x counts blocks along a row of `in`, so it belongs to the "
+            "column, and blockIdx.y to the row. The grid is too short the other way round.",
+            # Of 33 x 70 elements those in the columns from 64 on are left: the grid has two blocks in y.
+            lambda attempt: "198 of 2310 elements" in attempt.wrong,
+        ),
+        Mistake(
             "A row of `out` has `rows` elements, not `columns`: its element (column, row) is out[column * rows + row].",
             lambda attempt: attempt.runs_wrong and "* rows" not in attempt.source and "rows *" not in attempt.source,
         ),

@@ -41,9 +41,15 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "A thread that returns before the barrier hands nothing over: guard the load and the store, not the "
-            "barrier.",
-            lambda attempt: attempt.runs_wrong and "return" in attempt.source,
+            "A thread that returns before the barrier, or skips it, hands nothing over: guard the load and the store, "
+            "not the barrier.",
+            lambda attempt: attempt.runs_wrong
+            and bool(re.search(r"\breturn\b|\bif \([^{}]*\) *\{[^}]*__syncthreads", attempt.source)),
+        ),
+        Mistake(
+            "The block goes to its place in `out`, but the tile is not turned: a thread stores "
+            "tile[threadIdx.y][threadIdx.x] and reads tile[threadIdx.x][threadIdx.y].",
+            lambda attempt: attempt.runs_wrong and attempt.source.count("[threadIdx.y][threadIdx.x]") == 2,
         ),
         Mistake(
             "The tile is turned, but the tiles are not: the block at (blockIdx.x, blockIdx.y) of `in` belongs to "

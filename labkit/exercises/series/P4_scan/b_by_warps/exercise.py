@@ -1,5 +1,7 @@
 """Exercise P4b: a scan by warps."""
 
+import re
+
 import numpy as np
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
@@ -36,8 +38,8 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "A lane under `apart` gets its own sum back from the shuffle, and must not add it.",
-            lambda attempt: attempt.wrong.startswith("right") and "__shfl_up_sync" in attempt.source
-            and "lane >=" not in attempt.source and "if" not in attempt.source.split("__shfl_up_sync")[1][:60],
+            lambda attempt: attempt.wrong.startswith("right")
+            and bool(re.search(r"\+= *__shfl_up_sync|__shfl_up_sync\([^;]*;\s*\w+ \+= \w+;", attempt.source)),
         ),
         Mistake(
             "The first warp is right, and the others begin at zero: each needs the sums of all warps before it.",

@@ -1,5 +1,7 @@
 """Exercise P5a: softmax from an empty cell."""
 
+import re
+
 import numpy as np
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
@@ -22,6 +24,7 @@ EXERCISE = Exercise(
         Case("5 rows of 100", (5, 100, 1)),
         Case("2 rows of 7", (2, 7, 1)),
         Case("3 rows of numbers up to 200", (3, 40, 200)),
+        Case("3 rows of numbers up to -200", (3, 50, -200)),
         Case(_ROWS, (8, 256, 1), counted=True),
     )),
     goals=(
@@ -51,6 +54,11 @@ EXERCISE = Exercise(
         Mistake(
             "The largest number starts at 0 here, and all numbers of a row may be below that: begin with -INFINITY.",
             lambda attempt: attempt.runs_wrong and "INFINITY" not in attempt.source and "max" in attempt.source,
+        ),
+        Mistake(
+            "A shuffle alone replaces a lane's number by its partner's. Keep the larger one of the two, with fmaxf.",
+            lambda attempt: attempt.runs_wrong
+            and bool(re.search(r"\b(\w+) = __shfl_xor_sync\(\w+, \1,", attempt.source)),
         ),
         Mistake(
             "Each lane has the sum of its own numbers only: add those of the warp by shuffles.",
