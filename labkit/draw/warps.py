@@ -27,9 +27,10 @@ def _panels(given, who: str, what: str) -> dict[str, dict[int, int]]:
     return panels
 
 
-def _against(counts, word) -> str:
-    """ "4 against 32 sectors"."""
-    return f"{' against '.join(dict.fromkeys(map(str, counts)))} {word}{'s' * (list(counts) != [1])}"
+def _either(counts, word) -> str:
+    """ "4 sectors or 32"."""
+    first, *others = dict.fromkeys(counts)
+    return " or ".join([f"{first} {word}{'s' * (first != 1)}", *map(str, others)])
 
 
 def _alt(about, panels, said) -> str:
@@ -72,7 +73,7 @@ def coalescing(page: Page, layer: Layer, block: tuple[int, int] = (16, 16)) -> N
 def _sectors(page, addresses, size, about=""):
     panels = _panels(addresses, "draw.sectors", "addresses")
     moved = [len(bytes_used(lanes, size)[1]) for lanes in panels.values()]
-    page.open(62 + HIGH * len(panels), f"One request of a warp, {_against(moved, 'sector')} moved", about)
+    page.open(62 + HIGH * len(panels), f"One request of a warp moves {_either(moved, 'sector')}", about)
     said = [sector_panel(page, 58 + HIGH * i, name, lanes, size) for i, (name, lanes) in enumerate(panels.items())]
     page.alt = _alt("A warp's 32 lanes and the 32-byte sectors of memory that they touch.", panels, said)
 
@@ -173,7 +174,7 @@ def banks(page: Page, words) -> None:
     fronts = {name: wavefronts({lane: 4 * word for lane, word in lanes.items()}) for name, lanes in panels.items()}
     said = [in_wavefronts(each) for each in fronts.values()]
     top, counts = 58, [sum(map(len, each)) for each in fronts.values()]
-    page.open(62 + sum(62 + 20 * n for n in counts), f"One access of a warp, {_against(counts, 'wavefront')}")
+    page.open(62 + sum(62 + 20 * n for n in counts), f"One access of a warp takes {_either(counts, 'wavefront')}")
     for (name, each), text in zip(fronts.items(), said, strict=True):
         top = turn_panel(page, top, name, text, "bank", "wavefront", 20, each)
     page.alt = _alt("A map of the 32 banks of shared memory.", panels, said)
@@ -194,7 +195,7 @@ def constant_reads(page: Page, elements) -> None:
     said = [in_turns(each) for each in served.values()]
     top = 56
     page.open(58 + sum(62 + 14 * len(each) for each in served.values()),
-              f"One read of a warp, {_against([len(each) for each in served.values()], 'turn')}")
+              f"One read of a warp takes {_either([len(each) for each in served.values()], 'turn')}")
     for (name, each), text in zip(served.items(), said, strict=True):
         by_turn = [dict.fromkeys(lanes, "") for lanes in each.values()]
         top = turn_panel(page, top, name, text, "lane", "turn", 14, [by_turn], [f"mask[{element}]" for element in each])

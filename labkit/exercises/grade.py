@@ -227,7 +227,7 @@ def _advice(done: Grade, source: str, record: bool) -> str:
         times = _times(asked) if asked.of_series else ""
         return " ".join(filter(None, [f"The lab's own: {own}." if own else "", times]))
     if not asked.hints:
-        return ""
+        return follow
     due = min(hints, len(asked.hints))
     more = f" There is no other; {own} is the lab's own." if own and due == len(asked.hints) else ""
     return f"{follow}{follow and chr(10)}Hint {due} of {len(asked.hints)}: {asked.hints[due - 1]}{more}"
