@@ -59,7 +59,7 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
                "memory, not at registers. Set it where it is declared; a sum begins at 0.")
     if not attempt.runs_wrong:
         return
-    if "nothing was written" in attempt.wrong and not re.search(r"\by\[|\by \+ ", code):
+    if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
     known = {"".join(line.split()) for line in right}
     for number, line in enumerate(code.splitlines(), 1):

@@ -121,7 +121,7 @@ def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
         ((SUM, SUM + " if (blockIdx.x == 0) *(volatile int *)0 = 1;"), "line"),
         (("if (h < Ho && w < Wo)", "__syncthreads(); if (h < Ho && w < Wo)"), "goal missed"),
         (("        __syncthreads();                                    // all threads",
-          "        if (threadIdx.x < 8) __syncthreads();               // all threads"), "is a barrier missing"),
+          "        if (threadIdx.x < 8) __syncthreads();               // all threads"), "to reach the barrier"),
         (("int M, int)", "int M)"), "a kernel of the ladder has nine"),
         (("__global__\nvoid conv", "__global__\nvoid conv2(float *) {}\n__global__ void conv3"), "has to define conv"),
         (("__global__\nvoid conv", "__global__ void f(float *) {}\n__global__\nvoid conv"), "has f and conv"),

@@ -52,7 +52,7 @@ def test_sums_that_nobody_sets_to_zero(code, unset):
     ("for (int i = 0; i < n; ++i) {\n    const int q = i;", (), "compiles\n", "There are 1 { and 0 }: each"),
     ("if (i) __shfl_up_sync(m, v, 1);", ("divergent barrier",), "clean\nat __shfl_up_sync", "Every lane that the mask"),
     ("float sum;", (), "right\n'sum' may be used uninitialized", "`sum` may be read before it has a value"),
-    ("int sum = 0; sum += x[i] * k[j];", (), "right\nas if nothing was written", "No result is stored"),
+    ("float s = 0; int i = blockDim.y + 1; s += x[i];", (), "right\nas if nothing was written", "No result is stored"),
     ("y[i] += x[i];", (), "right\nas if nothing was written", ""),
     ("int sum = 0; sum += x[i] * k[j];", (), "", ""),
     ("const int t = i / 4, m = i %  4;", (), "right\n", "Line 1 has / and % exchanged"),
