@@ -93,7 +93,7 @@ def memories(page: Page) -> None:
         ("host memory", "the host", f"link: {link:.3g} GB/s", "for a copy"),
     )
     left, top, high = 26, 104, 44
-    page.open(top + high * len(rows) + 12, "The farther a memory, the more threads share it, and the longer a load waits",
+    page.open(top + high * len(rows) + 12, "The farther a memory, the more threads share it, the longer a load waits",
               f"NVIDIA H200, {gpu.multiprocessors} multiprocessors   ·   "
               "the rates are those that programs reach")
     columns = (left + 254, left + 432, left + 606)
