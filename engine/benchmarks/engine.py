@@ -170,7 +170,7 @@ class _Engine:
         return time.perf_counter() - start
 
     def gears(self, number):
-        """The gears of a rung's kernels: "loops", "fibers" or both; only fibers if none has a barrier."""
+        """The gears of a rung's kernels: "loops", "fibers" or both."""
         module = variant(number).module(LENET86[0])
         return " and ".join(sorted({module.get_function(name).gear for name in variant(number).kernels}))
 

@@ -17,7 +17,7 @@ from labkit.spec.layers import LENET86
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gears.md"
-_KERNEL = re.compile(r'HOSTCUDA_KERNEL_(?:LOOPS|WARPS)\(.*?, \((.*)\), "(.*)", (.*)\)$', re.MULTILINE)
+_KERNEL = re.compile(r'HOSTCUDA_KERNEL_(?:LOOPS|WARPS|GROUPS)\(.*?, \((.*)\), "(.*)", (.*)\)$', re.MULTILINE)
 _PLACE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end -->)", re.DOTALL)
 
 

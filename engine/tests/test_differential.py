@@ -4,6 +4,7 @@ import os
 import re
 
 import pytest
+from differential import direct
 from differential.compare import CASES, Batch, Case, compare, read
 from differential.generator import BATCH, Node, batch
 from differential.minimize import without_some
@@ -42,6 +43,16 @@ def test_random_kernels(number):
 @pytest.mark.parametrize("number", range(QUICK // BATCH, THOROUGH // BATCH))
 def test_more_random_kernels(number):
     assert all_agree(legal(compare(batch(number), cache_dir=False)))
+
+
+MORE = [pytest.param(number, marks=pytest.mark.thorough) for number in range(1, THOROUGH // BATCH)]
+
+
+@pytest.mark.parametrize("number", [0, *MORE])
+def test_random_direct_kernels(number):
+    results = legal(compare(direct.batch(number)))
+    assert all_agree(results)
+    assert sum(result.gear == "loops" for result in results) > BATCH // 10
 
 
 def one(body, **launch):

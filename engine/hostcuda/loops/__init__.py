@@ -35,8 +35,8 @@ cooperative groups, device functions that wait or ask for their thread, spin loc
 
 The modules, in the order in which a kernel goes through them: `words` and `reader` (statements), `file` (what the
 source declares), `order` (of evaluation), `inline` (device functions that wait), `exchange` (warp functions), `effects`
-(how variables are used), `refusals` (what keeps a kernel on fibers), `steps` (a kernel as steps), `uniform`, `regions`,
-`rows` and `writer`; `rewrite` calls them.
+(how variables are used), `refusals` (what keeps a kernel on fibers), `direct` (kernels without barriers), `steps` (a
+kernel as steps), `uniform`, `regions`, `rows` and `writer`; `rewrite` calls them.
 """
 
 from hostcuda.loops.rewrite import add_loops

@@ -7,6 +7,7 @@ which a warp runs one region after the other.
 import re
 from dataclasses import dataclass, field
 
+from hostcuda.loops.direct import last_return
 from hostcuda.loops.effects import Effects
 from hostcuda.loops.reader import Node, escapes
 from hostcuda.loops.steps import PlanStep
@@ -75,6 +76,7 @@ class _Former:
 
     def __init__(self, kernel, regions):
         self.kernel, self.regions = kernel, regions
+        self.guard = last_return(kernel.root) if kernel.direct else None
 
     def items(self, steps, section=None):
         """The items of a block; `section`: a warp runs the block.
@@ -131,6 +133,9 @@ class _Former:
                 once(step, close=last is not None and step.update[0] in last.uses())
             else:
                 if region is None:
+                    if self.kernel.direct and section is None:
+                        section = Section()
+                        items.append(section)
                     region = Region(len(self.regions))
                     self.regions.append(region)
                     if section:
@@ -138,6 +143,7 @@ class _Former:
                     (section.items if section and not whole else items).append(region)
                     last = section if section and not whole else region
                 self._add(region, step)
+                region = None if step is self.guard else region
         return items
 
     def _into(self, section, region):

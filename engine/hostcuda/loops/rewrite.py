@@ -4,15 +4,17 @@ import re
 
 from hostcuda.frontend.brackets import closing_parenthesis, edited
 from hostcuda.frontend.source import kernel_bodies
+from hostcuda.loops.direct import section_of
 from hostcuda.loops.exchange import exchange
 from hostcuda.loops.file import File
 from hostcuda.loops.inline import PREFIX as INLINED
 from hostcuda.loops.inline import inline
 from hostcuda.loops.reader import Reader
+from hostcuda.loops.refusals import use
 from hostcuda.loops.regions import assign_roles, form
 from hostcuda.loops.steps import KernelPlan
 from hostcuda.loops.uniform import find_uniform, require_uniform
-from hostcuda.loops.words import WARP_FUNCTIONS, NeedsFibers
+from hostcuda.loops.words import BARRIER, MEETING, WARP_FUNCTIONS, NeedsFibers
 from hostcuda.loops.writer import PREFIX, Writer
 
 _REGISTRATION = re.compile(r"\bHOSTCUDA_KERNEL(?P<bounds>_BOUNDS)?\(")
@@ -30,14 +32,29 @@ def _exchanged(scan, bodies, file):
     return *(kernel_bodies(edited(scan.text, edits)) if edits else (scan, bodies)), reasons
 
 
-def _second_version(kernel):
-    """The text of a kernel's second version, and whether its warps run one after the other."""
+def _second_version(scan, body, file):
+    """The text of a kernel's second version, and the kind of blocks that it is for, as launch.h names it."""
+    words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
+    direct = not words & {BARRIER, MEETING, *WARP_FUNCTIONS}
+    waits = [use(word, file.harmful) for word in words & file.harmful.keys() if file.harmful[word] != "threadIdx"]
+    if direct and waits:
+        raise NeedsFibers(min(waits))
+    try:
+        return _written(KernelPlan(scan, body, file, direct))
+    except NeedsFibers as reason:
+        raise NeedsFibers("it has no barrier") if direct else reason from None
+
+
+def _written(kernel):
     find_uniform(kernel)
     require_uniform(kernel)
     regions = []
     items = form(kernel, kernel.root, regions)
     assign_roles(kernel, regions)
-    return Writer(kernel, items, regions).text(), any(region.section for region in regions)
+    if kernel.direct:
+        section_of(items)
+    by_warp = "WARPS" if any(region.section for region in regions) else "LOOPS"
+    return Writer(kernel, items, regions).text(), "GROUPS" if kernel.direct else by_warp
 
 
 def add_loops(text, without=frozenset()):
@@ -59,7 +76,7 @@ def add_loops(text, without=frozenset()):
     file = File(scan, bodies)
     source, sources = inline(scan, bodies, file)
     source, sources, failed = _exchanged(source, sources, file)
-    edits, reasons, warps = [], {}, set()
+    edits, reasons, kinds = [], {}, {}
     for body, own in zip(bodies, sources, strict=True):
         try:
             if own.name in without:
@@ -68,14 +85,12 @@ def add_loops(text, without=frozenset()):
                 raise NeedsFibers(failed[own.name])
             if sum(other.name == body.name for other in bodies) > 1:
                 raise NeedsFibers("it is overloaded")
-            second, by_warp = _second_version(KernelPlan(source, own, file))
+            second, kinds[body.name] = _second_version(source, own, file)
         except NeedsFibers as reason:
             reasons[body.name] = INLINED.sub("", str(reason))
             continue
         reasons[body.name] = ""
-        if by_warp:
-            warps.add(body.name)
-        else:
+        if kinds[body.name] == "LOOPS":
             edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
         after = scan.marker(body.close)
         edits.append((body.close + 1, body.close + 1, second + after))
@@ -91,7 +106,7 @@ def add_loops(text, without=frozenset()):
             if not reason and word in file.harmful:
                 reason = f"{word} uses {file.harmful[word]}"
         loops = "" if reason else PREFIX + expression
-        kind = "WARPS" if name and name.group() in warps else "LOOPS"
+        kind = kinds.get(name.group(), "LOOPS") if name else "LOOPS"
         new = f'HOSTCUDA_KERNEL_{kind}({bounds}, ({loops}), "{reason}", {expression})'
         edits.append((match.start(), end + 1, new))
     return edited(text, edits)

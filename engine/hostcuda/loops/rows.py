@@ -53,7 +53,7 @@ class Rows:
                 continue
             if words <= _INTEGERS and span[0] < span[1] and self.is_same(*span, step.scope):
                 self.same.add(variable)
-            elif words <= _SIGNED and self._terms(*span, step.scope) and self._most(*span, step.scope) < 1 << 31:
+            elif words <= _SIGNED and self.terms(*span, step.scope) and self._most(*span, step.scope) < 1 << 31:
                 self.next.add(variable)
 
     def is_same(self, first, last, scope):
@@ -68,7 +68,7 @@ class Rows:
         roles = ("uniform", "recomputed", "kept", "local")
         return first < last and is_uniform(self.kernel, first, last, scope, {"threadIdx"}, roles)
 
-    def _terms(self, first, last, scope):
+    def terms(self, first, last, scope):
         """The spans of the terms of a sum that grows by 1 from thread to thread; empty if it is none."""
         text, terms = self.reader.text, []
         if any(text(at) in _LOWER_THAN_SUMS for at in self.reader.outer(first, last)):
@@ -76,7 +76,7 @@ class Rows:
         for each in self.reader.split(first, last, "+"):
             terms += self.reader.split(*each, "-")
         moving = [each for each in terms if not self.is_same(*each, scope)]
-        if len(terms) < 2 or len(moving) != 1 or text(moving[0][0] - 1) == "-":
+        if len(terms) + self.kernel.direct < 2 or len(moving) != 1 or text(moving[0][0] - 1) == "-":
             return []
         words = [text(at) for at in range(*moving[0])]
         grows = words == ["threadIdx", ".", "x"] or (len(words) == 1 and scope.get(words[0]) in self.next)
@@ -192,7 +192,7 @@ class Rows:
     def _sum(self, function, first, last, scope):
         """A sum as arguments of a function."""
         tokens, found = self.reader.tokens, []
-        terms = self._terms(first, last, scope)
+        terms = self.terms(first, last, scope)
         for number, (begin, end) in enumerate(terms):
             minus = number > 0 and tokens[begin - 1].text == "-"
             new = f"{', ' if number else function + '('}{'hostcuda::minus(' if minus else ''}"

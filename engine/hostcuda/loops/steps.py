@@ -4,12 +4,13 @@ import re
 from dataclasses import dataclass, field
 
 from hostcuda.frontend.brackets import edited
+from hostcuda.loops.direct import begin
 from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
 from hostcuda.loops.file import Type
 from hostcuda.loops.order import declared_names, with_parents
 from hostcuda.loops.reader import Node, Reader, escapes
-from hostcuda.loops.refusals import refuse, use
-from hostcuda.loops.words import ASSIGNMENTS, BARRIER, MEETING, RESTRICT, STEPS, WARP_FUNCTIONS, NeedsFibers
+from hostcuda.loops.refusals import refuse
+from hostcuda.loops.words import ASSIGNMENTS, RESTRICT, STEPS, NeedsFibers
 
 _ARRAY = Type("pointer")  # that a parameter is
 
@@ -50,6 +51,8 @@ class KernelPlan:
     Attributes
     ----------
     file : File
+    direct : bool
+        It has nothing that waits (`hostcuda.loops.direct`).
     reader : Reader
     effects : EffectsReader
     variables, parameters : list of KernelVariable
@@ -59,13 +62,8 @@ class KernelPlan:
         All of them, those inside of loops and ifs, too.
     """
 
-    def __init__(self, scan, body, file):
-        self.scan, self.body, self.file = scan, body, file.copy()
-        words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
-        if not words & {BARRIER, MEETING, *WARP_FUNCTIONS}:
-            harmful = file.harmful
-            waits = [use(word, harmful) for word in words & harmful.keys() if harmful[word] != "threadIdx"]
-            raise NeedsFibers(min(waits, default="it has no barrier"))
+    def __init__(self, scan, body, file, direct):
+        self.scan, self.body, self.file, self.direct = scan, body, file.copy(), direct
         self.reader = Reader(scan.code, body.open + 1, body.close)
         types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", body.head))
         values = set() if re.search(r"[&*]|\bdecltype\b", body.head) else set(re.findall(r"\w+", body.head)) - types
@@ -77,6 +75,8 @@ class KernelPlan:
         refuse(self)
         scope = self._parameters()
         self.parameters = list(self.variables)
+        if direct:
+            statements = begin(self, statements)
         self.root = self._plan(statements, dict(scope), in_loop=False, warp=None)
 
     def _add_types(self, nodes):

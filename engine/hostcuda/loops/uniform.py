@@ -146,7 +146,7 @@ def _counts(kernel, variable):
     if not is_integer or variable.array or first >= last:
         return False
     words = [kernel.reader.text(at) for at in range(first, last)]
-    return words == _THREAD or words in _NUMBER
+    return words == _THREAD or (words in _NUMBER and not kernel.direct)  # a group is in a row of any length
 
 
 def _begin_steady(kernel):
@@ -244,7 +244,8 @@ def require_uniform(kernel):
             if returns or not is_jump(step.node) or not _condition_is_uniform(kernel, step):
                 raise NeedsFibers(f"the jump of line {line}, past a {waits}, {differ}")
         elif step.kind == "jump?":
-            step.kind = "jump" if step.warp is None and _condition_is_uniform(kernel, step) else "statement"
+            alone = step.warp is not None or kernel.direct
+            step.kind = "statement" if alone or not _condition_is_uniform(kernel, step) else "jump"
         if step.update and step.update[0].role == "uniform":
             step.update[0].changed_uniformly.append(step.node.first)
         if step.kind == "type" and any(v.role != "uniform" for v in step.effects.uses):

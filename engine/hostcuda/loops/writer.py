@@ -3,6 +3,7 @@
 import re
 
 from hostcuda.frontend.brackets import edited
+from hostcuda.loops.direct import last_return, require
 from hostcuda.loops.regions import Region, Section
 from hostcuda.loops.rows import LIMIT, Rows
 from hostcuda.loops.steps import PlanStep
@@ -22,9 +23,10 @@ class Writer:
         self.section = None
         self.changed = set().union(*(step.effects.changes for step in kernel.steps))
         self.counters = {each.variable for step in kernel.steps for each in step.first}
-        self.masked = any(region.returns for region in regions[:-1]) or (
+        self.fixed, self.growing = set(), {}  # of a direct kernel: what a group computes for all its threads
+        self.masked = not kernel.direct and (any(region.returns for region in regions[:-1]) or (
             any(region.returns for region in regions) and regions[-1] not in items
-        )
+        ))
 
     def text(self):
         """The definition of the kernel's second version."""
@@ -65,7 +67,7 @@ class Writer:
             if isinstance(item, Region):
                 self._region(item)
             elif isinstance(item, Section):
-                self._section(item)
+                (self._groups if self.kernel.direct else self._section)(item)
             elif item.kind == "meeting":
                 self._meeting(item.node)
             elif item.kind == "declaration":
@@ -183,6 +185,35 @@ class Writer:
         if section.returns and self.masked:
             self.out.append("HOSTCUDA_RETURN_IF_NONE_LEFT\n")
 
+    # -- direct kernels
+
+    def _groups(self, section):
+        """A loop over the groups of neighbors."""
+        self.section, root, guarded = section, self.kernel.root, section.regions[0].returns
+        require(self.kernel, section, self.rows)
+        at = root.index(last_return(root)) if guarded else 0
+        self.out.append("HOSTCUDA_GROUPS { HOSTCUDA_WARP HOSTCUDA_GROUP\n")
+        self._for_the_group(root[:at])
+        self._items(section.items[:guarded])
+        self.out.append("hostcuda::runs(hostcuda_live, hostcuda_lanes, HOSTCUDA_RUN {\n")
+        self._for_the_group(root[at:])
+        if section.given() - self.fixed:
+            raise NeedsFibers("its groups look at what each thread has")
+        self._items(section.items[guarded:])
+        self.out.append("}); }\n")
+
+    def _for_the_group(self, steps):
+        """Declare what is the same, or one more than that of the neighbor, for all threads of a group."""
+        for variable in (step.variable for step in steps if step.variable and step.variable.role == "recomputed"):
+            if variable in self.rows.same | self.rows.next:
+                self._declare(variable)
+                self.fixed.add(variable)
+            if variable in self.rows.next:
+                self.growing[variable] = f"hostcuda_first_{self.kernel.variables.index(variable)}"
+                self.out.append(f"const int {self.growing[variable]} = {variable.name};\n")
+
+    # -- warps
+
     def _meeting_words(self, node):
         """The number and the kind of a meeting."""
         return self.reader.text(node.first + 2), self.reader.text(node.first + 4)
@@ -219,16 +250,20 @@ class Writer:
             if variable.region == region.number and (self.section is None or self._in_section(variable)):
                 self._keep(variable)
         rebound = self._rebind(region)
-        self.out.append("HOSTCUDA_LANES { HOSTCUDA_LANE\n" if self.section else "HOSTCUDA_THREADS { HOSTCUDA_THREAD\n")
+        loop = "HOSTCUDA_LANES { HOSTCUDA_LANE\n" if self.section else "HOSTCUDA_THREADS { HOSTCUDA_THREAD\n"
+        self.out.append("HOSTCUDA_NEIGHBORS { HOSTCUDA_LANE\n" if self.kernel.direct else loop)
         self.out += rebound
         if self.masked:
             self.out.append("if (!hostcuda_live[hostcuda_t]) continue;\n")
         for variable in self._recomputed(region.uses()):
-            self._declare(variable)
+            if variable in self.growing:
+                self.out.append(f"const int {variable.name} = {self.growing[variable]} + (int)hostcuda_lane;\n")
+            elif variable not in self.fixed:
+                self._declare(variable)
         for variable in kept:
             if variable.region != region.number:
                 self.out.append(self._fetch(variable, region.number in variable.changes) + "\n")
-        self.out.append("{\n")
+        self.out.append("{\n" if not (self.kernel.direct and region.returns) else "bool hostcuda_left = true; {\n")
         for step in region.steps:
             if step.kind != "declaration":
                 self._copy(step.node, region, self.rows.edits(step.node.first, step.node.last, step.scope))
@@ -239,7 +274,8 @@ class Writer:
                 self.out.append(f"hostcuda::copy({self._kept(variable)}, {variable.name});\n")
         self.out.append("}\n")
         if region.returns:
-            self.out.append(f"hostcuda_end_{region.number}:;\n")
+            left = "hostcuda_live[hostcuda_lane] = hostcuda_left" * self.kernel.direct
+            self.out.append(f"hostcuda_end_{region.number}:; {left};\n")
         self.out.append("}\n")
         if region.returns and self.masked:
             next_warp = f"HOSTCUDA_LEAVE_IF_NONE_LEFT({self.section.regions[0].number})\n" if self.section else ""
@@ -325,14 +361,16 @@ class Writer:
             for d in self.scan.directives
             if d.word == "pragma" and begin <= d.start < tokens[node.last - 1].end
         ]
+        mask = "hostcuda_live[hostcuda_t] = false; " * self.masked + "hostcuda_left = false; " * self.kernel.direct
         if region is not None:
             for at in range(node.first, node.last):
                 if tokens[at].text == "return":
-                    mask = "hostcuda_live[hostcuda_t] = false; " if self.masked else ""
                     jump = f"{{ {mask}goto hostcuda_end_{region.number}; }}"
                     edits.append((tokens[at].start, tokens[at + 1].end, jump))
-        self.out.append(edited(self.scan.text, edits, begin, tokens[node.last - 1].end))
-        self.out.append(";\n" if node.kind == "late" else "\n")
+        text = edited(self.scan.text, edits, begin, tokens[node.last - 1].end)
+        if node.kind == "guard":
+            text = f"if (!({text})) {{ {mask}goto hostcuda_end_{region.number}; }}"
+        self.out += [text, ";\n" if node.kind == "late" else "\n"]
 
 
 def _early(kernel, items):

@@ -24,7 +24,7 @@ struct Kernel {   // as in include/hostcuda/launch.h
     void (*loops)(const char *arguments);
     const void *loops_function;
     const char *why_fibers;
-    bool by_warp;
+    int blocks;
 };
 
 }  // namespace hostcuda
@@ -153,9 +153,6 @@ EXPORT void hc_kernel_place(hc_kernel *kernel, const hc_static *on_fibers, const
 
 EXPORT void hc_module_variable(hc_module *module, const void *address, size_t bytes) { add_symbol_range(address, bytes, module); }
 
-// Whether each warp of a block is in one row of threads, as thread loops by warp (include/hostcuda/lanes.h) ask for.
-static bool has_whole_rows(const unsigned block[3]) { return block[0] % 32 == 0 || (block[1] == 1 && block[2] == 1); }
-
 int describe_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned block[3], Launch &launch) {
     const hc_module &module = *kernel->module;
     launch.kernel = kernel->kernel->name;
@@ -165,9 +162,7 @@ int describe_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned bl
     launch.base = module.watched.base;
     launch.data_begin = module.data_begin;
     launch.data_end = module.data_end;
-    // rows.py takes it that indexes made of blockIdx.x do not overflow
-    const bool fits = grid[0] <= 1 << 20 && (has_whole_rows(block) || !kernel->kernel->by_warp);
-    launch.loops = fits ? kernel->kernel->loops : nullptr;
+    launch.loops = fits_loops(kernel->kernel->blocks, grid[0], block[0], block[1] * block[2]) ? kernel->kernel->loops : nullptr;
     launch.shared = launch.loops ? kernel->loops_shared : kernel->shared;
     launch.fibers_shared = kernel->shared;
     launch.block_seconds = &kernel->block_seconds;

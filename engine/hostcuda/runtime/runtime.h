@@ -80,6 +80,13 @@ struct Launch {
     size_t arguments_bytes;
 };
 
+// Whether the thread loops of a kernel are for such a launch; `blocks` is as in include/hostcuda/launch.h. By warp, each warp
+// has to be in one row of threads. Groups are slower than fibers in rows of less than 8. And loops/rows.py takes it that
+// indexes made of blockIdx.x do not overflow.
+inline bool fits_loops(int blocks, unsigned grid, unsigned width, unsigned rows) {
+    return grid <= 1 << 20 && (blocks != 1 || width % 32 == 0 || rows == 1) && (blocks != 2 || width >= 8);
+}
+
 struct Block;
 Block *new_block();                                        // a worker's memory for one block at a time
 void delete_block(Block *);

@@ -1,4 +1,5 @@
-// Thread loops by warp: the words of the second versions of kernels with warp functions (loops.h, loops/exchange.py).
+// Thread loops by warp: the words of the second versions of kernels with warp functions (loops.h, loops/exchange.py), and of
+// direct kernels, which have groups of neighbors instead.
 //
 // Between two barriers, HOSTCUDA_WARPS { HOSTCUDA_WARP { ... } } runs what follows for each warp, and in it HOSTCUDA_LANES {
 // HOSTCUDA_LANE ... } for each lane. A warp is in one row of the block: other blocks run on fibers. What a lane gives to a
@@ -20,6 +21,19 @@
 #define HOSTCUDA_LANE                                                                                   \
     [[maybe_unused]] const ::uint3 threadIdx = {(unsigned)(hostcuda_x + hostcuda_lane), (unsigned)hostcuda_y, (unsigned)hostcuda_z}; \
     [[maybe_unused]] const hostcuda_size hostcuda_t = hostcuda_base + hostcuda_lane;
+
+// Of direct kernels (loops/direct.py): a group of neighbors instead of a warp, and runs of those that are left.
+#define HOSTCUDA_GROUPS                                                                                 \
+    constexpr hostcuda_size hostcuda_warp = 16;                                                           \
+    HOSTCUDA_WARPS
+#define HOSTCUDA_GROUP                                                                                  \
+    bool hostcuda_live[hostcuda_warp];                                                                    \
+    __builtin_memset(hostcuda_live, true, hostcuda_warp);                                                 \
+    const hostcuda_size hostcuda_from = 0, hostcuda_to = hostcuda_lanes;
+#define HOSTCUDA_RUN [&](const hostcuda_size hostcuda_from, const hostcuda_size hostcuda_to) __attribute__((always_inline))
+#define HOSTCUDA_NEIGHBORS                                                                              \
+    HOSTCUDA_UNROLL(1)                                                                                  \
+    for (hostcuda_size hostcuda_lane = hostcuda_from; hostcuda_lane < hostcuda_to; ++hostcuda_lane)
 
 // Of kernels whose threads can return before a warp function.
 #define HOSTCUDA_FIRST_LEFT                                                                             \
@@ -54,6 +68,18 @@ namespace hostcuda {
 template <unsigned mask, class T> HOSTCUDA_INLINE T all_lanes(T value) {
     static_assert(mask == 0xffffffff, "this mask needs fibers");
     return value;
+}
+
+// Call `run` for each run of lanes that are left, with the number of its first lane and that after its last one. All lanes of
+// a group are a run of a length that the compiler knows.
+template <size_t lanes, class F> HOSTCUDA_INLINE void runs(const bool (&live)[lanes], size_t count, F run) {
+    constexpr bool all[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static_assert(sizeof all == sizeof live);
+    if (count == lanes && !__builtin_memcmp(live, all, lanes)) return run(0, lanes);
+    for (size_t from = 0, to; from < count; from = to + 1) {
+        for (to = from; to < count && live[to]; ++to) {}
+        if (from < to) run(from, to);
+    }
 }
 
 // The lanes of a warp that take part.

@@ -28,7 +28,7 @@ struct Kernel {
     void (*loops)(const char *arguments);  // run a block as thread loops (loops.h), or null
     const void *loops_function;
     const char *why_fibers;                // the reason for which there are no loops
-    bool by_warp;                          // the loops are for blocks of which each warp is in one row
+    int blocks;                            // which the loops are for: 0 all, 1 with each warp in one row, 2 with long rows
 };
 
 // Called while the module is loaded.
@@ -96,9 +96,9 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
 
     template <class Second>
     static void add(Kernel &kernel, const char *name, int max_threads, Second, const char *why_fibers,
-                    bool by_warp = false) {
+                    int blocks = 0) {
         kernel = {name,        (const void *)function, call,         parameters.of,    sizeof...(P), parameters.packed_bytes,
-                  max_threads, Second::call,           Second::function(), why_fibers, by_warp};
+                  max_threads, Second::call,           Second::function(), why_fibers, blocks};
         add_kernel(&kernel);
     }
 };
@@ -124,16 +124,17 @@ template <auto second> struct Loops<second> : Launchable<second> {
 #define HOSTCUDA_KERNEL_BOUNDS(max_threads, ...) HOSTCUDA_KERNEL_LOOPS(max_threads, (), HOSTCUDA_WHY_FIBERS, __VA_ARGS__)
 // Also its second version, in parentheses, or else the reason for which it has none.
 #define HOSTCUDA_INSIDE(...) __VA_ARGS__
-#define HOSTCUDA_KERNEL_LOOPS(...) HOSTCUDA_KERNEL_GEARS(false, __VA_ARGS__)
-#define HOSTCUDA_KERNEL_WARPS(...) HOSTCUDA_KERNEL_GEARS(true, __VA_ARGS__)
-#define HOSTCUDA_KERNEL_GEARS(by_warp, max_threads, second, why_fibers, ...)                            \
+#define HOSTCUDA_KERNEL_LOOPS(...) HOSTCUDA_KERNEL_GEARS(0, __VA_ARGS__)
+#define HOSTCUDA_KERNEL_WARPS(...) HOSTCUDA_KERNEL_GEARS(1, __VA_ARGS__)
+#define HOSTCUDA_KERNEL_GROUPS(...) HOSTCUDA_KERNEL_GEARS(2, __VA_ARGS__)
+#define HOSTCUDA_KERNEL_GEARS(blocks, max_threads, second, why_fibers, ...)                            \
     extern "C++" {                                                                                    \
     namespace {                                                                                       \
     __attribute__((constructor)) void HOSTCUDA_JOIN(hostcuda_register_, __COUNTER__)() {                  \
         static ::hostcuda::Kernel hostcuda_kernel;   /* no name that a kernel may have */                 \
         ::hostcuda::Launchable<&__VA_ARGS__>::add(hostcuda_kernel, #__VA_ARGS__, max_threads,             \
                                                 ::hostcuda::Loops<HOSTCUDA_INSIDE second>(), why_fibers,  \
-                                                by_warp);                                             \
+                                                blocks);                                              \
     }                                                                                                 \
     }                                                                                                 \
     }

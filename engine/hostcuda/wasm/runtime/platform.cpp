@@ -313,7 +313,7 @@ struct Kernel {   // as in include/hostcuda/launch.h
     void (*loops)(const char *arguments);
     const void *loops_function;
     const char *why_fibers;
-    bool by_warp;
+    int blocks;
 };
 
 static std::vector<const Kernel *> &kernels() {
@@ -364,11 +364,10 @@ TO_JS bool hc_launch_and_wait(int number, unsigned gx, unsigned gy, unsigned gz,
                                 size_t dynamic_shared, const char *arguments) {
     prepare();
     const hostcuda::Kernel &k = *hostcuda::kernels()[number];
-    bool whole_rows = bx % 32 == 0 || (by == 1 && bz == 1), as_loops = gx <= 1 << 20 && (whole_rows || !k.by_warp);
     Launch launch{};
     launch.kernel = k.name;
     launch.call = k.call;
-    launch.loops = as_loops ? k.loops : nullptr;
+    launch.loops = fits_loops(k.blocks, gx, bx, by * bz) ? k.loops : nullptr;
     launch.arguments = arguments;
     launch.arguments_bytes = k.packed_bytes;
     launch.grid = {gx, gy, gz};

@@ -1,0 +1,163 @@
+"""Direct kernels: those without barriers whose loops all threads run alike, such as a convolution.
+
+Nothing splits such a kernel. But its threads may run in any order, so that its loops are exchanged with the loop over
+neighbors in a row of the block, which the compiler can then vectorize. Up to 16 neighbors are a group::
+
+    if (i >= n) return;                               for each group: for each thread in it: left[t] = !(i >= n)
+    float sum = 0;                                    for each run of threads that are left:
+    for (int c = 0; c < C; ++c)                           for each thread: kept_sum[t] = 0
+        sum += x[c * n + i] * k[c];                       for (int c = 0; c < C; ++c)
+    y[i] = sum;                                               for each thread: kept_sum[t] += x[c * n + i] * k[c]
+                                                          for each thread: y[i] = kept_sum[t]
+
+To the other modules, a group is a warp whose lanes meet at the begin and the end of each loop. `begin` says where, and
+`require` asks for more than that it is right: neighbors use neighbors in memory, and the compiler can fuse each product
+of floats with its sum, as nvcc does. All other kernels stay as they are.
+"""
+
+import re
+
+from hostcuda.loops.order import declared_names
+from hostcuda.loops.reader import Node, escapes
+from hostcuda.loops.words import ASSIGNMENTS, INDICES, TYPES, NeedsFibers
+
+_NEVER = {"while", "do", "switch", "break", "continue", "volatile"}
+_INTEGERS = {"const", "constexpr", "int", "unsigned", "long", "short", "char", "bool", "size_t", "uint", "ptrdiff_t"}
+_NUMBERS = _INTEGERS | {"float", "double"}
+_IN_LOOPS = {"__ldg", "min", "max", "fminf", "fmaxf", "fabsf", "abs"}
+_HEADS = {"if", "return", "sizeof"}
+
+
+def begin(kernel, nodes):
+    """The statements of a kernel, with ``if (c) return;`` for an ``if (c)`` around its end; its loops are marked."""
+    reader = kernel.reader
+    head = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
+    if {token.text for token in reader.tokens} & _NEVER or kernel.file.signs:
+        raise NeedsFibers("it is not understood")
+    if not sum(map(_mark, nodes)):
+        raise NeedsFibers("it has no loop")
+    while nodes[-1].kind == "if" and nodes[-1].meeting and "otherwise" not in nodes[-1].parts:
+        *others, last = nodes
+        then, condition = last.parts["then"], last.parts["condition"]
+        inner = then.children if then.kind == "block" else [then]
+        names = [{reader.text(at) for at in declared_names(reader, each)} for each in (others, inner)]
+        if reader.text(last.first + 1) != "(" or (names[0] | head) & names[1]:
+            break
+        jump, start = Node("return", *condition, 0), reader.tokens[condition[0]].start
+        nodes = [*others, Node("guard", *condition, start, {"condition": condition}, [jump]), *inner]
+    return nodes
+
+
+def _mark(node):
+    """Whether a statement has a loop; then it is where threads meet."""
+    node.meeting = sum(map(_mark, node.children)) > 0 or node.kind == "for"
+    return node.meeting
+
+
+def last_return(steps):
+    """The last of a kernel's outer steps in which threads can return, or None."""
+    return next((step for step in reversed(steps) if "return" in escapes(step.node)), None)
+
+
+def section_of(items):
+    """The last item of a kernel, in which all its threads run; only their first region may have returns."""
+    *others, section = items
+    alone = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
+    if not alone or any(region.returns and region is not section.items[0] for region in section.regions):
+        raise NeedsFibers("its threads do not begin and end together")
+    return section
+
+
+def require(kernel, section, rows):
+    """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums."""
+    for variable in kernel.variables:
+        plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2
+        stays = variable.role == "kept" and (variable.uses - section.places or variable.region not in section.places)
+        if not plain or variable.addressed or stays or (variable.array and variable.role != "uniform"):
+            raise NeedsFibers(f"{variable.name} is not understood")
+    loops = [step for step in section.once if step.kind == "loop"]
+    for region in section.regions:
+        used = region.uses()
+        while more := set().union(*(variable.needs for variable in used)) - used:
+            used |= more
+        for step in region.steps:
+            around = [each for each in loops if each.node.first < step.node.first < each.node.last]
+            counters = {each.variable for loop in around for each in loop.first}
+            statement = _Statement(kernel, step, rows)
+            if not (statement.is_known(bool(around)) and statement.is_fused() and counters <= used):
+                raise NeedsFibers(f"line {kernel.line(step.node.first)} is not understood")
+
+
+class _Statement:
+    """A statement, or one variable of a declaration: tokens[first:last]."""
+
+    def __init__(self, kernel, step, rows):
+        self.kernel, self.step, self.rows, self.text = kernel, step, rows, kernel.reader.text
+        self.first, self.last = step.node.first, step.node.last
+        if step.variable:
+            self.first, self.last = kernel.initializer(step.variable)
+
+    def is_known(self, in_loop):
+        """Whether it calls only what is known, and, in a loop, neighbors do the same with neighbors in memory."""
+        text, scope, match = self.text, self.step.scope, self.kernel.reader.match
+        for at in range(self.first, self.last):
+            word, kind = text(at), self.kernel.reader.tokens[at].kind
+            is_call = kind == "word" and text(at + 1) == "(" and word not in _IN_LOOPS | TYPES
+            if is_call and (in_loop or not (word in _HEADS or self.kernel.file.is_pure(word))):
+                return False
+            if in_loop and word in ("?", "&&", "||"):
+                return False
+            if in_loop and word == "[":
+                array, index = scope.get(text(at - 1)), (at + 1, match[at], scope)
+                if array is not None and array.role != "uniform":
+                    return False
+                if not (self.rows.is_same(*index) or self.rows.terms(*index)):
+                    return False
+        return True
+
+    def is_fused(self):
+        """Whether it has no product of floats, or is like ``v += a * b`` whose neighbors have other factors."""
+        reader, text = self.kernel.reader, self.text
+        outer = [at for at in range(self.first, self.last) if not self._in_index(at)]
+        products = [at for at in outer if text(at) in ("*", "*=")]
+        if not products or self._is_integer(outer):
+            return True
+        signs = [at for at in reader.outer(self.first, self.last) if text(at) in ASSIGNMENTS]
+        if len(products) != 1 or len(signs) != 1 or self.step.node.kind != "expression":
+            return False
+        parts = reader.split(signs[0] + 1, self.last - 1, "+")
+        terms = [term for part in parts for term in reader.split(*part, "-")]
+        sums = len(terms) == {"=": 2, "+=": 1, "-=": 1}.get(text(signs[0]))
+        factors = [factor for term in terms for factor in reader.split(*term, "*") if factor != term]
+        return sums and len(factors) == 2 and any(map(self._differs, *zip(*factors, strict=True)))
+
+    def _differs(self, first, last):
+        """Whether an expression names something that differs between neighbors."""
+        known = {v for v in self.step.scope.values() if v and (v.role == "uniform" or v in self.rows.same)}
+        return any(each and each not in known for each in map(self._variable, range(first, last)))
+
+    def _variable(self, at):
+        """The variable that token `at` names, or None."""
+        return self.step.scope.get(self.text(at)) if self.text(at - 1) not in (".", "->", "::") else None
+
+    def _in_index(self, at):
+        around = self.kernel.reader.around
+        while at >= self.first and self.text(at) != "[":
+            at = around[at]
+        return at >= self.first
+
+    def _is_integer(self, outer):
+        """Whether it computes with integers alone, or the address in a pointer."""
+        target = self.step.variable or self.step.scope.get(self.text(self.first))
+        address = target is not None and "*" in target.signs and self.text(self.first + 1) != "["
+        for at in outer:
+            kind, word = self.kernel.reader.tokens[at][:2]
+            variable = self._variable(at)
+            member = self.text(at - 1) == "." and word in "xyz"
+            if kind == "word" and variable is None and not member and word not in INDICES | _INTEGERS | {"threadIdx"}:
+                return False
+            if (word == "[" and address) or (kind == "number" and not word.rstrip("uUlL").isdigit()):
+                return False
+            if variable and not (variable.signs and address) and not set(variable.specifiers.split()) <= _INTEGERS:
+                return False
+        return True
