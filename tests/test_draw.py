@@ -270,7 +270,7 @@ def test_sectors_have_visible_boundaries(said):
 
 def test_coalescing_compares_rows_with_columns(said):
     page = said(draw.coalescing, LENET86[1], (32, 8))
-    assert page.title == "One request of a warp, 4 against 32 sectors moved"
+    assert page.title == "One request of a warp moves 4 sectors or 32"
 
 
 def test_images_mark_what_was_read_wrongly(said):

@@ -224,7 +224,7 @@ class Exercise:
     lines : int or None
         The most lines that may differ from the starting code.
     hints : tuple of str
-        From the vaguest to the plainest. Each attempt that misses the goal unlocks the next.
+        From the vaguest to the plainest: each attempt that misses the goal, or is wrong again, unlocks the next.
     mistakes : tuple of Mistake
         The first that fits says its sentence in place of a hint.
     points : float
