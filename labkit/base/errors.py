@@ -5,3 +5,7 @@ from hostcuda.errors import EngineError
 
 class LabError(EngineError):
     """An error of the lab: invalid input, or something that is missing on this machine."""
+
+
+class CheckFailed(LabError, AssertionError):
+    """A kernel computes something else. The message shows where, the result and the expected one."""

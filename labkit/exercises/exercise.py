@@ -35,15 +35,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hostcuda.errors import EngineError
 from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, SERIES
 from labkit.ladder.source import read, view
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Counts = Mapping[str, float]  # counters of one case, by their friendly names
 # What an attempt may take of the machine.
@@ -74,6 +75,26 @@ class Case(NamedTuple):
     counted: bool = False
 
 
+class LastLaunch(NamedTuple):
+    """The last launch of a convolution, to say which thread computes an output.
+
+    Attributes
+    ----------
+    kernel : str
+    grid, block : sequence of int
+    outputs : tuple of int
+        Maps, and their rows and columns.
+    layer : str
+        Its repr.
+    """
+
+    kernel: str
+    grid: Sequence[int]
+    block: Sequence[int]
+    outputs: tuple[int, int, int]
+    layer: str
+
+
 class Subject(Protocol):
     """How an attempt at an exercise is run and judged. The child process executes, the parent compares."""
 
@@ -97,6 +118,9 @@ class Subject(Protocol):
 
     def warnings(self, source: str) -> str:
         """What the host's compiler warns of."""
+
+    def last_launch(self, message: str) -> LastLaunch:
+        """Of a convolution: that of the shape which a message of `compare` names."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import hostcuda
 from hostcuda.errors import EngineError
 from hostcuda.source import warnings_about
 from labkit.base.errors import LabError
-from labkit.exercises.exercise import Case, Counts
+from labkit.exercises.exercise import Case, Counts, LastLaunch
 from labkit.ladder.rungs import rung
 from labkit.ladder.source import as_path, cell_arguments, read
 from labkit.ladder.variants import Variant, variant
@@ -113,6 +113,12 @@ class InPlaceOf:
             return {}
         _, (x, k) = self._inputs(variant(self.name, **self.options), case)
         return {"largest_error": float((np.abs(runs[-1]["y"] - conv_float64(x, k)) / error_scale(x, k)).max())}
+
+    def last_launch(self, message: str) -> LastLaunch:
+        """The last launch of the rung, on the shape which a message of `compare` names."""
+        layer = next(case.what[0] for case in self.cases if f"on {case.what[0]}, B" in message)
+        launch = variant(self.name, **self.options).launches(layer)[-1]
+        return LastLaunch(launch.kernel, launch.grid, launch.block, (layer.M, layer.Ho, layer.Wo), repr(layer))
 
     def _inputs(self, mine: Variant, case: Case) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         rng = np.random.default_rng([*case.name.encode()])

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, DTypeLike
 import hostcuda
 from hostcuda.errors import EngineError, Interrupted
 from hostcuda.source import warnings_about
-from labkit.base.errors import LabError
+from labkit.base.errors import CheckFailed, LabError
 from labkit.evidence import sanitize as sanitizer
 from labkit.ladder.messages import messages
 from labkit.ladder.plan import Plan
@@ -47,10 +47,6 @@ _EXACT_INTEGERS = {"float32": 2**24, "float16": 2**11}  # up to these, every int
 _SHOWN = 8  # mismatches in a message
 _BY_LUCK = r"uninitialized|array bounds"  # warnings of a kernel whose result need not be the same the next time
 PATIENCE_S = 10  # for one shape, until a message says what is running
-
-
-class CheckFailed(LabError, AssertionError):
-    """A kernel computes something else. The message shows where, the result and the expected one."""
 
 
 class Compared(NamedTuple):

@@ -85,7 +85,7 @@ def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
 
 
 def test_what_follows_from_a_divergent_barrier_is_left_out():
-    from labkit.exercises.grade import Ran, _kinds
+    from labkit.exercises.judge import Ran, _kinds
 
     findings = [{"kind": kind} for kind in ("race", "divergent barrier")]
     assert _kinds(Ran(None, [{"findings": findings}], [])) == ["divergent barrier"]
@@ -93,20 +93,21 @@ def test_what_follows_from_a_divergent_barrier_is_left_out():
 
 
 def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch):
-    from labkit.exercises.grade import _times
+    from labkit.exercises.grade import times_of
 
     monkeypatch.setattr("labkit.exercises.grade.device", lambda: SimpleNamespace(engine="cpu"))
-    assert ": 02 constant, where you began, 12.3 ms; the solution " in _times(exercise("03a"))
-    assert ": 06 fusion, where you began, " in _times(exercise("06a")) and "of the page" not in _times(exercise("06a"))
+    assert ": 02 constant, where you began, 12.3 ms; the solution " in times_of(exercise("03a"))
+    assert ": 06 fusion, where you began, " in times_of(exercise("06a")) and "of the page" not in times_of(exercise("06a"))
 
 
 def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
-    from labkit.exercises.grade import _BUDGET, _advice
+    from labkit.exercises.grade import _advice
+    from labkit.exercises.judge import BUDGET
 
     goal = Line(True, "wavefronts")
     wrong = Grade(TILING, (Line(False, "right"), Line(None, "wavefronts")))
     attempts = [
-        wrong, wrong, Grade(TILING, (Line(False, "changed lines", _BUDGET), goal)),
+        wrong, wrong, Grade(TILING, (Line(False, "changed lines", BUDGET), goal)),
         Grade(TILING, (Line(False, "wavefronts"),), mistake="a typical one"), Grade(TILING, (goal,)),
     ]
     for each in attempts:

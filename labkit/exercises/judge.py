@@ -1,0 +1,373 @@
+"""Judging: what an attempt is worth, from what its child process left behind.
+
+All of it does without NumPy, but for the subject's own comparison: the playground judges with it, too.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hostcuda import findings
+from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
+from hostcuda.source import code_only
+from labkit.base.errors import CheckFailed
+from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, number
+from labkit.exercises.text import causes, unset_sums
+from labkit.exercises.text import counts as counts_in
+from labkit.ladder.messages import errors, messages, report
+from labkit.ladder.source import changed_lines
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")  # that look at an attempt
+_MARKS = {True: "✓", False: "✗", None: "–"}
+_NOT_YET = "not counted, because of the above"
+_DIVERGENT = "divergent barrier"
+_FIRST_OUTPUT = re.compile(r"\n *b +m +h +w .*\n +(\d+) +(\d+) +(\d+) +(\d+) ")
+# What to look for when the sanitizer has found something, by the kind of the finding.
+_LOOK = {
+    "race": "Two threads use the same place, and nothing orders them: is a barrier missing between these lines, or do "
+            "two threads compute the same index?",
+    "race between blocks": "Threads of different blocks use the same place: does an index leave out the block, or "
+                           "exchange two of its factors?",
+    "uninitialized": "It is read before it is written: is a barrier missing, a zero at the beginning, or an element "
+                     "that no thread fills?",
+    "out of bounds": "Which threads have nothing to do here? Compare the guard with the number of outputs and inputs.",
+    "misaligned": "A vector access needs an address that is a multiple of its size: for which rows is it one?",
+    _DIVERGENT: "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
+}
+_LOOK_SHARED = ("Does the array in shared memory have an element for each index? Compare its size with the "
+                "largest index of any thread.")
+BUDGET = "changed lines"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a grade: ✓, ✗, or – for what was not looked at.
+
+    `kind` is that of the sanitizer's finding, or `BUDGET`.
+    """
+
+    ok: bool | None
+    text: str
+    kind: str = ""
+
+    def __str__(self) -> str:
+        return f"{_MARKS[self.ok]} {self.text}".replace("\n", "\n  ")
+
+
+@dataclass(frozen=True, repr=False)
+class Grade:
+    """The answer to an attempt. Prints as its verdict, a line per question, and a hint.
+
+    Attributes
+    ----------
+    exercise : Exercise
+    lines : tuple of Line
+    reached : tuple of float
+        The number reached for each goal; NaN where nothing was counted.
+    untouched : bool
+        Whether the attempt is the starting code.
+    mistake : str
+        The sentence for a typical wrong answer that this is; else empty.
+    advice : str
+        The last paragraph: a hint, or what to do next.
+    """
+
+    exercise: Exercise
+    lines: tuple[Line, ...]
+    reached: tuple[float, ...] = ()
+    untouched: bool = False
+    mistake: str = ""
+    advice: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every line is ✓."""
+        return all(line.ok for line in self.lines) and not self.untouched
+
+    @property
+    def verdict(self) -> str:
+        """The first line: "goal met", "goal missed", or "not right yet"."""
+        if self.passed:
+            return "goal met"
+        if self.untouched:
+            return "goal missed: this is the starting code"
+        before = self.lines[: len(self.lines) - len(self.exercise.goals)]
+        wrong = any(line.ok is False and line.kind != BUDGET for line in before)
+        return "not right yet" if wrong else "goal missed"
+
+    @property
+    def long(self) -> bool:
+        """Whether the goals are met, with more changed lines than permitted."""
+        goals = self.lines[len(self.lines) - len(self.exercise.goals) :]
+        return not self.passed and all(line.ok for line in goals)
+
+    @property
+    def follow(self) -> str:
+        """Of wrong results without a known cause: the thread to follow, and how; else empty."""
+        return "" if self.mistake else _follow(self)
+
+    @property
+    def wants_hint(self) -> bool:
+        """Whether a hint is what it needs: nothing else says what to do."""
+        return bool(self.follow) or not (self.verdict == "not right yet" or self.long or self.mistake)
+
+    def __repr__(self) -> str:
+        head = f"{self.exercise.number} {self.exercise.title}: {self.verdict}"
+        return "\n".join([head, *map(str, self.lines), *filter(None, [self.mistake or self.advice])])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    def _ipython_display_(self) -> None:
+        """Show nothing: `grade` has printed it already."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a child process left behind.
+
+    Attributes
+    ----------
+    ended : Ended
+    events : list of dict
+        The grader's marks and the engine's records of launches, in order.
+    arrays : list of list of dict
+        For each case, for each run of it: the arrays that the kernel wrote, by their names.
+    """
+
+    ended: processes.Ended
+    events: list[dict]
+    arrays: list[list[dict[str, np.ndarray]]]
+
+
+def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
+    """What an attempt is worth, from what its child process left behind."""
+    lines = [*_questions(asked, source, ran)]
+    counts = {}
+    if all(line.ok for line in lines):
+        counts = {**_numbers(asked, ran), SOURCE: counts_in(code_only(source))}
+    reached = tuple(goal.number(counts) if counts else float("nan") for goal in asked.goals)
+    attempt = Attempt(code_only(source), counts, tuple(_kinds(ran)), next((x.text for x in lines if x.ok is False), ""))
+    budget = []
+    changed = changed_lines(code_lines(asked.start), code_lines(source))
+    if asked.lines is not None and counts:
+        wanted = f"at most {asked.lines}"
+        budget = [Line(changed <= asked.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)]
+    mistake = mistake_of(asked, attempt) if changed else ""
+    return Grade(asked, (*lines, *budget, *goal_lines(asked, reached)), reached, changed == 0, mistake)
+
+
+def code_lines(source: str) -> list[str]:
+    """The lines of a source that hold code, without comments."""
+    return [line for line in code_only(source).splitlines() if line.strip()]
+
+
+def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[Line]:
+    """A line per goal."""
+    for goal, got in zip(asked.goals, reached, strict=True):
+        if got != got:
+            yield Line(None, f"{goal.what}: {_NOT_YET}; wanted {goal.wanted}")
+        else:
+            yield Line(goal.met(got), f"{goal.what}: {number(got)}, wanted {goal.wanted}")
+
+
+def mistake_of(asked: Exercise, attempt: Attempt) -> str:
+    """The sentence for a typical mistake; empty if it is none."""
+    right = [*asked.start.splitlines(), *asked.solution.splitlines()]
+    own = (each.sentence for each in asked.mistakes if each.when(attempt))
+    return next(itertools.chain(causes(attempt, map(code_only, right)), own), "")
+
+
+def marks(ran: Ran) -> dict[str, dict]:
+    """The grader's marks by their words."""
+    return {event["mark"]: event for event in ran.events if "mark" in event}
+
+
+def _records(ran: Ran) -> list[dict]:
+    return [event for event in ran.events if "mark" not in event]
+
+
+def _kinds(ran: Ran) -> list[str]:
+    kinds = [finding["kind"] for record in _records(ran) for finding in record["findings"]]
+    return [_DIVERGENT] if _DIVERGENT in kinds else kinds
+
+
+def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
+    """Compiles, ends, is clean, is right: up to the first that is answered with no."""
+    text, said = source.splitlines(), marks(ran)
+    if "compile" in said:
+        output = said["compile"]["text"]
+        yield Line(False, f"compiles\n{errors(output, text) or output.strip()}")
+        return
+    about = said.get("warnings", {})
+    unset = [each for each in messages(about.get("text", ""), text) if "uninitialized" in each.text]
+    # What only may be: if the compiler has filled all variables, the results show whether it is.
+    doubtful = [each for each in unset if about.get("filled") and "may be used" in each.text]
+    if len(unset) > len(doubtful):
+        yield Line(False, f"every variable has a value before it is read\n{report(unset, text)}")
+        return
+    if sums := unset_sums(code_only(source)):
+        line = next((n for n, each in enumerate(text, 1) if sums[0] in each), 0)
+        message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
+        yield Line(False, f"every variable has a value before it is read\n{message}")
+        return
+    if found := findings.of(_records(ran)):
+        first = min(found, key=lambda finding: finding["kind"] != _DIVERGENT)
+        first["line"] = first["line"] or 0
+        yield Line(False, f"clean under {', '.join(TOOLS)}\n{_finding(first, text)}", first["kind"])
+        return
+    if "endless" in said:
+        late = f"on {said['endless']['case']} it was still running after {RUN_S:.0f} s"
+        yield Line(False, f"ends\n{late}: a loop does not end, or prints or "
+                   "allocates too much, or threads wait for each other")
+        return
+    if "failed" in said:
+        failed = said["failed"]
+        yield Line(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")
+        return
+    if "done" not in said:
+        what = ran.ended.problem or "ended before the grader had finished: a kernel may not call exit"
+        yield Line(False, f"runs to its end\nit {what}")
+        return
+    yield Line(True, f"clean under {', '.join(TOOLS)}")
+    for case, runs in zip(asked.subject.cases, ran.arrays, strict=True):
+        try:
+            asked.subject.compare(source, case, runs)
+        except CheckFailed as wrong:
+            yield Line(False, "\n".join(filter(None, ["right", _first_wrong(str(wrong)), report(doubtful, text)])))
+            return
+        except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
+            yield Line(False, f"runs to its end\nit left no result for {case.name}: grade it again")
+            return
+    hidden = sum(not case.counted for case in asked.subject.cases)
+    known = [case.name for case in asked.subject.cases if case.counted]
+    *others, last = [*([f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []), *known]
+    yield Line(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")
+
+
+def _finding(row: Mapping, text: list[str]) -> str:
+    """A finding in words: what, the line of the source, who."""
+    place = f"line {row['line']}" if row["line"] else f"in {row['kernel']}"
+    lines = [f"{row['kind']}, {place}: {row['message'].removeprefix(row['kind'] + ', ')}"]
+    if 1 <= row["line"] <= len(text):
+        lines.append(f"    {text[row['line'] - 1].strip()}")
+    if isinstance(row["thread"], (tuple, list)):
+        block, thread = (", ".join(map(str, row[name])) for name in ("block", "thread"))
+        lines.append(f"  thread ({thread}) of block ({block})")
+    other = row["other"]
+    if isinstance(other, dict) and other.get("line"):
+        lines.append(f"  and line {other['line']}: {text[other['line'] - 1].strip()}" if other["line"] <= len(text)
+                     else f"  and line {other['line']}")
+    return "\n".join(lines)
+
+
+def _first_wrong(message: str) -> str:
+    """A mismatch without all rows of its table but the first two."""
+    lines = re.sub(r"(?m)^The first \d+:$", "The first two:", message).splitlines()
+    heads = [i for i, line in enumerate(lines) if line.split()[:4] == list("bmhw")]
+    return "\n".join(lines[: heads[0] + 3] if heads else lines)
+
+
+def _numbers(asked: Exercise, ran: Ran) -> dict[str, dict[str, float]]:
+    """The counters of each counted case, and what was measured from the results of any."""
+    found = _counts(asked, ran.events)
+    for case, runs in zip(asked.subject.cases, ran.arrays, strict=True):
+        if more := asked.subject.measured(case, runs):
+            found.setdefault(case.name, {}).update(more)
+    return found
+
+
+def _counts(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, float]]:
+    """The counters of each counted case, and of each kernel in it, under their friendly names."""
+    counted = {case.name for case in asked.subject.cases if case.counted}
+    sums: dict[str, dict[str, float]] = {}
+    case = None
+    for event in events:
+        if event.get("mark") == "case":
+            case = event["case"]
+        elif "mark" not in event and case in counted:
+            for name in (case, f"{case}, {event['kernel']}"):
+                mine = sums.setdefault(name, {"launches": 0})
+                mine["launches"] += 1
+                for friendly, metric in NAMES.items():
+                    mine[friendly] = mine.get(friendly, 0) + (event["counts"].get(metric) or 0)
+    for mine in sums.values():
+        for friendly, parts in SUMS.items():
+            mine[friendly] = sum(mine[part] for part in parts)
+        for friendly, (over, under) in QUOTIENTS.items():
+            mine[friendly] = mine[over] / mine[under] if mine[under] else float("nan")
+    return sums
+
+
+def advice(done: Grade, hints: int, own: str, times: str) -> str:
+    """The last paragraph of a grade: a hint, or what to do next.
+
+    Parameters
+    ----------
+    done : Grade
+    hints : int
+        The number of the hint that is due, from 1; 0 if none is, after wrong results that can be followed.
+    own : str
+        What shows the lab's own solution; empty if there is none.
+    times : str
+        What the goal is worth, for an attempt that has reached it.
+    """
+    asked, follow = done.exercise, done.follow
+    if done.untouched:
+        return ""
+    if done.verdict == "not right yet" and not (follow and hints):
+        return follow or next((_look(line) for line in done.lines if line.kind in _LOOK), "")
+    if done.long:
+        return "The goal is met, with more lines than it takes: which of them can stay as they were?"
+    if done.passed:
+        return " ".join(filter(None, [f"The lab's own: {own}." if own else "", times]))
+    if not asked.hints:
+        return follow
+    due = min(hints, len(asked.hints))
+    more = f" There is no other; {own} is the lab's own." if own and due == len(asked.hints) else ""
+    return f"{follow}{follow and chr(10)}Hint {due} of {len(asked.hints)}: {asked.hints[due - 1]}{more}"
+
+
+def _follow(done: Grade) -> str:
+    """Of wrong results: the thread to follow, and how; else empty."""
+    text = next((line.text for line in done.lines if line.ok is False and line.text.startswith("right\n")), "")
+    if found := _FIRST_OUTPUT.search(text):
+        b, m, h, w = map(int, found.groups())
+        launch = done.exercise.subject.last_launch(text)
+        if b > 0 or not (owner := _owner(launch, m, h, w)):
+            return (f"Which thread of which block should store y[{b}, {m}, {h}, {w}]? Follow it through the kernel: "
+                    "lab.step(mine, thread=(x, y), block=(x, y)) shows a thread line by line.")
+        thread, block = owner
+        kernel = f', kernel="{launch.kernel}"' if launch.kernel != "conv" else ""
+        return (f"By the starting code's indices, thread {thread} of block {block} computes the first of these. Follow "
+                f"it: what should it load and store?\nlab.step(mine, thread={thread}, block={block}, "
+                f"layer=lab.{launch.layer}{kernel})")
+    if found := re.search(r"The first, (\[[\d, ]+\])", text):
+        return (f"Which thread should store element {found[1]}, or add to it? Write down blockIdx and threadIdx, and "
+                "go through the kernel with these numbers: what does it load, and where does it store?")
+    return ""
+
+
+def _owner(launch: LastLaunch, m: int, h: int, w: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Thread and block of an output of the first image if blocks are tiles of a map or of [M,Ho*Wo]; else None."""
+    (x, y, _), (M, Ho, Wo), n = launch.block, launch.outputs, h * launch.outputs[2] + w
+    across = -(-Wo // x)
+    if tuple(launch.grid[:2]) == (across * -(-Ho // y), M):
+        return (w % x, h % y), (h // y * across + w // x, m)
+    if tuple(launch.grid[:2]) == (-(-Ho * Wo // x), -(-M // y)):
+        return (n % x, m % y), (n // x, m // y)
+    return None
+
+
+def _look(line: Line) -> str:
+    shared = line.kind == "out of bounds" and re.search("__shared__ array|dynamic shared memory", line.text)
+    return _LOOK_SHARED if shared else _LOOK[line.kind]
