@@ -8,7 +8,7 @@ VENV   ?= .venv
 LAB    := .venv-lab
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-MODULES := playground/node_modules/.package-lock.json
+MODULES := $(addsuffix /node_modules/.package-lock.json,playground engine/hostcuda/wasm/js)
 JOBS   ?= 2
 PYTEST := $(BIN)/python -m pytest --quiet
 # The engine's tests run in its folder, with its own configuration.
@@ -33,15 +33,15 @@ help:  ## List these targets
 report: $(STAMP)  ## Execute the notebooks on this machine's engine and write reports/index.html; NOTEBOOKS=01 ARGS=--fresh
 	@$(BIN)/labkit report $(NOTEBOOKS) $(ARGS)
 
-site: $(STAMP) $(if $(wildcard $(MODULES)),playground)  ## Write the stored report, the documents and the API reference to build/site; ARGS="--out DIR"
+site: $(STAMP) $(if $(filter 2,$(words $(wildcard $(MODULES)))),playground)  ## Write the stored report, the documents and the API reference to build/site; ARGS="--out DIR"
 	@$(BIN)/labkit site $(ARGS)
 
 playground: $(STAMP) $(MODULES)  ## Build the page for kernels in a browser, which `make site` adds from then on (needs node)
 	@$(BIN)/python playground/build.py build/playground
 
-$(MODULES): playground/package-lock.json
+$(MODULES): %/node_modules/.package-lock.json: %/package-lock.json
 	@command -v npm >/dev/null || { echo "make: npm is missing. Install Node.js 20 or newer: https://nodejs.org" >&2; exit 1; }
-	@npm --prefix playground ci --ignore-scripts --no-audit --no-fund
+	@npm --prefix $* ci --ignore-scripts --no-audit --no-fund
 
 test: $(STAMP) lint  ## Run the unit tests, and the notebooks of the series against their stored outputs
 	@$(if $(wildcard engine/tests),$(BIN)/python engine/tests/passed.py \

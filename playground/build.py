@@ -1,7 +1,7 @@
 """Build the page: its bundle, the exercises, the engine, and the list of files that the service worker keeps.
 
 ``python playground/build.py FOLDER`` writes the page to a folder, which is empty or has an earlier page. It needs the
-node modules of package-lock.json: ``npm ci`` in this folder brings them.
+node modules of two package-lock.json, this folder's and the engine's: `make playground` brings them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from labkit.exercises.exercise import Exercise, exercises
 from labkit.notebooks import execute, html, site
+from labkit.playground.site import write_lab
 
 HERE = Path(__file__).resolve().parent
 _POSED = r"(?ms)^\*\*{}\b[^*]*\*\*\s*(.*?)(?=^\*\*[0P]?\d+[a-z]\b|^#|\Z)"
@@ -25,6 +26,7 @@ def main(out: Path) -> None:
     """Write everything."""
     shutil.rmtree(out, ignore_errors=True)
     page(out)
+    write_lab(out)
     service(out)
 
 

@@ -25,6 +25,7 @@ from labkit.ladder.source import changed_lines
 if TYPE_CHECKING:
     import numpy as np
 
+    from hostcuda.processes import Ended
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")  # that look at an attempt
 _MARKS = {True: "✓", False: "✗", None: "–"}
@@ -144,7 +145,7 @@ class Ran:
         For each case, for each run of it: the arrays that the kernel wrote, by their names.
     """
 
-    ended: processes.Ended
+    ended: Ended
     events: list[dict]
     arrays: list[list[dict[str, np.ndarray]]]
 

@@ -71,7 +71,7 @@ def missing() -> str:
     return f"the playground's compilers are not installed: {MISSING}" if absent else ""
 
 
-def write_engine(out: Path, more: Mapping[str, bytes] | None = None) -> None:
+def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mapping[str, bytes] | None = None) -> None:
     """Write the engine's files into a folder.
 
     Parameters
@@ -79,6 +79,8 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None) -> None:
     out : Path
     more : mapping of str to bytes
         Further files for Python's path in the page, by their names.
+    data : mapping of str to bytes
+        Further files beside it, which `Service` fetches.
 
     Raises
     ------
@@ -87,7 +89,6 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None) -> None:
     """
     if why := missing():
         raise EngineError(why)
-    python = _zip(_engine())
     for name in _OWN:
         write(out / name, (_JS / name).read_bytes())
     for name, path in _PLAIN.items():
@@ -97,8 +98,9 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None) -> None:
         packed = _compressed(path)
         write(out / f"{name}.z", packed)
         sizes[name] = len(packed)
-    for name, data in {"python.zip": _zip({**_engine(), **(more or {})}), "cache.zip": _compiled(python)}.items():
-        packed = gzip.compress(data, 6, mtime=0)
+    own = {"python.zip": _zip({**_engine(), **(more or {})}), "cache.zip": _compiled(), **(data or {})}
+    for name, content in own.items():
+        packed = gzip.compress(content, 6, mtime=0)
         write(out / f"{name}.z", packed)
         sizes[name] = len(packed)
     write(out / "sizes.json", json.dumps(sizes))
@@ -149,18 +151,21 @@ def _trimmed(path):
     return b"".join([*kept, bytes(2 * block)])
 
 
-def _compiled(python):
+def _compiled():
     """What the engine needs compiled, as a zip file: the runtime, and the header for kernels."""
 
     def make(to):
         with tempfile.TemporaryDirectory() as folder:
             archive = Path(folder, "python.zip")
-            archive.write_bytes(python)
+            archive.write_bytes(_zip(_engine()))
             done = subprocess.run(["node", _JS / "build.mjs", archive, to], capture_output=True, text=True, check=False)
         if done.returncode:
             raise EngineError(f"the engine's own files do not compile to WebAssembly:\n{done.stderr.strip()}")
 
-    return cache.obtain(f"wasm-{cache.digest(python, _lock())[:24]}.zip", make).read_bytes()
+    of = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # its flags, too
+    files = [part for name, data in _engine().items() if name.startswith(tuple(f"hostcuda/{each}" for each in of))
+             for part in (name, data)]
+    return cache.obtain(f"wasm-{cache.digest(*files, _lock())[:24]}.zip", make).read_bytes()
 
 
 def _lock():

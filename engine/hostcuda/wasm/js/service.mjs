@@ -1,7 +1,7 @@
 // What runs in the page's worker: the compilers, and a worker of its own for the kernels (kernel.mjs).
 import { Compiler } from './compiler.mjs';
 
-const ARRAYS = { float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, int16: Int16Array,
+export const ARRAYS = { float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, int16: Int16Array,
                  int32: Int32Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array };
 const TOOLS = 'profile,memcheck,racecheck,initcheck,synccheck';
 const KEPT = 12; // modules that were compiled last
@@ -104,10 +104,10 @@ export class Service {
   run(request) { return this.perform(request, false); }
   check(request) { return this.perform(request, true); }
 
-  async perform({ source, options = [], name = 'kernel.cu', launch, inputs = {} }, check) {
+  async perform({ source, options = [], name = 'kernel.cu', launch, inputs = {}, include_dirs }, check) {
     const start = performance.now();
     const result = { ok: false, messages: [], fault: '', outputs: {}, printed: '', gears: [], times: {}, memory: 0, findings: [], counts: [], totals: [] };
-    const built = await this.compile({ source: `#line 1 "${name}"\n${source}`, options, extern_c: !/extern\s*"C"/.test(source), check, warn: true });
+    const built = await this.compile({ source: `#line 1 "${name}"\n${source}`, options, extern_c: !/extern\s*"C"/.test(source), include_dirs, check, warn: true });
     result.messages = built.messages;
     result.times.compile = performance.now() - start;
     if (!built.error) {

@@ -1,0 +1,178 @@
+"""The comparisons of `labkit.measure.check` without NumPy, for the playground: they say the same, word for word.
+
+Arrays are flat sequences of numbers with a shape.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from labkit.base.errors import CheckFailed
+
+_CODES = {"float64": "d", "float32": "f", "float16": "e", "int32": "i", "uint32": "I", "uint8": "B"}
+_LARGEST = {"float32": "3.40282e+38", "float16": "65504"}
+_SHOWN = 8  # mismatches in a message
+
+
+def numbers(data: bytes, dtype: str) -> Sequence[float]:
+    """The numbers in little-endian bytes."""
+    code = _CODES[dtype]
+    return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
+
+
+def size(dtype: str) -> int:
+    """The bytes of a number."""
+    return struct.calcsize(_CODES[dtype])
+
+
+@dataclass
+class Array:
+    """What a kernel has written, and what it should have.
+
+    Attributes
+    ----------
+    data : bytes
+    dtype : str
+    shape : tuple of int
+    expected : sequence of float
+    allowed : sequence of float
+        The largest error of each element, or one number for all.
+    """
+
+    data: bytes
+    dtype: str
+    shape: tuple[int, ...]
+    expected: Sequence[float]
+    allowed: Sequence[float]
+
+    def __post_init__(self):
+        self.values = numbers(self.data, self.dtype)
+        if len(self.allowed) == 1:
+            self.allowed = list(self.allowed) * len(self.expected)
+
+    def wrong(self) -> list[int]:
+        """The places of the elements with a larger error; NaN is one."""
+        rows = zip(self.values, self.expected, self.allowed, strict=True)
+        return [i for i, (got, wanted, most) in enumerate(rows) if not abs(got - wanted) <= most]
+
+    def index(self, place: int) -> tuple[int, ...]:
+        """The indices of a place."""
+        index = []
+        for extent in reversed(self.shape):
+            place, i = divmod(place, extent)
+            index.append(i)
+        return tuple(reversed(index))
+
+
+def compare_array(title: str, array: Array) -> None:
+    """As `labkit.measure.check.compare_array`."""
+    if wrong := array.wrong():
+        first = wrong[0]
+        got, wanted, most = array.values[first], array.expected[first], array.allowed[first]
+        raise CheckFailed(
+            f"{title} is wrong: {len(wrong)} of {len(array.values)} elements. The first, "
+            f"[{', '.join(map(str, array.index(first)))}]: {got:.6g}, expected {wanted:.6g}, "
+            f"error {abs(got - wanted):.3g}, bound {most:.3g}"
+        )
+
+
+def compare(array: Array, title: str, convolution: Convolution) -> None:
+    """As `labkit.measure.check.compare` with inputs."""
+    if not (wrong := array.wrong()):
+        return
+    indices = [array.index(place) for place in wrong]
+    ranges = ", ".join(
+        f"{name} {min(along)}" if min(along) == max(along) else f"{name} {min(along)} to {max(along)}"
+        for name, along in zip("bmhw", zip(*indices, strict=True), strict=True)
+    )
+    lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {ranges}"]
+    lines += [f"It looks as if {hint}." for hint in _hints(array, convolution)]
+    first = wrong[:_SHOWN]
+    lines.append(f"The first {len(first)}:" if len(wrong) > len(first) else "These:")
+    rows = []
+    for place, index in zip(first, indices, strict=False):
+        got, wanted = array.values[place], array.expected[place]
+        figures = (got, wanted, abs(got - wanted), array.allowed[place])
+        rows.append([*map(str, index), *("NaN" if value != value else f"{value:.6g}" for value in figures)])
+    raise CheckFailed("\n".join([*lines, *_table(("b", "m", "h", "w", "got", "expected", "error", "allowed"), rows)]))
+
+
+def _table(heads, rows):
+    """Columns as pandas writes them without an index."""
+    widths = [max(len(head) + 1, *(len(row[i]) for row in rows)) for i, head in enumerate(heads)]
+    for row in (heads, *rows):
+        yield " ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
+
+@dataclass
+class Convolution:
+    """The inputs of a convolution, for the mistakes that look like another one."""
+
+    x: Sequence[float]
+    k: Sequence[float]
+    x_shape: tuple[int, int, int, int]
+    k_shape: tuple[int, int, int, int]
+
+    def outputs(self, turned: Callable[[int, int, int], tuple[int, int]]) -> Iterator[float]:
+        """All outputs, with the mask's element (p, q) from where `turned` of p, q and its side says."""
+        (B, C, H, W), (M, _, K, _) = self.x_shape, self.k_shape
+        taps = [(p, q, *turned(p, q, K)) for p in range(K) for q in range(K)]
+        for b, m, h, w in itertools.product(range(B), range(M), range(H - K + 1), range(W - K + 1)):
+            total = 0.0
+            for c in range(C):
+                image, mask = ((b * C + c) * H + h) * W + w, (m * C + c) * K * K
+                for p, q, r, s in taps:
+                    total += self.x[image + p * W + q] * self.k[mask + r * K + s]
+            yield total
+
+
+def _hints(array: Array, convolution: Convolution) -> Iterator[str]:
+    values, expected, shape, slack = array.values, array.expected, array.shape, max(array.allowed)
+
+    def like(some, others):
+        return all(abs(a - b) <= slack for a, b in zip(some, others, strict=True))
+
+    if like(values, expected):
+        return
+    width = size(array.dtype)
+    unset = b"\xff" * width
+    unwritten = sum(array.data[at : at + width] == unset for at in range(0, len(array.data), width))
+    computed = sum(value != value for value in values) - unwritten
+    infinite = sum(map(math.isinf, values))
+    if unwritten:
+        share = "nothing was" if unwritten == len(values) else f"{unwritten} outputs were not"
+        yield f"{share} written (the output held NaN before)"
+    if computed:
+        yield f"{computed} outputs became NaN in the kernel, by 0 / 0, inf - inf or a NaN that it read"
+    if infinite:
+        yield f"{infinite} outputs are infinite: larger than {_LARGEST[array.dtype]}, the largest {array.dtype}"
+    if not any(values):
+        yield "the outputs were set to zero, and no product was added"
+    for a, b in itertools.combinations(range(4), 2):
+        if like(values, (expected[place] for place in _swapped(shape, a, b))):
+            yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"
+    for axis, name in enumerate("bmhw"):
+        step, extent = math.prod(shape[axis + 1 :]), shape[axis]
+        if extent > 2:
+            inner = [place for place in range(len(values)) if place // step % extent]
+            later = (like((values[i] for i in inner), (expected[i - step] for i in inner)),
+                     like((values[i - step] for i in inner), (expected[i] for i in inner)))
+            if any(later):
+                yield f"y is shifted by one along {name}"
+    if like(values, convolution.outputs(lambda p, q, K: (K - 1 - p, K - 1 - q))):
+        yield "the mask was flipped; this convolution does not flip it"
+    if like(values, convolution.outputs(lambda p, q, K: (q, p))):
+        yield "the rows and columns of the mask were swapped"
+
+
+def _swapped(shape, a, b):
+    """The places of an array's elements in the order of the array with two axes swapped."""
+    steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    order = list(range(len(shape)))
+    order[a], order[b] = b, a
+    for index in itertools.product(*(range(shape[axis]) for axis in order)):
+        yield sum(i * steps[axis] for i, axis in zip(index, order, strict=True))

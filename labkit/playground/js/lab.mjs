@@ -1,0 +1,13 @@
+// The playground's engine: the lab's exercises, too. engine/docs/browser.md describes it.
+import { Engine, Stopped } from './engine/engine.mjs';
+
+export { Stopped };
+
+export class Lab extends Engine {
+  constructor() { super(new URL('worker.mjs', import.meta.url)); }
+
+  exercises() { return this.ask('exercises'); }
+  runExercise(request) { return this.ask('runExercise', request); }
+  checkExercise(request) { return this.ask('checkExercise', request); }
+  grade(request) { return this.ask('grade', request); }
+}

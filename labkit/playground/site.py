@@ -1,0 +1,60 @@
+"""Writes what the playground's page needs: the engine for a browser, and what it has of the exercises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hostcuda.files import write
+from hostcuda.wasm.site import write_engine
+from labkit.base.paths import PACKAGE, SERIES, cuda_src
+from labkit.playground.data import collect
+from labkit.spec import layers
+
+_JS = Path(__file__).parent / "js"
+# The lab's own modules that judge, as they are; and those that stand for others in the page.
+_MODULES = (
+    "base/__init__", "base/errors", "base/paths", "exercises/exercise", "exercises/judge", "exercises/text",
+    "ladder/__init__", "ladder/messages", "ladder/source", "playground/__init__", "playground/comparison",
+    "playground/judging",
+)
+_NAMES = {
+    "exercise": "SOURCE, Attempt, Case, Exercise, Goal, Mistake, counted",
+    "subjects": "HIDDEN, LAYERS, InPlaceOf, Kernels, Numbers, Output, launch, whole_number",
+}
+_STANDING = {
+    "labkit/__init__.py": "",
+    "labkit/spec/__init__.py": "",
+    "labkit/exercises/__init__.py": "".join(f"from labkit.exercises.{module} import {names}\n"
+                                            for module, names in _NAMES.items()),
+    "numpy.py": '"""There is no NumPy here: what exercises compute with it was computed when the site was built."""\n',
+}
+
+
+def write_lab(out: Path) -> None:
+    """Write ``lab.mjs`` and all that it loads into a folder; engine/docs/browser.md says how a page uses it.
+
+    Raises
+    ------
+    EngineError
+        The compilers are not installed; the message has the command.
+    """
+    text, arrays = collect()
+    write_engine(out / "engine", _python(), {"exercises.json": text.encode(), "exercises.bin": arrays})
+    for path in sorted(_JS.iterdir()):
+        write(out / path.name, path.read_bytes())
+
+
+def _python():
+    """The lab's modules for Python's path in the page."""
+    files = {f"labkit/{name}.py": (PACKAGE / f"{name}.py").read_bytes() for name in _MODULES}
+    files["labkit/exercises/subjects.py"] = (PACKAGE / "playground" / "subjects.py").read_bytes()
+    files["labkit/spec/layers.py"] = _layers().encode()
+    files |= {name: text.encode() for name, text in _STANDING.items()}
+    for place, pattern in ((SERIES, "*/*/exercise.py"), (SERIES, "*/*/*.cu"), (cuda_src(), "*.cuh")):
+        files |= {f"labkit/{path.relative_to(PACKAGE)}": path.read_bytes() for path in sorted(place.glob(pattern))}
+    return files
+
+
+def _layers():
+    known = "".join(f"{name} = {getattr(layers, name).layers!r}\n" for name in ("LENET72", "LENET86"))
+    return f"from collections import namedtuple\n\nLayer = namedtuple('Layer', 'name C H W M K')\n{known}"

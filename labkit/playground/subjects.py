@@ -1,0 +1,94 @@
+"""Stands for `labkit.exercises.subjects` in the playground, where there is no NumPy.
+
+What an ``exercise.py`` makes of these names is not looked at: cases, launches, inputs and expected results come with
+the site (`labkit.playground.data`), and are given to `Stored` after the exercise was loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from labkit.base.errors import CheckFailed
+from labkit.exercises.exercise import Case, Counts, LastLaunch
+from labkit.playground.comparison import Array, Convolution, compare, compare_array, numbers
+
+LAYERS = {"layer 1": None, "layer 2": None}
+HIDDEN = (None, None, None)
+
+
+class Stored:
+    """How an attempt is judged, from what was stored of the exercise.
+
+    Attributes
+    ----------
+    stored : list of dict
+        The cases; see `labkit.playground.data`.
+    arrays : callable
+        From an array's description to its bytes.
+    """
+
+    headers = ()
+    cases: Sequence[Case] = ()
+
+    def __init__(self, *given: object, **options: object):
+        del given, options
+
+    def load(self, stored: list[dict], arrays) -> None:
+        """Take what was stored."""
+        self.stored, self.arrays = stored, arrays
+        self.cases = tuple(Case(case["name"], case, case["counted"]) for case in stored)
+
+    def source(self, attempt: str) -> str:
+        """The text of an attempt."""
+        return attempt
+
+    def _numbers(self, array):
+        return numbers(self.arrays(array), array["type"])
+
+    def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, bytes]]) -> None:
+        """Raise CheckFailed at the first wrong output."""
+        for run, arrays in zip(case.what["runs"], runs, strict=True):
+            for wanted in run["outputs"]:
+                array = Array(bytes(arrays[wanted["name"]]), wanted["type"], tuple(wanted["shape"]),
+                              self._numbers(wanted["expected"]), self._numbers(wanted["allowed"]))
+                if "title" in wanted:
+                    x, k = wanted["inputs"]
+                    inputs = Convolution(self._numbers(x), self._numbers(k), tuple(x["shape"]), tuple(k["shape"]))
+                    compare(array, wanted["title"], inputs)
+                else:
+                    self._compare(array, wanted, case.name)
+
+    def _compare(self, array, wanted, where):
+        try:
+            compare_array(f"{wanted['name']}, {where},", array)
+        except CheckFailed as wrong:
+            before, width = self.arrays(wanted["before"]), len(array.data) // len(array.values)
+            places = range(0, len(array.data), width) if wanted["marked"] else ()
+            left = sum(array.data[at : at + width] == before[at : at + width] for at in places)
+            unset = f"\n{left:,} of its elements hold what they held before the launch: no thread has stored them"
+            raise CheckFailed(f"{wrong}{unset if left else ''}") from None
+
+    def last_launch(self, message: str) -> LastLaunch:
+        """The last launch, on the shape which a message of `compare` names."""
+        case = next(case for case in self.stored if case["on"] in message)
+        launch, (_, *outputs) = case["launches"][-1], case["runs"][0]["outputs"][0]["shape"]
+        return LastLaunch(launch["kernel"], launch["grid"], launch["block"], tuple(outputs), case["layer"])
+
+    def measured(self, case: Case, runs: Sequence[Mapping[str, bytes]]) -> Counts:
+        """The largest error of a hidden shape's real numbers, relative to sum |x| |k| of the output."""
+        wanted = case.what["runs"][-1]["outputs"][0]
+        if "scale" not in wanted:
+            return {}
+        rows = zip(numbers(bytes(runs[-1]["y"]), wanted["type"]), self._numbers(wanted["expected"]),
+                   self._numbers(wanted["scale"]), strict=True)
+        return {"largest_error": max(abs(got - exact) / scale for got, exact, scale in rows)}
+
+
+InPlaceOf = Kernels = Numbers = Stored
+
+
+def _nothing(*given: object, **options: object) -> None:
+    del given, options
+
+
+launch = Output = whole_number = _nothing
