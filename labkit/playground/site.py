@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostcuda.files import write
-from hostcuda.wasm.site import write_engine
+from hostcuda.wasm.site import engine_files, write_engine
 from labkit.base.paths import PACKAGE, SERIES, cuda_src
 from labkit.playground.data import collect
 from labkit.spec import layers
@@ -39,13 +39,18 @@ def write_lab(out: Path) -> None:
         The compilers are not installed; the message has the command.
     """
     text, arrays = collect()
-    write_engine(out / "engine", _python(), {"exercises.json": text.encode(), "exercises.bin": arrays})
+    write_engine(out / "engine", _lab(), {"exercises.json": text.encode(), "exercises.bin": arrays})
     for path in sorted(_JS.iterdir()):
         write(out / path.name, path.read_bytes())
 
 
-def _python():
-    """The lab's modules for Python's path in the page."""
+def python_files() -> dict[str, bytes]:
+    """What is on Python's path in the page, by name."""
+    return {**engine_files(), **_lab()}
+
+
+def _lab():
+    """What is on Python's path in the page, of the lab: by name."""
     files = {f"labkit/{name}.py": (PACKAGE / f"{name}.py").read_bytes() for name in _MODULES}
     files["labkit/exercises/subjects.py"] = (PACKAGE / "playground" / "subjects.py").read_bytes()
     files["labkit/spec/layers.py"] = _layers().encode()

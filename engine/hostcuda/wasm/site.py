@@ -21,7 +21,7 @@ from hostcuda.errors import EngineError
 from hostcuda.files import write
 from hostcuda.host import cache
 
-__all__ = ["MISSING", "missing", "write_engine"]
+__all__ = ["MISSING", "engine_files", "missing", "write_engine"]
 
 _HERE = Path(__file__).parent
 _PACKAGE = _HERE.parent
@@ -98,7 +98,7 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mappi
         packed = _compressed(path)
         write(out / f"{name}.z", packed)
         sizes[name] = len(packed)
-    own = {"python.zip": _zip({**_engine(), **(more or {})}), "cache.zip": _compiled(), **(data or {})}
+    own = {"python.zip": _zip({**engine_files(), **(more or {})}), "cache.zip": _compiled(), **(data or {})}
     for name, content in own.items():
         packed = gzip.compress(content, 6, mtime=0)
         write(out / f"{name}.z", packed)
@@ -107,7 +107,7 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mappi
     write(out / "licences.txt", _licences())
 
 
-def _engine():
+def engine_files() -> dict[str, bytes]:
     """The engine's own files for Python's path in the page; those of the target stand in the place of Linux's."""
     files = {f"hostcuda/{name}.py": _PACKAGE / f"{name}.py" for name in _PYTHON}
     for room in _ROOMS:
@@ -157,13 +157,13 @@ def _compiled():
     def make(to):
         with tempfile.TemporaryDirectory() as folder:
             archive = Path(folder, "python.zip")
-            archive.write_bytes(_zip(_engine()))
+            archive.write_bytes(_zip(engine_files()))
             done = subprocess.run(["node", _JS / "build.mjs", archive, to], capture_output=True, text=True, check=False)
         if done.returncode:
             raise EngineError(f"the engine's own files do not compile to WebAssembly:\n{done.stderr.strip()}")
 
     of = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # its flags, too
-    files = [part for name, data in _engine().items() if name.startswith(tuple(f"hostcuda/{each}" for each in of))
+    files = [part for name, data in engine_files().items() if name.startswith(tuple(f"hostcuda/{each}" for each in of))
              for part in (name, data)]
     return cache.obtain(f"wasm-{cache.digest(*files, _lock())[:24]}.zip", make).read_bytes()
 
