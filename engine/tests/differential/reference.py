@@ -12,6 +12,7 @@ from . import WORDS
 
 HEADER = Path(__file__).with_name("reference.h")
 FLAGS = ["-std=gnu++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-w"]
+FLAGS += ["-fno-tree-loop-im"]  # g++ 12 moves stores out of the loop of kernel d1912, and loses them
 SANITIZE = ["-fsanitize=undefined", "-fno-sanitize=alignment,vptr", "-fno-sanitize-recover=undefined"]
 _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;]+?)(\w+)\s*\[\s*\]\s*;")
 
