@@ -119,7 +119,7 @@ def test_it_loads_nothing_from_elsewhere(tab, address):
     tab.on("request", lambda request: asked.append(request.url))
     tab.goto(f"{address}#04a")
     tab.get_by_role("button", name="Run").click()
-    tab.get_by_text("It ran.").wait_for()
+    tab.get_by_text("It ran on layer 1.").wait_for()
     assert len(asked) > 4 and all(url.startswith((address, "data:")) for url in asked)
 
 

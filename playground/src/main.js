@@ -211,8 +211,8 @@ function answer(what, result, request) {
     if (other?.line && other.line !== line) marks.push({ line: other.line, severity: 'error', message: `${kind}, with line ${line}` });
   }
   editor.mark(marks);
-  $('results').replaceChildren(...(what === 'grade' ? show.graded(result) : show.ran(result, own.before(request.inputs))));
-  say(what === 'grade' ? `${at.number}: ${result.verdict}.` : show.sentence(result));
+  $('results').replaceChildren(...(what === 'grade' ? show.graded(result) : show.ran(result, what === 'check', own.before(request.inputs))));
+  say(what === 'grade' ? `${at.number}: ${result.verdict}.` : show.sentence(result, what === 'check'));
   hints();
 }
 

@@ -69,10 +69,10 @@ function lines(counts) {
   ]), 'A request is one access of a warp. Fewer sectors or wavefronts per request are better.');
 }
 
-function totals(launches) {
-  const names = [...new Set(launches.flatMap(({ kernel, launch, ...counters }) => Object.keys(counters)))];
-  const used = names.filter(name => launches.some(each => typeof each[name] === 'number' && each[name]));
-  return used.length > 0 && table('Counters', ['counter', ...launches.map((each, i) => each.kernel ?? `launch ${i + 1}`)],
+function totals(launches, counts) {
+  const names = [...new Set(launches.flatMap(Object.keys))], used = names.filter(name => launches.some(each => each[name]));
+  const kernel = i => counts.find(({ launch }) => launch === i)?.kernel ?? `launch ${i + 1}`;
+  return used.length > 0 && table('Counters', ['counter', ...launches.map((_, i) => kernel(i))],
     used.map(name => [name.replaceAll('_', ' '), ...launches.map(each => each[name] ?? 0)]));
 }
 
@@ -90,19 +90,19 @@ function array(name, values, before) {
     unset > 0 && element('p', { className: 'lab-note' }, `${many(unset, 'element')} ${unset === 1 ? 'is' : 'are'} NaN.`));
 }
 
-/** The elements for a result of `run` or `check`; `before` has the arrays before a launch, by name. */
-export function ran(result, before = {}) {
+/** The elements for a result of `run`, or of `check`; `before` has the arrays before a launch, by name. */
+export function ran(result, checked, before = {}) {
   const outputs = Object.entries(result.outputs ?? {}), same = ([name, values]) => before[name]?.every((value, i) => Object.is(value, values[i]));
   const unchanged = outputs.filter(same).map(([name]) => name);
   const failed = result.messages.some(each => each.kind.includes('error'));
   return [
     messages(result.messages),
-    result.fault && element('p', { className: 'failure' }, ...prose(result.fault)),
-    findings(result.findings ?? []),
+    result.fault && !result.findings.length && element('p', { className: 'failure' }, ...prose(result.fault)),
+    findings(result.findings),
     result.printed && element('div', { className: 'printed' }, element('h2', {}, 'Printed'), element('pre', {}, result.printed)),
-    !failed && lines(result.counts ?? []),
-    !failed && totals(result.totals ?? []),
-    ...(failed || result.counts ? [] : [
+    lines(result.counts),
+    totals(result.totals, result.counts),
+    ...(failed || checked ? [] : [
       ...outputs.filter(each => !same(each)).map(([name, values]) => array(name, values, before[name])),
       unchanged.length > 0 && element('p', { className: 'lab-note' }, `Unchanged: ${unchanged.join(', ')}.`),
     ]),
@@ -110,13 +110,13 @@ export function ran(result, before = {}) {
 }
 
 /** A sentence on a result of `run` or `check`, for the status line. */
-export function sentence(result) {
-  const errors = result.messages.filter(each => each.kind.includes('error'));
-  const took = result.times?.total ? ` ${(result.times.total / 1000).toFixed(1)} s, compilation included.` : '';
+export function sentence(result, checked) {
+  const errors = result.messages.filter(each => each.kind.includes('error')), found = result.findings.length;
+  const seconds = `${(result.times.total / 1000).toFixed(1)} s, compilation included.`, on = result.case ? ` on ${result.case}` : '';
   if (errors.length) return `It does not compile: ${many(errors.length, 'error')}, the first in line ${errors[0].line}.`;
-  if (result.fault) return 'The launch failed.';
-  if (result.findings?.length) return `It ran, with ${many(result.findings.length, 'finding')}.${took}`;
-  return `${result.findings ? 'It ran, and nothing was found.' : 'It ran.'}${took}`;
+  if (found) return `It ${result.fault ? 'was stopped' : 'ran'}${on}, with ${many(found, 'finding')}. ${seconds}`;
+  if (result.fault) return `The launch${on} failed.`;
+  return `It ran${on}${checked ? ', and nothing was found' : ''}. ${seconds}`;
 }
 
 const MARKS = new Map([[true, ['✓', 'yes: ', 'good']], [false, ['✗', 'no: ', 'bad']], [null, ['–', 'not counted: ', 'open']]]);
