@@ -80,6 +80,7 @@ def _described(asked: Exercise, page: html.Page, exporter: site.Exporter, out: P
         "page": f"../{page.notebook.name}.html",
         "text": text(asked, page, exporter, out),
         "start": asked.start,
+        "solution": asked.solution,
         "goals": [f"{goal.what}: {goal.wanted}" for goal in asked.goals],
         "lines": asked.lines,
         "hints": asked.hints,

@@ -293,6 +293,8 @@ def test_each_new_attempt_unlocks_a_hint_and_the_list_shows_what_is_done(tab, ad
     type_in(tab, "TILE + 32")
     grade.click()
     tab.get_by_text("04a: goal met").wait_for()
+    tab.get_by_role("button", name="the solution").click()
+    assert tab.locator("#solution pre").inner_text().strip() == exercises()["04a"].solution.strip()
     tab.get_by_role("link", name="All exercises").click()
     assert tab.locator(".exercises li", has_text="04a").inner_text().endswith("✓ goal met")
 

@@ -22,6 +22,8 @@ function load() {
     progress('Loading the engine', 0);
     await served();
     await engine.init((done, total) => progress('Loading the engine', done, total));
+    for (const { number, missing } of await engine.exercises()) Object.assign(all.find(each => each.number === number) ?? {}, { missing });
+    if (!at) list();
     progress('');
     navigator.serviceWorker?.controller?.postMessage('keep all');
   })().catch(error => {
@@ -184,6 +186,7 @@ async function act(what) {
     editor.mark([]);
     say(loading ? DOING[what] : 'The engine is loading first.');
     await load();
+    if (asked.missing) return say(`Exercise ${asked.number} is not offered here: ${asked.missing}`);
     say(DOING[what]);
     const result = what === 'grade' ? await gradeIt(asked, source) : await engine[what](request);
     if (asked === at) answer(what, result, request);
@@ -194,24 +197,25 @@ async function act(what) {
   }
 }
 
-/** Grade an attempt. A new one that misses the goal unlocks a hint. */
-async function gradeIt({ number, hints: known }, source) {
-  const name = `${number} hinted`, hinted = read(name) ?? [], mine = await digest(source);
-  const due = hinted.includes(mine) ? hinted.length : hinted.length + 1;
-  const result = await engine.grade({ exercise: number, source, hint: Math.min(due, known.length) });
+/** Grade an attempt; a failed one unlocks a hint as `lab.grade` does it: once, and not if it is told otherwise what to do. */
+async function gradeIt({ number }, source) {
+  const [failed, hinted] = ['failed', 'hinted'].map(kind => read(`${number} ${kind}`) ?? []), mine = await digest(source);
+  const known = hinted.includes(mine), again = known || failed.some(each => each !== mine);
+  const result = await engine.grade({ exercise: number, source, hint: hinted.length + !known, again });
   if (result.passed) keep('met', { ...met(), [number]: new Date().toISOString().slice(0, 10) });
-  else if (/^Hint \d/.test(result.advice) && !hinted.includes(mine)) keep(name, [...hinted, mine]);
+  else if (!/starting code|refused/.test(result.verdict) && !failed.includes(mine)) keep(`${number} failed`, [...failed, mine]);
+  if (/(^|\n)Hint \d/.test(result.advice) && !known) keep(`${number} hinted`, [...hinted, mine]);
   return result;
 }
 
 function answer(what, result, request) {
   const marks = (result.messages ?? []).filter(each => each.kind !== 'note').map(each => ({ ...each, severity: each.kind.includes('error') ? 'error' : 'warning', message: each.text }));
-  for (const { kind, message, line, other } of result.findings ?? []) {
+  for (const { kind, message, line, other } of show.grouped(result.findings)) {
     marks.push({ line, severity: 'error', message: `${kind}: ${message}` });
     if (other?.line && other.line !== line) marks.push({ line: other.line, severity: 'error', message: `${kind}, with line ${line}` });
   }
   editor.mark(marks);
-  $('results').replaceChildren(...(what === 'grade' ? show.graded(result) : show.ran(result, what === 'check', own.before(request.inputs))));
+  $('results').replaceChildren(...(what === 'grade' ? show.graded(result, at.solution) : show.ran(result, what === 'check', own.before(request.inputs))));
   say(what === 'grade' ? `${at.number}: ${result.verdict}.` : show.sentence(result, what === 'check'));
   hints();
 }

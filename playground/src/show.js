@@ -41,8 +41,19 @@ function messages(list) {
 
 const place = list => `(${list.join(', ')})`;
 
+/** Findings of one kind at the same lines as one, the first of them; `count` is that of all. */
+export function grouped(list) {
+  const groups = new Map();
+  for (const each of list) {
+    const key = [each.kind, each.kernel, each.line, each.other?.line].join(), first = groups.get(key);
+    if (first) first.count += each.count;
+    else groups.set(key, { ...each });
+  }
+  return [...groups.values()];
+}
+
 function findings(list) {
-  return list.length > 0 && element('ul', { className: 'found' }, ...list.map(({ kind, message, line: at, kernel, block, thread, other, count }) =>
+  return list.length > 0 && element('ul', { className: 'found' }, ...grouped(list).map(({ kind, message, line: at, kernel, block, thread, other, count }) =>
     element('li', { className: 'bad' }, element('b', {}, kind), ' ', at ? line(at, `line ${at}`) : `in ${kernel}`,
       other?.line ? ' and ' : '', other?.line && line(other.line, `line ${other.line}`),
       element('p', {}, ...prose(message.replace(/[^.!?]$/, '$&.')), Array.isArray(thread) && ` Thread ${place(thread)} of block ${place(block)}${other?.thread ? `, and before it thread ${place(other.thread)}` : ''}.`,
@@ -111,24 +122,32 @@ export function ran(result, checked, before = {}) {
 
 /** A sentence on a result of `run` or `check`, for the status line. */
 export function sentence(result, checked) {
-  const errors = result.messages.filter(each => each.kind.includes('error')), found = result.findings.length;
+  const errors = result.messages.filter(each => each.kind.includes('error')), found = grouped(result.findings).length;
   const seconds = `${(result.times.total / 1000).toFixed(1)} s, compilation included.`, on = result.case ? ` on ${result.case}` : '';
   if (errors.length) return `It does not compile: ${many(errors.length, 'error')}, the first in line ${errors[0].line}.`;
   if (found) return `It ${result.fault ? 'was stopped' : 'ran'}${on}, with ${many(found, 'finding')}. ${seconds}`;
   if (result.fault) return `The launch${on} failed.`;
-  return `It ran${on}${checked ? ', and nothing was found' : ''}. ${seconds}`;
+  return `It ran${on}${checked ? ', and nothing was found' : ''}. ${seconds}${on ? ' Grade says whether its results are right.' : ''}`;
+}
+
+function solved(solution) {
+  document.getElementById('solution')?.remove();
+  return element('div', { id: 'solution', className: 'printed' }, element('h2', {}, "The lab's solution"), element('pre', { tabIndex: 0, role: 'group', ariaLabel: "The lab's solution" }, solution));
 }
 
 const MARKS = new Map([[true, ['✓', 'yes: ', 'good']], [false, ['✗', 'no: ', 'bad']], [null, ['–', 'not counted: ', 'open']]]);
 
 /** The elements for a result of `grade`. */
-export function graded({ lines: list, advice }) {
+export function graded({ lines: list, advice }, solution) {
   return [
     element('ul', { className: 'grade' }, ...list.map(({ ok, text }) => {
       const [mark, words, look] = MARKS.get(ok ?? null), [head, ...rest] = text.split('\n');
       return element('li', { className: look }, element('span', { className: 'mark', ariaHidden: 'true' }, mark), element('span', { className: 'unseen' }, words),
         ...linked(head), rest.length > 0 && element('pre', {}, ...linked(rest.join('\n'))));
     })),
-    advice && element('p', { className: 'advice' }, ...prose(advice)),
+    advice && element('p', { className: 'advice' }, ...advice.split(/lab\.solution\("\w+"\)/).flatMap((part, i) => [
+      i > 0 && element('button', { type: 'button', className: 'line', onclick: event => event.target.closest('section').append(solved(solution)) }, 'the solution'),
+      ...prose(part),
+    ]).filter(Boolean)),
   ].filter(Boolean);
 }
