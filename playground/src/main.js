@@ -218,6 +218,7 @@ function answer(what, result, request) {
   $('results').replaceChildren(...(what === 'grade' ? show.graded(result, at.solution) : show.ran(result, what === 'check', own.before(request.inputs))));
   say(what === 'grade' ? `${at.number}: ${result.verdict}.` : show.sentence(result, what === 'check'));
   hints();
+  if (matchMedia('(max-width: 1000px)').matches) $('status').scrollIntoView(); // a narrow screen has them below the editor
 }
 
 function busy(now) {
