@@ -14,8 +14,8 @@ import labkit
 from labkit import cli
 from labkit.notebooks import execute, kernels
 
-COMMANDS = ("bench", "check", "colab", "device", "doctor", "grade", "report", "similarity", "site", "store", "student",
-            "train")
+COMMANDS = ("autograder", "bench", "check", "colab", "device", "doctor", "grade", "report", "similarity", "site",
+            "store", "student", "train")
 
 
 @pytest.fixture

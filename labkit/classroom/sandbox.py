@@ -118,7 +118,7 @@ class SandboxEnded:
 WALLS = {"network": "network", "files": "file system", "processes": "processes", "memory": "memory",
          "calls": "system calls"}
 _HOW_TO_WALL = {
-    "network": "install libseccomp2, or start the container with --network none",
+    "network": "sudo apt install libseccomp2",
     "files": "show the container nothing but the lab and what is handed in, with folders that only root can write",
     "calls": "sudo apt install libseccomp2",
 }
@@ -165,8 +165,12 @@ def walls() -> dict[str, str]:
     dict
         For each key of `WALLS`, empty if it stands; else what the program could do, and the remedy.
     """
-    kept = [*map(str, (*Path("/").glob("*/"), "/", "/dev/shm", "/var/tmp", sys.prefix, PACKAGE, SERIES.parent))]
-    if not in_container():
+    places = ("/", "/dev/shm", "/dev/mqueue", "/run/lock", "/var/tmp", sys.prefix, PACKAGE, SERIES.parent)
+    kept = [*map(str, (*Path("/").glob("*/"), *places))]
+    hidden = [SERIES]
+    if in_container():
+        hidden += [Path.cwd()] * (Path.cwd() != Path("/"))  # with what is handed in, and grades
+    else:
         kept.remove("/tmp")  # a private one
     limits = Limits(seconds=20, processes=16)
     name = f"labkit-{nonce()}"
@@ -179,7 +183,7 @@ def walls() -> dict[str, str]:
         started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
         tried = {
             "network": [server.getsockname()[1], name],
-            "files": [[str(SERIES), str(other / "handed-in.cu")], kept],
+            "files": [[*map(str, (*hidden, other / "handed-in.cu"))], kept],
             "processes": [os.getpid(), started, limits.processes], "memory": [limits.memory + (5 << 30)], "calls": [],
         }
         ended = _run([sys.executable, "-I", "-S", probe.__file__], folder, stdin=json.dumps(tried), limits=limits)
@@ -246,7 +250,7 @@ def _environment(check: str) -> dict[str, str]:
 
 
 @functools.cache
-def _precompiled(check: str) -> tuple[Path, ...]:
+def precompiled(check: str) -> tuple[Path, ...]:
     """The engine's runtime library and precompiled header in this process's cache, for the tools of check mode."""
     program = "import sys; from hostcuda import checking; print(*checking.engine_files(sys.argv[1:]), sep='\\n')"
     done = subprocess.run(
@@ -257,7 +261,11 @@ def _precompiled(check: str) -> tuple[Path, ...]:
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [""])[-1]
         raise LabError(f"the CPU engine cannot be prepared for the sandbox: {last}")
-    return tuple(Path(line).resolve() for line in done.stdout.splitlines())
+    found = tuple(Path(line).resolve() for line in done.stdout.splitlines())
+    if in_container():  # the command reads them there
+        for folder in {path.parent for path in found}:
+            folder.chmod(0o755)
+    return found
 
 
 def _limited(command: Sequence[str], limits: Limits) -> list[str]:
@@ -374,7 +382,7 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
     own = {"HOME": str(scratch), "TMPDIR": str(scratch), "HOSTCUDA_CACHE_DIR": str(scratch / "cache")}
     user = None
     if walled:
-        cached = () if check is None else _precompiled(check)
+        cached = () if check is None else precompiled(check)
         if os.geteuid() == 0:
             user = _USERS[threading.get_native_id() % len(_USERS)]  # another one in each process that grades
             os.chown(scratch, user, user)
@@ -395,11 +403,11 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
         try:
             with contextlib.suppress(BrokenPipeError), process.stdin:  # a pipe: what was read cannot be read again
                 process.stdin.write(stdin.encode())
-            problem, peak, texts = _watch(process, scratch, limits, began)
+            problem, peak, texts = _watch(process, scratch, limits, began, user if in_container() else None)
         finally:
             _kill(process)
             if in_container() and user:  # what has left the session
-                subprocess.run(_as_user(user, ["kill", "-KILL", "--", "-1"]), stderr=subprocess.DEVNULL)
+                subprocess.run(_as_user(user, ["sh", "-c", "kill -KILL -1"]), stderr=subprocess.DEVNULL)
     seconds = time.monotonic() - began
     status = None if problem else process.returncode
     if status is not None and status > 128:  # bubblewrap's status for a signal
@@ -407,7 +415,9 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
     return SandboxEnded(status, problem or _problem(status, limits), seconds, peak, *texts)
 
 
-def _watch(process: subprocess.Popen, scratch: Path, limits: Limits, began: float) -> tuple[str, int, list[str]]:
+def _watch(
+    process: subprocess.Popen, scratch: Path, limits: Limits, began: float, user: int | None
+) -> tuple[str, int, list[str]]:
     """Read the outputs of a running command until it ends or exceeds a limit: which one, peak memory, the outputs."""
     kept = {process.stdout: bytearray(), process.stderr: bytearray()}
     problem, peak, look = "", 0, began
@@ -432,7 +442,7 @@ def _watch(process: subprocess.Popen, scratch: Path, limits: Limits, began: floa
             if now < look:
                 continue
             look = now + _POLL_S
-            memory = _memory(process.pid)
+            memory = _memory(process.pid) if user is None else _memory_of(user)
             peak = max(peak, memory)
             if now - began > limits.seconds:
                 problem = f"took longer than {limits.seconds:g} s"
@@ -461,12 +471,28 @@ def _memory(pid: int) -> int:
     while waiting:
         process = Path(f"/proc/{waiting.pop()}")
         with contextlib.suppress(OSError):  # it has just ended
-            for line in (process / "status").read_text().splitlines():
-                if line.startswith(("RssAnon:", "RssShmem:")):
-                    total += 1024 * int(line.split()[1])
+            total += _held(_status(process))
             for task in (process / "task").iterdir():
                 waiting += (task / "children").read_text().split()
     return total
+
+
+def _memory_of(user: int) -> int:
+    """Bytes of memory of all processes of a user: in a container, some may have left those that have started them."""
+    total = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            status = _status(process)
+            total += _held(status) if status["Uid"].split()[0] == str(user) else 0
+    return total
+
+
+def _status(process: Path) -> dict[str, str]:
+    return dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+
+
+def _held(status: Mapping[str, str]) -> int:
+    return 1024 * sum(int(status.get(name, "0").split()[0]) for name in ("RssAnon", "RssShmem"))
 
 
 def _holds_more(folder: Path, most: int) -> bool:

@@ -55,17 +55,15 @@ def write_edition(out: Path, nbgrader: bool = False, name: str = "") -> list[Pat
         labkit is not used from a checkout, or the folder is not empty or cannot be written.
     """
     checkout = PACKAGE.parent
-    if not (checkout / "notebooks").is_dir():
-        raise LabError(f"there are no notebooks beside {PACKAGE}: run labkit from a checkout of the lab")
+    paths = [*files()]  # before there is anything new
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise LabError(f"{out} is not an empty folder: remove it, or choose another with --out")
-    files = [*_files(checkout)]  # before there is anything new
     require_writable(out)
     written = []
-    for path in files:
+    for path in paths:
         target = out / path.relative_to(checkout)
-        if path.is_relative_to(checkout / "labkit" / "exercises" / "series"):
-            if text := _posed(path):
+        if path.is_relative_to(PACKAGE / "exercises" / "series"):
+            if text := posed(path):
                 written.append(write(target, text))
         elif path.suffix == ".ipynb":
             with as_student(name):
@@ -78,8 +76,17 @@ def write_edition(out: Path, nbgrader: bool = False, name: str = "") -> list[Pat
     return written
 
 
-def _files(checkout: Path) -> Iterator[Path]:
-    """The files that git tracks; without git, all but those that a run of the lab has made."""
+def files() -> Iterator[Path]:
+    """The files that git tracks; without git, all but those that a run of the lab has made.
+
+    Raises
+    ------
+    LabError
+        labkit is not used from a checkout.
+    """
+    checkout = PACKAGE.parent
+    if not (checkout / "notebooks").is_dir():
+        raise LabError(f"there are no notebooks beside {PACKAGE}: run labkit from a checkout of the lab")
     if (checkout / ".git").exists():
         try:
             listed = subprocess.run(["git", "ls-files", "-z"], cwd=checkout, capture_output=True, text=True, check=True)
@@ -100,7 +107,7 @@ def _walk(checkout: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in files)
 
 
-def _posed(path: Path) -> str:
+def posed(path: Path) -> str:
     """A file of an exercise as students get it; empty if they get none."""
     if path.suffix == ".cu":
         return without_solution(read(path))

@@ -1,4 +1,4 @@
-"""Commands for a class: grade, similarity, student."""
+"""Commands for a class: autograder, grade, similarity, student."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def grade(
 
     from tqdm import tqdm
 
-    from labkit.classroom import grades, grading
+    from labkit.classroom import grades, grading, sandbox
     from labkit.classroom.roster import instant, read_roster
     from labkit.classroom.submissions import submissions as handed_in
     from labkit.exercises.exercise import add
@@ -92,6 +92,9 @@ def grade(
         _executor(dask, jobs, len(found)) as executor,
     ):
         failed = grading.grade_all(found, out, executor, unsafe, again, bar.update)
+    tried = sandbox.walls.cache_info().currsize  # kernels were graded
+    if tried and (sandbox.in_container() or any(sandbox.walls().values())):
+        print(sandbox.standing(), file=sys.stderr)
     asked = [(each.student, each.exercise) for each in found]
     written = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
     here = (each for name in asked if (each := grading.read_result(out, *name))) if asked else grading.read_results(out)
@@ -193,6 +196,30 @@ def similarity(
     for each in found[:most]:
         print(f"{100 * each.alike:4.0f} %  {each.exercise}  {' and '.join(each.students)}")
     print(f"{similarity.write_page(out, found)}: a reason to look, not a verdict")
+
+
+def autograder(
+    asked: Annotated[
+        list[str] | None, typer.Argument(metavar="EXERCISE...", help="Numbers, or folders of your own.")
+    ] = None,
+    gradescope: Annotated[bool, typer.Option("--gradescope", help="Gradescope's zip for these exercises.")] = False,
+    image: Annotated[bool, typer.Option("--image", help="A folder with a Containerfile.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PATH", help="By default build/grader.zip or build/grader.")
+    ] = None,
+) -> None:
+    """Write a grader that runs in a container."""
+    from labkit.classroom import autograder
+    from labkit.exercises.exercise import exercise
+
+    if gradescope == image or (gradescope and not asked):
+        raise LabError("say --gradescope with the exercises of the assignment, or --image")
+    found = [exercise(each) for each in asked or ()]
+    if gradescope:
+        print(autograder.write_zip(out or Path("build/grader.zip"), found))
+    else:
+        folder = out or Path("build/grader")
+        print(f"{folder}: {len(autograder.write_image(folder, found))} files; podman build -t grader {folder}")
 
 
 def student(

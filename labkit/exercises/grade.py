@@ -33,6 +33,7 @@ from labkit.spec.layers import LENET72, LENET86
 
 _RECORDED = "H200"  # the device whose times stand in where there is no GPU
 _GRADER = "labkit.exercises.grader"
+CHECKS = ",".join(("profile", *TOOLS))  # of check mode, as the child has them
 
 
 def grade(which: str | Path, *attempt: object, quiet: bool = False, record: bool = True) -> Grade:
@@ -177,8 +178,7 @@ def _in_a_child(asked: Exercise, source: str) -> tuple[tuple, bool]:
 def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
     """Write the child's input into an empty folder; the command that runs it, and its environment."""
     hand_over(asked, source, folder)
-    tools = ",".join(("profile", *TOOLS))
-    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools, "HOSTCUDA_CHECK_OUT": str(folder / "events")}
+    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": CHECKS, "HOSTCUDA_CHECK_OUT": str(folder / "events")}
     return [sys.executable, "-m", _GRADER, str(folder)], environment
 
 

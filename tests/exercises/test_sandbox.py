@@ -205,18 +205,18 @@ def test_a_kernel_runs_in_it(tmp_path):
 def test_the_first_kernel_of_a_new_cache_finds_all_that_the_engine_compiles(tmp_path, monkeypatch):
     """It takes seconds: a new cache has neither the engine's library nor its header."""
     monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))
-    sandbox._precompiled.cache_clear()
+    sandbox.precompiled.cache_clear()
     try:
         (tmp_path / "scratch").mkdir()
         ended, _ = graded(tmp_path / "scratch", KERNEL)
         assert (ended.status, ended.stderr) == (0, "")
     finally:
-        sandbox._precompiled.cache_clear()
+        sandbox.precompiled.cache_clear()
 
 
 @needs_sandbox
 def test_it_cannot_change_the_cache_of_who_runs_it(tmp_path):
-    files = [file for path in sandbox._precompiled(CHECK) for file in ([path] if path.is_file() else path.iterdir())]
+    files = [file for path in sandbox.precompiled(CHECK) for file in ([path] if path.is_file() else path.iterdir())]
     assert len(files) > 1
     before = [file.read_bytes() for file in files]  # not their times: other tests use the same files meanwhile
     made = "/tmp/labkit-made"

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import labkit as lab
 from labkit.base.errors import LabError
+from labkit.base.paths import PACKAGE
 from labkit.classroom import grading, sandbox, student
 from labkit.classroom.submissions import submissions
 from labkit.cli import app
@@ -104,7 +105,7 @@ def test_an_edition_is_for_a_student(tmp_path, monkeypatch):
     with as_student("alice"):
         cells = nbformat.reads(student._notebook(tmp_path / "page.ipynb", False), 4).cells
     assert cells[0].source.partition("\n")[2] == of("alice").start
-    monkeypatch.setattr(student, "_files", lambda checkout: [checkout / "README.md"])
+    monkeypatch.setattr(student, "files", lambda: [PACKAGE.parent / "README.md"])
     files = student.write_edition(tmp_path / "edition", name="Alice")
     assert files[-1] == tmp_path / "edition" / "labkit" / "student"
     monkeypatch.setattr(module, "NAME", files[-1])

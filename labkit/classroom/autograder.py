@@ -1,0 +1,127 @@
+"""The grader for a container: written as Gradescope's zip or with a Containerfile, and what runs in there.
+
+``python -m labkit.classroom.autograder gradescope FOLDER`` grades the submission in Gradescope's folder, and says first
+which walls stand; ``prepare`` compiles what every grading needs. The lab goes into a container without its solutions.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hostcuda.files import require_writable, write
+from labkit.base.errors import LabError
+from labkit.base.paths import PACKAGE, SERIES
+from labkit.classroom import grades, grading, sandbox, student
+from labkit.classroom.submissions import Submission, submissions
+from labkit.exercises.exercise import Exercise, add, exercise
+from labkit.exercises.grade import CHECKS
+
+HERE = PACKAGE.parent
+_CONTAINER = Path(__file__).parent / "container"
+_ASKED = HERE / "asked"  # of a container: a line per exercise, a number or a folder
+_LAB = ("labkit/", "data/", "engine/hostcuda/")
+_ROOT = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "requirements.lock",
+         "engine/pyproject.toml", "engine/README.md", "engine/LICENSE")
+
+
+def write_zip(path: Path, asked: Iterable[Exercise]) -> Path:
+    """Write Gradescope's zip for an assignment of these exercises.
+
+    Raises
+    ------
+    LabError
+        labkit is not used from a checkout.
+    """
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in _files(asked):
+            about = zipfile.ZipInfo(name)  # without the time: the same grader is the same file
+            about.external_attr = (0o755 if name in ("setup.sh", "run_autograder") else 0o644) << 16
+            file.writestr(about, data, zipfile.ZIP_DEFLATED)
+    return write(path, content.getvalue())
+
+
+def write_image(folder: Path, asked: Iterable[Exercise]) -> list[Path]:
+    """Write what an image is built from: a ``Containerfile`` and what it copies.
+
+    Raises
+    ------
+    EngineError
+        labkit is not used from a checkout, or the folder is not empty or cannot be written.
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise LabError(f"{folder} is not an empty folder: remove it, or choose another with --out")
+    require_writable(folder)
+    return [write(folder / name, data) for name, data in _files(asked)]
+
+
+def _files(asked: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
+    """The grader's files: the scripts, the lab without solutions, exercises of one's own without theirs."""
+    keys = []
+    for each in asked:
+        keys.append(each.number if each.of_series else f"exercises/{each.number}")
+        if not each.of_series:
+            for path in sorted(filter(Path.is_file, each.folder.iterdir())):
+                yield from _posed(f"{keys[-1]}/{path.name}", path)
+    yield from ((path.name, path.read_bytes()) for path in sorted(_CONTAINER.iterdir()) if path.is_file())
+    for path in student.files():
+        name = path.relative_to(HERE).as_posix()
+        if path.is_relative_to(SERIES):
+            yield from _posed(name, path)
+        elif name in _ROOT or name.startswith(_LAB):
+            yield name, path.read_bytes()
+    yield "asked", "".join(f"{key}\n" for key in keys).encode()
+
+
+def _posed(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
+    """A file of an exercise without its solution, if anything is left; headers and the like as they are."""
+    data = student.posed(path).encode() if path.suffix in (".cu", ".py", ".toml") else path.read_bytes()
+    if data:
+        yield name, data
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In the container
+
+
+def asked_here() -> list[str]:
+    """The numbers of the exercises that this container grades; those of one's own are added."""
+    keys = _ASKED.read_text(encoding="utf-8").split() if _ASKED.is_file() else []
+    return [add(HERE / key).number if "/" in key else exercise(key).number for key in keys]
+
+
+def gradescope(root: Path) -> Path:
+    """Grade ``submission`` in Gradescope's folder into its ``results/results.json``.
+
+    The student's name is the e-mail address of the first who hands in, as Gradescope knows it. An exercise of the
+    assignment of which there is nothing gets no points.
+    """
+    users = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8")).get("users") or [{}]
+    name = str(users[0].get("email") or users[0].get("name") or "student")
+    asked = asked_here()
+    found = {each.exercise: each for each in submissions([root / "submission"], name)}
+    handed_in = [found.get(number) or Submission(name, number, problem="there is nothing to this exercise")
+                 for number in asked] + [each for number, each in found.items() if not number]
+    out = root / "graded"
+    grading.grade_all(handed_in, out)
+    files = grades.write_all(out, formats=["gradescope"]).files
+    (made,) = (path for path in files if path.name == "results.json")
+    return write(root / "results" / "results.json", made.read_bytes())
+
+
+def main(what: str, *folder: str) -> None:
+    """Run one of the two."""
+    if what == "prepare":
+        sandbox.precompiled(CHECKS)
+    else:
+        print(sandbox.standing(), file=sys.stderr, flush=True)
+        print(gradescope(Path(*folder)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
