@@ -29,6 +29,12 @@ def test_global_traffic_is_what_ncu_counts(first_rungs, number):
         assert first_rungs.value(name, number) == pytest.approx(theirs[name], rel=0.01), name
 
 
+def test_a_half_that_two_products_share_is_loaded_once():
+    """Rung 08 computes 102,400 half2 products per image and warp of layer 1: a half and a half2 for each."""
+    profile = labkit.profile(8, labkit.LENET86[0], engine="cpu")
+    assert profile.value("shared_load_instructions", 8) == 2 * 102_400
+
+
 def test_a_rungs_number_is_its_own_kernel_beside_its_steps():
     profile = labkit.profile([3, labkit.variant(3, step="rolled")], labkit.Layer("small", 1, 9, 9, 1, 3), engine="cpu")
     assert profile.value("global_load_requests", 3) == profile.value("global_load_requests", "03 registers")

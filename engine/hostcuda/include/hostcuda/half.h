@@ -374,7 +374,7 @@ HOSTCUDA_INLINE __half2 __halves2half2(__half low, __half high) {
     return __half2(low, high);
 }
 HOSTCUDA_INLINE __half2 make_half2(__half low, __half high) { return __halves2half2(low, high); }
-HOSTCUDA_INLINE __half2 __half2half2(const __half &a) {
+HOSTCUDA_INLINE __half2 __half2half2(__half a) {
     HOSTCUDA_LANES(hostcuda::number<__half2>(hostcuda::bits(a) * 0x10001u))
     return __half2(a, a);
 }
