@@ -185,6 +185,7 @@ DISTRIBUTIONS = {
 BARE = ("base", "evidence", "ladder", "measure", "spec")  # what a wheel without extras has to run
 PLUGIN = "pytest"  # which loads the engine's plugin itself
 BESIDE = "torch"  # where it is installed: measured beside the lab's network
+IN_A_BROWSER = {"pyodide", "hostcuda-js"}  # Pyodide has them; `hostcuda.wasm.boot` is imported nowhere else
 RECORDING = {"scikit-learn", "scipy", "torch"}  # of three recorders; they say where it comes from
 
 
@@ -194,7 +195,7 @@ def test_everything_imported_is_declared():
     extras = ENGINE["optional-dependencies"]
     engine = requirements([*ENGINE["dependencies"], *extras["gpu"], *extras["nvcc"]])
     for folder, allowed in {
-        "engine/hostcuda": {*engine, PLUGIN},
+        "engine/hostcuda": {*engine, PLUGIN, *IN_A_BROWSER},
         "engine/tests": OF_THE_ENGINE,
         "engine/benchmarks": {*OF_THE_ENGINE, "pyopencl"},  # measured beside the engine, where it is installed
         "labkit": {*requirements(NEEDED), *requirements(EXTRAS["dask"]), BESIDE},
