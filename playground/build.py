@@ -27,6 +27,9 @@ def main(out: Path) -> None:
     shutil.rmtree(out, ignore_errors=True)
     page(out)
     write_lab(out)
+    theirs = (out / "engine" / "licences.txt").read_text(encoding="utf-8")
+    with open(out / "licences.txt", "a", encoding="utf-8") as file:
+        file.write(f"\n{'-' * 80}\n\n{theirs}")
     service(out)
 
 

@@ -299,6 +299,18 @@ def test_each_new_attempt_unlocks_a_hint_and_the_list_shows_what_is_done(tab, ad
     assert tab.locator(".exercises li", has_text="04a").inner_text().endswith("✓ goal met")
 
 
+def test_the_first_wrong_attempt_unlocks_no_hint_and_the_second_does(tab, address):
+    tab.goto(f"{address}#04a")
+    grade, advice = tab.get_by_role("button", name="Grade"), tab.locator(".advice")
+    type_in(tab, "wrong")
+    grade.click()
+    advice.wait_for()
+    assert advice.inner_text() == "Which thread is it?"
+    type_in(tab, "wrong again")
+    grade.click()
+    tab.get_by_text("this is hint number 1").wait_for()
+
+
 def test_a_wrong_launch_is_refused_with_its_place(tab, address):
     tab.goto(f"{address}#own")
     tab.locator("[name=block]").fill("64, many")

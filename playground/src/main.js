@@ -201,7 +201,8 @@ async function act(what) {
 async function gradeIt({ number }, source) {
   const [failed, hinted] = ['failed', 'hinted'].map(kind => read(`${number} ${kind}`) ?? []), mine = await digest(source);
   const known = hinted.includes(mine), again = known || failed.some(each => each !== mine);
-  const result = await engine.grade({ exercise: number, source, hint: hinted.length + !known, again });
+  const result = await engine.grade({ exercise: number, source, hint: hinted.length + !known });
+  if (!again && result.verdict === 'not right yet') result.advice = result.advice.replace(/\n?Hint \d[^]*$/, ''); // the first wrong one
   if (result.passed) keep('met', { ...met(), [number]: new Date().toISOString().slice(0, 10) });
   else if (!/starting code|refused/.test(result.verdict) && !failed.includes(mine)) keep(`${number} failed`, [...failed, mine]);
   if (/(^|\n)Hint \d/.test(result.advice) && !known) keep(`${number} hinted`, [...hinted, mine]);
@@ -221,8 +222,14 @@ function answer(what, result, request) {
   if (matchMedia('(max-width: 1000px)').matches) $('status').scrollIntoView(); // a narrow screen has them below the editor
 }
 
+let clock = 0;
+
 function busy(now) {
   working = now;
+  clearInterval(clock);
+  const start = Date.now(), tick = () => { $('clock').textContent = now && Date.now() - start > 2500 ? `${Math.floor((Date.now() - start) / 1000)} s` : ''; };
+  tick();
+  if (now) clock = setInterval(tick, 1000);
   for (const each of ['run', 'check', 'grade']) $(each).setAttribute('aria-disabled', now);
   $('stop').disabled = !now;
   $('work').classList.toggle('working', now);

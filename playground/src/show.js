@@ -127,7 +127,7 @@ export function sentence(result, checked) {
   if (errors.length) return `It does not compile: ${many(errors.length, 'error')}, the first in line ${errors[0].line}.`;
   if (found) return `It ${result.fault ? 'was stopped' : 'ran'}${on}, with ${many(found, 'finding')}. ${seconds}`;
   if (result.fault) return `The launch${on} failed.`;
-  return `It ran${on}${checked ? ', and nothing was found' : ''}. ${seconds}${on ? ' Grade says whether its results are right.' : ''}`;
+  return `It ran${on}${checked ? ', and nothing was found' : ''}. ${seconds}${on && !checked ? ' Grade says whether its results are right.' : ''}`;
 }
 
 function solved(solution) {

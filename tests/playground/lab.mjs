@@ -56,7 +56,8 @@ export class Lab {
 
   async grade({ source, hint }) {
     await this.work(source);
-    const solved = source.includes('TILE + 32');
+    const solved = source.includes('TILE + 32'), wrong = source.includes('wrong');
+    if (wrong) return { verdict: 'not right yet', passed: false, messages: [], findings: [], lines: [{ ok: false, text: 'right\non layer 1', kind: '' }], advice: `Which thread is it?\nHint ${hint} of 3: this is hint number ${hint}.` };
     return {
       verdict: solved ? 'goal met' : 'goal missed', passed: solved, messages: [], findings: [],
       lines: [
