@@ -22,7 +22,7 @@ from test_pages import AXE, DESKTOP, PHONE
 
 from labkit.exercises.exercise import exercises
 from labkit.exercises.subjects import Numbers
-from labkit.notebooks import execute
+from labkit.notebooks import execute, links
 
 ROOT = execute.folder().parent
 SOURCES = ROOT / "playground"
@@ -256,6 +256,13 @@ def test_it_works_without_a_network_after_the_first_visit(chromium, folder):
         tab.get_by_text("04a: goal missed").wait_for()
     finally:
         visitor.close()
+
+
+def test_its_links_lead_somewhere(folder):
+    page = links.Links(folder / "index.html")
+    for link in page.found:
+        there = link == "../index.html" or (folder / link).is_file()
+        assert link[1:] in page.anchors if link[0] == "#" else there, link
 
 
 def test_the_service_worker_knows_each_file_by_its_digest(folder):
