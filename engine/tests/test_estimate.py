@@ -275,7 +275,12 @@ def test_the_command_estimates_each_kernel(program, tmp_path):
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert [row["kernel"] for row in rows] == ["copy", "strided", "shared", "loop"]
-    assert all(row["ms"] > 0 and row["low_ms"] < row["ms"] < row["high_ms"] for row in rows)
+    *timed, loop = rows
+    if loop["why_not"]:  # with nvcc: it loads the table's words by ULDC
+        assert "words of constant memory as a whole" in loop["why_not"] and loop["ms"] is None
+    else:
+        timed.append(loop)
+    assert all(row["ms"] > 0 and row["low_ms"] < row["ms"] < row["high_ms"] for row in timed)
     assert (tmp_path / "out.csv").read_text().count("\n") == 5
 
 

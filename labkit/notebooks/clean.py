@@ -38,7 +38,8 @@ _PROPERTIES = {
 _OF_THE_PAGE = {
     "all", "anchor", "answer", "badge", "bar", "broken", "cell", "code", "companion", "contents", "error", "failed",
     "failure", "folded", "home", "jump", "ladder", "lead", "name", "neighbours", "notebooks", "number", "output",
-    "outputs", "overview", "part", "prose", "provenance", "seconds", "series", "sheet", "stderr", "stream", "zoom",
+    "outputs", "overview", "pair", "part", "prose", "provenance", "seconds", "series", "sheet", "stderr", "stream",
+    "zoom",
 }
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)
 _WITH_CONTENT = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)

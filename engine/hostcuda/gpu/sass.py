@@ -20,7 +20,7 @@ _LABEL = re.compile(r"^(\.L_x_\d+):")
 _CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
 _REGISTER = re.compile(r"\b(U?R\d+|U?P\d)\b")
 _ENDS = {"BRA", "BRX", "EXIT", "RET", "BSYNC", "CALL", "WARPSYNC"}
-USERS_CONSTANT = re.compile(r"c\[0x[1-9a-f][0-9a-f]*\]")  # bank 0 holds the launch's arguments
+USERS_CONSTANT = re.compile(r"c\[0x3\]")  # the bank of __constant__ variables; the others are the compiler's
 
 _OF_PIPE = {
     "fma": "FFMA FMUL FADD FFMA32I FADD32I FMUL32I",
