@@ -1,5 +1,6 @@
 """lenet86 in one kernel: exact on integers, within rounding on images, from floats and from bytes, and its refusals."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from labkit.spec.devices import device
 from recording.several import SplitBatch
 
 DTYPES = ["float16", "float32"]
+BOTH = pytest.mark.parametrize("step", fused.KERNELS)
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +28,9 @@ def digits():
     return lab.dataset(size=86)
 
 
-@pytest.fixture(scope="module", params=DTYPES)
+@pytest.fixture(scope="module", params=itertools.product(DTYPES, fused.KERNELS), ids=str)
 def network(request):
-    with FusedNetwork("digits", request.param) as each:
+    with FusedNetwork("digits", *request.param) as each:
         yield each
 
 
@@ -40,8 +42,9 @@ def integer_weights(random):
     return weights | {"fc2": weights["fc2"] / 512}
 
 
+@BOTH
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_integers_are_exact_in_every_slot(dtype):
+def test_integers_are_exact_in_every_slot(dtype, step):
     random = np.random.default_rng(13)
     weights = integer_weights(random)
     images = (random.integers(-2, 3, (3, 1, 86, 86)) * (random.random((3, 1, 86, 86)) < 0.1)).astype(np.float32)
@@ -50,9 +53,9 @@ def test_integers_are_exact_in_every_slot(dtype):
     assert 0 < features.max() <= 2048, "every number between the layers is exact in half"
     expected = forward_numpy(images.astype(np.float64), {name: w.astype(np.float64) for name, w in weights.items()})
     assert np.ptp(expected, axis=1).min() > 1e-3
-    with FusedNetwork(weights, dtype) as network:
-        blocks = network.precision.sizes["BLOCKS"] * device().multiprocessors
-        at = np.arange(min(9 * blocks + 1, 200)) % 3  # on a few multiprocessors more than the 8 images of a product
+    with FusedNetwork(weights, dtype, step) as network:
+        together = network.precision.sizes["BLOCKS"] if step is None else network.precision.teams["TEAMS"]
+        at = np.arange(min(9 * together * device().multiprocessors + 1, 200)) % 3  # more than 8 images each
         np.testing.assert_allclose(network.forward(images[at]), expected[at], rtol=3e-6)
 
 
@@ -161,6 +164,8 @@ def test_too_little_memory_for_a_batch_is_one_sentence(network, monkeypatch):
 def test_an_old_gpu_and_another_type_are_refused(monkeypatch):
     with pytest.raises(LabError, match="float64: the fused network computes in float16 or float32"):
         FusedNetwork(dtype=np.float64)
+    with pytest.raises(LabError, match="step='mma': the fused network has the step warpgroups"):
+        FusedNetwork(step="mma")
     old = replace(device(), name="NVIDIA T4", compute_capability=(7, 5))
     monkeypatch.setattr(fused, "device", lambda: old)
     with pytest.raises(LabError, match=r"compute capability 8\.0, and NVIDIA T4 has 7\.5: take labkit\.Network"):
@@ -170,7 +175,8 @@ def test_an_old_gpu_and_another_type_are_refused(monkeypatch):
 def test_a_block_has_the_shared_memory_that_the_kernel_says(network):
     function = network.function()
     assert function.shared_size_bytes == 0
-    assert network.shared_bytes == network.precision.parts * 49_128
+    of_step = {"float16": 223_872, "float32": 227_392}[network.dtype.name]
+    assert network.shared_bytes == (of_step if network.step else network.precision.parts * 49_128)
 
 
 PROGRAM = """
@@ -181,7 +187,7 @@ from labkit.networks.fused import FusedNetwork
 
 pixels = np.random.default_rng(0).integers(0, 17, (2, 8, 8), np.uint8)
 images = np.ones((2, 1, 86, 86), np.float32)
-with FusedNetwork("digits", sys.argv[1]) as network, Buffers() as memory:
+with FusedNetwork("digits", sys.argv[1], sys.argv[2] or None) as network, Buffers() as memory:
     y = memory.new((2, 10))
     network.launch(memory.copy_in(pixels), y, 2, (8, 8), 16.0)
     network.launch(memory.copy_in(images), y, 2)
@@ -189,11 +195,12 @@ with FusedNetwork("digits", sys.argv[1]) as network, Buffers() as memory:
 
 
 @pytest.mark.thorough
+@BOTH
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_kernel_has_no_race_and_reads_nothing_foreign(dtype, tmp_path):
+def test_the_kernel_has_no_race_and_reads_nothing_foreign(dtype, step, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
-    found = sanitize_script(str(script), [dtype], engine="cpu")
+    found = sanitize_script(str(script), [dtype, step or ""], engine="cpu")
     assert found.launches == 2
     assert found.table.empty
 

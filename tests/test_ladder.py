@@ -28,7 +28,7 @@ NAMES = [each.name for each in LADDER]
 def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
     assert [each.number for each in LADDER] == [*range(1, 12)]  # 12, streams, has no kernel of its own
     folder = rung(1).file.parent
-    networks = {folder / "00_network.cu", folder / "13_network.cu"}
+    networks = {folder / "00_network.cu", folder / "13_network.cu", *folder.glob("steps/network/*")}
     found = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*/*")} - networks
     assert found == {each.path for each in KERNELS}
 

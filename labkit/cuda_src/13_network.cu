@@ -18,10 +18,9 @@
 // Requires  |pixel| <= LIMIT, for which the host has chosen the scales: an image with another pixel, an infinity or a
 //           NaN gets ten NaN. Bytes: SOURCE_W <= 39, or 86 x 86. Compute capability 8.0.
 
-#include "tensor.cuh"
+#include "network.cuh"
 
-constexpr int PARTS = PRODUCTS == 1 ? 1 : 2, THREADS = 32 * WARPS;
-constexpr int SIZE = 86, CLASSES = 10, HIDDEN = 32;
+constexpr int THREADS = 32 * WARPS;
 constexpr int SLOTS = 8;                                    // images whose features wait for the matrix product
 
 // A layer in terms of rung 10: squares of 2 x 2 outputs, of which a warp computes 8 x PAIRS in 4 GROUPS maps at once.
@@ -37,38 +36,13 @@ using First = Convolution<1, 4, SIZE, PAIRS_1, 1>;
 using Second = Convolution<4, 16, First::Ho / 2, PAIRS_2, GROUPS_2>;
 static_assert(First::STRIPS * First::PAIRS == First::Ho / 2 && Second::PAIRS % 2 == 0, "whole windows of the pools");
 
-constexpr int POOLED = (Second::Ho + 3) / 4;                // 9: the last window is cut at the edge
-constexpr int FEATURES = Second::M * POOLED * POOLED, STEPS_3 = FEATURES / 16;
-constexpr int FEATURE_WORDS = FEATURES / 2 + 4;             // of an image: 4 more keep 8 images in different banks
-constexpr int SLOT_PITCH = HIDDEN + 1;
-static_assert(FEATURES % 16 == 0 && WARPS * SLOTS * SLOT_PITCH <= First::WORDS, "the partial sums fit into an image");
+static_assert(POOLED == (Second::Ho + 3) / 4, "the last window is cut at the edge");
+static_assert(FEATURES == Second::M * POOLED * POOLED && WARPS * SLOTS * SLOT_PITCH <= First::WORDS,
+              "the partial sums fit into an image");
 
 struct Block {                                              // of shared memory
     unsigned image[PARTS][First::WORDS], maps[PARTS][Second::WORDS], features[PARTS][SLOTS * FEATURE_WORDS];
 };
-
-// The parts of the i-th product: low high, high low, high high, the small ones first.
-__device__ constexpr int part_of_a(int i) { return PARTS == 2 && i == 0; }
-__device__ constexpr int part_of_b(int i) { return PARTS == 2 && i == 1; }
-
-// Store a number as its parts, which lie `apart` halves from each other.
-__device__ inline void keep(half *at, int apart, float v)
-{
-    const half high = __float2half_rn(v);
-    at[0] = high;
-    if (PARTS == 2)
-        at[apart] = __float2half_rn(v - __half2float(high));
-}
-
-__device__ inline void keep_two(unsigned *at, int apart, float v, float w)
-{
-    const half2 high = __floats2half2_rn(v, w);
-    at[0] = (const unsigned &)high;
-    if (PARTS == 2) {
-        const half2 low = __floats2half2_rn(v - __low2float(high), w - __high2float(high));
-        at[apart] = (const unsigned &)low;
-    }
-}
 
 // ------------------------------------------------------------------------------------------------------- the pixels
 #ifndef SOURCE_W
@@ -105,43 +79,11 @@ __device__ inline bool fetch(Block &s, const void *x, int b, int thread, float s
     return true;
 }
 #else
-// Row or column i of SIZE laid over n: its first neighbour, and how far it is from that. Pixel centres on pixel centres.
-struct Place { int first; float part; };
-__device__ inline Place place(int i, int n)
-{
-    const int at = min(max((2 * i + 1) * n - SIZE, 0), 2 * SIZE * (n - 1));     // in parts of 2 SIZE
-    return {at / (2 * SIZE), __fdiv_rn(float(at % (2 * SIZE)), float(2 * SIZE))};
-}
-__device__ inline float between(float v, float w, float part)
-{
-    return __fadd_rn(__fmul_rn(v, 1 - part), __fmul_rn(w, part));   // no fused multiply-add: NumPy has none
-}
-
-// Bytes of another size: first all rows of the result at the columns of the source, then its columns. The rows lie
-// where the maps will be.
-__device__ inline bool fetch(Block &s, const void *x, int b, int thread, float scale, float unit)
+// Bytes of another size. Rows lie where the maps will be.
+__device__ inline bool fetch(Block &s, const void *x, int b, int, float scale, float unit)
 {
     static_assert(SIZE * SOURCE_W <= Second::WORDS, "at most 39 columns");
-    const unsigned char *from = (const unsigned char *)x + (size_t)b * (SOURCE_H * SOURCE_W);
-    float *rows = (float *)s.maps[0];
-    for (int i = thread; i < SIZE * SOURCE_W; i += THREADS) {
-        const Place y = place(i / SOURCE_W, SOURCE_H);
-        const int below = min(y.first + 1, SOURCE_H - 1), w = i % SOURCE_W;
-        rows[i] = between(__fmul_rn(from[y.first * SOURCE_W + w], unit), __fmul_rn(from[below * SOURCE_W + w], unit),
-                          y.part);
-    }
-    __syncthreads();
-    constexpr int AT_ONCE = THREADS / (SIZE / 2);           // rows: a thread stays in its two columns
-    const int column = thread % (SIZE / 2) * 2;
-    const Place left = place(column, SOURCE_W), right = place(column + 1, SOURCE_W);
-    const int l = min(left.first + 1, SOURCE_W - 1), r = min(right.first + 1, SOURCE_W - 1);
-    if (thread < AT_ONCE * (SIZE / 2))
-        for (int h = thread / (SIZE / 2); h < SIZE; h += AT_ONCE) {
-            const float *row = rows + h * SOURCE_W;
-            keep_two(s.image[0] + (h * SIZE + column) / 2, First::WORDS,
-                     scale * between(row[left.first], row[l], left.part),
-                     scale * between(row[right.first], row[r], right.part));
-        }
+    resize<WARPS>(s.image[0], First::WORDS, (float *)s.maps[0], x, b, 0, scale, unit);
     return true;
 }
 #endif
@@ -256,60 +198,11 @@ __device__ inline void convolve(Block &s, const unsigned *image, const uint4 *__
     }
 }
 
-// ---------------------------------------------------------------------------------------- the fully connected layers
-// Of up to 8 images: both layers and softmax. The first is split over the warps by its terms; after that a warp has an
-// image, and a lane an output. The partial sums lie where the image was.
+// The fully connected layers; the partial sums lie where the image was.
 __device__ inline void classify(Block &s, const uint4 *__restrict__ a, const float *__restrict__ dense, float *y,
                                 int images, unsigned refused, float factor)
 {
-    const int lane = threadIdx.x, warp = threadIdx.y;
-    float sum[2][4] = {};
-    for (int step = warp; step < STEPS_3; step += WARPS) {
-        unsigned b[PARTS][2];
-        #pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-            const unsigned *at = s.features[part] + lane / 4 * FEATURE_WORDS + step * 8 + lane % 4;
-            b[part][0] = at[0];
-            b[part][1] = at[4];
-        }
-        #pragma unroll
-        for (int i = 0; i < PRODUCTS; ++i)
-            #pragma unroll
-            for (int upper = 0; upper < 2; ++upper)
-                mma(sum[upper], a[((part_of_a(i) * STEPS_3 + step) * 2 + upper) * 32 + lane], b[part_of_b(i)][0],
-                    b[part_of_b(i)][1]);
-    }
-    float *parts = (float *)s.image[0];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const int slot = lane % 4 * 2 + i % 2, output = i / 4 * 16 + i / 2 % 2 * 8 + lane / 4;
-        parts[(warp * SLOTS + slot) * SLOT_PITCH + output] = sum[i / 4][i % 4];
-    }
-    __syncthreads();
-    for (int slot = warp; slot < images; slot += WARPS) {
-        float hidden = 0;
-        #pragma unroll
-        for (int i = 0; i < WARPS; ++i)
-            hidden += parts[(i * SLOTS + slot) * SLOT_PITCH + lane];
-        hidden = fmaxf(hidden * factor + dense[lane], 0);
-        const float *w = dense + HIDDEN;
-        const int o = min(lane, CLASSES - 1);
-        float score = w[HIDDEN * CLASSES + o];
-        #pragma unroll
-        for (int j = 0; j < HIDDEN; ++j)
-            score += __shfl_sync(0xffffffff, hidden, j) * w[j * CLASSES + o];
-        float most = score;                                 // lanes from 10 on have that of lane 9
-        #pragma unroll
-        for (int other = 16; other; other /= 2)
-            most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, other));
-        const float power = lane < CLASSES ? expf(score - most) : 0;
-        float total = power;
-        #pragma unroll
-        for (int other = 16; other; other /= 2)
-            total += __shfl_xor_sync(0xffffffff, total, other);
-        if (lane < CLASSES)
-            y[(size_t)slot * gridDim.x * CLASSES + lane] = refused >> slot & 1 ? NAN : power / total;
-    }
+    classify<WARPS, SLOTS>(s.features[0], (float *)s.image[0], a, dense, y, gridDim.x, images, refused, 0, factor);
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS)

@@ -3,7 +3,7 @@
 // The terms of the rows are in registers, in the places where mma.sync has them: a lane of warp w holds terms
 // of rows 16 w + lane / 4 and 8 more. Of the sums it holds, in these rows, columns 8 j + 2 (lane % 4) and the
 // next. The columns are in shared memory, where all warps read them: 16 bytes with the first 8 terms for each
-// of N columns, then 16 bytes with the other 8 terms for each. N is a multiple of 8, up to 48.
+// of N columns, then 16 bytes with the other 8 terms for each. N is a multiple of 8, up to 64.
 //
 // Compiled for sm_90a the products are those of wgmma: they are computed while the warps go on, and what they
 // read and add to may not be touched before `wait`. Elsewhere they are those of mma.sync, eight columns at a
@@ -38,12 +38,16 @@ template <int N> __device__ inline Columns columns(const uint4 *at)
 #define TO_32 TO_24 ", %12, %13, %14, %15"
 #define TO_40 TO_32 ", %16, %17, %18, %19"
 #define TO_48 TO_40 ", %20, %21, %22, %23"
+#define TO_56 TO_48 ", %24, %25, %26, %27"
+#define TO_64 TO_56 ", %28, %29, %30, %31"
 #define D_8 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
 #define D_16 D_8, "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
 #define D_24 D_16, "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
 #define D_32 D_24, "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
 #define D_40 D_32, "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19])
 #define D_48 D_40, "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+#define D_56 D_48, "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27])
+#define D_64 D_56, "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
 #define WGMMA(N, A0, A1, A2, A3, B) \
     asm volatile("{.reg .pred p; setp.eq.u32 p, 1, 1; " \
                  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 " \
@@ -56,7 +60,7 @@ template <int N>
 __device__ inline void product(float (&d)[N / 2], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
                                Columns b)
 {
-    static_assert(N % 8 == 0 && N <= 48);
+    static_assert(N % 8 == 0 && N <= 64);
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     if constexpr (N == 8) WGMMA(8, 4, 5, 6, 7, 8);
     if constexpr (N == 16) WGMMA(16, 8, 9, 10, 11, 12);
@@ -64,6 +68,8 @@ __device__ inline void product(float (&d)[N / 2], unsigned a0, unsigned a1, unsi
     if constexpr (N == 32) WGMMA(32, 16, 17, 18, 19, 20);
     if constexpr (N == 40) WGMMA(40, 20, 21, 22, 23, 24);
     if constexpr (N == 48) WGMMA(48, 24, 25, 26, 27, 28);
+    if constexpr (N == 56) WGMMA(56, 28, 29, 30, 31, 32);
+    if constexpr (N == 64) WGMMA(64, 32, 33, 34, 35, 36);
 #else
     const unsigned *at = (const unsigned *)(b << 4) + threadIdx.x;    // 4 words per column: those of lane / 4
     #pragma unroll

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +21,7 @@ from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import Buffers
 from labkit.measure.bench import Flush, as_list
 from labkit.measure.check import CheckFailed
-from labkit.networks.fused import PRECISIONS, FusedNetwork, bounded
+from labkit.networks.fused import KERNELS, PRECISIONS, FusedNetwork, bounded
 from labkit.networks.images import cycle, dataset, resize
 from labkit.networks.lenet86 import Network, load_weights
 from labkit.spec.devices import device
@@ -179,6 +180,11 @@ class Images:
                               f"images is off by {error.max():.1e}, and roundings explain {bound.max():.1e}")
 
 
+def steps() -> list[str | None]:
+    """The fused network's kernels that are measured: that of products of four warps where the GPU has these."""
+    return [*KERNELS] if device().compute_capability == (9, 0) else [None]
+
+
 def _ours(stack: ExitStack, images: Images) -> Iterator[Case]:
     """The plain network from the host, and the fused one from everywhere."""
     memory = stack.enter_context(Buffers())
@@ -188,17 +194,18 @@ def _ours(stack: ExitStack, images: Images) -> Iterator[Case]:
     yield Case("plain", "float32", HOST, "float32", "float32", lambda: found.update(y=plain.forward(floats)),
                lambda some: found["y"][some], found.clear)
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
-    for dtype in PRECISIONS:
-        network = stack.enter_context(FusedNetwork(images.weights, dtype))
+    for dtype, step in itertools.product(PRECISIONS, steps()):
+        network = stack.enter_context(FusedNetwork(images.weights, dtype, step))
+        label = f"fused, {step}" if step else "fused"
         for pixels, (array, source, white) in images.forms.items():
             x, y = on_device[pixels], memory.new((B, 10))
-            yield Case("fused", dtype, DEVICE, pixels, dtype,
+            yield Case(label, dtype, DEVICE, pixels, dtype,
                        functools.partial(network.launch, x, y, B, source, white),
                        lambda some, y=y: memory.copy_out(y, (B, 10))[some],
                        functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 40 * B))
             batch = stack.enter_context(network.batch(B, source, white))
             batch.x[...] = array
-            yield Case("fused", dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
+            yield Case(label, dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
                        lambda batch=batch: batch.y.fill(np.nan))
 
 

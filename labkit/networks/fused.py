@@ -1,7 +1,7 @@
 """lenet86 in one kernel, on tensor cores: from pixels in host memory to probabilities in host memory.
 
-The kernel is cuda_src/13_network.cu. The host arranges the weights for it once, allocates all buffers once, and issues
-a batch as one CUDA graph, or in chunks on streams if it is large.
+The kernel is cuda_src/13_network.cu, or that of a step, cuda_src/steps/network. The host arranges the weights for it
+once, allocates all buffers once, and issues a batch as one CUDA graph, or in chunks on streams if it is large.
 
     with labkit.FusedNetwork("digits", dtype="float32") as network:
         probabilities = network.forward(images)
@@ -10,6 +10,7 @@ a batch as one CUDA graph, or in chunks on streams if it is large.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,19 +55,23 @@ class Precision:
         Largest relative error of a number as the kernel keeps it, beside that of a subnormal low part.
     sizes : dict
         Of the kernel: warps, blocks (per multiprocessor), and what a warp computes at once of each convolution.
+    teams : dict
+        Of the step warpgroups: teams of four warps, and images whose features wait for the matrix product.
     """
 
     products: int
     parts: int
     roundoff: float
     sizes: dict[str, int]
+    teams: dict[str, int]
 
 
 PRECISIONS = {
-    "float16": Precision(1, 1, 2.0**-11, {"WARPS": 7, "BLOCKS": 4, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1}),
-    "float32": Precision(3, 2, 2.0**-22, {"WARPS": 10, "BLOCKS": 2, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1}),
+    "float16": Precision(1, 1, 2.0**-11, {"WARPS": 7, "BLOCKS": 4, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1},
+                         {"TEAMS": 4, "SLOTS": 7}),
+    "float32": Precision(3, 2, 2.0**-22, {"WARPS": 10, "BLOCKS": 2, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1},
+                         {"TEAMS": 2, "SLOTS": 4}),
 }
-_SHARED_BYTES = 49_128  # per part of a number: one image, its maps, and the features of eight
 
 
 # ------------------------------------------------------------------------------------------------ scales and weights
@@ -124,6 +129,19 @@ def arrange_convolution(k: np.ndarray) -> np.ndarray:
     return padded[4 * group + lane // 8, c, p + 1, q + 1]
 
 
+def arrange_windows(k: np.ndarray) -> np.ndarray:
+    """The mask for products of four warps, [C, step, half, column, term].
+
+    A column is an output of a window of 2 x 2: four maps, then four others, have their rows in turn. Of each map it is
+    the output on the left, then the one on the right. Half a step has the 8 terms of a row of the window.
+    """
+    M, C = k.shape[:2]
+    padded = np.zeros((M, C, _K + 2, _K + 3), k.dtype)
+    padded[:, :, 1:-1, 1:-2] = k
+    c, step, half, four, row, m, column, term = np.indices((C, _STEPS, 2, M // 4, 2, 4, 2, 8), sparse=True)
+    return padded[4 * four + m, c, 2 * step + half - row + 1, term - column + 1]
+
+
 def arrange_matrix(w: np.ndarray) -> np.ndarray:
     """A matrix [inputs, outputs] as the lanes need it, [inputs/16, outputs/16, lane, register, 2]; rows are outputs."""
     step, group, lane, register, column = np.indices((w.shape[0] // 16, w.shape[1] // 16, 32, 4, 2), sparse=True)
@@ -131,8 +149,47 @@ def arrange_matrix(w: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------------------- the network
-def _path() -> Path:
-    return cuda_src() / "13_network.cu"
+@dataclass(frozen=True)
+class Kernel:
+    """One of the kernels, by what the host has to know of it.
+
+    Attributes
+    ----------
+    file : str
+        In cuda_src.
+    arrange : function
+        Of the masks of both convolutions.
+    sizes : function
+        Its compile-time parameters, of a `Precision`.
+    blocks, warps, shared_bytes : function
+        Per multiprocessor, per block, and per block, of a `Precision`.
+    """
+
+    file: str
+    arrange: Callable[[np.ndarray], np.ndarray]
+    sizes: Callable[[Precision], dict[str, int]]
+    blocks: Callable[[Precision], int]
+    warps: Callable[[Precision], int]
+    shared_bytes: Callable[[Precision], int]
+
+    @property
+    def path(self) -> Path:
+        return cuda_src() / self.file
+
+
+def _teams_bytes(p: Precision) -> int:
+    """The weights; for each team an image, its maps, and the features of some."""
+    weights = 16 * p.parts * (4 * 2 * 16 + 4 * 4 * 2 * 64)
+    team = 4 * p.parts * (86 * 43 + 4 * 888 + p.teams["SLOTS"] * (1296 // 2 + 4)) + 4
+    return weights + p.teams["TEAMS"] * tiles(team, 16) * 16
+
+
+KERNELS = {
+    None: Kernel("13_network.cu", arrange_convolution, lambda p: p.sizes, lambda p: p.sizes["BLOCKS"],
+                 lambda p: p.sizes["WARPS"], lambda p: p.parts * 49_128),
+    "warpgroups": Kernel("steps/network/warpgroups.cu", arrange_windows, lambda p: p.teams, lambda p: 1,
+                         lambda p: 4 * p.teams["TEAMS"], _teams_bytes),
+}
 
 
 class FusedNetwork:
@@ -145,20 +202,27 @@ class FusedNetwork:
     dtype : {"float32", "float16"}
         float32: three products of halves for a product, as exact as float32 to within a few units of its last digit.
         float16: pixels, maps and weights are rounded to half; sums are float32.
+    step : {"warpgroups"}, optional
+        The kernel of this step: products of four warps, the faster ones on GPUs of compute capability 9.0. By default
+        that of page 13.
 
     Attributes
     ----------
     weights : dict of ndarray
     dtype : dtype
+    step : str or None
 
     Raises
     ------
     LabError
-        If the GPU has a compute capability below 8.0, the data type is another one, or the weights are no lenet86's.
+        If the GPU has a compute capability below 8.0, the data type or the step is another one, or the weights are no
+        lenet86's.
     """
 
-    def __init__(self, weights: str | Path | dict = "digits", dtype: DTypeLike = "float32"):
-        self.dtype = np.dtype(dtype)
+    def __init__(self, weights: str | Path | dict = "digits", dtype: DTypeLike = "float32", step: str | None = None):
+        self.dtype, self.step = np.dtype(dtype), step
+        if step not in KERNELS:
+            raise LabError(f"step={step!r}: the fused network has the step {', '.join(filter(None, KERNELS))}")
         if self.dtype.name not in PRECISIONS:
             raise LabError(f"dtype={self.dtype.name}: the fused network computes in {' or '.join(PRECISIONS)}")
         capability = device().compute_capability
@@ -170,12 +234,11 @@ class FusedNetwork:
         self.precision = PRECISIONS[self.dtype.name]
         self.scales = Scales.of(self.weights)
         self._memory, self._functions = Buffers(), {}
-        arranged = (arrange_convolution(self.weights["conv1"]), arrange_convolution(self.weights["conv2"]),
-                    arrange_matrix(self.weights["fc1"]))
-        self._weights = [
-            self._memory.copy_in(np.ascontiguousarray(_parts(a * np.float32(scale), self.precision.parts)))
-            for a, scale in zip(arranged, self.scales.weights, strict=True)
-        ]
+        self._kernel = KERNELS[step]
+        arrange = (self._kernel.arrange, self._kernel.arrange, arrange_matrix)
+        masks = [_parts(each(self.weights[name]) * np.float32(scale), self.precision.parts)
+                 for name, each, scale in zip(("conv1", "conv2", "fc1"), arrange, self.scales.weights, strict=True)]
+        self._weights = [self._memory.copy_in(np.ascontiguousarray(each)) for each in masks]
         dense = [self.weights[name].ravel() for name in ("fc1_bias", "fc2", "fc2_bias")]
         self._dense = self._memory.copy_in(np.concatenate(dense))
 
@@ -186,7 +249,7 @@ class FusedNetwork:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<FusedNetwork in {self.dtype.name}>"
+        return f"<FusedNetwork{', ' + self.step if self.step else ''} in {self.dtype.name}>"
 
     def close(self) -> None:
         """Free the device's buffers; a second call does nothing."""
@@ -198,19 +261,21 @@ class FusedNetwork:
             if source is not None and source != (SIZE, SIZE) and not (source[1] <= 39 and min(source) >= 1):
                 raise LabError(f"pixels of {source[0]} x {source[1]}: the device resizes images of at most 39 columns, "
                                f"and takes those of {SIZE} x {SIZE} as they are; resize others with labkit.dataset")
-            defines = {"PRODUCTS": self.precision.products, "LIMIT": f"{LIMIT}f", **self.precision.sizes}
+            defines = {"PRODUCTS": self.precision.products, "LIMIT": f"{LIMIT}f",
+                       **self._kernel.sizes(self.precision)}
             if source is not None:
                 defines |= {"SOURCE_H": source[0], "SOURCE_W": source[1]}
-            path = _path()
+            path, capability = self._kernel.path, device().compute_capability
             options = (f"-D{name}={value}" for name, value in defines.items())
-            module = hostcuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options))
+            arch = "sm_90a" if self.step and capability == (9, 0) else None
+            module = hostcuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options), arch=arch)
             function = module.get_function("network").prepare(_SIGNATURE)
             function.set_attribute(hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared_bytes)
             self._functions[source] = function
         return self._functions[source]
 
     @staticmethod
-    def source(beginning: str) -> KernelSource:
+    def source(beginning: str, step: str | None = None) -> KernelSource:
         """A function of the kernel's file, for `labkit.show`: the first one whose head has this text.
 
         Raises
@@ -218,12 +283,13 @@ class FusedNetwork:
         LabError
             There is none.
         """
-        return KernelSource.of(_path(), beginning, "13 network", _path().name)
+        path = KERNELS[step].path
+        return KernelSource.of(path, beginning, f"13 network{', ' + step if step else ''}", path.name)
 
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a block."""
-        return self.precision.parts * _SHARED_BYTES
+        return self._kernel.shared_bytes(self.precision)
 
     def launch(self, x, y, B: int, source: tuple[int, int] | None = None, white: float = 255.0, stream=None) -> None:
         """Launch the kernel and return: from device buffer x to device buffer y, float32 [B, 10].
@@ -240,10 +306,9 @@ class FusedNetwork:
             The byte that stands for 1.
         stream : hostcuda.driver.Stream, optional
         """
-        sizes = self.precision.sizes
-        blocks = min(B, sizes["BLOCKS"] * device().multiprocessors)
+        blocks = min(B, self._kernel.blocks(self.precision) * device().multiprocessors)
         self.function(source).prepared_async_call(
-            (blocks, 1, 1), (32, sizes["WARPS"], 1), stream, x, *self._weights, self._dense, y, B,
+            (blocks, 1, 1), (32, self._kernel.warps(self.precision), 1), stream, x, *self._weights, self._dense, y, B,
             self.scales.pixels, np.float32(1 / white), *self.scales.factors, shared_size=self.shared_bytes)
 
     def batch(self, B: int, source: tuple[int, int] | None = None, white: float = 255.0, x: np.ndarray | None = None,

@@ -455,8 +455,13 @@ class Recorded:
             raise LabError(f"{self} has no forward pass with {asked}. It has {known}")
         return chosen.reset_index(drop=True)
 
-    def network_counters(self) -> pd.DataFrame:
+    def network_counters(self, label: str = "fused") -> pd.DataFrame:
         """Nsight Compute's counters of the fused network, recorded by `recording.network`.
+
+        Parameters
+        ----------
+        label : str
+            As in `network`.
 
         Returns
         -------
@@ -464,7 +469,8 @@ class Recorded:
             A row per data type; batch, and the counters by their names in `counters`.
         """
         names = {metric: name for name, metric in METRICS.items()}
-        return self._read("network/counters").rename(columns=names).set_index("dtype")
+        table = self._read("network/counters").rename(columns=names)
+        return table[table.get("label", label) == label].set_index("dtype")
 
     def timelines(
         self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,

@@ -33,6 +33,8 @@ constexpr int PIXELS = (TURNS * TOGETHER - 1) * H * PITCH + ROWS * PITCH + 8;
 constexpr int IMAGE_PIECES = (PIXELS + 7) / 8, OUT_PIECES = (MAPS * Ho * Wo + 7) / 8;    // of 16 bytes
 constexpr int WEIGHT_PIECES = TURNS * STEPS * 2 * N, THREADS = 32 * (COMPUTE + FETCH + STORE);
 constexpr int IMAGE = 1, OUTPUT = 2, STORED = 3;            // barriers
+constexpr bool EARLY = C > 1 || ROOM == 1;                  // else device memory is the limit already
+constexpr int HELD = !EARLY ? 3 : DOWN == 1 ? 4 : 6;        // rows of inputs in registers
 
 // The outputs of pair i of columns in eight j: their row of the window, and their map. Lanes beside each
 // other store to maps, and banks, that lie apart.
@@ -60,39 +62,61 @@ void arrange(const half *x, const half *__restrict__ k, uint4 *__restrict__ a, i
     }
 }
 
-// A turn of products. Of each row of inputs the lane has a word of two windows, left[0] and left[1].
+// The row of windows for which row h of the inputs is the last one of this step; -1 if there is none.
+__device__ constexpr int ending(int h, int step)
+{
+    const int below = h - (step == TOGETHER * (WINDOW / 2) ? WINDOW - 1 : step % PAIRS * 2 + 1);
+    return below >= 0 && below % DOWN == 0 && below / DOWN < TALL ? below / DOWN : -1;
+}
+__device__ constexpr bool products_at(int h)
+{
+    for (int step = 0; step < STEPS; ++step)
+        if (ending(h, step) >= 0)
+            return true;
+    return false;
+}
+
+// A turn of products. Of each row of inputs the lane has a word of two windows, left[0] and left[1]. EARLY
+// rows are loaded while the products of the row before are computed.
 __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const (&left)[2], Columns weights)
 {
-    unsigned rows[3][TOGETHER][2];                          // the last three rows of each channel
+    unsigned rows[HELD][TOGETHER][2];                       // the last rows of each channel
     auto load = [&](int h) {
         #pragma unroll
         for (int t = 0; t < TOGETHER; ++t)
             #pragma unroll
             for (int i = 0; i < 2; ++i)
-                rows[h % 3][t][i] = left[i][(t * H + h) * PITCH / 2];
+                rows[h % HELD][t][i] = left[i][(t * H + h) * PITCH / 2];
     };
-    if (WINDOW > 1)
-        load(0);                                            // no window ends there
+    constexpr int FIRST = WINDOW > 1;                       // no window ends in row 0
     #pragma unroll
-    for (int h = WINDOW > 1; h < INPUTS; ++h) {
+    for (int h = 0; h < FIRST + EARLY; ++h)
         load(h);
-        begin();
-        #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            const bool tail = step == TOGETHER * (WINDOW / 2);
-            const int last = tail ? WINDOW - 1 : step % PAIRS * 2 + 1;       // row of the window
-            const int t = tail ? 0 : step / PAIRS, u = tail ? TOGETHER - 1 : t;
-            const unsigned (&first)[2] = rows[(tail ? h : h + 2) % 3][t], (&second)[2] = rows[h % 3][u];
-            const int below = h - last;
-            if (below >= 0 && below % DOWN == 0 && below / DOWN < TALL)
-                product<N>(sum[below / DOWN], first[0], first[1], second[0], second[1],
-                           weights + step * 2 * N);
+    #pragma unroll
+    for (int h = FIRST; h < INPUTS; ++h) {
+        if (!EARLY)
+            load(h);
+        const bool some = !EARLY || products_at(h);         // else an empty batch
+        if (some) {
+            begin();
+            #pragma unroll
+            for (int step = 0; step < STEPS; ++step) {
+                const bool tail = step == TOGETHER * (WINDOW / 2);
+                const int t = tail ? 0 : step / PAIRS, u = tail ? TOGETHER - 1 : t, of = ending(h, step);
+                const unsigned (&first)[2] = rows[(tail ? h : h + HELD - 1) % HELD][t];
+                const unsigned (&second)[2] = rows[h % HELD][u];
+                if (of >= 0)
+                    product<N>(sum[of], first[0], first[1], second[0], second[1],
+                               weights + step * 2 * N);
+            }
+            commit();
         }
-        commit();
-        if (h < INPUTS - 1)
-            wait<1>();                                      // the row before the last one is read no more
-        else
+        if (EARLY && h < INPUTS - 1)
+            load(h + 1);
+        if (h == INPUTS - 1)
             wait<0>();
+        else if (some)
+            wait<1>();                                      // what the batch before this one read is free
     }
 }
 

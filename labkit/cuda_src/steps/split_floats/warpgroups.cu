@@ -33,6 +33,7 @@ constexpr int FOURS = ((TURNS * TOGETHER - 1) * H * W + ROWS * W + 11) / 4;  // 
 constexpr int PART_PIECES = TURNS * STEPS * 2 * N;          // of 16 bytes: one part of the weights of a group
 constexpr int COPY = GROUPS * 2 * PART_PIECES, THREADS = 32 * (COMPUTE + FETCH + STORE);
 constexpr int IMAGE = 1, OUTPUT = 2, TEAM = 3, STORED = 4;  // barriers
+constexpr int HELD = TALL * MAPS < 40 ? 4 : 3;              // rows in registers; four for two batches at once
 constexpr bool MOVE_REGISTERS = COMPUTE == 8;               // 168 per thread are too few for them
 
 // The map of pair i of columns in eight j.
@@ -95,7 +96,7 @@ void arrange(const float *x, const float *__restrict__ k, uint4 *__restrict__ a,
 // windows, left[0] and left[1].
 __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const (&left)[2], Columns weights)
 {
-    unsigned rows[3][2][TOGETHER][2];                       // the last three: high parts, low parts
+    unsigned rows[HELD][2][TOGETHER][2];                    // the last ones: high parts, low parts
     auto load = [&](int h) {
         #pragma unroll
         for (int t = 0; t < TOGETHER; ++t)
@@ -103,8 +104,8 @@ __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const
             for (int i = 0; i < 2; ++i) {
                 const unsigned *at = left[i] + (t * H + h) * W;
                 const uint2 two = W % 2 ? make_uint2(at[0], at[1]) : *(const uint2 *)at;
-                rows[h % 3][0][t][i] = __byte_perm(two.x, two.y, 0x5410);
-                rows[h % 3][1][t][i] = __byte_perm(two.x, two.y, 0x7632);
+                rows[h % HELD][0][t][i] = __byte_perm(two.x, two.y, 0x5410);
+                rows[h % HELD][1][t][i] = __byte_perm(two.x, two.y, 0x7632);
             }
     };
     load(0);
@@ -121,8 +122,8 @@ __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const
                 const bool tail = step == TOGETHER * (K / 2);
                 const int last = tail ? K - 1 : step % PAIRS * 2 + 1;        // row of the window
                 const int t = tail ? 0 : step / PAIRS, u = tail ? TOGETHER - 1 : t;
-                const unsigned (&first)[2] = rows[(tail ? h : h + 2) % 3][part][t];
-                const unsigned (&second)[2] = rows[h % 3][part][u];
+                const unsigned (&first)[2] = rows[(tail ? h : h + HELD - 1) % HELD][part][t];
+                const unsigned (&second)[2] = rows[h % HELD][part][u];
                 if (h >= last && h - last < TALL)
                     product<N>(sum[h - last], first[0], first[1], second[0], second[1],
                                weights + of_weights * PART_PIECES + step * 2 * N);
@@ -131,7 +132,10 @@ __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const
         commit();
         if (h < INPUTS - 1)
             load(h + 1);
-        wait<0>();
+        if (h < INPUTS - 1 && HELD == 4)
+            wait<1>();                                      // what the batch before this one read is free
+        else
+            wait<0>();
     }
 }
 
