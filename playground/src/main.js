@@ -15,7 +15,7 @@ let at = null, launch = null, saving = 0, working = false;
 
 // The engine -----------------------------------------------------------------------------------------------------------
 
-let loading = null;
+let loading = null, ready = false;
 
 function load() {
   return loading ??= (async () => {
@@ -23,6 +23,7 @@ function load() {
     await served();
     await engine.init((done, total) => progress('Loading the engine', done, total));
     for (const { number, missing } of await engine.exercises()) Object.assign(all.find(each => each.number === number) ?? {}, { missing });
+    ready = true;
     if (!at) list();
     progress('');
     navigator.serviceWorker?.controller?.postMessage('keep all');
@@ -184,7 +185,7 @@ async function act(what) {
     busy(true);
     $('results').replaceChildren();
     editor.mark([]);
-    say(loading ? DOING[what] : 'The engine is loading first.');
+    say(ready ? DOING[what] : 'The engine is loading first …');
     await load();
     if (asked.missing) return say(`Exercise ${asked.number} is not offered here: ${asked.missing}`);
     say(DOING[what]);
