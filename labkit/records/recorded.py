@@ -470,7 +470,7 @@ class Recorded:
         """
         names = {metric: name for name, metric in METRICS.items()}
         table = self._read("network/counters").rename(columns=names)
-        return table[table.get("label", label) == label].set_index("dtype")
+        return (table[table["label"] == label] if "label" in table else table).set_index("dtype")
 
     def timelines(
         self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
