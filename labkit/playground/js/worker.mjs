@@ -53,54 +53,52 @@ class LabService extends Service {
   }
 
   async grade({ exercise, source, hint = 1 }) {
-    const start = performance.now(), times = { compile: 0, fibers: 0, launch: 0 }, events = [], arrays = [];
-    let messages = [], findings = [], memory = 0;
-    const plan = JSON.parse((await this.init(), this.judging.plan(exercise, source)));
-    if (plan.refused) return { exercise, verdict: 'refused', passed: false, lines: [], advice: plan.refused, hints: 0, text: plan.refused, messages, findings, times, memory };
-    const built = [];
-    for (const [i, { compile }] of plan.cases.entries()) {
-      const module = await this.compile({ ...compile, check: true, warn: i === plan.cases.length - 1 });
-      messages = module.messages;
-      if (module.error) {
-        events.push({ mark: 'compile', text: module.said });
-        break;
-      }
-      built.push(module);
-    }
-    times.compile = performance.now() - start;
-    if (built.length === plan.cases.length) {
-      events.push({ mark: 'warnings', text: built.at(-1).warnings, filled: true });
-      let state = 'done';
-      for (const [i, asked] of plan.cases.entries()) {
-        events.push({ mark: 'case', case: asked.name });
-        const answer = await this.execute(built[i], this.job(asked, TOOLS), RUN_S);
-        if (!answer) {
-          events.push({ mark: 'endless', case: asked.name });
-          state = '';
-          break;
-        }
-        arrays[i] = answer.outputs;
-        memory = Math.max(memory, answer.memory);
-        times.launch += answer.ms;
-        times.fibers = Math.max(times.fibers, built[i].fibers);
-        const records = answer.records.flat().map(text => this.compiler.read(text, built[i].places));
-        events.push(...records);
-        findings = findings.concat(records.flatMap(record => record.findings));
-        if (answer.fault) {
-          events.push({ mark: 'failed', text: `cuMemcpyDtoH failed: ${answer.fault}`, fault: true });
-          state = '';
-          break;
-        }
-        events.push({ mark: 'ran', case: asked.name });
-        if (findings.length) break;
-      }
-      if (state) events.push({ mark: state });
-    }
-    const { pyodide } = this.compiler, wrote = pyodide.toPy(plan.cases.map((_, i) => arrays[i] ?? []));
+    const start = performance.now(), { refused, events, arrays, ...about } = await this.attempt({ exercise, source });
+    if (refused) return { exercise, verdict: 'refused', passed: false, lines: [], advice: refused, hints: 0, text: refused, ...about };
+    const wrote = this.compiler.pyodide.toPy(arrays);
     const grade = JSON.parse(this.judging.grade(exercise, source, JSON.stringify(events), wrote, hint, ''));
     wrote.destroy();
-    times.total = performance.now() - start;
-    return { ...grade, messages, findings, times, memory };
+    about.times.total = performance.now() - start;
+    return { ...grade, ...about };
+  }
+
+  /** For tests: `attempt`, with arrays in base64. */
+  async traced(request) {
+    const { arrays, ...rest } = await this.attempt(request), text = bytes => btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(''));
+    return { ...rest, arrays: arrays.map(runs => runs.map(run => Object.fromEntries(Object.entries(run).map(([name, bytes]) => [name, text(bytes)])))) };
+  }
+
+  /** What the grader's child process does (labkit/exercises/grader.py): `events`, and `arrays` of each case and run. */
+  async attempt({ exercise, source }) {
+    await this.init();
+    const start = performance.now(), times = { compile: 0, fibers: 0, launch: 0 }, events = [], built = [];
+    const plan = JSON.parse(this.judging.plan(exercise, source)), cases = plan.cases ?? [], arrays = cases.map(() => []);
+    const about = { messages: [], findings: [], times, memory: 0 };
+    if (plan.refused) return { refused: plan.refused, ...about };
+    for (const [i, { compile }] of cases.entries()) {
+      const module = await this.compile({ ...compile, check: true, warn: i === cases.length - 1 });
+      about.messages = module.messages;
+      times.compile = performance.now() - start;
+      if (module.error) return { events: [{ mark: 'compile', text: module.said }], arrays, ...about };
+      built.push(module);
+    }
+    events.push({ mark: 'warnings', text: built.at(-1).warnings, filled: true });
+    for (const [i, asked] of cases.entries()) {
+      events.push({ mark: 'case', case: asked.name });
+      const answer = await this.execute(built[i], this.job(asked, TOOLS), RUN_S);
+      if (!answer) return { events: [...events, { mark: 'endless', case: asked.name }], arrays, ...about };
+      arrays[i] = answer.outputs;
+      about.memory = Math.max(about.memory, answer.memory);
+      times.launch += answer.ms;
+      times.fibers = Math.max(times.fibers, built[i].fibers);
+      const records = answer.records.flat().map(text => this.compiler.read(text, built[i].places));
+      events.push(...records);
+      about.findings.push(...records.flatMap(record => record.findings));
+      if (answer.fault) return { events: [...events, { mark: 'failed', text: `cuMemcpyDtoH failed: ${answer.fault}`, fault: true }], arrays, ...about };
+      events.push({ mark: 'ran', case: asked.name });
+      if (about.findings.length) break;
+    }
+    return { events: [...events, { mark: 'done' }], arrays, ...about };
   }
 }
 

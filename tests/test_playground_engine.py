@@ -1,0 +1,169 @@
+"""The playground's engine in Chromium, against the native one: results, counts, findings, grades.
+
+It needs the compilers that `make playground` brings.
+"""
+
+import base64
+import functools
+import http.server
+import threading
+
+import numpy as np
+import pytest
+
+from hostcuda import processes, temporary
+from hostcuda.wasm.site import missing
+from labkit.exercises import grade
+from labkit.exercises.exercise import exercise, exercises
+from labkit.exercises.subjects import Numbers
+from labkit.exercises.trial import trials
+from labkit.playground.site import write_lab
+
+OFFERED = [number for number, each in exercises().items()
+           if not isinstance(each.subject, Numbers) and (number < "12" or number[0] == "P")]
+QUICK = ("00a", "04a", "P3b")  # threads alone; a barrier, counts of wavefronts; shuffles and atomics
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *about):
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory, chromium):
+    """A page with the engine: `lab(method, request)`."""
+    if why := missing():
+        pytest.skip(why)
+    folder = tmp_path_factory.mktemp("playground")
+    write_lab(folder)
+    (folder / "index.html").write_text("<!doctype html><title>Engine</title>")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    tab = chromium.new_page()
+    tab.set_default_timeout(300_000)
+    tab.goto(f"http://127.0.0.1:{server.server_address[1]}/")
+    tab.evaluate("import('/lab.mjs').then(({ Lab }) => (globalThis.lab = new Lab()).init())")
+    yield lambda method, request=None: tab.evaluate("([method, request]) => lab.ask(method, request)", [method, request])
+    tab.close()
+    server.shutdown()
+    server.server_close()
+
+
+def request(source, *arguments, n=256, grid=4, block=64, **fields):
+    kernel = source.partition("void ")[2].partition("(")[0]
+    inputs = {"x": {"type": "float32", "length": n}, "y": {"type": "float32", "length": n}}
+    launch = {"kernel": kernel, "grid": grid, "block": block, "arguments": [*arguments]}
+    return {"source": source, "launch": launch, "inputs": inputs, **fields}
+
+
+def test_a_kernel_runs_and_prints(lab):
+    source = ('__global__ void f(float *y, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n'
+              '    y[i] = i < n ? 2 * i : -1;\n    if (i == 3) printf("%d threads\\n", blockDim.x);\n}')
+    done = lab("run", request(source, "y", 250))
+    assert done["ok"] and done["printed"] == "64 threads\n" and not done["messages"]
+    assert [done["outputs"]["y"][str(i)] for i in (0, 3, 249, 250)] == [0, 6, 498, -1]
+
+
+def test_errors_and_warnings_have_line_and_column(lab):
+    done = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = oops;\n}", "y"))
+    assert not done["ok"] and {(each["kind"], each["line"], each["column"]) for each in done["messages"]} == {("error", 4, 12)}
+    done = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = 0;\n}", "y"))
+    assert done["ok"] and [(each["kind"], each["line"]) for each in done["messages"]] == [("warning", 3)]
+
+
+RACE = """__global__ void f(float *y)
+{
+    __shared__ float s[64];
+    s[threadIdx.x] = threadIdx.x;
+    y[blockIdx.x * 64 + threadIdx.x] = s[63 - threadIdx.x];
+}"""
+
+
+def test_findings_have_both_lines_and_counts_are_rows(lab):
+    done = lab("check", request(RACE, "y"))
+    assert {(each["kind"], each["line"], (each["other"] or {}).get("line")) for each in done["findings"]} == {
+        ("race", 4, 5), ("uninitialized", 5, None)} or {each["kind"] for each in done["findings"]} >= {"race"}
+    done = lab("check", request(RACE.replace("    y[", "    __syncthreads();\n    y["), "y"))
+    rows = {(row["line"], row["space"], row["op"]): row["requests"] for row in done["counts"]}
+    assert done["ok"] and rows == {(4, "shared", "st"): 8, (6, "shared", "ld"): 8, (6, "global", "st"): 8}
+    assert done["totals"][0]["global_store_sectors"] == 32 and done["totals"][0]["barriers"] == 8
+
+
+@pytest.mark.parametrize(("body", "says"), [
+    ("y[threadIdx.x + 250] = 0;", "beyond its end"),
+    ("if (threadIdx.x < 40) __syncthreads(); y[0] = 1;", "divergent barrier"),
+    ("y[0] = 1 / (int)(blockDim.x - 64);", "integer division by zero"),
+    ("__shared__ float s[8]; s[threadIdx.x] = 1; y[0] = s[0];", "the __shared__ array s of 32 bytes"),
+])
+def test_faults_are_found(lab, body, says):
+    done = lab("check", request(f"__global__ void f(float *y) {{ {body} }}", "y"))
+    assert not done["ok"] and any(says in each["message"] for each in done["findings"]), done["findings"]
+
+
+def test_an_endless_kernel_is_stopped(lab):
+    endless = request("__global__ void f(volatile float *y) { while (y[0] != 5) y[1] = y[0]; }", "y", grid=1, block=1)
+    took = lab("run", request("__global__ void f(float *y) { y[0] = 1; }", "y"))  # all is loaded
+    assert took["ok"]
+    stopped = lab.__closure__[0].cell_contents.evaluate("""async request => {
+        const running = lab.run(request).catch(error => error.name);
+        await new Promise(done => setTimeout(done, 3000));
+        const start = performance.now();
+        await lab.stop();
+        return [await running, performance.now() - start];
+    }""", endless)
+    assert stopped[0] == "Stopped" and stopped[1] < 1000
+    assert lab("run", request("__global__ void f(float *y) { y[0] = 1; }", "y"))["ok"]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Exercises
+
+
+def native(asked, source):
+    with temporary.folder() as folder:
+        command, environment = grade.job(asked, source, folder)
+        return grade.collect(asked, folder, processes.run(command, environment, 300, capture=True))
+
+
+def compare(lab, asked, source):
+    """Run an attempt on both engines; the lab's judgement of both has to be the same, word for word."""
+    mine = native(asked, source)
+    said = grade.judge(asked, source, mine)
+    page = lab("grade", {"exercise": asked.number, "source": source})
+    lines = [(line["ok"], line["text"], line["kind"]) for line in page["lines"]]
+    assert (page["verdict"], lines) == (said.verdict, [(line.ok, line.text, line.kind) for line in said.lines])
+    assert page["advice"] == (said.mistake or grade._advice(said, source, record=False))
+    return mine
+
+
+@pytest.mark.parametrize("number", [pytest.param(number, marks=[] if number in QUICK else [pytest.mark.thorough])
+                                    for number in OFFERED])
+def test_start_and_solution_are_judged_as_natively(lab, number):
+    asked = exercise(number)
+    for source in (asked.start, asked.solution):
+        compare(lab, asked, source)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", OFFERED)
+def test_results_are_equal_bit_for_bit_and_counts_too(lab, number):
+    asked = exercise(number)
+    mine = native(asked, asked.solution)
+    page = lab("traced", {"exercise": number, "source": asked.solution})
+    for runs, others in zip(mine.arrays, page["arrays"], strict=True):
+        (name, array), = runs[0].items()  # integers, which are exact
+        assert array.tobytes() == base64.b64decode(others[0][name])
+    theirs = [event["counts"] for event in page["events"] if "counts" in event]
+    assert theirs == [event["counts"] for event in mine.events if "counts" in event]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", OFFERED)
+def test_wrong_answers_are_judged_as_natively(lab, number):
+    asked = exercise(number)
+    for trial in [*trials(asked)][2:]:
+        source = asked.attempt(*trial.attempt)
+        said = grade.judge(asked, source, native(asked, source))
+        page = lab("grade", {"exercise": number, "source": source})
+        assert page["verdict"] == said.verdict, trial.about
+        assert [line["ok"] for line in page["lines"]] == [line.ok for line in said.lines], trial.about
