@@ -32,7 +32,6 @@ _HERE_AS = {  # the driver refuses these for WebAssembly, and the compiler behin
         "-Xclang", "-fsanitize-coverage-type=2", "-Xclang", "-fsanitize-coverage-trace-pc",
         "-Xclang", "-fsanitize-coverage-no-prune",
     ),
-    "-fsanitize=alignment": (),  # it triples the time to compile, and changes counts; a hook sees its access misaligned
     "-g": ("-gline-tables-only",),
     "-gdwarf-4": (),
     "-S": ("-S", "-emit-llvm"),
@@ -109,7 +108,17 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
         return (status, out, err) if status else _link(folder, checked)
     if os.devnull in command:  # only the messages are wanted
         words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + ["-fsyntax-only"]
+    elif "-emit-llvm" in words:
+        return _to_text(words, folder, {})
     return clang(words, folder, {})
+
+
+def _to_text(command, folder, instead):
+    """Write a text: the compiler writes it word by word, which takes a hundred times as long into a file."""
+    at = command.index("-o")
+    status, text, err = clang([*command[:at], "-o", "-", *command[at + 2 :]], folder, instead)
+    Path(folder, command[at + 1]).write_text(text, encoding="utf-8")
+    return status, "", err
 
 
 def _link(folder, checked):
@@ -118,17 +127,10 @@ def _link(folder, checked):
 
 
 def _preprocess(command, folder):
-    """Preprocess with the macros of the engine's header, and without its text, which would take a second.
-
-    The output is written by the word, which is slow to a file.
-    """
+    """Preprocess with the macros of the engine's header, and without its text, which would take a second."""
     at = command.index("-include") + 1
     macros, stubs = _macros(Path(command[at]))
-    out = command.index("-o")
-    words = [*command[:at], str(macros), *command[at + 1 : out], *command[out + 2 :]]
-    status, text, err = clang(words, folder, {str(INCLUDE): str(stubs)})
-    Path(folder, command[out + 1]).write_text(text, encoding="utf-8")
-    return status, "", err
+    return _to_text([*command[:at], str(macros), *command[at + 1 :]], folder, {str(INCLUDE): str(stubs)})
 
 
 def _macros(header):
