@@ -66,7 +66,7 @@ def test_a_kernel_runs_and_prints(lab):
               '    y[i] = i < n ? 2 * i : -1;\n    if (i == 3) printf("%d threads\\n", blockDim.x);\n}')
     done = lab("run", request(source, "y", 250))
     assert done["ok"] and done["printed"] == "64 threads\n" and not done["messages"]
-    assert [done["outputs"]["y"][str(i)] for i in (0, 3, 249, 250)] == [0, 6, 498, -1]
+    assert [done["outputs"]["y"][i] for i in (0, 3, 249, 250)] == [0, 6, 498, -1]
 
 
 def test_errors_and_warnings_have_line_and_column(lab):
@@ -98,7 +98,7 @@ def test_findings_have_both_lines_and_counts_are_rows(lab):
 @pytest.mark.parametrize(("body", "says"), [
     ("y[threadIdx.x + 250] = 0;", "beyond its end"),
     ("if (threadIdx.x < 40) __syncthreads(); y[0] = 1;", "divergent barrier"),
-    ("y[0] = 1 / (int)(blockDim.x - 64);", "integer division by zero"),
+    ("y[0] = (int)blockIdx.x / (int)(blockDim.x - 64);", "integer division by zero"),
     ("__shared__ float s[8]; s[threadIdx.x] = 1; y[0] = s[0];", "the __shared__ array s of 32 bytes"),
 ])
 def test_faults_are_found(lab, body, says):

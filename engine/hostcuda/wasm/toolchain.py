@@ -47,8 +47,9 @@ _LINK = [
         "printf_take",
     )),
 ]
-_RUNTIME = ("platform", "scheduler", "warps", "faults", "printf")
-_CHECK_RUNTIME = (*_RUNTIME, "check", "hooks", "allocations", "counting", "races", "records", "requests")
+# The runtime's files, those of a row compiled as one.
+_RUNTIME = (("platform",), ("warps", "scheduler"), ("faults", "printf"))
+_CHECK_RUNTIME = (*_RUNTIME, ("counting",), ("allocations", "requests", "races", "check", "hooks"), ("records",))
 
 
 def find() -> list[str]:
@@ -171,10 +172,11 @@ def runtime(checked: bool) -> Path:
         flags = ["-std=gnu++17", "-O2", "-fvisibility=hidden", "-fno-strict-aliasing", f"-I{RUNTIME}", f"-I{INCLUDE}"]
         flags += ["-DHOSTCUDA_CHECK"] if checked else []
         objects = []
-        for name in _CHECK_RUNTIME if checked else _RUNTIME:
-            objects.append(str(path.with_name(f"{name}.o")))
-            command = ["clang++", *_TARGET, *flags, "-c", str(RUNTIME / f"{name}.cpp"), "-o", objects[-1]]
-            _require(command)
+        for names in _CHECK_RUNTIME if checked else _RUNTIME:
+            *before, last = (str(RUNTIME / f"{name}.cpp") for name in names)
+            objects.append(str(path.with_name(f"{names[-1]}.o")))
+            included = [word for each in before for word in ("-include", each)]
+            _require(["clang++", *_TARGET, *flags, *included, "-c", last, "-o", objects[-1]])
         _require(["wasm-ld", "-m", "wasm32", "-r", "-o", str(path), *objects])
 
     return cache.obtain(f"runtime-{'check' if checked else 'run'}.o", make)
