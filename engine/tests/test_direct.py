@@ -96,3 +96,17 @@ def test_a_fault_names_its_thread(monkeypatch):
     function(memory, memory, memory, np.int32(1 << 30), block=(16, 2, 1))
     with pytest.raises(driver.LaunchError, match=r"thread \(0,0,0\)"):
         driver.Context.synchronize()
+
+
+def test_an_unsigned_that_is_subtracted_from_a_long():
+    """In 64 bits: negated in its own 32 it would be 4294967293, and the address far away."""
+    code = """
+    __global__ void m(const float *x, float *y, long n, long K, unsigned d) {
+        const int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i >= n) return;
+        for (long c = 4; c < K; ++c) y[i] += x[c + i - d];
+    }"""
+    function = compiler.SourceModule(code).get_function("m")
+    x, y = np.arange(200, dtype=np.float32), np.zeros(100, np.float32)
+    function(driver.In(x), driver.InOut(y), np.int64(100), np.int64(9), np.uint32(3), block=(64, 1, 1), grid=(2, 1))
+    assert y.tolist() == [sum(x[c + i - 3] for c in range(4, 9)) for i in range(100)]

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import io
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -154,7 +155,8 @@ def write_all(
         late += sum(each is not None for each in hours.values())
         for each in own:
             points, of = _sums(asked[each.exercise])
-            sheet.writerow([*([person.id if person else ""] if terms.roster else []), *_row(each, points, of, hours)])
+            row = [*([person.id if person else ""] if terms.roster else []), *_row(each, points, of, hours)]
+            sheet.writerow([_FORMULA.sub(r"'\g<0>", cell) if isinstance(cell, str) else cell for cell in row])
             if person:
                 key = person.id, each.exercise
                 book[key] = max(book.get(key, points), points)
@@ -221,10 +223,14 @@ def rankings(results: Sequence[Result]) -> list[dict]:
     return found
 
 
+_FORMULA = re.compile(r"^[=+\-@\t\r]")  # a spreadsheet would compute a cell that begins with one of these
+
+
 def _safe(name: str) -> str:
     """A student's name as that of a file, which no other student and no other page has."""
     safe = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50]
-    return safe if safe == name != "ranking" else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+    own = safe.lower() in ("ranking", "similarity")
+    return safe if safe == name and not own else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def page(path: Path, template: str, **values) -> Path:

@@ -35,7 +35,7 @@ class Person:
 
     def until(self, exercise: str, due: datetime) -> datetime:
         """Until when this student may hand in: never earlier than the others."""
-        given = self.extensions.get(exercise) or self.extensions.get("") or "0"
+        given = self.extensions.get(exercise.lower()) or self.extensions.get("") or "0"
         return max(due, extended(given, due))
 
 

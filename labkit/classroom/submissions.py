@@ -75,7 +75,7 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     exercise the last one counts: in a notebook the lowest cell, whatever the order in which its cells were run. A
     student of whom a given folder has only other files, or an empty folder, gets a submission that says so.
 
-    A file was handed in when it was last changed, unless a ``manifest.csv`` in the given folder knows better: its
+    A file was handed in when it was last changed, unless a ``manifest.csv`` in the only given folder knows better: its
     columns are `file` (a path in the folder, or the outermost folder of one), `submitted_at`, and, where the names of
     files do not say it, `student`.
 
@@ -92,13 +92,15 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     """
     found: dict[tuple[str, str], tuple[Submission, Path]] = {}
     paths = [Path(path) for path in paths]
-    files = [(file, path, manifest) for path in paths for manifest in [_manifest(path)] for file in _files(path)]
+    # Of several folders, or of one student's, a manifest may be the student's own.
+    manifest = _manifest(paths[0]) if len(paths) == 1 and not student else {}
+    files = [(file, path) for path in paths for file in _files(path)]
     if student and not files:
         return [Submission(student, "", problem="there is no .ipynb or .cu file")]
     if not files:
         raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
     texts: dict[str, str] = {}  # of a large class many are equal
-    for file, path, manifest in files:
+    for file, path in files:
         about = _about(file, path, manifest)
         for each in _all_of(file, *_folder(file, path)):
             text = each.answer if isinstance(each.answer, tuple) else texts.setdefault(each.answer, each.answer)
@@ -239,6 +241,7 @@ def _cells(student: str, file: Path) -> Iterator[Submission]:
     for cell in cells:
         if cell.cell_type != "code":
             continue
+        cell.source = cell.source.encode("utf-8", "backslashreplace").decode()  # JSON may hold half of a character
         if match := _CELL.match(cell.source):
             found = True
             above = cell.source[: len(cell.source) - len(cell.source.lstrip())].count("\n")
@@ -258,6 +261,9 @@ def _cells(student: str, file: Path) -> Iterator[Submission]:
     if not found:
         yield Submission(student, "", problem=f"{file.name} has no kernel cell with --exercise: hand in the notebook "
                                               "with its first lines of cells as they were")
+
+
+_LONGEST_ANSWER = 1000  # characters
 
 
 def _answers(source: str) -> Iterator[tuple[str, tuple | None]]:
@@ -281,6 +287,8 @@ def _answers(source: str) -> Iterator[tuple[str, tuple | None]]:
         if asked and isinstance(asked.subject, Numbers):
             try:
                 answer = tuple(ast.literal_eval(named.get(getattr(each, "id", ""), each)) for each in given)
+                if len(repr(answer)) > _LONGEST_ANSWER:  # a number of 4,300 digits has no repr at all
+                    answer = None
             except (ValueError, TypeError):
                 answer = None
             yield asked.number, answer

@@ -342,7 +342,8 @@ def test_a_damaged_roster_is_told(tmp_path, text, says):
 
 def test_extensions(tmp_path):
     path = tmp_path / "class.csv"
-    path.write_text("\ufeffID,Name,Email,Extension,Extension 04a\n1,Ann,,24,2026-12-09T00:00Z\n2,Bob,,,\n", "utf-8")
+    path.write_text("\ufeffID,Name,Email,Extension,Extension 04a,Extension P1a\n1,Ann,,24,2026-12-09T00:00Z,72\n"
+                    "2,Bob,,,,\n", "utf-8")
     roster = read_roster(path)
     due = {"04a": datetime.fromisoformat("2026-12-01T00:00Z"), "": datetime.fromisoformat("2026-12-20T00:00Z")}
     terms = Terms(due=due, roster=roster)
@@ -353,6 +354,7 @@ def test_extensions(tmp_path):
     assert late("ann", "04a", "2026-12-08T23:00:00+00:00") is None
     assert late("ann", "04a", "2026-12-09T02:30:00+01:00") == 1.5
     assert late("ann", "04b", "2026-12-20T23:00:00+00:00") is None  # by a day
+    assert late("ann", "P1a", "2026-12-22T23:00:00+00:00") is None
     assert late("bob", "04b", "2026-12-20T23:00:00+00:00") == 23
     assert late("nobody", "04a", "2026-12-01T00:30:00+00:00") == 0.5
     assert late("bob", "04b", "") is None

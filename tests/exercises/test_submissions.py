@@ -143,7 +143,8 @@ def test_numbers_that_are_not_written_out_are_told(tmp_path, call):
     assert "12a: write the numbers into the call" in found.problem
 
 
-@pytest.mark.parametrize("cell", ["lab.grade({[]: 1})", "lab.grade()", "lab.grade('99z', 1)"])
+@pytest.mark.parametrize("cell", ["lab.grade({[]: 1})", "lab.grade()", "lab.grade('99z', 1)",
+                                  f"lab.grade('12a', 0x{'f' * 5000})"])  # which Python cannot write in decimal
 def test_a_strange_call_does_not_stop_the_class(tmp_path, cell):
     (found,) = submissions([notebook(tmp_path / "alice.ipynb", cell)])
     assert found.problem
@@ -169,6 +170,24 @@ def test_a_file_was_handed_in_when_it_was_changed_or_when_a_manifest_says(tmp_pa
     manifest.write_text("file,submitted_at\nbob_04a.cu,2026-12-02 08:00\n")
     with pytest.raises(LabError, match=r"manifest.csv, line 2: '2026-12-02 08:00' is no time with an offset from UTC"):
         submissions([tmp_path])
+
+
+def test_a_manifest_that_may_be_the_students_own_says_nothing(tmp_path):
+    for student in ("alice", "mallory"):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "04a.cu").write_text(KERNEL)
+    (tmp_path / "mallory" / "manifest.csv").write_text("file,submitted_at,student\n04a.cu,2020-01-01T00:00Z,alice\n")
+    found = submissions([tmp_path / "alice", tmp_path / "mallory"])
+    assert [(each.student, each.clock) for each in found] == [("alice", "file"), ("mallory", "file")]
+    assert [each.clock for each in submissions([tmp_path / "mallory"], "mallory")] == ["file"]
+
+
+def test_half_a_character_does_not_stop_the_class(tmp_path):
+    (found,) = submissions([notebook(tmp_path / "alice.ipynb", "%%kernel 04 --exercise 04a\n// \\ud800\n")])
+    path = tmp_path / "bob.ipynb"
+    path.write_text((tmp_path / "alice.ipynb").read_text().replace("\\\\ud800", "\\ud800"))
+    (found,) = submissions([path])
+    assert found.answer.encode() and "ud800" in found.answer
 
 
 def test_a_name_that_is_no_text_is_told_like_any_other(tmp_path):

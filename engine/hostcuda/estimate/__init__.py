@@ -149,7 +149,7 @@ def why_not(found: Mapping[str, float]) -> str:
         return "its machine code does not fit the counts, so it is not known how often its loops run"
     if code.get("occupancy", 1) < 0.15:
         return "its occupancy is below 15 %"
-    if code.get("uniform_words"):
+    if code.get("uniform_words", 0) > 0.01 * code.get("instructions", 0):
         return "its warps load words of constant memory as a whole, and how long they wait for them is not in the model"
     return ""
 

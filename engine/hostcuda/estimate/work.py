@@ -189,7 +189,8 @@ def _shared(found: Executions, record: Mapping) -> float:
             continue
         moved = sum(site["requests"] * site["size"] for site in own)
         turns = moved / sum(width * number for width, number in widths.items())
-        conflicts = written / sum(site["requests"] for site in own)  # lanes that share banks share those of wide words
+        # Lanes that share banks share those of wide words.
+        conflicts = written / max(sum(site["requests"] for site in own), 1)
         joined = sum(_FROM_SHARED[width] * number * turns for width, number in widths.items())
         wavefronts += min(written, joined * conflicts)
     return wavefronts

@@ -92,8 +92,9 @@ template <class T> struct Minus {
 template <class T> inline __attribute__((always_inline)) Minus<T> minus(T term) { return {term}; }
 template <class N, class T> inline __attribute__((always_inline)) auto as(T term) { return (N)term; }
 template <class N, class T> inline __attribute__((always_inline)) auto as(Minus<T> minus) { return -(N)minus.term; }
-template <class T> inline __attribute__((always_inline)) auto plain(T term) { return term; }
-template <class T> inline __attribute__((always_inline)) auto plain(Minus<T> minus) { return -minus.term; }
+template <class A, class T> inline __attribute__((always_inline)) auto operator+(A sum, Minus<T> minus) {
+    return sum - minus.term;  // not sum + -term: an unsigned term is negated in its own width, and then widened
+}
 template <class T> constexpr bool is_int = std::is_same_v<T, int> || std::is_same_v<T, Minus<int>>;
 template <class T> constexpr bool is_narrow = std::is_integral_v<T> && sizeof(T) <= sizeof(int);
 template <class T> constexpr bool is_narrow<Minus<T>> = is_narrow<T>;
@@ -101,11 +102,11 @@ template <class T> constexpr bool is_narrow<Minus<T>> = is_narrow<T>;
 // A sum of which no part overflows (rows.py has shown it), as an int or, if all terms are int, as an index.
 template <class... T> inline __attribute__((always_inline)) auto sum(T... terms) {
     if constexpr ((is_narrow<T> && ...)) return (... + as<int>(terms));
-    else return (... + plain(terms));
+    else return (... + terms);
 }
 template <class... T> inline __attribute__((always_inline)) auto index(T... terms) {
     if constexpr ((is_int<T> && ...)) return (... + as<ptrdiff_t>(terms));  // of int, an overflow is undefined
-    else return (... + plain(terms));
+    else return (... + terms);
 }
 
 // The first value of an array, or of a variable whose address is taken, that lives across a barrier.
