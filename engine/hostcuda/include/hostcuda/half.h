@@ -151,8 +151,21 @@ template <rounding mode> HOSTCUDA_INLINE half_storage narrow(float x) {
     else return round_to_half<mode>(x);
 }
 #else
-inline float widen(half_storage x) { return widen_half(x); }
-template <rounding mode> inline half_storage narrow(float x) { return round_to_half<mode>(x); }
+// The same as widen_half and round_to_half, in fewer instructions: an addition or a product of floats rounds the subnormal.
+HOSTCUDA_INLINE float widen(half_storage x) {
+    uint32_t magnitude = (uint32_t)(x & 0x7fff) << 13;
+    uint32_t bits = __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, magnitude) * 0x1p112f);
+    bits |= magnitude > 0x0f800000 ? 0x7fc00000 : magnitude == 0x0f800000 ? 0x7f800000 : 0;
+    return __builtin_bit_cast(float, bits | (uint32_t)(x & 0x8000) << 16);
+}
+template <rounding mode> HOSTCUDA_INLINE half_storage narrow(float x) {
+    if constexpr (mode != to_nearest) return round_to_half<mode>(x);
+    uint32_t bits = __builtin_bit_cast(uint32_t, x), sign = bits >> 16 & 0x8000, f = bits & 0x7fffffff;
+    uint32_t small = __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, f) + 0.5f) - 0x3f000000;
+    uint32_t normal = (f + 0xc8000fff + (f >> 13 & 1)) >> 13;
+    uint32_t large = f > 0x7f800000 ? 0x7e00 | (f >> 13 & 0x1ff) : 0x7c00;
+    return (half_storage)(sign | (f >= 0x47800000 ? large : f < 0x38800000 ? small : normal));
+}
 #endif
 HOSTCUDA_INLINE float_x4 widen_pair(float pair) {
     uint32_t bits = __builtin_bit_cast(uint32_t, pair);

@@ -4,7 +4,7 @@ import { Compiler } from './compiler.mjs';
 export const ARRAYS = { float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, int16: Int16Array,
                  int32: Int32Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array };
 const TOOLS = 'profile,memcheck,racecheck,initcheck,synccheck';
-const KEPT = 12; // modules that were compiled last
+const KEPT = 6; // modules that were compiled last
 const three = size => (typeof size === 'number' ? [size, 1, 1] : [...size, 1, 1].slice(0, 3));
 const bytesOf = array => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 const decoder = new TextDecoder();
@@ -89,12 +89,12 @@ export class Service {
   ask(job, seconds) {
     return new Promise((resolve, reject) => {
       let late;
-      const end = (settle, value) => { clearTimeout(late); this.stopKernel = null; settle(value); };
-      const restart = () => { this.kernels.terminate(); this.startKernels(); };
-      this.stopKernel = () => { restart(); end(reject, new Stopped()); };
-      if (seconds < Infinity) late = setTimeout(() => { restart(); end(resolve, null); }, seconds * 1000);
+      const restart = () => { this.kernels.terminate(); this.startKernels(); }; // its memory is free at once
+      const end = (settle, value) => { clearTimeout(late); this.stopKernel = null; restart(); settle(value); };
+      this.stopKernel = () => end(reject, new Stopped());
+      if (seconds < Infinity) late = setTimeout(() => end(resolve, null), seconds * 1000);
       this.kernels.onmessage = ({ data }) => data.ready || end(resolve, data);
-      this.kernels.onerror = event => { restart(); end(reject, new Error(event.message)); };
+      this.kernels.onerror = event => end(reject, new Error(event.message));
       this.kernels.postMessage(job);
     });
   }
