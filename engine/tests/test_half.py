@@ -775,7 +775,8 @@ using namespace hostcuda;
 template <class A, class B> unsigned differ(A a, B b) { return memcmp(&a, &b, sizeof a) != 0; }
 int main() {
     unsigned wrong = 0;
-    for (uint32_t bits = 0; bits < 65536; bits++) wrong += differ(widen((half_storage)bits), widen_half((uint16_t)bits));
+    for (uint32_t bits = 0; bits < 65536; bits++)
+        wrong += differ(widen((half_storage)bits), widen_half((uint16_t)bits));
     for (uint64_t bits = 0; bits < 1ull << 32; bits += 251) {   // every exponent, and all places around halfway
         float x = __builtin_bit_cast(float, (uint32_t)bits);
         wrong += differ(narrow<to_nearest>(x), round_to_half<to_nearest>(x));
@@ -786,7 +787,7 @@ int main() {
 
 
 def test_conversions_without_the_processors_are_exact(tmp_path):
-    """As in WebAssembly: the short ones, on every half and on 17 million floats, against those in integer arithmetic."""
+    """As in WebAssembly: the short ones against those in integer arithmetic, on every half and 17 million floats."""
     source, program = tmp_path / "source.cpp", tmp_path / "program"
     source.write_text(CONVERSIONS)
     flags = ["-std=gnu++17", "-O2", "-mno-f16c", "-w", f"-I{toolchain.INCLUDE}", "-Wl,--unresolved-symbols=ignore-all"]
