@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from hostcuda import processes, temporary
+from hostcuda.metrics import COUNTED
 from hostcuda.wasm.site import missing
 from labkit.exercises import grade
 from labkit.exercises.exercise import exercise, exercises
@@ -150,6 +151,15 @@ def test_start_and_solution_are_judged_as_natively(lab, number):
         compare(lab, asked, source)
 
 
+def counted(events, number):
+    """The counts of each launch that the two compilers have to agree on."""
+    left_out = {"lab__local_requests_address_taken.sum"}  # what is in memory is the compiler's choice
+    if number in ("10a", "10b"):  # clang splits the store of a struct of halves, which no goal counts
+        left_out |= {COUNTED["global_store_requests"], COUNTED["global_store_sectors"]}
+    return [{name: count for name, count in event["counts"].items() if name not in left_out}
+            for event in events if "counts" in event]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", OFFERED)
 def test_results_are_equal_bit_for_bit_and_counts_too(lab, number):
@@ -159,8 +169,7 @@ def test_results_are_equal_bit_for_bit_and_counts_too(lab, number):
     for runs, others in zip(mine.arrays, page["arrays"], strict=True):
         (name, array), = runs[0].items()  # integers, which are exact
         assert array.tobytes() == base64.b64decode(others[0][name])
-    theirs = [event["counts"] for event in page["events"] if "counts" in event]
-    assert theirs == [event["counts"] for event in mine.events if "counts" in event]
+    assert counted(page["events"], number) == counted(mine.events, number)
 
 
 @pytest.mark.thorough
