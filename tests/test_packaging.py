@@ -332,14 +332,15 @@ def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(failing, tmp_pat
     (tmp_path / ".ci").mkdir()
     (tmp_path / "bin").mkdir()
     (tmp_path / ".ci" / "run").write_bytes((ROOT / ".ci" / "run").read_bytes())
-    for name, text in (("make", f'echo "make $1"; test "$1" != "{failing}"'), ("apt-get", "true"), ("clang++", "true")):
+    there = dict.fromkeys(("apt-get", "clang++", "npm"), "true")
+    for name, text in {"make": f'echo "make $1"; test "$1" != "{failing}"', **there}.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(["bash", tmp_path / ".ci" / "run"], env={**os.environ, "PATH": path}, capture_output=True,
                           text=True)
     made = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")]
-    parts = ["browser", "test", "thorough", "clang", "floors"]
+    parts = ["browser", "playground", "test", "thorough", "clang", "floors"]
     assert made == parts[: parts.index(failing) + 1 if failing else None]
     assert done.returncode == bool(failing)
     passed = re.findall(r"^ +\d+ s  (?:env \S+ )?make (\w+)$", done.stdout, re.MULTILINE)
