@@ -28,12 +28,7 @@ def cuda_src() -> Path:
 def cache_dir() -> Path:
     """The folder of everything that can be made again: `LABKIT_CACHE_DIR`, else `~/.cache/labkit`.
 
-    The folder is not made here, but by `private_cache`.
-
-    Raises
-    ------
-    EngineError
-        This user has no home folder.
+    The folder is not made here, but by `private_cache`. Raises EngineError if this user has no home folder.
     """
     return of_user("LABKIT_CACHE_DIR", "XDG_CACHE_HOME", "~/.cache", "labkit")
 
@@ -41,9 +36,6 @@ def cache_dir() -> Path:
 def private_cache() -> Path:
     """The folder of `cache_dir`, made for this user alone.
 
-    Raises
-    ------
-    EngineError
-        It cannot be made or written, it belongs to another user, or others can write to it.
+    Raises EngineError if it cannot be made or written, it belongs to another user, or others can write to it.
     """
     return private(cache_dir(), "LABKIT_CACHE_DIR")

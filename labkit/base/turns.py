@@ -23,12 +23,8 @@ class Turns:
     """One process's part in the lock of a folder.
 
     Two files are locked. Who wants the second holds the first until it has it, so that a measurement is not overtaken
-    by cells that begin. The operating system frees both when the process ends.
-
-    Raises
-    ------
-    OSError
-        The folder's file system has no locks.
+    by cells that begin. The operating system frees both when the process ends. Raises OSError if the folder's file
+    system has no locks.
     """
 
     def __init__(self, folder: Path):

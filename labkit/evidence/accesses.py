@@ -25,68 +25,37 @@ from labkit.spec.layers import Layer
 
 @dataclass(frozen=True)
 class Access:
-    """One access of a warp.
+    """One access of a warp."""
 
-    Attributes
-    ----------
-    space, op : str
-        "global", "shared" or "constant"; "ld", "st" or "atom".
-    size : int
-        Bytes per lane.
-    units : int
-        What the engine counted for it: sectors of global memory, wavefronts of the other two.
-    name : str
-        Of the array; empty if it has none.
-    base : int
-        The array's address.
-    lanes : dict of int to int
-        Lane to address; without the lanes that take no part.
-    """
-
-    space: str
-    op: str
-    size: int
-    units: int
-    name: str
-    base: int
-    lanes: dict[int, int]
+    space: str  # "global", "shared" or "constant"
+    op: str  # "ld", "st" or "atom"
+    size: int  # bytes per lane
+    units: int  # what the engine counted for it: sectors of global memory, wavefronts of the other two
+    name: str  # of the array; empty if it has none
+    base: int  # the array's address
+    lanes: dict[int, int]  # lane to address; without the lanes that take no part
 
 
 @dataclass(frozen=True)
 class Line:
-    """The accesses of one warp at one line.
+    """The accesses of one warp at one line."""
 
-    Attributes
-    ----------
-    variant : str
-        Its label.
-    kernel : str
-    file, text : str
-        The file's name, and the text of the line.
-    line : int
-        From 1.
-    block : tuple of int
-    warp : int
-        Its number in the block.
-    worst : Access
-        The access at this line that took the most sectors or wavefronts, of all warps of the launch.
-    following : list of Access
-        What the same warp did next at this line.
-    """
-
-    variant: str
+    variant: str  # its label
     kernel: str
-    file: str
-    text: str
-    line: int
+    file: str  # its name
+    text: str  # of the line
+    line: int  # from 1
     block: tuple[int, int, int]
-    warp: int
-    worst: Access
-    following: list[Access]
+    warp: int  # its number in the block
+    worst: Access  # the access at this line that took the most sectors or wavefronts, of all warps of the launch
+    following: list[Access]  # what the same warp did next at this line
 
 
 def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> Line:
     """The worst access at a line of a variant's own file, and what the same warp did there next.
+
+    Raises LabError if `line` is not a line with accesses; or the kernel failed, and the message says why. Raises
+    CompileError if it does not compile.
 
     Parameters
     ----------
@@ -95,13 +64,6 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> Line:
         One image of it is computed.
     line : int, optional
         From 1. By default the line whose accesses took most above what their bytes need.
-
-    Raises
-    ------
-    LabError
-        `line` is not a line with accesses; or the kernel failed, and the message says why.
-    CompileError
-        It does not compile.
     """
     chosen = as_variants(of)
     if len(chosen) != 1:

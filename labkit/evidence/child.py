@@ -55,12 +55,8 @@ def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer
           module: str = "labkit.evidence.child", **more) -> list[str]:
     """The command that runs each variant once on random images; it writes a line per variant to `folder`/ran.
 
-    Another `module` does something else with the plans that `loaded` gives it, and with `more`.
-
-    Raises
-    ------
-    LabError
-        `layer` is not a layer, a variant does not support it, or the batch is not a positive integer.
+    Another `module` does something else with the plans that `loaded` gives it, and with `more`. Raises LabError if
+    `layer` is not a layer, a variant does not support it, or the batch is not a positive integer.
     """
     if not isinstance(layer, Layer):
         raise LabError(f"layer is {type_of(layer)}: give one layer, such as lab.LENET86[0]")
@@ -72,13 +68,7 @@ def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer
 
 
 def ran(folder: Path) -> list[dict]:
-    """Label, rung and number of launches of each variant that ran.
-
-    Raises
-    ------
-    CompileError
-        One did not compile.
-    """
+    """Label, rung and number of launches of each variant that ran. Raises CompileError if one did not compile."""
     if (folder / "refused").is_file():
         raise hostcuda.driver.CompileError(*json.loads((folder / "refused").read_text()))
     return lines(folder / "ran")

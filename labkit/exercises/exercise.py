@@ -76,23 +76,13 @@ class Case(NamedTuple):
 
 
 class LastLaunch(NamedTuple):
-    """The last launch of a convolution, to say which thread computes an output.
-
-    Attributes
-    ----------
-    kernel : str
-    grid, block : sequence of int
-    outputs : tuple of int
-        Maps, and their rows and columns.
-    layer : str
-        Its repr.
-    """
+    """The last launch of a convolution, to say which thread computes an output."""
 
     kernel: str
     grid: Sequence[int]
     block: Sequence[int]
-    outputs: tuple[int, int, int]
-    layer: str
+    outputs: tuple[int, int, int]  # maps, and their rows and columns
+    layer: str  # its repr
 
 
 class Subject(Protocol):
@@ -320,10 +310,7 @@ class Exercise:
     def attempt(self, given: object) -> str:
         """The text of an attempt.
 
-        Raises
-        ------
-        LabError
-            It cannot be one, is too long, or has other kernels than the starting code; or there is none.
+        Raises LabError if it cannot be one, is too long, or has other kernels than the starting code; or there is none.
         """
         if not self.start:
             raise LabError(f"{self.folder} has no starting code: write it into {self.folder.name}.cu, between #ifdef "
@@ -423,16 +410,13 @@ def add(folder: Path | str) -> Exercise:
 def load(folder: Path, seed: str | None = None) -> Exercise:
     """The exercise in a folder.
 
+    Raises LabError if there is none, or its ``exercise.py`` fails.
+
     Parameters
     ----------
     folder : Path
     seed : str, optional
         What parameters are drawn from; by default the name of the `student`, with that of the exercise.
-
-    Raises
-    ------
-    LabError
-        There is none, or its ``exercise.py`` fails.
     """
     path = folder.expanduser().resolve() / "exercise.py"
     if not path.is_file():
@@ -473,10 +457,8 @@ def exercises() -> dict[str, Exercise]:
 def exercise(which: str | Path) -> Exercise:
     """The exercise that a page calls by this number, "04a", or that lies in this folder.
 
-    Raises
-    ------
-    LabError
-        There is no such exercise; the message lists those there are. Or the folder has none, or one that fails.
+    Raises LabError if there is no such exercise; the message lists those there are; or if the folder has none, or one
+    that fails.
     """
     text = str(which).strip()
     match = re.fullmatch(r"(\d\d?|P\d)([a-z])", text)

@@ -134,19 +134,11 @@ class Grade:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a child process left behind.
-
-    Attributes
-    ----------
-    ended : Ended
-    events : list of dict
-        The grader's marks and the engine's records of launches, in order.
-    arrays : list of list of dict
-        For each case, for each run of it: the arrays that the kernel wrote, by their names.
-    """
+    """What a child process left behind."""
 
     ended: Ended
-    events: list[dict]
+    events: list[dict]  # the grader's marks and the engine's records of launches, in order
+    # for each case, for each run of it: the arrays that the kernel wrote, by their names
     arrays: list[list[dict[str, np.ndarray]]]
 
 

@@ -25,12 +25,7 @@ def read() -> dict[str, dict]:
     """What is known of each exercise that was tried.
 
     ``failed`` are the digests of its failed attempts, ``hinted`` of those that unlocked a hint; ``met`` is a date, or
-    None.
-
-    Raises
-    ------
-    LabError
-        The file is damaged.
+    None. Raises LabError if the file is damaged.
     """
     try:
         known = json.loads(path().read_text(encoding="utf-8"))
@@ -53,6 +48,8 @@ def read() -> dict[str, dict]:
 def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = True) -> int:
     """Add an attempt; the same attempt counts once.
 
+    Returns the number of different attempts that have unlocked a hint up to now.
+
     Parameters
     ----------
     number : str
@@ -65,11 +62,6 @@ def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = T
         Whether it unlocks a hint if it failed.
     first : bool
         Whether it does so even if no other attempt has failed before.
-
-    Returns
-    -------
-    int
-        The number of different attempts that have unlocked a hint up to now.
     """
     with locked(path()):
         known = read()

@@ -32,20 +32,12 @@ _KEYS = {"says", "of", "edits", "file", "answer"}
 
 @dataclass(frozen=True)
 class Trial:
-    """An attempt, and what the grader has to say of it.
-
-    Attributes
-    ----------
-    about : str
-        `START`, `SOLUTION`, or what is wrong with it.
-    says : str
-        A part of the answer to a wrong attempt.
-    """
+    """An attempt, and what the grader has to say of it."""
 
     exercise: Exercise
-    about: str
+    about: str  # `START`, `SOLUTION`, or what is wrong with it
     attempt: tuple
-    says: str = ""
+    says: str = ""  # a part of the answer to a wrong attempt
 
     def problem(self) -> str:
         """What is not as it should be, with the grader's answer; empty if all is."""
@@ -63,10 +55,7 @@ class Trial:
 def begin(folder: Path) -> list[Path]:
     """Write an exercise to begin with, and return its files: a kernel on arrays, which passes its trials.
 
-    Raises
-    ------
-    LabError
-        The folder exists.
+    Raises LabError if the folder exists.
     """
     if folder.exists():
         raise LabError(f"{folder} exists: name a new folder")
@@ -77,10 +66,7 @@ def begin(folder: Path) -> list[Path]:
 def trials(asked: Exercise) -> Iterator[Trial]:
     """What an exercise is tried out with: starting code, solution, wrong answers.
 
-    Raises
-    ------
-    LabError
-        ``wrong.toml`` is damaged, or does not fit the kernel; the message names the wrong answer.
+    Raises LabError if ``wrong.toml`` is damaged, or does not fit the kernel; the message names the wrong answer.
     """
     numbers = isinstance(asked.subject, Numbers)
     yield Trial(asked, START, asked.subject.start if numbers else (asked.start,))

@@ -98,15 +98,12 @@ def _kernels() -> Kernels:
 def images_with_nan(y, shape: tuple[int, ...], dtype) -> np.ndarray:
     """The images of a device buffer that hold a NaN. Only one flag per image leaves the device.
 
+    Returns their numbers, ascending.
+
     Parameters
     ----------
     y : device pointer
         To an array of `shape` [B, ...] and `dtype`, float32 or float16.
-
-    Returns
-    -------
-    ndarray of int
-        Their numbers, ascending.
     """
     size = int(np.prod(shape))
     with Buffers() as buffers:

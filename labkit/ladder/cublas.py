@@ -37,6 +37,8 @@ def missing() -> str | None:
 def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
     """y = k u for each of B images. It is called like the prepared kernel `gemm`, with the same arguments.
 
+    Raises LabError if cuBLAS reports an error; the message names it.
+
     Parameters
     ----------
     grid, block, shared_size
@@ -45,11 +47,6 @@ def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
     u, k, y : int
         Addresses on the device: u [B, C K K, Ho Wo], k [M, C K K], y [B, M, Ho Wo], float32, row-major.
     B, C, H, W, M, K : int
-
-    Raises
-    ------
-    LabError
-        If cuBLAS reports an error; the message names it.
     """
     pixels, depth = (H - K + 1) * (W - K + 1), C * K * K
     library, handle = _handle()
@@ -69,10 +66,7 @@ def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
 def prepare() -> None:
     """Load the library and make its handle, so that the first product takes no longer than the next.
 
-    Raises
-    ------
-    LabError
-        If there is no GPU or no library, or it does not start.
+    Raises LabError if there is no GPU or no library, or it does not start.
     """
     why = missing()
     if why:

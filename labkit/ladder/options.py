@@ -13,23 +13,12 @@ from labkit.base.errors import LabError
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a rung.
-
-    Attributes
-    ----------
-    default : object
-    about : str
-        What it means.
-    validate : callable
-        Of the option's name and a value: returns the value, or raises `LabError`.
-    least : tuple
-        The values among which is the one that needs the least shared memory.
-    """
+    """One option of a rung."""
 
     default: object
-    about: str
-    validate: Callable
-    least: tuple = ()
+    about: str  # what it means
+    validate: Callable  # of the option's name and a value: returns the value, or raises `LabError`
+    least: tuple = ()  # the values among which is the one that needs the least shared memory
 
 
 def short(value) -> str:

@@ -27,130 +27,71 @@ def tiles(length: int, tile: int) -> int:
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel of a rung, and how it is launched.
+    """One kernel of a rung, and how it is launched."""
 
-    Attributes
-    ----------
-    kernel : str
-        Its name in the rung's file.
-    buffers : tuple of str
-        Its three pointers: "x", "k", "y", "u" (the rung's scratch buffer) or "a" (the arranged mask).
-    grid, block, shared : callable
-        Of the scope of a launch (`Rung.scope`). `shared` is the shared memory of a block in bytes.
-    static : int
-        Bytes of shared memory that a kernel declares besides those of its launch, as nvcc counts them.
-    used : callable
-        Of the options: whether the variant launches this kernel; for a sub-step with other kernels than the rung's.
-    library : callable
-        Of the options: whether cuBLAS computes this call, a product of u and k, instead of the kernel.
-    """
-
-    kernel: str
+    kernel: str  # its name in the rung's file
+    # its three pointers: "x", "k", "y", "u" (the rung's scratch buffer) or "a" (the arranged mask)
     buffers: tuple[str, str, str]
-    grid: Callable
+    grid: Callable  # of the scope of a launch (`Rung.scope`); so are the next two
     block: Callable
-    shared: Callable = lambda s: 0
-    static: int = 0
+    shared: Callable = lambda s: 0  # bytes of a block's shared memory
+    static: int = 0  # bytes of shared memory that a kernel declares besides those of its launch, as nvcc counts them
+    # of the options: whether the variant launches this kernel; for a sub-step with other kernels than the rung's
     used: Callable = lambda s: True
+    # of the options: whether cuBLAS computes this call, a product of u and k, instead of the kernel
     library: Callable = lambda s: False
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """How a kernel rounds, for the checker's error bound.
+    """How a kernel rounds, for the checker's error bound."""
 
-    Attributes
-    ----------
-    storage : dtype
-        Of x, k and y: inputs are rounded to it before the kernel runs, outputs after.
-    accumulate : dtype
-        Of the running sum.
-    part : dtype, optional
-        Of the partial sums of `part_terms` products each, where a kernel sums in two levels.
-    part_terms : int
-    operands : dtype, optional
-        Of the factors, where the op itself rounds x and k before it multiplies them.
-    parts : int
-        Numbers of that type whose sum stands for a factor: 1, or 2. Of the products of two parts, that of the low ones
-        is left out.
-    """
-
-    storage: np.dtype = FLOAT
-    accumulate: np.dtype = FLOAT
-    part: np.dtype | None = None
+    storage: np.dtype = FLOAT  # of x, k and y: inputs are rounded to it before the kernel runs, outputs after
+    accumulate: np.dtype = FLOAT  # of the running sum
+    part: np.dtype | None = None  # of the partial sums of `part_terms` products each, where a kernel sums in two levels
     part_terms: int = 0
-    operands: np.dtype | None = None
+    operands: np.dtype | None = None  # of the factors, where the op itself rounds x and k before it multiplies them
+    # Numbers of that type whose sum stands for a factor: 1, or 2. Of the products of two parts, that of the low ones is
+    # left out.
     parts: int = 1
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One rung of the ladder.
+    """One rung of the ladder."""
 
-    Attributes
-    ----------
-    number, name : int, str
-        The kernel file is `NN_name.cu`. What is kept on disk is keyed by the name.
-    title, idea : str
-        For headings; the idea is one sentence.
-    calls : tuple of Call
-        The kernels, in the order of their launches.
-    base : str or None
-        The name of the rung that the diffs begin from. None for a new program: its page shows the kernel instead.
-    path : tuple of str
-        The sub-steps that lead from the base to the rung, one idea each, in order. The other sub-steps are
-        experiments beside the path.
-    options : mapping of str to Option
-    sizes : callable
-        Of the scope: the values of options that are None, for they depend on the layer, and other sizes that follow.
-        They become part of the scope.
-    recorded : callable
-        Of the options: the text of the measured sizes that `sizes` chooses from, if it does. It is part of the code.
-    defines : callable
-        Of the scope: the compile-time parameters, passed to the compiler as -DNAME=value.
-    rounding : callable
-        Of the options: the `Rounding` of a variant.
-    constant : str or None
-        The __constant__ array that holds the mask.
-    scratch : callable
-        Of the scope: the bytes of the buffer "u" for one image.
-    images : callable
-        Of the scope: the most images per launch; None if only the grid and the scratch buffer limit them.
-    arranged : callable
-        Of the scope: the bytes of the buffer "a", the mask as one kernel arranges it for the next.
-    limit : callable
-        Of the scope: why the rung cannot compute the layer; "" if it can.
-    min_capability : tuple of int
-        The compute capability that its instructions need.
-    steps : mapping of str to str
-        The sub-steps: name and sentence. Each is a kernel file `steps/<rung>/<step>.cu` and is chosen by the option
-        `step`. The scope has it as `s.step`; that is None for the rung itself.
-    compared : tuple of dict
-        Options that the rung's page compares with the defaults and the sub-steps. Their times are recorded, too.
-    solved : mapping of str to dict
-        By the letter of an exercise: the options that its solution is written for, if these are not the defaults.
-    """
-
-    number: int
-    name: str
-    title: str
-    idea: str
-    calls: tuple[Call, ...]
-    base: str | None = None
+    number: int  # the kernel file is `NN_name.cu`
+    name: str  # what is kept on disk is keyed by it
+    title: str  # for headings
+    idea: str  # one sentence
+    calls: tuple[Call, ...]  # the kernels, in the order of their launches
+    base: str | None = None  # the rung that the diffs begin from; None: a new program, whose page shows the kernel
+    # The sub-steps that lead from the base to the rung, one idea each, in order. The other sub-steps are experiments
+    # beside the path.
     path: tuple[str, ...] = ()
     options: dict[str, Option] = field(default_factory=dict)
+    # Of the scope: the values of options that are None, for they depend on the layer, and other sizes that follow. They
+    # become part of the scope.
     sizes: Callable = lambda s: {}
+    # Of the options: the text of the measured sizes that `sizes` chooses from, if it does. It is part of the code.
     recorded: Callable = lambda options: ""
+    # of the scope: the compile-time parameters, passed to the compiler as -DNAME=value
     defines: Callable = lambda s: {}
-    rounding: Callable = lambda options: Rounding()
-    constant: str | None = None
-    scratch: Callable = lambda s: 0
+    rounding: Callable = lambda options: Rounding()  # of the options: the `Rounding` of a variant
+    constant: str | None = None  # the __constant__ array that holds the mask
+    scratch: Callable = lambda s: 0  # of the scope: the bytes of the buffer "u" for one image
+    # of the scope: the most images per launch; None if only the grid and the scratch buffer limit them
     images: Callable = lambda s: None
+    # of the scope: the bytes of the buffer "a", the mask as one kernel arranges it for the next
     arranged: Callable = lambda s: 0
-    limit: Callable = lambda s: ""
-    min_capability: tuple[int, int] = (5, 0)
+    limit: Callable = lambda s: ""  # of the scope: why the rung cannot compute the layer; "" if it can
+    min_capability: tuple[int, int] = (5, 0)  # the compute capability that its instructions need
+    # The sub-steps: name and sentence. Each is a kernel file `steps/<rung>/<step>.cu` and is chosen by the option
+    # `step`. The scope has it as `s.step`; that is None for the rung itself.
     steps: dict[str, str] = field(default_factory=dict)
+    # Options that the rung's page compares with the defaults and the sub-steps. Their times are recorded, too.
     compared: tuple[dict, ...] = ()
+    # by the letter of an exercise: the options that its solution is written for, if these are not the defaults
     solved: dict[str, dict] = field(default_factory=dict)
 
     def __post_init__(self):

@@ -44,13 +44,7 @@ def digest(source: str) -> str:
 
 
 def as_path(source: str | Path) -> Path | None:
-    """The path, if `source` is one; None if it is the text of a kernel.
-
-    Raises
-    ------
-    LabError
-        If there is no such file.
-    """
+    """The path, if `source` is one; None if it is the text of a kernel. Raises LabError if there is no such file."""
     if not isinstance(source, Path) and ("\n" in source or "(" in source):
         return None
     path = Path(source).expanduser()
@@ -60,13 +54,7 @@ def as_path(source: str | Path) -> Path | None:
 
 
 def read(path: Path) -> str:
-    """The text of a kernel file.
-
-    Raises
-    ------
-    LabError
-        If it is not UTF-8; the message names the line.
-    """
+    """The text of a kernel file. Raises LabError if it is not UTF-8; the message names the line."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -103,12 +91,8 @@ def functions(text: str) -> dict[str, tuple[int, int]]:
 def with_functions(whole: str, part: str) -> str:
     """A source with some of its functions replaced by those of the same name in `part`.
 
-    What stands above one of them in `part`, such as a constant or a new function, comes with it.
-
-    Raises
-    ------
-    LabError
-        None of the functions is in `part`.
+    What stands above one of them in `part`, such as a constant or a new function, comes with it. Raises LabError if
+    none of the functions is in `part`.
     """
     known, given = functions(whole), functions(part)
     names = [name for name in given if name in known]

@@ -421,6 +421,9 @@ def variants(which: int | str) -> list[Variant]:
 def solution(which: int | str, exercise: str, **options) -> Variant:
     """The kernel that solves an exercise, in place of its rung: ``solution("tiling", "a")``.
 
+    Raises LabError if there is none; the message lists the exercises that have one; or if this edition of the lab has
+    none at all.
+
     Parameters
     ----------
     which : int or str
@@ -429,11 +432,6 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
         Its letter.
     **options
         Of the rung. By default those that the solution is written for.
-
-    Raises
-    ------
-    LabError
-        If there is none; the message lists the exercises that have one. Or if this edition of the lab has none at all.
     """
     chosen = rung(which)
     files = solution_files(chosen.name)

@@ -28,6 +28,8 @@ def write_edition(out: Path, repository: str, requirement: str | None = None) ->
     """Write the notebooks for Colab: each begins with a cell that installs the lab, and links lead to Colab.
 
     The files are meant for the branch `colab` of the repository; the notebooks of the checkout stay as they are.
+    Returns the notebooks. Raises EngineError if the repository's name has another form, labkit is not used from a
+    checkout, or the folder cannot be written.
 
     Parameters
     ----------
@@ -37,16 +39,6 @@ def write_edition(out: Path, repository: str, requirement: str | None = None) ->
         Where the lab is published on GitHub, "owner/name".
     requirement : str
         What the first cell installs, as pip's command line has it; by default the engine and the lab of the repository.
-
-    Returns
-    -------
-    list of Path
-        The notebooks.
-
-    Raises
-    ------
-    EngineError
-        The repository's name has another form, labkit is not used from a checkout, or the folder cannot be written.
     """
     require_repository(repository)
     source = f"git+https://github.com/{repository}"

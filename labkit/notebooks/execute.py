@@ -47,26 +47,13 @@ class Failure:
 
 @dataclass(eq=False)
 class Notebook:
-    """A notebook.
-
-    Attributes
-    ----------
-    path : Path
-    nb : NotebookNode
-        Its content, in nbformat 4.
-    failure : Failure or None
-        What stopped its execution, or what is wrong with its page.
-    seconds : float
-        The time of its execution; 0 without one.
-    since : str
-        When it was executed, "2026-11-23 17:51", if that was earlier and nothing has changed since.
-    """
+    """A notebook."""
 
     path: Path
-    nb: NotebookNode
-    failure: Failure | None = None
-    seconds: float = 0.0
-    since: str = ""
+    nb: NotebookNode  # its content, in nbformat 4
+    failure: Failure | None = None  # what stopped its execution, or what is wrong with its page
+    seconds: float = 0.0  # the time of its execution; 0 without one
+    since: str = ""  # when it was executed, "2026-11-23 17:51", if that was earlier and nothing has changed since
 
     @property
     def name(self) -> str:
@@ -135,13 +122,7 @@ def has_series() -> bool:
 
 
 def folder() -> Path:
-    """The checkout's `notebooks/`.
-
-    Raises
-    ------
-    LabError
-        There is none: labkit is not used from a checkout.
-    """
+    """The checkout's `notebooks/`. Raises LabError if there is none: labkit is not used from a checkout."""
     found = PACKAGE.parent / "notebooks"
     if not has_series():
         raise LabError(
@@ -152,13 +133,7 @@ def folder() -> Path:
 
 
 def read(path: Path | str) -> Notebook:
-    """Read a notebook.
-
-    Raises
-    ------
-    LabError
-        The file cannot be read, or is no notebook.
-    """
+    """Read a notebook. Raises LabError if the file cannot be read, or is no notebook."""
     path = Path(path)
     try:
         nb = nbformat.read(path, as_version=4)
@@ -197,16 +172,13 @@ def _numbered(where: Path) -> list[Path]:
 def find(names: Iterable[str] = ()) -> list[Path]:
     """The files of notebooks by name; without names, `everything`.
 
+    Raises LabError if no notebook has that name.
+
     Parameters
     ----------
     names : iterable of str
         Each a file, a name ("01_baseline", "closer_look/08_fp16") or a number ("1", "closer_look/8", "P1").
         Duplicates count once.
-
-    Raises
-    ------
-    LabError
-        No notebook has that name.
     """
     return list(dict.fromkeys(map(_find, names))) or everything()
 

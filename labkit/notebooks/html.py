@@ -67,30 +67,15 @@ _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/pn
 
 @dataclass(eq=False)
 class Page:
-    """A notebook and the page made of it.
-
-    Attributes
-    ----------
-    notebook : Notebook
-    path : Path
-        The file to write.
-    prose : dict of int to str
-        The HTML of each Markdown cell, by the cell's index.
-    contents : list of (int, str, str)
-        Level, anchor and text of each heading.
-    previous, next : Page or None
-        Its neighbours in the series; a companion and a practice page have none.
-    companion : Page or None
-        The closer look that belongs to a notebook of the series, and the other way round.
-    """
+    """A notebook and the page made of it."""
 
     notebook: Notebook
-    path: Path
-    prose: dict[int, str] = field(default_factory=dict)
-    contents: list[tuple[int, str, str]] = field(default_factory=list)
-    previous: Page | None = None
+    path: Path  # the file to write
+    prose: dict[int, str] = field(default_factory=dict)  # the HTML of each Markdown cell, by the cell's index
+    contents: list[tuple[int, str, str]] = field(default_factory=list)  # level, anchor and text of each heading
+    previous: Page | None = None  # in the series; a companion and a practice page have no neighbours
     next: Page | None = None
-    companion: Page | None = None
+    companion: Page | None = None  # the closer look that belongs to a notebook of the series, and the other way round
 
     @property
     def home(self) -> str:
@@ -115,7 +100,9 @@ def make(
 
     The notebooks run side by side, but for what measures: see `side_by_side.run`. With `names`, the pages of the other
     notebooks stay as they are, and the index has those that exist. A notebook that fails does not stop the others, and
-    its page shows the cells before the failure.
+    its page shows the cells before the failure. Returns those that were asked for; `page.failure` says what went wrong.
+    Raises LabError if no notebook has that name, a file is no notebook, two have the same name, or the folder cannot be
+    written.
 
     Parameters
     ----------
@@ -130,16 +117,6 @@ def make(
         Execute what has not changed since it was executed last, too.
     compare : bool
         Notebooks whose outputs are not those that they hold are failures: see `execute.compare`.
-
-    Returns
-    -------
-    list of Page
-        Those that were asked for; `page.failure` says what went wrong.
-
-    Raises
-    ------
-    LabError
-        No notebook has that name, a file is no notebook, two have the same name, or the folder cannot be written.
     """
     progress = progress or Progress()
     out = Path(out) if out else (checkout() or Path()) / "reports"

@@ -23,6 +23,8 @@ AVAILABLE = sys.platform == "linux"  # macOS forks, but its libraries may have s
 class Warm:
     """The process of `labkit.notebooks.warm`, from which kernels are forked; several threads may ask it.
 
+    Raises LabError if it does not start.
+
     Parameters
     ----------
     environment : dict
@@ -31,11 +33,6 @@ class Warm:
         Of the lock with which kernels take turns, and of what they keep: `labkit.base.turns`, `labkit.base.kept`.
     state : str
         What they keep it under.
-
-    Raises
-    ------
-    LabError
-        It does not start.
     """
 
     def __init__(self, environment: dict[str, str], folder: Path, state: str):

@@ -44,23 +44,15 @@ class Exporter(html.Exporter):
 def make(out: Path, repository: str | None = None) -> list[Path]:
     """Write the site.
 
+    Returns the pages. Raises EngineError if labkit is not used from a checkout, the folder cannot be written, a page
+    would load something from a network, or a link leads nowhere; the message lists those links.
+
     Parameters
     ----------
     out : Path
         The folder to write to.
     repository : str, optional
         Where the lab is published on GitHub, "owner/name": links to files without a page lead there.
-
-    Returns
-    -------
-    list of Path
-        The pages.
-
-    Raises
-    ------
-    EngineError
-        labkit is not used from a checkout, the folder cannot be written, a page would load something from a network, or
-        a link leads nowhere; the message lists those links.
     """
     if repository:
         require_repository(repository)

@@ -27,16 +27,13 @@ def rows(results: Recorded) -> pd.DataFrame:
     """The ladder as it was recorded at its largest batch, with the steps `warpgroups` beside their rungs, and below
     them cuDNN's best times.
 
+    Returns a row per layer of each rung and of the library, in the ladder's order: rung (none for the library), label,
+    ``shown`` (the label with its precision), layer, batch, dtype, op_ms, x_reference, device.
+
     Parameters
     ----------
     results : Recorded
         Of the device that cuDNN was measured on, an H200.
-
-    Returns
-    -------
-    DataFrame
-        A row per layer of each rung and of the library, in the ladder's order: rung (none for the library), label,
-        ``shown`` (the label with its precision), layer, batch, dtype, op_ms, x_reference, device.
     """
     batch = int(results.table["batch"].max())
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
@@ -152,10 +149,7 @@ def html(results: Recorded) -> str:
 def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
     """The forward pass of lenet86 as it was recorded, the fastest first.
 
-    Returns
-    -------
-    DataFrame
-        A row per network, a column per place and form of the images, [ms]; NaN for what was not measured.
+    Returns a row per network, a column per place and form of the images, [ms]; NaN for what was not measured.
     """
     rows = results.network(batch)
     rows = rows[~rows["label"].str.contains("GPU")]  # those on several are another table

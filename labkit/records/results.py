@@ -38,6 +38,9 @@ _TEXT = ("date", "device", "engine", "software", "rung", "label", "options", "co
 def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None) -> Path:
     """Merge measurements into the device's file; a new one replaces that of the same variant, layer and batch.
 
+    Returns the file; it is written whole or not at all. Raises LabError if the table is empty, lacks a column of `KEY`,
+    mixes devices or has an unknown rung; if the file cannot be written.
+
     Parameters
     ----------
     table : DataFrame
@@ -46,17 +49,6 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
         In place of `data/`.
     date : str, optional
         ISO date; today by default.
-
-    Returns
-    -------
-    Path
-        The file; it is written whole or not at all.
-
-    Raises
-    ------
-    LabError
-        If the table is empty, lacks a column of `KEY`, mixes devices or has an unknown rung; if the file cannot be
-        written.
     """
     if table.empty:
         raise LabError("an empty table: there is nothing to record")

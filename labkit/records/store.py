@@ -30,10 +30,7 @@ _WITH_NUMBER, _WITHOUT = re.compile(_LABEL.format(r"\d\d ")), re.compile(_LABEL.
 def label(which: int | str) -> str:
     """The label of a rung, by its number or its name: "07 tuning". Any other text is a label already.
 
-    Raises
-    ------
-    LabError
-        If there is no such rung.
+    Raises LabError if there is no such rung.
     """
     if isinstance(which, str) and which not in NUMBERS:
         return which
@@ -44,10 +41,7 @@ def label(which: int | str) -> str:
 def name_of(rung: int | str) -> str:
     """The name of a rung, by its number or its name.
 
-    Raises
-    ------
-    LabError
-        If there is no such rung; the message lists the rungs.
+    Raises LabError if there is no such rung; the message lists the rungs.
     """
     name = _NAMES.get(rung, rung)
     if name not in NUMBERS:
@@ -58,10 +52,7 @@ def name_of(rung: int | str) -> str:
 def numbered(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """A table as it was read from a file, with the numbers that the rungs have now.
 
-    Raises
-    ------
-    LabError
-        If the file names a rung that the ladder does not have.
+    Raises LabError if the file names a rung that the ladder does not have.
     """
     table = table.copy()
     if "rung" in table:
@@ -74,10 +65,7 @@ def numbered(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 def named(table: pd.DataFrame) -> pd.DataFrame:
     """A table as its file holds it: rungs by their names, labels without numbers.
 
-    Raises
-    ------
-    LabError
-        If the table has a rung that the ladder does not have.
+    Raises LabError if the table has a rung that the ladder does not have.
     """
     table = table.copy()
     if "rung" in table:
@@ -96,10 +84,7 @@ def _with_labels(table: pd.DataFrame, pattern: re.Pattern, replacement) -> pd.Da
 def one_of(folder: Path, name: str) -> Path:
     """The CSV of the one device in `folder` that has this name, or a name with this part.
 
-    Raises
-    ------
-    LabError
-        If there is none, or more than one; the message lists the recorded devices.
+    Raises LabError if there is none, or more than one; the message lists the recorded devices.
     """
     found = {path: path.stem for path in sorted(folder.glob("*.csv"))}
     chosen = [path for path, stem in found.items() if stem == slug(name)]
@@ -114,10 +99,7 @@ def one_of(folder: Path, name: str) -> Path:
 def stored(path: Path, **options) -> pd.DataFrame:
     """The table of a file as it stands there; `options` are those of `pandas.read_csv`.
 
-    Raises
-    ------
-    LabError
-        The file cannot be read, or is no CSV.
+    Raises LabError if the file cannot be read, or is no CSV.
     """
     try:
         text = path.read_bytes()
@@ -145,6 +127,8 @@ def merge(
 ) -> Path:
     """Merge rows into a device's CSV: a new row replaces all old ones with the same values in the columns `key`.
 
+    Returns the file; it is written whole or not at all.
+
     Parameters
     ----------
     path : Path
@@ -158,11 +142,6 @@ def merge(
         Significant digits of a number that is not an integer.
     read : callable
         Makes a table of the file.
-
-    Returns
-    -------
-    Path
-        The file; it is written whole or not at all.
     """
     with files.locked(path):
         if key and path.is_file():
@@ -178,6 +157,9 @@ def record_evidence(
 ) -> Path:
     """Write what was counted or found on the GPU in use: counters, findings.
 
+    Returns the file; it is written whole or not at all. Raises LabError if the table is empty, or the engine is not a
+    GPU.
+
     Parameters
     ----------
     table : DataFrame
@@ -188,16 +170,6 @@ def record_evidence(
         Columns: only the rows of the file with the same values there are replaced. By default the whole file is.
     order : iterable of str, optional
         Columns to sort the file by; by default those of `by`.
-
-    Returns
-    -------
-    Path
-        The file; it is written whole or not at all.
-
-    Raises
-    ------
-    LabError
-        If the table is empty, or the engine is not a GPU.
     """
     here, by = device(), list(by)
     if here.engine != "gpu":

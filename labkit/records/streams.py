@@ -18,6 +18,8 @@ LINES = ["device", "label", "layer", "batch", "pinned", "streams", "order", "chu
 def record_streams(table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | str | None = None) -> Path:
     """Merge measurements of the device in use into its two files; a new row replaces that of the same configuration.
 
+    Returns the file of the times.
+
     Parameters
     ----------
     table : DataFrame
@@ -26,11 +28,6 @@ def record_streams(table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | 
         As `Pipeline.timeline` returns them, with the columns `LINES` except the device.
     folder : path, optional
         In place of `data/`.
-
-    Returns
-    -------
-    Path
-        The file of the times.
     """
     here, folder = device(), Path(folder or data_dir()) / "streams"
     about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}

@@ -22,17 +22,14 @@ KEY = ["device", "label", "layer", "batch"]  # a later measurement of the same r
 def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     """Merge a sweep of one device into its file; a new row replaces that of the same point.
 
+    Raises LabError if the table is empty or mixes devices; if the file cannot be written.
+
     Parameters
     ----------
     table : DataFrame
         As `sweep` returns it.
     folder : path, optional
         In place of `data/`.
-
-    Raises
-    ------
-    LabError
-        If the table is empty or mixes devices; if the file cannot be written.
     """
     names = table["device"].unique()
     if len(names) != 1:
@@ -45,10 +42,7 @@ def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
 def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     """The recorded sweeps of a device, by its name or a part of it, as `sweep` returns them.
 
-    Raises
-    ------
-    LabError
-        If there are none, or several devices have that name.
+    Raises LabError if there are none, or several devices have that name.
     """
     path = store.one_of(Path(folder or data_dir()) / "sweeps", name)
     rows = store.numbered(_stored(path), path)
@@ -62,6 +56,8 @@ def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
 def best(table: pd.DataFrame, layer: Layer, batch: int | None = None, rung: int = 7) -> Variant:
     """The fastest variant of a rung on a layer in a table of a sweep. Sub-steps do not count.
 
+    Raises LabError if no point of that rung and layer has a time.
+
     Parameters
     ----------
     table : DataFrame
@@ -69,11 +65,6 @@ def best(table: pd.DataFrame, layer: Layer, batch: int | None = None, rung: int 
     batch : int, optional
         By default the largest that was swept.
     rung : int
-
-    Raises
-    ------
-    LabError
-        If no point of that rung and layer has a time.
     """
     rows = table[(table["rung"] == rung) & (table["layer"] == layer.name) & table["op_ms"].notna()]
     rows = rows[~rows["options"].str.contains("step=")]

@@ -26,6 +26,8 @@ def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: s
                     folder: Path | str | None = None) -> Path:
     """Write a piece of the recording of the device in use; it replaces the same piece of its file.
 
+    Returns the file.
+
     Parameters
     ----------
     kind : {"kernel", "epoch", "accuracy", "launch", "contention"}
@@ -36,11 +38,6 @@ def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: s
     dataset : str
     folder : path, optional
         In place of `data/`.
-
-    Returns
-    -------
-    Path
-        The file.
     """
     here = device()
     about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}
@@ -71,10 +68,7 @@ class Training:
              dataset: str | None = None) -> pd.DataFrame:
         """The rows of a kind, without empty columns.
 
-        Raises
-        ------
-        LabError
-            If there are none; the message lists what there is.
+        Raises LabError if there are none; the message lists what there is.
         """
         found = self.table[self.table["kind"] == kind]
         there = ", ".join(found["experiment"].unique()) or f"only {', '.join(self.table['kind'].unique())}"
@@ -145,13 +139,7 @@ class Training:
 
 
 def read_training(folder: Path, name: str) -> Training:
-    """The recording of a device.
-
-    Raises
-    ------
-    LabError
-        If there is none.
-    """
+    """The recording of a device. Raises LabError if there is none."""
     if not any((folder / "training").glob("*.csv")):
         raise LabError(f"no training was recorded in {folder}; on a GPU: python -m recording training")
     return Training(store.one_of(folder / "training", name))

@@ -13,33 +13,16 @@ __all__ = ["SOURCE", "Options", "read"]
 
 @dataclass
 class Options:
-    """nvcc's options in terms of a host compiler.
+    """nvcc's options in terms of a host compiler."""
 
-    Attributes
-    ----------
-    words : list of str
-        As given.
-    prologue : list of str
-        Preprocessor lines before the source.
-    include_dirs, sources : list of Path
-        Folders of headers; further files of a program.
-    joined : bool
-        The device code of all files is linked: a name stands for one thing in all of them.
-    standard : int
-        Of C++.
-    fast_math, debug, openmp : bool
-    fuse : bool
-        Multiplications and additions are fused.
-    """
-
-    words: list
-    include_dirs: list
-    prologue: list = field(default_factory=list)
-    sources: list = field(default_factory=list)
-    joined: bool = False
-    standard: int = 17
+    words: list[str]  # as given
+    include_dirs: list[Path]  # folders of headers
+    prologue: list[str] = field(default_factory=list)  # preprocessor lines before the source
+    sources: list[Path] = field(default_factory=list)  # further files of a program
+    joined: bool = False  # the device code of all files is linked: a name stands for one thing in all of them
+    standard: int = 17  # of C++
     fast_math: bool = False
-    fuse: bool = True
+    fuse: bool = True  # multiplications and additions are fused
     debug: bool = False
     openmp: bool = False
 

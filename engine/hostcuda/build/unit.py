@@ -33,10 +33,8 @@ _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')
 def _why_fibers(options: Options, checked: bool) -> str:
     """Why every kernel of a source is to run on fibers; empty: those that can run as thread loops.
 
-    Raises
-    ------
-    CompileError
-        The environment variable HOSTCUDA_GEAR has another value than ``loops``, the default, and ``fibers``.
+    Raises CompileError if the environment variable HOSTCUDA_GEAR has another value than ``loops``, the default, and
+    ``fibers``.
     """
     chosen = os.environ.get("HOSTCUDA_GEAR", "loops")
     if chosen not in ("loops", "fibers"):
@@ -50,28 +48,14 @@ def _why_fibers(options: Options, checked: bool) -> str:
 
 @dataclass
 class Unit:
-    """One source with its options, to be compiled.
-
-    Attributes
-    ----------
-    source : str
-    options : Options
-    extern_c : bool
-        The source is to be inside ``extern "C" { }``.
-    program : bool
-        It is a whole program, with host code.
-    command : list of str
-        The host compiler's.
-    tools : tuple of str
-        Of check mode, for which it is compiled.
-    """
+    """One source with its options, to be compiled."""
 
     source: str
     options: Options
-    extern_c: bool
-    program: bool = False
-    command: list = field(default_factory=toolchain.find)
-    tools: tuple = checkmode.TOOLS
+    extern_c: bool  # the source is to be inside ``extern "C" { }``
+    program: bool = False  # it is a whole program, with host code
+    command: list[str] = field(default_factory=toolchain.find)  # the host compiler's
+    tools: tuple[str, ...] = checkmode.TOOLS  # of check mode, for which it is compiled
 
     TEXT: ClassVar = "kernel.s"  # what the compiler writes where that is changed before it is linked
 

@@ -25,51 +25,26 @@ _HALF = ("__half", "half")
 
 @dataclass(frozen=True)
 class Type:
-    """A type whose values can be shown.
+    """A type whose values can be shown."""
 
-    Attributes
-    ----------
-    size : int
-        Bytes.
-    code : str
-        NumPy's, of a number; "pointer"; or empty.
-    target : Type or None
-        Of what a pointer points to; None if it cannot be shown.
-    shape : tuple of int
-        Of an array.
-    parts : tuple
-        (name, offset, `Type`) of the members of a struct, or of the first elements of an array, whose names are empty.
-    """
-
-    size: int
-    code: str = ""
-    target: Type | None = None
-    shape: tuple = ()
+    size: int  # bytes
+    code: str = ""  # NumPy's, of a number; "pointer"; or empty
+    target: Type | None = None  # of what a pointer points to; None if it cannot be shown
+    shape: tuple[int, ...] = ()  # of an array
+    # (name, offset, `Type`) of the members of a struct, or of the first elements of an array, whose names are empty
     parts: tuple = ()
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable or parameter.
-
-    Attributes
-    ----------
-    name : str
-    type : Type
-    offset : int
-        Of its place from the frame pointer.
-    low, high : int
-        The addresses of the code in which it is known.
-    block : bool
-        It belongs to a block that begins at `low`, not to the whole function.
-    """
+    """A variable or parameter."""
 
     name: str
     type: Type
-    offset: int
-    low: int
+    offset: int  # of its place from the frame pointer
+    low: int  # from here to `high` are the addresses of the code in which it is known
     high: int
-    block: bool
+    block: bool  # it belongs to a block that begins at `low`, not to the whole function
 
 
 @dataclass

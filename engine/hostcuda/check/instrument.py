@@ -235,16 +235,13 @@ def _within(blocks, entry):
 def instrument(text: str, checks: bool) -> str:
     """The assembler text with logging instead of the calls.
 
+    Raises CompileError if the compiler calls these functions in a way that is not known here: nothing would be counted.
+
     Parameters
     ----------
     text : str
     checks : bool
         Keep the calls as well, which check the addresses.
-
-    Raises
-    ------
-    CompileError
-        The compiler calls these functions in a way that is not known here: nothing would be counted.
     """
     lines = text.split("\n")
     for line in lines:

@@ -38,27 +38,13 @@ _FOREIGN = re.compile(r"(?:^|/)include/|^kernel\.cpp$")
 
 @dataclass(frozen=True)
 class Stop:
-    """A call that `insert` has inserted.
+    """A call that `insert` has inserted."""
 
-    Attributes
-    ----------
-    place : int
-        Its return address, from the beginning of the file in memory.
-    kind : int
-        ``STATEMENT``, ``ENTERED`` (a function has its frame), ``BEGAN`` (a block with variables begins).
-    file : str
-        Of the statement, as the compiler names it.
-    line : int
-        Of the statement.
-    bytes : int
-        Of the frame that was entered.
-    """
-
-    place: int
-    kind: int
-    file: str
-    line: int
-    bytes: int
+    place: int  # its return address, from the beginning of the file in memory
+    kind: int  # ``STATEMENT``, ``ENTERED`` (a function has its frame), ``BEGAN`` (a block with variables begins)
+    file: str  # of the statement, as the compiler names it
+    line: int  # of the statement
+    bytes: int  # of the frame that was entered
 
 
 def insert(text: str) -> str:

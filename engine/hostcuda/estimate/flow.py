@@ -195,22 +195,12 @@ class _Equations:
 
 @dataclass
 class Executions:
-    """How often the warps of a launch execute each block of the machine code.
-
-    Attributes
-    ----------
-    blocks : list of Block
-    times : ndarray
-        For each block, by all warps together.
-    warps : int
-    missed : float
-        The share of the engine's requests and operations that `times` misses: how far to trust them.
-    """
+    """How often the warps of a launch execute each block of the machine code."""
 
     blocks: list[Block]
-    times: np.ndarray
+    times: np.ndarray  # for each block, by all warps together
     warps: int
-    missed: float
+    missed: float  # the share of the engine's requests and operations that `times` misses: how far to trust them
 
 
 def place_of(each: Instruction, known: Mapping[tuple[str, int], Line]) -> tuple[str, int] | None:

@@ -29,46 +29,24 @@ _CONSTANT_CYCLES = 2.0  # of the constant cache, per request: Nsight Compute's r
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU, with the rates that were fitted to times recorded on it.
+    """A GPU, with the rates that were fitted to times recorded on it."""
 
-    Attributes
-    ----------
-    name, arch : str
-        "NVIDIA H200", "sm_90".
-    multiprocessors : int
-    clock_ghz : float
-    dram_tb_s, l2_read_tb_s : float
-        Measured bandwidths.
-    l2_write_tb_s : float
-        Of whole sectors; a sector that is written in part takes up to twice as long.
-    pipes, issue : float
-        The share of its peak that a busy pipe reaches, and of the issue slots.
-    tags : float
-        Lines that the L1 cache looks up per cycle of a multiprocessor.
-    miss_cycles, misses_apart : float
-        What a miss in the constant cache adds to a request, and how many cycles apart misses are at least.
-    launch_ms : float
-        Of an empty kernel.
-    coarse : mapping
-        Without machine code: a GPU's instructions per instruction of each kind in the host's code.
-    intervals : mapping
-        "fine" and "coarse": the quotients of recorded and estimated time between which 8 of 10 were.
-    """
-
-    name: str
-    arch: str
+    name: str  # "NVIDIA H200"
+    arch: str  # "sm_90"
     multiprocessors: int
     clock_ghz: float
-    dram_tb_s: float
+    dram_tb_s: float  # this and the next two: measured bandwidths
     l2_read_tb_s: float
-    l2_write_tb_s: float
-    pipes: float
-    issue: float
-    tags: float
-    miss_cycles: float
-    misses_apart: float
-    launch_ms: float
+    l2_write_tb_s: float  # of whole sectors; a sector that is written in part takes up to twice as long
+    pipes: float  # the share of its peak that a busy pipe reaches
+    issue: float  # and of the issue slots
+    tags: float  # lines that the L1 cache looks up per cycle of a multiprocessor
+    miss_cycles: float  # what a miss in the constant cache adds to a request
+    misses_apart: float  # how many cycles apart misses are at least
+    launch_ms: float  # of an empty kernel
+    # without machine code: a GPU's instructions per instruction of each kind in the host's code
     coarse: Mapping[str, float]
+    # "fine" and "coarse": the quotients of recorded and estimated time between which 8 of 10 were
     intervals: Mapping[str, tuple[float, float]]
 
     @property

@@ -33,26 +33,13 @@ _BREAK = "\x1e"  # in place of the line breaks in raw strings
 
 @dataclass(frozen=True)
 class Preprocessed:
-    """A source without macros.
-
-    Attributes
-    ----------
-    text : str
-    headers : list of Path
-        The user's headers that were read.
-    asked : list of Path
-        Where those might be that ``__has_include`` asks for.
-    of_cuda : bool
-        Whether a header of CUDA was read.
-    error : (list, str, str)
-        The command that failed, and what it printed; None if it did not.
-    """
+    """A source without macros."""
 
     text: str
-    headers: list
-    asked: list
-    of_cuda: bool
-    error: tuple | None = None
+    headers: list  # of paths: the user's headers that were read
+    asked: list  # of paths: where those might be that ``__has_include`` asks for
+    of_cuda: bool  # whether a header of CUDA was read
+    error: tuple[list, str, str] | None = None  # the command that failed, and what it printed; None if it did not
 
 
 def preprocess(text, command, folder, include_dirs):

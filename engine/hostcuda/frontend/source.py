@@ -32,36 +32,17 @@ __all__ = ["Kernel", "Rewritten", "Scan", "after_registrations", "kernel_bodies"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that is defined, explicitly instantiated or declared.
+    """A kernel that is defined, explicitly instantiated or declared."""
 
-    Attributes
-    ----------
-    name : str
-        As written, with template arguments if it is an explicit instantiation or specialization.
-    parameters : tuple of str
-        The declarations, e.g. ``("const float *x", "int n")``.
-    template : bool
-        True for a template's own definition, which has no symbol until it is instantiated.
-    bounds : str
-        The first argument of its ``__launch_bounds__``, or empty.
-    scope : str
-        The namespaces around it, for example ``"a::b"``, or empty; None in a class.
-    head, tail : str
-        ``template <...>`` of a template with its requires clause, and a requires clause after the parameters.
-    declared : bool
-        Whether it is only declared.
-    start, marker_end, name_start, name_end, open, close : int
-        Positions: of the declaration, behind its ``__global__``, of its name, and of its braces, or of the semicolon.
-    """
-
-    name: str
-    parameters: tuple
-    template: bool
-    bounds: str
-    scope: str | None
-    head: str
-    tail: str
-    declared: bool
+    name: str  # as written, with template arguments if it is an explicit instantiation or specialization
+    parameters: tuple[str, ...]  # the declarations, as ``("const float *x", "int n")``
+    template: bool  # true for a template's own definition, which has no symbol until it is instantiated
+    bounds: str  # the first argument of its ``__launch_bounds__``, or empty
+    scope: str | None  # the namespaces around it, for example ``"a::b"``, or empty; None in a class
+    head: str  # ``template <...>`` of a template, with its requires clause
+    tail: str  # a requires clause after the parameters
+    declared: bool  # whether it is only declared
+    # positions: of the declaration, behind its ``__global__``, of its name, and of its braces, or of the semicolon
     start: int
     marker_end: int
     name_start: int
@@ -72,16 +53,10 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The text for the host compiler, and the kernels in it.
-
-    Attributes
-    ----------
-    text : str
-    kernels : tuple of Kernel
-    """
+    """The text for the host compiler, and the kernels in it."""
 
     text: str
-    kernels: tuple
+    kernels: tuple[Kernel, ...]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -62,23 +62,12 @@ L1_CYCLES, L2_CYCLES = 36, 280  # of a global load: from the L1 cache, and from 
 
 
 class Instruction(NamedTuple):
-    """One instruction.
+    """One instruction."""
 
-    Attributes
-    ----------
-    word : str
-        Its name with its modifiers: "LDS.128".
-    predicate : str
-        "P0", "!P0"; empty: it is always executed.
-    arguments : str
-    places : tuple of (str, int)
-        File and line that it comes from: of the innermost inlined function first, of the kernel last.
-    """
-
-    word: str
-    predicate: str
+    word: str  # its name with its modifiers: "LDS.128"
+    predicate: str  # "P0", "!P0"; empty: it is always executed
     arguments: str
-    places: tuple
+    places: tuple  # file and line that it comes from: of the innermost inlined function first, of the kernel last
 
     @property
     def name(self) -> str:
@@ -108,19 +97,11 @@ class Instruction(NamedTuple):
 
 @dataclass
 class Block:
-    """Instructions without a jump between them.
-
-    Attributes
-    ----------
-    label : str
-    code : list of Instruction
-    next : list of int
-        The blocks that may follow, by their index.
-    """
+    """Instructions without a jump between them."""
 
     label: str
     code: list[Instruction] = field(default_factory=list)
-    next: list[int] = field(default_factory=list)
+    next: list[int] = field(default_factory=list)  # the blocks that may follow, by their index
 
 
 def read(text: str) -> dict[str, list[Block]]:

@@ -32,10 +32,7 @@ or name one in the environment variable CXX."""
 def find() -> list[str]:
     """The compiler's command as a list: ``$CXX`` if set, else g++, clang++ or c++ from the path.
 
-    Raises
-    ------
-    CompileError
-        There is none, and the message says how to install one; or this is not Linux.
+    Raises CompileError if there is none, and the message says how to install one; or this is not Linux.
     """
     if sys.platform != "linux":
         raise CompileError(

@@ -25,40 +25,24 @@ _SCALAR, _UNKNOWN = Type("scalar"), Type("class")
 
 @dataclass(eq=False)
 class KernelVariable:
-    """A parameter, or a variable of a scope that has a barrier.
-
-    Attributes
-    ----------
-    role : str
-        uniform, recomputed, kept or local (see the package's text).
-    specifiers : str
-        Its type as declared, without pointers and array bounds.
-    uses : set
-        The regions that name it, and the steps that a warp does once.
-    warp : Node or None
-        The control statement that a warp runs alone in which it is declared.
-    steady : bool
-        Whether it has the same value in all lanes of a warp, for good.
-    counts : bool
-        Whether it is the number of its thread in the row or block, for good.
-    """
+    """A parameter, or a variable of a scope that has a barrier."""
 
     name: str
-    specifiers: str = ""
+    specifiers: str = ""  # its type as declared, without pointers and array bounds
     signs: str = ""
     bounds: tuple = (0, 0)
     initializer: tuple = (0, 0)
-    role: str = "uniform"
+    role: str = "uniform"  # uniform, recomputed, kept or local (see the package's text)
     shared: bool = False
     addressed: bool = False  # or referenced, or changed in a way that is not understood
-    warp: object = None
-    steady: bool = False
-    counts: bool = False
+    warp: object = None  # the control statement (a `Node`) that a warp runs alone in which it is declared
+    steady: bool = False  # whether it has the same value in all lanes of a warp, for good
+    counts: bool = False  # whether it is the number of its thread in the row or block, for good
     type: Type = _SCALAR  # of an array, that of its elements
     place: int = -1  # the token of its name
     position: int = -1  # of the name of a parameter
     region: int = -1  # that of its declaration
-    uses: set = field(default_factory=set)
+    uses: set = field(default_factory=set)  # the regions that name it, and the steps that a warp does once
     changes: set = field(default_factory=set)  # regions that may change it
     needs: set = field(default_factory=set)  # variables in its initializer
     changed_uniformly: list = field(default_factory=list)  # the blocks in which uniform statements change it

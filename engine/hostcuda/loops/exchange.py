@@ -37,10 +37,7 @@ class _Exchange:
 def exchange(scan, body, reader, file):
     """The edits that replace the warp functions of a kernel: [(start, end, text)].
 
-    Raises
-    ------
-    NeedsFibers
-        If one of them cannot be replaced.
+    Raises NeedsFibers if one of them cannot be replaced.
     """
     return _Writer(scan, body, reader, file).edits()
 

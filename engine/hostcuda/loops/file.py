@@ -40,19 +40,12 @@ _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", 
 
 @dataclass(frozen=True)
 class Type:
-    """What is known of a type.
+    """What is known of a type."""
 
-    Attributes
-    ----------
-    kind : str
-        scalar; enumeration; pointer; reference; record, whose members are all public data, so that it is used member by
-        member; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees.
-    members : dict
-        Name -> `Type` of a record's members, or None for an array.
-    """
-
+    # scalar; enumeration; pointer; reference; record, whose members are all public data, so that it is used member by
+    # member; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees
     kind: str
-    members: dict | None = None
+    members: dict | None = None  # name -> `Type` of a record's members, or None for an array
 
 
 _SCALAR, _POINTER, _REFERENCE, _ENUMERATION = Type("scalar"), Type("pointer"), Type("reference"), Type("enumeration")

@@ -27,30 +27,18 @@ _NOT_LATER = {"*", "&", "[", "auto", "constexpr", "static"}  # what a variable h
 
 @dataclass
 class _Function:
-    """A function that waits.
+    """A function that waits."""
 
-    Attributes
-    ----------
-    templates, parameters : list of (str, str)
-        Type and name; the type is empty if the name is to be replaced by the argument: a reference, or an array of
-        several dimensions. That of a constant reference ends with ``&``: there, the argument must have this type.
-    start, end : int
-        The positions of its body, without what it returns.
-    type : str
-    result : (int, int)
-        The positions of the expression that it returns.
-    names, others : set of str
-        The names that it declares, and all other words.
-    """
-
-    templates: list
-    parameters: list
-    start: int
+    # Type and name; the type is empty if the name is to be replaced by the argument: a reference, or an array of
+    # several dimensions. That of a constant reference ends with ``&``: there, the argument must have this type.
+    templates: list[tuple[str, str]]
+    parameters: list[tuple[str, str]]
+    start: int  # from here to `end` is its body, without what it returns
     end: int
     type: str
-    result: tuple
-    names: set = field(default_factory=set)
-    others: set = field(default_factory=set)
+    result: tuple[int, int]  # the positions of the expression that it returns
+    names: set = field(default_factory=set)  # that it declares
+    others: set = field(default_factory=set)  # all other words in it
     shared: bool = False
 
 

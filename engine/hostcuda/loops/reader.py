@@ -7,30 +7,18 @@ from hostcuda.loops.words import BARRIER, BUILT_IN, CLASSES, MEETING, PAIRS, RES
 
 @dataclass(eq=False)
 class Node:
-    """A statement: tokens[first:last].
+    """A statement: tokens[first:last]."""
 
-    Attributes
-    ----------
-    kind : str
-        block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, type, or expression.
-    start : int
-        Where its text starts, with the directives and comments before it.
-    parts : dict
-        Name -> span of tokens (condition, first, step) or node (then, otherwise, body).
-    children : list of Node
-        All nodes in it, in order.
-    barrier, meeting : bool
-        Whether it has a barrier; a place at which the lanes of a warp wait for each other.
-    """
-
+    # block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, type, or expression
     kind: str
     first: int
     last: int
-    start: int
+    start: int  # where its text starts, with the directives and comments before it
+    # name -> span of tokens (condition, first, step) or node (then, otherwise, body)
     parts: dict = field(default_factory=dict)
-    children: list = field(default_factory=list)
-    barrier: bool = False
-    meeting: bool = False
+    children: list = field(default_factory=list)  # all nodes in it, in order
+    barrier: bool = False  # whether it has a barrier
+    meeting: bool = False  # a place at which the lanes of a warp wait for each other
 
 
 class Reader:

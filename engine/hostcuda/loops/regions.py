@@ -35,21 +35,11 @@ class Region:
 
 @dataclass(eq=False)
 class Section:
-    """Regions and meetings between two barriers, which a loop over the warps runs.
+    """Regions and meetings between two barriers, which a loop over the warps runs."""
 
-    Attributes
-    ----------
-    items : list
-        Regions, and steps that a warp does once.
-    regions : list of Region
-        All of them, those inside of loops and ifs, too.
-    once : list of PlanStep
-        The steps that a warp does once, at any depth.
-    """
-
-    items: list = field(default_factory=list)
-    regions: list = field(default_factory=list)
-    once: list = field(default_factory=list)
+    items: list = field(default_factory=list)  # regions, and steps that a warp does once
+    regions: list = field(default_factory=list)  # all of them, those inside of loops and ifs, too
+    once: list = field(default_factory=list)  # the steps that a warp does once, at any depth
 
     @property
     def returns(self):

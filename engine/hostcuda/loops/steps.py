@@ -17,30 +17,18 @@ _ARRAY = Type("pointer")  # that a parameter is
 
 @dataclass(eq=False)
 class PlanStep:
-    """A step of the kernel at a place that all its threads reach: a statement, or one variable of a declaration.
+    """A step of the kernel at a place that all its threads reach: a statement, or one variable of a declaration."""
 
-    Attributes
-    ----------
-    kind : str
-        declaration, statement, barrier, meeting, loop, if, block, jump or type.
-    scope : dict
-        Name -> variable, at this place.
-    update : tuple or None
-        (variable, span of the operand) if it is a statement like ``v += operand``.
-    bodies : list of list of PlanStep
-        Of a loop or an if that has a barrier, or a meeting of a warp's lanes.
-    warp : Node or None
-        The outermost control statement around it, or itself, that has a meeting and no barrier: a warp runs it alone.
-    """
-
-    kind: str
+    kind: str  # declaration, statement, barrier, meeting, loop, if, block, jump or type
     node: Node
-    scope: dict
+    scope: dict  # name -> variable, at this place
     effects: Effects
     variable: KernelVariable | None = None
-    update: tuple | None = None
+    update: tuple | None = None  # (variable, span of the operand) if it is a statement like ``v += operand``
     first: list = field(default_factory=list)  # of a for loop
-    bodies: list = field(default_factory=list)
+    # of a loop or an if that has a barrier, or a meeting of a warp's lanes: lists of steps
+    bodies: list[list] = field(default_factory=list)
+    # the outermost control statement around it, or itself, that has a meeting and no barrier: a warp runs it alone
     warp: Node | None = None
     late: list = field(default_factory=list)  # what each thread does after each round of a for loop: spans of its step
 

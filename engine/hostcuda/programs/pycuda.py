@@ -49,15 +49,7 @@ def _source():
 def fetch() -> Path:
     """Fetch PyCUDA's source package and what its Python modules need, with pip, into the cache.
 
-    Returns
-    -------
-    Path
-        The folder.
-
-    Raises
-    ------
-    EngineError
-        pip cannot fetch them, or the package is not the one that is known here.
+    Returns the folder. Raises EngineError if pip cannot fetch them, or the package is not the one that is known here.
     """
     with tempfile.TemporaryDirectory(dir=files.private(paths.cache_dir())) as place:
         folder, new = Path(place), Path(place, "new")

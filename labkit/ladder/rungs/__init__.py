@@ -20,13 +20,7 @@ PAGES = {"network": 0, "streams": 12}
 
 
 def rung(which: int | str) -> Rung:
-    """A rung by its number or its name.
-
-    Raises
-    ------
-    LabError
-        If there is none; the message lists the rungs.
-    """
+    """A rung by its number or its name. Raises LabError if there is none; the message lists the rungs."""
     for each in LADDER:
         if which in (each.number, each.name) and not isinstance(which, bool):
             return each
