@@ -102,7 +102,6 @@ def test_occupancy_is_a_staircase(drawn):  # noqa: F811
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: draw.occupancy({}), "1 to 255"),
     (lambda: draw.occupancy({"one": 256}), "1 to 255"),
-    (lambda: draw.occupancy({"one": 32}, arch="sm_50"), "one of sm_80"),
 ])
 def test_occupancy_that_no_kernel_has(call, message):
     with pytest.raises(LabError, match=message):

@@ -12,7 +12,7 @@ from labkit.spec.devices import device
 FIGURES = [
     (draw.threads, {}), (draw.threads, {"n": 2048, "block": 7, "thread": 0}),
     (draw.threads, {"n": 70, "threads": 32, "thread": 1}), (draw.threads, {"n": 9, "threads": 1024, "block": 0}),
-    (draw.memories, {}), (draw.hiding, {}), (draw.hiding, {"warps": [16], "work": 1, "latency": 90, "cycles": 120}),
+    (draw.memories, {}), (draw.hiding, {}), (draw.hiding, {"warps": [16], "work": 1, "latency": 90}),
     *((draw.shuffle, {"lanes": lanes}) for lanes in (2, 4, 8, 16, 32)),
 ]
 
@@ -51,7 +51,7 @@ def test_a_scheduler_is_as_busy_as_its_warps_allow(warps, work, latency):
 
 
 def test_hiding_says_what_it_counts(said):  # noqa: F811
-    page = said(draw.hiding, warps=(1, 9), cycles=54)
+    page = said(draw.hiding, warps=(1, 9))
     assert page.title == "With 9 warps the scheduler is busy in 100 % of the cycles, with 1 warp in 11 %"
     assert "1 warp: 11 % of the issue slots are used. 9 warps: 100 %" in page.alt
 
@@ -66,7 +66,7 @@ def test_a_shuffles_steps_add_all_lanes(said):  # noqa: F811
 @pytest.mark.parametrize("call", [
     lambda: draw.threads(n=1000, block=4), lambda: draw.threads(thread=8), lambda: draw.threads(threads=8),
     lambda: draw.threads(n=3000), lambda: draw.hiding(warps=[17]), lambda: draw.hiding(warps=[]),
-    lambda: draw.hiding(work=0), lambda: draw.hiding(cycles=121), lambda: draw.shuffle(lanes=12),
+    lambda: draw.hiding(work=0), lambda: draw.shuffle(lanes=12),
 ])
 def test_what_cannot_be_drawn_is_refused(call):
     with pytest.raises(LabError, match=r"draw\.(threads|hiding|shuffle): "):

@@ -15,13 +15,11 @@ from labkit.spec.layers import LENET72, LENET86, Layer
 ODD = Layer("odd", 2, 13, 29, 5, 4)
 
 
-@pytest.mark.parametrize(("layer", "widths"), [
-    (LENET86[1], (8, 16, 27, 32)), (LENET72[1], (27,)), (ODD, (1, 2, 3, 9, 30)),
-])
-def test_a_figure_says_what_it_shows_and_nothing_overlaps(drawn, layer, widths):  # noqa: F811
-    page = drawn(draw.tilings, layer, widths)
+@pytest.mark.parametrize("layer", [LENET86[1], LENET72[1], ODD], ids=str)
+def test_a_figure_says_what_it_shows_and_nothing_overlaps(drawn, layer):  # noqa: F811
+    page = drawn(draw.tilings, layer)
     assert not collisions(page)
-    for width in widths:
+    for width in (8, 16, 27, 32):
         assert f"Tiles of {width}: " in page.alt
 
 
@@ -29,7 +27,7 @@ def test_the_message_names_the_best_width_and_the_worst(said):  # noqa: F811
     page = said(draw.tilings, LENET86[1])
     assert page.title == "72 % of the threads idle under tiles of 32, 28 % under tiles of 8"
     assert "Tiles of 16: 3 down, 3 across; threads without an output 50 %, inputs loaded" in page.alt
-    assert said(draw.tilings, LENET72[1], (27,)).title == "0 % of the threads idle under tiles of 27"
+    assert said(draw.tilings, LENET72[1]).title.endswith(", 0 % under tiles of 27")
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 16, 27, 32])
@@ -55,12 +53,6 @@ def test_wavefronts_are_those_counted():
     assert wavefronts(16, 22) == [2] * 8
     assert wavefronts(16, 48) == [1] * 8
     assert wavefronts(2, 3) == [1]
-
-
-@pytest.mark.parametrize("widths", [(), (0,), (16, 33)])
-def test_widths_that_make_no_block(widths):
-    with pytest.raises(LabError, match="1 to 32"):
-        draw.tilings(LENET86[0], widths)
 
 
 # ---------------------------------------------------------------------------------------------------------- stalls

@@ -56,8 +56,6 @@ def test_accuracies(page):
     drawn = page(draw.accuracies, CURVES)
     assert title(drawn) == "1 image, rate 0.1: 96.0% in the end"
     assert "100 images, rate 0.1: 10.0% at 0, 89.9% at 20." in drawn.alt
-    seconds = {name: pd.Series(curve.to_numpy(), curve.index * 0.37) for name, curve in CURVES.items()}
-    assert "seconds" in texts(page(draw.accuracies, seconds, xlabel="seconds"))
     with pytest.raises(LabError, match="two accuracies"):
         draw.accuracies({"one": pd.Series([0.5])})
 

@@ -214,17 +214,15 @@ def bank_conflicts(page: Page, profile) -> None:
 
 
 @figure
-def kernels(page: Page, table, device: str | None = None, date: str | None = None) -> None:
+def kernels(page: Page, table) -> None:
     """The op time of variants with several kernels, kernel by kernel: a bar per variant and layer.
 
     Parameters
     ----------
     table : DataFrame
         As `kernel_times` returns it: ``label``, ``layer``, ``kernel``, ``op_ms``; of one batch.
-    device, date : str, optional
-        What measured it, and when, where the table does not say so.
     """
-    data = Measured(table, ["label", "layer", "kernel", "op_ms"], "draw.kernels", device, date)
+    data = Measured(table, ["label", "layer", "kernel", "op_ms"], "draw.kernels")
     rows, batches = data.rows, data.rows["batch"].unique() if "batch" in data.rows else ()
     if len(batches) > 1:
         raise LabError(f"draw.kernels got batches {', '.join(map(str, batches))}: it draws one; take its rows")
@@ -242,18 +240,13 @@ def kernels(page: Page, table, device: str | None = None, date: str | None = Non
 
 
 @figure
-def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]], unit: str = "instructions per product",
-                 highlight: str | None = None) -> None:
-    """What kernels execute, a stacked bar each.
+def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
+    """What kernels execute per product, a stacked bar each; the last one is the kernel in question.
 
     Parameters
     ----------
     mixes : mapping of str to mapping of str to float
         Label -> kind of instruction -> how many; at most six kinds, in the order of the bars.
-    unit : str
-        Of the numbers.
-    highlight : str, optional
-        Label of the kernel in question; by default the last one.
     """
     kinds = list(dict.fromkeys(kind for mix in mixes.values() for kind in mix))
     if not 0 < len(kinds) <= len(_KINDS):
@@ -262,7 +255,7 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]], unit: str
         raise LabError(f"draw.instructions: a count is negative or not a number in {mixes}")
     frame = pd.DataFrame(mixes.values(), pd.MultiIndex.from_product([[""], mixes]), kinds)
     totals, first = {label: sum(mix.values()) for label, mix in mixes.items()}, next(iter(mixes))
-    highlight, colors = list(mixes)[-1] if highlight is None else highlight, dict(zip(kinds, _KINDS, strict=False))
+    unit, highlight, colors = "instructions per product", [*mixes][-1], dict(zip(kinds, _KINDS, strict=False))
     page.open(102 + 27 * len(mixes), f"{highlight}: {totals[highlight]:.3g} {unit}, {first} {totals[first]:.3g}")
     page.legend(26 + widest(mixes, weight="bold"), 74, colors)
     page.alt = f"Bar chart, {unit}. {_stacks(page, 90, frame, colors, '{:.2f}'.format, highlight)}"
@@ -369,25 +362,23 @@ def _lesson(rows, waits):
 
 
 @figure
-def constant_budget(page: Page, layers: Sequence[Layer], size: int = 4) -> None:
+def constant_budget(page: Page, layers: Sequence[Layer]) -> None:
     """The masks of layers against the constant memory of a device.
 
     Parameters
     ----------
     layers : sequence of Layer
         A bar each; one whose mask does not fit is marked.
-    size : int
-        Bytes of an element.
     """
     layers = list(layers)
     if not layers:
         raise LabError("draw.constant_budget got no layer: give at least one")
-    masks = [size * layer.M * layer.C * layer.K**2 for layer in layers]
+    masks = [4 * layer.M * layer.C * layer.K**2 for layer in layers]
     fit = sum(mask <= CONSTANT_BYTES for mask in masks)
     message = f"{fit} of {len(masks)} masks fit" if fit < len(masks) else (
         f"All {fit} masks fit" if fit > 1 else "The mask fits")
     page.open(100 + 30 * len(layers), f"{message} into constant memory",
-              f"M·C·K·K elements of {size} bytes against 64 KB")
+              "M·C·K·K elements of 4 bytes against 64 KB")
     formulas = [f"{layer.M}·{layer.C}·{layer.K}·{layer.K}" for layer in layers]
     names = 14 + widest(layer.name for layer in layers)
     left = names + 26 + widest(formulas, SMALL)

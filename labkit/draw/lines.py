@@ -16,15 +16,13 @@ _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 
 
 @figure
-def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]], unit: str = "op time (ms)") -> None:
-    """What a read costs, over the number of elements that a warp asks for at once.
+def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -> None:
+    """The op time, over the number of elements that a warp asks for at once.
 
     Parameters
     ----------
     series : mapping of str to mapping of int to float
-        Of each kind of memory: elements asked for at once -> measurement. The last is highlighted.
-    unit : str
-        Of the measurements.
+        Of each kind of memory: elements asked for at once -> milliseconds. The last is highlighted.
     """
     table = pd.DataFrame({name: dict(values) for name, values in series.items() if values}).sort_index()
     if not len(table):
@@ -32,14 +30,14 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]], u
     last = table[table.columns[-1]].dropna()
     few, many, top = last.index[0], last.index[-1], table.max().max() * 1.08
     page.open(342, f"{last.name}: {last[many] / last[few]:.2g} times as long with {many} elements as with {few}")
-    page.small(12, 66, unit)
+    page.small(12, 66, "op time (ms)")
     right = page.width - 18 - widest(table.columns, weight="bold")
     ax = page.axes(62, 80, right, 290, xlim=(0, table.index[-1] + 0.4), ylim=(0, top),
                    xlabel="different mask elements that a warp asks for at once")
     number(ax.xaxis, table.index)
     number(ax.yaxis, (tick for tick in ax.get_yticks() if tick <= top))
     colors = {name: style.BLUE if name == last.name else style.PALE for name in table}
-    page.alt = f"Line chart, {unit} over the mask elements that a warp asks for at once."
+    page.alt = "Line chart, op time (ms) over the mask elements that a warp asks for at once."
     page.plain = "Figure: time over the number of mask elements that a warp asks for at once"
     for name, color in colors.items():
         values = table[name].dropna()
@@ -50,9 +48,8 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]], u
 
 
 @figure
-def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256, shared: int = 0,
-              arch: str = "sm_90") -> None:
-    """How many warps a multiprocessor has room for, over the registers per thread.
+def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> None:
+    """How many warps a multiprocessor of an H200 has room for, over the registers per thread.
 
     Parameters
     ----------
@@ -60,18 +57,13 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256, shar
         Label -> registers per thread: a point on the staircase each.
     threads : int
         Of a block.
-    shared : int
-        Bytes of shared memory per block.
-    arch : str
-        One of `hostcuda.limits.MULTIPROCESSOR`: the H200 is sm_90.
     """
-    if arch not in MULTIPROCESSOR:
-        raise LabError(f"draw.occupancy: arch = {arch!r}; it is one of {', '.join(MULTIPROCESSOR)}")
     if not registers or any(not 1 <= each <= 255 for each in registers.values()):
         raise LabError(f"draw.occupancy: a thread has 1 to 255 registers; got {registers}")
-    limits, counts = MULTIPROCESSOR[arch], range(16, 256)
+    arch, counts = "sm_90", range(16, 256)
+    limits = MULTIPROCESSOR[arch]
     most = limits["warps"]
-    share = {each: share_of_warps(threads, each, shared, limits) for each in {*counts, *registers.values()}}
+    share = {each: share_of_warps(threads, each, 0, limits) for each in {*counts, *registers.values()}}
     full = max(each for each in counts if share[each] == share[16])
     points: dict[int, list[str]] = {}
     for label, each in registers.items():

@@ -131,7 +131,7 @@ def issued(warps: int, work: int, latency: int, cycles: int) -> list[list[str]]:
 
 
 @figure
-def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency: int = 24, cycles: int = 60) -> None:
+def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency: int = 24) -> None:
     """A scheduler hides the latency of loads: while one warp waits, it issues instructions of the others.
 
     Parameters
@@ -142,13 +142,11 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
         Instructions that a warp issues until it needs a loaded word.
     latency : int
         Cycles that a warp waits for a loaded word.
-    cycles : int
-        Cycles that are drawn, at most 120.
     """
-    warps = list(warps)
-    if not warps or min(warps) < 1 or max(warps) > 16 or work < 1 or latency < 1 or not 1 <= cycles <= 120:
-        raise LabError(f"draw.hiding: {warps} warps, {work} instructions, {latency} and {cycles} cycles: 1 to 16 "
-                       "warps, at most 120 cycles, and at least one of the others")
+    warps, cycles = list(warps), 60  # that are drawn
+    if not warps or min(warps) < 1 or max(warps) > 16 or work < 1 or latency < 1:
+        raise LabError(f"draw.hiding: {warps} warps, {work} instructions, {latency} cycles: 1 to 16 warps, and at "
+                       "least one of the others")
     left, right, step = 108, style.WIDTH - 26, 13
     pitch, said = (right - left) / cycles, []
     top, told = 96, [issued(each, work, latency, cycles) for each in warps]

@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.transforms import Bbox
 
 from hostcuda.errors import EngineError
-from hostcuda.metrics import NAMES
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, figure, log_ticks, number, percent, wide
@@ -16,48 +15,37 @@ from labkit.spec import devices, layers
 from labkit.spec.devices import Device
 from labkit.spec.layers import Layer
 
-_WHO = "draw.roofline"
-
 
 @figure
 def roofline(page: Page, points, device: Device | str | None = None, layer: Layer | str | None = None,
-             batch: int | None = None, peaks: Mapping[str, float] | None = None,
-             bandwidths: Mapping[str, float] | None = None, times=None) -> None:
+             peaks: Mapping[str, float] | None = None, bandwidths: Mapping[str, float] | None = None) -> None:
     """Arithmetic rate against arithmetic intensity, the rungs as points under the device's roof.
 
     Parameters
     ----------
-    points : DataFrame, Recorded, Profile or iterable of (label, intensity, gflop_s)
-        What `bench` or `recorded` returned: ``label``, ``layer``, ``batch``, ``dtype``, ``gflop_s``; the intensity
-        is then the layer's own (`Layer.intensity`: everything moved once), or ``flop_per_byte`` where the table has
-        that. Else triples: intensity [FLOP/B], rate [GFLOP/s]. Of a `Profile` of `labkit.profile` the bytes are what
-        was counted: the DRAM's on a GPU; on the CPU engine each byte that a launch accesses, once. An open mark is
-        where the bytes requested from the L1 cache would put the point: left of the roof, because caches supply what
-        memory could not.
+    points : DataFrame, Recorded or iterable of (label, intensity, gflop_s)
+        What `bench` or `recorded` returned: ``label``, ``layer``, ``batch``, ``dtype``, ``gflop_s``, of which the
+        largest batch is drawn; the intensity is then the layer's own (`Layer.intensity`: everything moved once). Else
+        triples: intensity [FLOP/B], rate [GFLOP/s].
     device : Device or str, optional
         Its reference rates are the roof and its theoretical FP32 peak a thin line. By default the table's device,
         where `data/devices.toml` lists it, else the one in use.
     layer : Layer or str, optional
-    batch : int, optional
-        Draw these rows of the table only; by default all layers, and the largest batch.
+        Draw its rows of the table only.
     peaks : mapping, optional
         Name to GFLOP/s in place of the device's, for example ``{"FP32 GEMM": 50.9e3, "FP32 peak": 66.9e3}``. The
         first is the roof, the others are thin lines.
     bandwidths : mapping, optional
         Name to GB/s in the same way.
-    times : DataFrame or Recorded, optional
-        What `bench` or `recorded` returned: how fast the variants of a `Profile` are.
     """
-    note, about, asked = "", "", []
+    note, about = "", ""
     if hasattr(points, "columns") or hasattr(points, "table"):
-        counted = hasattr(points, "sites")
-        data, note = of_profile(points, times) if counted else (Measured(points, ["label", "gflop_s"], _WHO), "")
-        batch, rows = data.only(layer, batch), data.rows
+        data = Measured(points, ["label", "gflop_s"], "draw.roofline")
+        batch, rows, note = data.only(layer), data.rows, data.note
         one = rows["layer"].iloc[0] if "layer" in rows and rows["layer"].nunique() == 1 else ""
-        note = f"{note} {data.note}".strip()
         about = data.subtitle(one, f"batch {batch:,}" if batch else "")
         device = device or (None if peaks and bandwidths else data.device)
-        points, asked = list(_of_table(rows, one)), rows["flop_per_asked_byte"].tolist() if counted else []
+        points = list(_of_table(rows, one))
     points = [(str(label), float(x), float(y)) for label, x, y in points]
     if not points:
         raise LabError("draw.roofline got no point: give at least one (label, intensity, gflop_s)")
@@ -75,14 +63,13 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
         return min(peak, x * bandwidth)
 
     page.open(430, f"{label} reaches {percent(y / roof(x))} of its roof", about, note)
-    low, high = min(ridge, *asked, *xs) / 5, max(ridge, *xs) * 6
+    low, high = min(ridge, *xs) / 5, max(ridge, *xs) * 6
     high = max(high, ridge * (ridge / low) ** 0.5)  # room for the names on the level part
     bottom = min(low * bandwidth, *ys) / 1.8
-    moved = "FLOP per byte moved" + "; open marks: per byte requested from the L1 cache" * bool(asked)
     left = 90 if max(peaks.values()) > 5e5 else 78  # room for 1,000,000 on the axis
     ax = page.axes(left, 64, page.width - 14, 380, "xy", xlim=(low, high),
                    ylim=(bottom, max(*peaks.values(), *ys) * 2), ylabel="GFLOP/s (log scale)",
-                   xlabel=f"arithmetic intensity ({moved}, log scale)")
+                   xlabel="arithmetic intensity (FLOP per byte moved, log scale)")
     for axis, digits in ((ax.xaxis, (1, 2, 5)), (ax.yaxis, (1,))):
         ticks = log_ticks(*axis.get_view_interval(), digits)
         number(axis, ticks if len(ticks) > 1 else log_ticks(*axis.get_view_interval(), (1, 2, 5)))
@@ -95,23 +82,15 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
     for rate in slower:
         ax.plot([low, peak / rate], [low * rate, peak], color=style.MUTED, lw=1.2, ls=style.DASHED, zorder=2)
     _name_roof(ax, peaks, bandwidths, low, high, ridge)
-    for x, (_, moved, y) in zip(asked, points, strict=False):
-        ax.plot([x, moved], [y, y], color=style.FAINT, lw=1, zorder=1)
-        ax.plot(x, y, "o", ms=5, color=style.PAPER, mec=style.BLUE, mew=1.1, zorder=4)
     for point in points:
         last, (_, x, y) = point is points[-1], point
         ax.plot([x, x], [y, roof(x)], color=style.FAINT, lw=1, zorder=1)
         ax.plot(x, y, "o", ms=8 if last else 6.5, color=style.BLUE if last else style.PALE, mew=1.2, zorder=5)
-    edge = [(x, roof(x)) for x in np.geomspace(low, high, 301)]
-    edge += [(x, y) for first, (_, last, y) in zip(asked, points, strict=False) for x in np.geomspace(first, last, 101)]
-    _name_points(page, ax, points, edge)
+    _name_points(page, ax, points, [(x, roof(x)) for x in np.geomspace(low, high, 301)])
     each = ", ".join(f"{label}: {x:.3g} FLOP per byte, {y:,.0f} GFLOP/s, {percent(y / roof(x))} of its roof"
                      for label, x, y in points)
     page.alt = (f"Roofline, log scales: {bandwidth:,.0f} GB/s up to {ridge:.3g} FLOP per byte, then {peak:,.0f} "
                 f"GFLOP/s. {each}.")
-    if asked:
-        page.alt += " Open marks, bytes requested from the L1 cache: "
-        page.alt += ", ".join(f"{x:.3g} FLOP per byte" for x in asked) + "."
     page.plain = "Figure: the roofline, with a point for each rung"
 
 
@@ -125,45 +104,12 @@ def _device(name):
         return devices.device()
 
 
-def of_profile(profile, times) -> tuple[Measured, str]:
-    """The times of a profile's variants, in its order, with operations per byte moved and per byte requested from the
-    L1 cache; and what the bytes are."""
-    if times is None or profile.layer is None:
-        raise LabError("draw.roofline: a profile counts bytes, and labkit.profile's knows its layer; how long its "
-                       "variants take comes from a table, as times=recorded(\"H200\") or times=bench(...)")
-    counts = profile.counts.set_index("variant")
-    each = profile.table.groupby("variant", sort=False).sum(numeric_only=True)
-    if "dram_bytes" in counts:
-        moved, said = counts["dram_bytes"], "Bytes: of the DRAM, counted by ncu."
-    elif NAMES["unique_bytes"] in each:
-        moved = each[NAMES["unique_bytes"]]
-        said = "Bytes: what each launch accesses, once; counted on the CPU engine."
-    else:
-        raise LabError(f"draw.roofline: this profile has no bytes. {profile.note}")
-    data = Measured(times, ["label", "layer", "gflop_s"], _WHO)
-    data.rows = data.rows[data.rows["layer"] == profile.layer.name]
-    missing = [label for label in counts.index if label not in set(data.rows["label"])]
-    if missing:
-        raise LabError(f"draw.roofline: the times of {', '.join(missing)} are not in the table, which has those of "
-                       f"{', '.join(data.rows['label'].unique())}")
-    rows = data.rows[data.rows["label"].isin(counts.index)]
-    rows = rows.sort_values("label", key=lambda labels: labels.map(list(counts.index).index), kind="stable")
-    flops = profile.layer.flops(profile.batch)
-    data.rows = rows.assign(flop_per_byte=flops / rows["label"].map(moved),
-                            flop_per_asked_byte=flops / rows["label"].map(32 * counts["global_sectors"]))
-    return data, said
-
-
 def _of_table(rows, one):
     """(label, intensity, GFLOP/s) of each row; the layer is named where there are several."""
     for row in rows.to_dict("records"):
         label = row["label"] if one or "layer" not in row else f"{row['label']}, {row['layer'].partition(' ')[2]}"
-        if "flop_per_byte" in row:
-            intensity = row["flop_per_byte"]
-        else:
-            layer, dtype = layers.layer(row.get("layer", "")), row.get("dtype", "float32")
-            intensity = layer.intensity(dtype, int(row.get("batch", 1000)))
-        yield label, intensity, row["gflop_s"]
+        layer, dtype = layers.layer(row.get("layer", "")), row.get("dtype", "float32")
+        yield label, layer.intensity(dtype, int(row.get("batch", 1000))), row["gflop_s"]
 
 
 def _name_roof(ax, peaks, bandwidths, low, high, ridge):

@@ -121,8 +121,7 @@ def _shares(page, y, what, parts, amount) -> str:
 
 
 @figure
-def images(page: Page, pictures: np.ndarray, labels: Sequence[int], predictions: Sequence[int] | None = None,
-           names: Sequence[str] | None = None, columns: int = 10) -> None:
+def images(page: Page, pictures: np.ndarray, labels: Sequence[int], predictions: Sequence[int] | None = None) -> None:
     """A strip of images with their labels; wrong predictions are framed and spelled out.
 
     Parameters
@@ -130,10 +129,6 @@ def images(page: Page, pictures: np.ndarray, labels: Sequence[int], predictions:
     pictures : array, shape [N, H, W] or [N, 1, H, W]
     labels : sequence of int, length N
     predictions : sequence of int, length N, optional
-    names : sequence of str, optional
-        A word for each class.
-    columns : int
-        Images side by side.
     """
     pictures = np.asarray(pictures, dtype=np.float32)
     pictures = pictures[:, 0] if pictures.ndim == 4 else pictures
@@ -141,13 +136,13 @@ def images(page: Page, pictures: np.ndarray, labels: Sequence[int], predictions:
     if pictures.ndim != 3 or not len(pictures) or any(n != len(pictures) for n in given.values()):
         raise LabError(f"draw.images got pictures of shape {pictures.shape}, {given}: one each per image")
     n, read = len(pictures), labels if predictions is None else predictions
-    words, others = ([str(int(i) if names is None else names[int(i)]) for i in each] for each in (labels, read))
+    words, others = ([str(int(i)) for i in each] for each in (labels, read))
     wrong = [word != other for word, other in zip(words, others, strict=True)]
     message, note = "What the network gets to see", f"{n} images, each with its label"
     if predictions is not None:
         message = f"{n - sum(wrong)} of these {n} are read correctly" if any(wrong) else f"All {n} are read correctly"
         note = "each with its label" + "   ·   framed: label → what the network read instead" * any(wrong)
-    columns = min(columns, n)
+    columns = min(10, n)
     pitch = (style.WIDTH - 16) / max(columns, 7)
     side = pitch - 8
     page.open(70 + -(-n // columns) * (side + 26), message, note)

@@ -85,7 +85,7 @@ _SHARED = """title : str, optional
 subtitle : str, optional
     Said before the figure's own.
 path : str or path-like, optional
-    Save to this .png or .svg file, and show nothing.
+    Save to this .png file, and show nothing.
 
 Raises
 ------
@@ -232,19 +232,10 @@ class Page:
 
 
 def save(page: Page, path: str | Path) -> None:
-    """Write the page as PNG or SVG (by the suffix), whole or not at all."""
-    path = Path(path)
-    if path.suffix not in (".png", ".svg"):
-        raise LabError(f"cannot save a figure as {path.name}: name it .png or .svg")
-    write(path, png(page) if path.suffix == ".png" else svg(page))
-
-
-def svg(page: Page) -> bytes:
-    """The page as SVG; the same picture gives the same file."""
-    out = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "lab"}):
-        page.fig.savefig(out, format="svg", metadata={"Date": None, "Description": page.alt})
-    return out.getvalue()
+    """Write the page as PNG, whole or not at all."""
+    if Path(path).suffix != ".png":
+        raise LabError(f"cannot save a figure as {Path(path).name}: name it .png")
+    write(path, png(page))
 
 
 def png(page: Page) -> bytes:

@@ -72,24 +72,18 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
 
 
 @figure
-def tilings(page: Page, layer: Layer, widths: Sequence[int] = (8, 16, 27, 32)) -> None:
+def tilings(page: Page, layer: Layer) -> None:
     """The same output map under tiles of several widths: tails, halos, shared memory and bank conflicts of each.
 
     Parameters
     ----------
     layer : Layer
-    widths : sequence of int
-        Sides of square tiles, one thread per output.
     """
-    bad = [width for width in widths if not 1 <= width <= 32]
-    if bad or not len(widths):
-        raise LabError(f"draw.tilings: tiles of {bad or 'no'} width; a block has at most {MAX_THREADS} threads: take "
-                       "widths from 1 to 32")
+    widths = (8, 16, 27, 32)  # of square tiles, one thread per output
     rows = [costs(layer, width) for width in widths]
     idle = [row["idle"] for row in rows]
-    message = f"{percent(max(idle))} of the threads idle under tiles of {widths[int(np.argmax(idle))]}"
-    if max(idle) > min(idle):
-        message += f", {percent(min(idle))} under tiles of {widths[int(np.argmin(idle))]}"
+    message = f"{percent(max(idle))} of the threads idle under tiles of {widths[idle.index(max(idle))]}"
+    message += f", {percent(min(idle))} under tiles of {widths[idle.index(min(idle))]}"
     left, y, pitch = 200, 92, (style.WIDTH - 200) / len(widths)
     reach = max(width * -(-max(layer.Wo, layer.Ho) // width) for width in widths)
     scale = min(128.0, pitch - 16) / reach
@@ -201,20 +195,17 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
 
 
 @figure
-def wmma_fill(page: Page, maps: Sequence[int] = (4, 12, 16, 24),
-              shapes: Sequence[tuple[int, int, int]] = tuple(sorted(WMMA_SHAPES))) -> None:
+def wmma_fill(page: Page, maps: Sequence[int]) -> None:
     """How full the tiles of each WMMA shape are, and how often the inputs are read, by the number of maps.
 
     Parameters
     ----------
     maps : sequence of int
         Output maps of the layers, a column each.
-    shapes : sequence of (int, int, int)
-        Maps, pixels and depth of a WMMA, a row each.
     """
-    maps, shapes = list(maps), [tuple(shape) for shape in shapes]
-    if not maps or not shapes or min(maps) < 1:
-        raise LabError(f"draw.wmma_fill: maps = {maps}, shapes = {shapes}; at least one of each, and maps of 1 or more")
+    maps, shapes = list(maps), sorted(WMMA_SHAPES)  # of a shape: maps, pixels, depth
+    if not maps or min(maps) < 1:
+        raise LabError(f"draw.wmma_fill: maps = {maps}; at least one, of 1 or more")
     names = ["×".join(map(str, shape)) for shape in shapes]
     rows = [max(fill(m, shape)[0] for m in maps) * shape[0] for shape in shapes]
     unit, left, top = min(4.0, 128 / max(rows)), 138, 100  # unit: pixels per map

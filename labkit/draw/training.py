@@ -62,14 +62,13 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
 
 
 @figure
-def accuracies(page: Page, curves: Mapping[str, pd.Series], xlabel: str = "epochs") -> None:
-    """Accuracy over epochs or time, a line per training.
+def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
+    """Accuracy over epochs, a line per training.
 
     Parameters
     ----------
     curves : mapping of str to Series
-        Accuracies, 0 to 1, indexed by epochs or seconds. The first line is highlighted.
-    xlabel : str
+        Accuracies, 0 to 1, indexed by epochs. The first line is highlighted.
     """
     if not curves or any(len(curve) < 2 for curve in curves.values()):
         raise LabError("draw.accuracies: each line needs two accuracies or more")
@@ -78,12 +77,12 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series], xlabel: str = "epoch
     page.open(350, f"{best}: {curves[best].iloc[-1]:.1%} in the end", "accuracy on held-out images")
     right = page.width - 18 - widest(curves, SMALL, "bold")
     low = int(min(100 * curve.iloc[1:].min() for curve in curves.values()) // 10 * 10)  # of the first all may be wrong
-    ax = page.axes(52, 80, right - 8, 302, ylim=(low, 100), xlabel=xlabel)
+    ax = page.axes(52, 80, right - 8, 302, ylim=(low, 100), xlabel="epochs")
     number(ax.yaxis, range(low, 101, 10 if low > 40 else 20))
-    number(ax.xaxis, MaxNLocator(8, integer=xlabel == "epochs").tick_values(0, most))
+    number(ax.xaxis, MaxNLocator(8, integer=True).tick_values(0, most))
     ax.set_xlim(0, most)
     page.small(12, 66, "%")
-    page.alt, page.plain = f"Line chart, accuracy over {xlabel}.", f"Figure: accuracy over {xlabel}"
+    page.alt, page.plain = "Line chart, accuracy over epochs.", "Figure: accuracy over epochs"
     ends = {}
     for (name, curve), color in zip(curves.items(), style.CYCLE, strict=False):
         ax.plot(curve.index, 100 * curve, color=color, lw=2.6 if not ends else 1.8)
