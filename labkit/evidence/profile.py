@@ -26,6 +26,9 @@ _COUNTED = 2  # for it; counts are proportional to their number
 class Profile(hostcuda.profile.Profile):
     """The counters of variants on one layer.
 
+    `value` and `ratio` take a variant's label, or a rung's number, ``value("global_sectors", 3)``: among several
+    variants of the rung it means the one with default options.
+
     Attributes
     ----------
     table : DataFrame
@@ -55,29 +58,6 @@ class Profile(hostcuda.profile.Profile):
         if self.estimates:
             counts["estimated_ms"] = [self.estimates[label].ms for label in counts[self.by]]
         return counts
-
-    def value(self, name: str, which: int | str | None = None) -> float:
-        """One figure: ``value("global_sectors", 3)`` is that of rung 03, summed over its launches.
-
-        Parameters
-        ----------
-        name : str
-            A column of `counts`, or Nsight Compute's name.
-        which : int or str, optional
-            A rung's number, which among several variants of the rung means the one with default options; or a variant's
-            label. It may be omitted if there is only one row.
-
-        Raises
-        ------
-        EngineError
-            If there is no such counter, no such row, or more than one; the message lists those there are.
-        """
-        return super().value(name, which)
-
-    def ratio(self, name: str, a: int | str, b: int | str) -> float:
-        """The counter of a over that of b: ``ratio("global_sectors", 3, 4) >= 8`` means that 03 requests at least 8
-        times as many sectors as 04. Infinite if that of b is zero."""
-        return super().ratio(name, a, b)
 
     def _rows(self, counts: pd.DataFrame, which: int | str) -> pd.DataFrame:
         if isinstance(which, str):

@@ -68,7 +68,8 @@ def _entry(name: str, thing: object, level: int = 3) -> str:
     about = _prose(inspect.getdoc(thing) or "")
     parts = [f"{'#' * level} {name}\n", f"```python\n{_signature(name, thing)}\n```\n", about]
     if inspect.isclass(thing):
-        for member, value in vars(thing).items():
+        ours = [each for each in reversed(thing.__mro__) if each.__module__.startswith(("labkit.", "hostcuda."))]
+        for member, value in {name: value for each in ours for name, value in vars(each).items()}.items():
             if not member.startswith("_") and inspect.isfunction(value):
                 parts.append(_entry(f"{name}.{member}", value, level + 1))
             elif not member.startswith("_") and isinstance(value, property):

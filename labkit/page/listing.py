@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from pygments import highlight
@@ -27,37 +28,9 @@ from labkit.spec.layers import LENET86, Layer
 IMAGES = 1000  # of a launch that is shown
 _WORD = re.compile(r"\w+|\s+|.")
 
-# JupyterLab's names for its editor's colours; for other pages, colours that are legible on light and on dark ones.
-_COLOURS = {
-    "k kc kd kr": ("keyword", "#3b7a2a"), "kt nb nf": ("def", "#2f73c4"), "m mf mh mi": ("number", "#2f8a5b"),
-    "c c1 ch cm": ("comment", "#80808f"), "s sc": ("string", "#b5533c"), "cp cpf": ("meta", "#9a5bb5"),
-}
-# Backgrounds are transparent, for light and dark pages; a page may have its own.
-STYLE = (
-    ".labkit-code{margin:2px 0;overflow-x:auto;border:1px solid rgba(128,128,128,.35);border-radius:4px;font-size:13px;"
-    "line-height:1.45;font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)}"
-    ".labkit-code .head,.labkit-code .foot,.labkit-code .gap,.labkit-code .line>b"
-    "{color:var(--jp-ui-font-color2,#767676)}"
-    ".labkit-code .head,.labkit-code .foot{padding:4px 10px}"
-    ".labkit-code .head{border-bottom:1px solid rgba(128,128,128,.35)}"
-    ".labkit-code .foot{border-top:1px solid rgba(128,128,128,.35)}"
-    ".labkit-code pre{margin:0;padding:4px 10px;font:inherit;background:none}"
-    ".labkit-code .lines{width:max-content;min-width:100%;padding:4px 0}"
-    ".labkit-code .lines>span{display:block}"
-    ".labkit-code .gap{padding-left:1em}"
-    ".labkit-code .line>b{display:inline-block;width:3em;padding-right:.6em;text-align:right;font-weight:400;"
-    "user-select:none}"
-    ".labkit-code .old{background:var(--labkit-old,rgba(218,54,51,.13))}"
-    ".labkit-code .new{background:var(--labkit-new,rgba(46,160,67,.15))}"
-    ".labkit-code .old mark{background:var(--labkit-old-words,rgba(218,54,51,.28));color:inherit}"
-    ".labkit-code .new mark{background:var(--labkit-new-words,rgba(46,160,67,.3));color:inherit}"
-) + "".join(
-    f".labkit-code :is({','.join('.' + name for name in names.split())})"
-    f"{{color:var(--jp-mirror-editor-{variable}-color,{colour})}}"
-    for names, (variable, colour) in _COLOURS.items()
-)
+STYLE = "".join(Path(__file__).with_suffix(".css").read_text(encoding="utf-8").splitlines()[2:])
 _KINDS = {"-": "line old", "+": "line new", " ": "line"}
-_CLASSES = {name for names in _COLOURS for name in names.split()}
+_CLASSES = set(re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE))  # of tokens: they have a colour
 
 
 def without_contract(source: str) -> tuple[int, list[str]]:

@@ -6,6 +6,7 @@ import html
 import json
 import zlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -17,33 +18,7 @@ from labkit.spec.layers import LENET86, Layer
 _NOTE = ("Values are those after the line. In x, k and y the index is that of the whole array. Compiled without "
          "optimization, so a sum may differ from the GPU's in its last digit.")
 _LEFT = ' style="text-align:left"'  # JupyterLab: right
-# Two buttons and the line in view; without scripts the table stands alone.
-_WALK = """<script>(() => {
-  const box = document.getElementById("ID"), all = DATA, rows = [...box.querySelectorAll("tbody tr")];
-  const bar = document.createElement("div"), out = document.createElement("pre");
-  bar.style.cssText = "position:sticky;top:0;display:flex;gap:.5em;align-items:center";
-  out.style.cssText = "white-space:pre-wrap;margin:.3em 0;min-height:5.5em;font-size:12px";
-  out.setAttribute("aria-live", "polite");
-  let at = 0;
-  const show = (to) => {
-    rows[at].style.background = "";
-    at = Math.max(0, Math.min(rows.length - 1, to));
-    rows[at].style.background = "rgba(232,150,30,.28)";
-    out.textContent = all[at];
-    frame.scrollTop = rows[at].offsetTop - frame.clientHeight / 2;
-  };
-  for (const [text, step] of [["\\u25c0 Back", -1], ["Next \\u25b6", 1]]) {
-    const button = document.createElement("button");
-    button.textContent = text;
-    button.onclick = () => show(at + step);
-    bar.append(button);
-  }
-  const frame = document.createElement("div");
-  frame.style.cssText = "max-height:22em;overflow:auto;position:relative";
-  frame.append(...box.childNodes);
-  box.append(bar, out, frame);
-  show(0);
-})();</script>"""
+_WALK = Path(__file__).with_name("walk.js").read_text(encoding="utf-8").partition("\n")[2].rstrip()
 
 
 class Steps:
@@ -86,7 +61,8 @@ class Steps:
         name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"
         states = [*map(_state, shown["line"], shown["code"], shown["values"])]
         data = json.dumps(states).replace("<", "\\u003c")
-        return f'<div id="{name}">{page}</div>{_WALK.replace("ID", name, 1).replace("DATA", data, 1)}'
+        walk = _WALK.replace("ID", name, 1).replace("DATA", data, 1)
+        return f'<div id="{name}">{page}</div><script>{walk}</script>'
 
 
 def _state(line: int, code: str, values: dict) -> str:
