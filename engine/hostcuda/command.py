@@ -29,9 +29,7 @@ def main() -> None:
 
 
 @app.command()
-def doctor(
-    json: Json = False,
-) -> None:
+def doctor(json: Json = False) -> None:
     """List what this machine has and lacks, with a remedy for each. Exit status 1 if no engine runs."""
     from hostcuda import doctor
 

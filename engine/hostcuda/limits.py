@@ -62,9 +62,5 @@ def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, in
     per_warp = math.ceil(registers * WARP / REGISTER_UNIT) * REGISTER_UNIT
     with_registers = limits["registers"] // per_warp // WARP_UNIT * WARP_UNIT if registers else limits["warps"]
     per_block = math.ceil((shared + limits["drivers"]) / SHARED_UNIT) * SHARED_UNIT
-    blocks = min(
-        limits["blocks"],
-        min(limits["warps"], with_registers) // warps,
-        limits["shared"] // max(per_block, 1),
-    )
+    blocks = min(limits["blocks"], min(limits["warps"], with_registers) // warps, limits["shared"] // max(per_block, 1))
     return blocks * warps / limits["warps"]

@@ -56,14 +56,8 @@ def state() -> str:
 
 
 class Kept:
-    """What is kept of one state of everything.
-
-    Parameters
-    ----------
-    state : str
-        Of `state`, when the computations began.
-    folder : Path
-        One that nobody else may write to: `private_cache()`.
+    """What is kept of one `state` of everything, of when the computations began, in a folder that nobody else may write
+    to: `private_cache()`.
     """
 
     def __init__(self, state: str, folder: Path):
@@ -110,16 +104,10 @@ def join(kept: Kept) -> None:
 
 
 def once(compute: Callable[[], T], *asked: object, only: Callable[[T], bool] = lambda value: True) -> T:
-    """The value that was kept under a name, else what ``compute()`` returns, which is then kept.
+    """The value that was kept under a name, else what ``compute()`` returns, which is then kept: it can be pickled.
 
-    Parameters
-    ----------
-    compute : callable
-        Its value can be pickled.
-    *asked : object
-        The name: all that the value depends on besides `state`, as text.
-    only : callable
-        Of a new value: whether it may be kept. What a busy machine could have caused may not.
+    The name, `asked`, is all that the value depends on besides `state`, as text. ``only(value)`` says whether a new
+    value may be kept: what a busy machine could have caused may not.
     """
     if _kept is None:
         return compute()

@@ -34,9 +34,7 @@ def check(
     """Check that rungs compute the convolution, on odd shapes."""
     import pandas as pd
 
-    reports = [
-        labkit.check(labkit.variant(number, source=source), sanitize=sanitize, quiet=as_json) for number in rung
-    ]
+    reports = [labkit.check(labkit.variant(number, source=source), sanitize=sanitize, quiet=as_json) for number in rung]
     if as_json:
         print(_rows(pd.concat([each.table.assign(variant=each.label) for each in reports])))
 

@@ -91,12 +91,8 @@ def store(
 
 
 def colab(
-    repository: Annotated[
-        str, typer.Argument(metavar="OWNER/NAME", help="Where the lab is published on GitHub.")
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")
-    ] = Path("build/colab"),
+    repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Where the lab is published on GitHub.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("build/colab"),
     requirement: Annotated[
         str | None, typer.Option("--install", metavar="WHAT", help="What pip installs; the repository by default.")
     ] = None,

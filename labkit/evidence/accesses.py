@@ -52,18 +52,11 @@ class Line:
 
 
 def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> Line:
-    """The worst access at a line of a variant's own file, and what the same warp did there next.
+    """The worst access at a line of a variant's own file, and what the same warp did there next, on one image.
 
-    Raises LabError if `line` is not a line with accesses; or the kernel failed, and the message says why. Raises
-    CompileError if it does not compile.
-
-    Parameters
-    ----------
-    of : Variant or rung number
-    layer : Layer
-        One image of it is computed.
-    line : int, optional
-        From 1. By default the line whose accesses took most above what their bytes need.
+    `line` counts from 1; by default it is the one whose accesses took most above what their bytes need. Raises LabError
+    if `line` is not a line with accesses, or the kernel failed, and the message says why; CompileError if it does not
+    compile.
     """
     chosen = as_variants(of)
     if len(chosen) != 1:

@@ -29,14 +29,9 @@ def watched(watch: Callable, variants: Variant | int | Iterable[Variant | int], 
             engine: str | None, timeout: float | None, **options: object) -> tuple[Any, list[dict]]:
     """What ``watch(command)`` tells of the command of `plans`, and `ran`; in a report, what it has told before.
 
-    Parameters
-    ----------
-    watch : callable
-        `hostcuda.profile.watch`, or that of `hostcuda.sanitize`.
-    variants, layer, batch
-        As for `plans`, which says what is raised.
-    engine, timeout, **options
-        For `watch`. What the CPU engine tells is the same each time; what a GPU tells is asked again.
+    `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`; it gets `engine`, `timeout` and the options.
+    What the CPU engine tells is the same each time; what a GPU tells is asked again. For the other parameters see
+    `plans`.
     """
 
     def ask() -> tuple[Any, list[dict]]:

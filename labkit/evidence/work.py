@@ -16,10 +16,7 @@ def for_batch(
 ) -> list[dict]:
     """The work of each kernel for a batch, all its launches together, from that for a few images.
 
-    Parameters
-    ----------
-    memory : int
-        Bytes of free memory: of intermediate results there is a chunk at a time.
+    `memory` are the bytes of free memory: of intermediate results there is a chunk at a time.
     """
     shape = variant.scope(layer)
     most = images_per_launch(batch, variant.rung.scratch(shape), memory, variant.rung.images(shape))

@@ -408,15 +408,9 @@ def add(folder: Path | str) -> Exercise:
 
 
 def load(folder: Path, seed: str | None = None) -> Exercise:
-    """The exercise in a folder.
+    """The exercise in a folder. Raises LabError if there is none, or its ``exercise.py`` fails.
 
-    Raises LabError if there is none, or its ``exercise.py`` fails.
-
-    Parameters
-    ----------
-    folder : Path
-    seed : str, optional
-        What parameters are drawn from; by default the name of the `student`, with that of the exercise.
+    Parameters are drawn from `seed`, by default from the name of the `student`, with that of the exercise.
     """
     path = folder.expanduser().resolve() / "exercise.py"
     if not path.is_file():

@@ -304,15 +304,9 @@ def _counts(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, floa
 def advice(done: Grade, hints: int, own: str, times: str) -> str:
     """The last paragraph of a grade: a hint, or what to do next.
 
-    Parameters
-    ----------
-    done : Grade
-    hints : int
-        The number of the hint that is due, from 1; 0 if none is, after wrong results that can be followed.
-    own : str
-        What shows the lab's own solution; empty if there is none.
-    times : str
-        What the goal is worth, for an attempt that has reached it.
+    `hints` is the number of the hint that is due, from 1; 0 if none is, after wrong results that can be followed. `own`
+    shows the lab's own solution, and is empty if there is none. `times` says what the goal is worth, to an attempt that
+    has reached it.
     """
     asked, follow = done.exercise, done.follow
     if done.untouched:

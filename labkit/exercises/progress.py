@@ -46,22 +46,9 @@ def read() -> dict[str, dict]:
 
 
 def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = True) -> int:
-    """Add an attempt; the same attempt counts once.
+    """Add an attempt by its digest, once; return how many different attempts have unlocked a hint up to now.
 
-    Returns the number of different attempts that have unlocked a hint up to now.
-
-    Parameters
-    ----------
-    number : str
-        The exercise.
-    digest : str
-        Of the attempt.
-    met : bool
-        Whether it met the goal.
-    hint : bool
-        Whether it unlocks a hint if it failed.
-    first : bool
-        Whether it does so even if no other attempt has failed before.
+    One that has not `met` the goal unlocks a hint if `hint`; as the first one that failed, only if `first`.
     """
     with locked(path()):
         known = read()

@@ -62,16 +62,8 @@ class Buffers:
 class Kernels:
     """The kernels of a file with one thread per output, as functions of the number of outputs and the arguments.
 
-    Parameters
-    ----------
-    file : str
-        In `cuda_src`.
-    *options : str
-        For the compiler, such as "-DFIXED_K=7".
-    threads : int
-        Per block.
-    **signatures : str
-        Kernel -> the types of its arguments, as PyCUDA's `Function.prepare` takes them.
+    `file` is in `cuda_src`, `options` are the compiler's, such as "-DFIXED_K=7", `threads` those of a block.
+    `signatures`: kernel -> the types of its arguments, as PyCUDA's `Function.prepare` takes them.
     """
 
     def __init__(self, file: str, *options: str, threads: int = _THREADS, **signatures: str):
@@ -96,14 +88,10 @@ def _kernels() -> Kernels:
 
 
 def images_with_nan(y, shape: tuple[int, ...], dtype) -> np.ndarray:
-    """The images of a device buffer that hold a NaN. Only one flag per image leaves the device.
+    """The numbers of the images of a device buffer that hold a NaN, ascending. Only one flag per image leaves the
+    device.
 
-    Returns their numbers, ascending.
-
-    Parameters
-    ----------
-    y : device pointer
-        To an array of `shape` [B, ...] and `dtype`, float32 or float16.
+    `y` points to an array of `shape` [B, ...] and `dtype`, float32 or float16.
     """
     size = int(np.prod(shape))
     with Buffers() as buffers:

@@ -37,16 +37,9 @@ def missing() -> str | None:
 def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
     """y = k u for each of B images. It is called like the prepared kernel `gemm`, with the same arguments.
 
-    Raises LabError if cuBLAS reports an error; the message names it.
-
-    Parameters
-    ----------
-    grid, block, shared_size
-        Of the kernel, not used: cuBLAS chooses its own.
-    stream : hostcuda.driver.Stream or None
-    u, k, y : int
-        Addresses on the device: u [B, C K K, Ho Wo], k [M, C K K], y [B, M, Ho Wo], float32, row-major.
-    B, C, H, W, M, K : int
+    u [B, C K K, Ho Wo], k [M, C K K] and y [B, M, Ho Wo] are addresses on the device, of float32 in row-major order.
+    cuBLAS chooses its own grid, block and shared memory. Raises LabError if cuBLAS reports an error; the message names
+    it.
     """
     pixels, depth = (H - K + 1) * (W - K + 1), C * K * K
     library, handle = _handle()

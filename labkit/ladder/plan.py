@@ -30,16 +30,8 @@ _filling = threading.RLock()  # held from the copy into such an array to the lau
 def images_per_launch(batch: int, scratch: int, free: int, most: int | None = None) -> int:
     """The images that the grid and the scratch buffer have room for, in chunks of nearly equal size.
 
-    Parameters
-    ----------
-    batch : int
-        Images.
-    scratch : int
-        Bytes of the buffer between the kernels, per image.
-    free : int
-        Bytes of free device memory.
-    most : int, optional
-        The most images that the variant allows.
+    `scratch` are the bytes of the buffer between the kernels, per image, `free` those of free device memory; `most`
+    images are what the variant allows.
     """
     most = min(batch, most or batch, MAX_GRID[2])
     if scratch:

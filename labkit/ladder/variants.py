@@ -32,15 +32,7 @@ from labkit.ladder.options import short
 from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding, Rung
 from labkit.ladder.rungs import LADDER, PAGES, rung
-from labkit.ladder.source import (
-    as_path,
-    digest,
-    header_folders,
-    module_arguments,
-    read,
-    solution_files,
-    view,
-)
+from labkit.ladder.source import as_path, digest, header_folders, module_arguments, read, solution_files, view
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer, as_layer
 
@@ -419,19 +411,10 @@ def variants(which: int | str) -> list[Variant]:
 
 
 def solution(which: int | str, exercise: str, **options) -> Variant:
-    """The kernel that solves an exercise, in place of its rung: ``solution("tiling", "a")``.
+    """The kernel that solves an exercise of a rung, by its letter: ``solution("tiling", "a")``.
 
-    Raises LabError if there is none; the message lists the exercises that have one; or if this edition of the lab has
-    none at all.
-
-    Parameters
-    ----------
-    which : int or str
-        The number or the name of the rung.
-    exercise : str
-        Its letter.
-    **options
-        Of the rung. By default those that the solution is written for.
+    `options` are the rung's, by default those that the solution is written for. Raises LabError if there is no
+    solution; the message lists the exercises that have one, or says that this edition of the lab has none at all.
     """
     chosen = rung(which)
     files = solution_files(chosen.name)

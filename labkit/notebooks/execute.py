@@ -170,15 +170,10 @@ def _numbered(where: Path) -> list[Path]:
 
 
 def find(names: Iterable[str] = ()) -> list[Path]:
-    """The files of notebooks by name; without names, `everything`.
+    """The files of notebooks by name, each once; without names, `everything`.
 
-    Raises LabError if no notebook has that name.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Each a file, a name ("01_baseline", "closer_look/08_fp16") or a number ("1", "closer_look/8", "P1").
-        Duplicates count once.
+    A name is a file, "01_baseline", "closer_look/08_fp16", or a number: "1", "closer_look/8", "P1". Raises LabError if
+    no notebook has that name.
     """
     return list(dict.fromkeys(map(_find, names))) or everything()
 
@@ -257,10 +252,7 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None], warm: ker
     progress(0, len(cells))
     at, failure = None, None
     try:
-        with (
-            temporary.folder() as scratch,
-            _kernel(client, scratch, notebook.path.resolve().parent, warm),
-        ):
+        with (temporary.folder() as scratch, _kernel(client, scratch, notebook.path.resolve().parent, warm)):
             try:
                 for count, at in enumerate(cells, 1):
                     client.execute_cell(nb.cells[at], at, execution_count=count)

@@ -188,12 +188,8 @@ def _noted_in(path: Path) -> dict:
 class Exporter(HTMLExporter):
     """nbconvert's HTML exporter with the lab's template, mathematics as MathML, and links between pages.
 
-    Parameters
-    ----------
-    pages : list of Page
-        The whole series: links between its notebooks become links between pages.
-    documents : list of Page
-        Pages of Markdown files. The first one, the glossary, is named at the end of every page.
+    `pages` are the whole series: links between its notebooks become links between pages. `documents` are pages of
+    Markdown files; the first one, the glossary, is named at the end of every page.
     """
 
     def __init__(self, pages: list[Page], documents: Iterable[Page] = ()):
@@ -219,9 +215,7 @@ class Exporter(HTMLExporter):
         asks = [*self.asks, *requests_in(text)]
         if asks and not page.failure:
             what = f"its page would load {asks[0]}, and pages have to open offline"
-            page.notebook.failure = Failure(
-                None, f"{page.notebook.path.name}: {what}; keep a copy beside the notebook"
-            )
+            page.notebook.failure = Failure(None, f"{page.notebook.path.name}: {what}; keep a copy beside the notebook")
             text = self.render(page)
         write(page.path, text)
 
@@ -344,13 +338,8 @@ class Renderer(IPythonRenderer):
 
 
 def formula(latex: str, display: str) -> str:
-    """LaTeX as MathML; as LaTeX source where latex2mathml cannot read it.
-
-    Parameters
-    ----------
-    latex : str
-        Without the dollar signs.
-    display : {"inline", "block"}
+    """LaTeX, without the dollar signs, as MathML; as LaTeX source where latex2mathml cannot read it. `display` is
+    "inline" or "block".
     """
     try:
         text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)

@@ -23,16 +23,8 @@ AVAILABLE = sys.platform == "linux"  # macOS forks, but its libraries may have s
 class Warm:
     """The process of `labkit.notebooks.warm`, from which kernels are forked; several threads may ask it.
 
-    Raises LabError if it does not start.
-
-    Parameters
-    ----------
-    environment : dict
-        Of the kernels.
-    folder : Path
-        Of the lock with which kernels take turns, and of what they keep: `labkit.base.turns`, `labkit.base.kept`.
-    state : str
-        What they keep it under.
+    `environment` is that of the kernels, `folder` that of the lock with which they take turns (`labkit.base.turns`) and
+    of what they keep (`labkit.base.kept`), under `state`. Raises LabError if it does not start.
     """
 
     def __init__(self, environment: dict[str, str], folder: Path, state: str):
@@ -59,16 +51,8 @@ class Warm:
                 return {"status": -signal.SIGKILL}
 
     def fork(self, argv: list[str], cwd: str, messages: str) -> Forked:
-        """Start a kernel.
-
-        Parameters
-        ----------
-        argv : list of str
-            As for ``python -m ipykernel``.
-        cwd : str
-            Its working directory.
-        messages : str
-            A file for what it writes to its standard error.
+        """Start a kernel with these arguments of ``python -m ipykernel`` and working directory; `messages` is a file
+        for what it writes to its standard error.
         """
         answer = self.ask(fork={"argv": argv, "cwd": cwd, "messages": messages, **self._options})
         if "pid" not in answer:

@@ -9,13 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Links(HTMLParser):
-    """The addresses that a page links to, and the anchors in it.
-
-    Attributes
-    ----------
-    found : list of str
-    anchors : set of str
-    """
+    """The addresses that a page links to (`found`), and the `anchors` in it."""
 
     def __init__(self, path: Path):
         super().__init__()

@@ -19,14 +19,8 @@ PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playgrou
 
 
 class Exporter(html.Exporter):
-    """The report's exporter, for which files of the checkout without a page are on GitHub.
-
-    Parameters
-    ----------
-    pages, documents
-        See `html.Exporter`.
-    repository : str, optional
-        "owner/name".
+    """The report's exporter, for which files of the checkout without a page are on GitHub, in `repository`
+    ("owner/name").
     """
 
     def __init__(self, pages: list[html.Page], documents: Iterable[html.Page] = (), repository: str | None = None):

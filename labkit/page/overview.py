@@ -24,16 +24,11 @@ _BESIDE = [variant(name, step="warpgroups").label for name in ("speed_of_light",
 
 
 def rows(results: Recorded) -> pd.DataFrame:
-    """The ladder as it was recorded at its largest batch, with the steps `warpgroups` beside their rungs, and below
-    them cuDNN's best times.
+    """The ladder as it was recorded at its largest batch on an H200, with the steps `warpgroups` beside their rungs,
+    and below them cuDNN's best times.
 
     Returns a row per layer of each rung and of the library, in the ladder's order: rung (none for the library), label,
     ``shown`` (the label with its precision), layer, batch, dtype, op_ms, x_reference, device.
-
-    Parameters
-    ----------
-    results : Recorded
-        Of the device that cuDNN was measured on, an H200.
     """
     batch = int(results.table["batch"].max())
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}

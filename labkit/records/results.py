@@ -36,19 +36,12 @@ _TEXT = ("date", "device", "engine", "software", "rung", "label", "options", "co
 
 
 def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None) -> Path:
-    """Merge measurements into the device's file; a new one replaces that of the same variant, layer and batch.
+    """Merge measurements, as `bench` returns them, into the device's file; a new one replaces that of the same variant,
+    layer and batch. Other columns than `COLUMNS` are left out.
 
-    Returns the file; it is written whole or not at all. Raises LabError if the table is empty, lacks a column of `KEY`,
-    mixes devices or has an unknown rung; if the file cannot be written.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As `bench` returns it; other columns than `COLUMNS` are left out.
-    folder : path, optional
-        In place of `data/`.
-    date : str, optional
-        ISO date; today by default.
+    `folder` is in place of `data/`, `date` (ISO) of today. Returns the file; it is written whole or not at all. Raises
+    LabError if the table is empty, lacks a column of `KEY`, mixes devices or has an unknown rung; if the file cannot be
+    written.
     """
     if table.empty:
         raise LabError("an empty table: there is nothing to record")
@@ -75,16 +68,8 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
 def record_course(table: pd.DataFrame, network, folder: Path | str | None = None, **as_rung) -> Path:
     """Merge a course table of a network on the device in use; `Recorded.course` returns it.
 
-    Parameters
-    ----------
-    table : DataFrame
-        As `Network.course_table` returns it.
-    network : Network
-        Whose figures they are.
-    folder : path, optional
-        As for `record`.
-    **as_rung
-        rung, label, options in place of the variants', for the rung that is not a kernel (12).
+    `table` is as `Network.course_table` returns it. `as_rung` has rung, label, options in place of the variants', for
+    the rung that is not a kernel (12).
     """
     here, variants = device(), list(dict.fromkeys(network.conv))
     options = [each.options_on(at) for each, at in zip(network.conv, network.layers, strict=True)]

@@ -125,23 +125,12 @@ def merge(
     digits: int = 6,
     read: Callable[[Path], pd.DataFrame] = stored,
 ) -> Path:
-    """Merge rows into a device's CSV: a new row replaces all old ones with the same values in the columns `key`.
+    """Merge rows into a device's CSV: a new row replaces all old ones with the same values in the columns `key`; None
+    replaces the whole file. Returns the file; it is written whole or not at all.
 
-    Returns the file; it is written whole or not at all.
-
-    Parameters
-    ----------
-    path : Path
-    table : DataFrame
-        The new rows, as `named` gives them. Columns that the file lacks are appended.
-    key : list of str or None
-        Columns. None replaces the whole file.
-    order : list of str, optional
-        Columns to sort by. Without it, new rows come last.
-    digits : int
-        Significant digits of a number that is not an integer.
-    read : callable
-        Makes a table of the file.
+    The rows are as `named` gives them; columns that the file lacks are appended. They are sorted by the columns
+    `order`; without it, new rows come last. `digits` are the significant ones of a number that is not an integer.
+    `read` makes a table of the file.
     """
     with files.locked(path):
         if key and path.is_file():
@@ -155,21 +144,12 @@ def merge(
 def record_evidence(
     table: pd.DataFrame, folder: Path | str, by: Iterable[str] = (), order: Iterable[str] | None = None
 ) -> Path:
-    """Write what was counted or found on the GPU in use: counters, findings.
+    """Write what was counted or found on the GPU in use: counters, findings, with the date and the device's name in
+    front.
 
-    Returns the file; it is written whole or not at all. Raises LabError if the table is empty, or the engine is not a
-    GPU.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Any columns; the date and the device's name are put in front.
-    folder : path
-        It gets `<device>.csv`.
-    by : iterable of str
-        Columns: only the rows of the file with the same values there are replaced. By default the whole file is.
-    order : iterable of str, optional
-        Columns to sort the file by; by default those of `by`.
+    `folder` gets `<device>.csv`. Only the rows of the file with the same values in the columns `by` are replaced; by
+    default the whole file is. It is sorted by `order`, by default as `by`. Returns the file; it is written whole or not
+    at all. Raises LabError if the table is empty, or the engine is not a GPU.
     """
     here, by = device(), list(by)
     if here.engine != "gpu":

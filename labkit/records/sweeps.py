@@ -20,16 +20,10 @@ KEY = ["device", "label", "layer", "batch"]  # a later measurement of the same r
 
 
 def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
-    """Merge a sweep of one device into its file; a new row replaces that of the same point.
+    """Merge a sweep of one device, as `sweep` returns it, into its file; a new row replaces that of the same point.
 
-    Raises LabError if the table is empty or mixes devices; if the file cannot be written.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As `sweep` returns it.
-    folder : path, optional
-        In place of `data/`.
+    `folder` is in place of `data/`. Raises LabError if the table is empty or mixes devices; if the file cannot be
+    written.
     """
     names = table["device"].unique()
     if len(names) != 1:
@@ -54,17 +48,8 @@ def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
 
 
 def best(table: pd.DataFrame, layer: Layer, batch: int | None = None, rung: int = 7) -> Variant:
-    """The fastest variant of a rung on a layer in a table of a sweep. Sub-steps do not count.
-
-    Raises LabError if no point of that rung and layer has a time.
-
-    Parameters
-    ----------
-    table : DataFrame
-    layer : Layer
-    batch : int, optional
-        By default the largest that was swept.
-    rung : int
+    """The fastest variant of a rung on a layer in a table of a sweep, by default of its largest batch. Sub-steps do not
+    count. Raises LabError if no point of that rung and layer has a time.
     """
     rows = table[(table["rung"] == rung) & (table["layer"] == layer.name) & table["op_ms"].notna()]
     rows = rows[~rows["options"].str.contains("step=")]

@@ -24,20 +24,11 @@ PUBLISHED = {  # what report 001 calls an experiment -> the lab's
 
 def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: str = "none",
                     folder: Path | str | None = None) -> Path:
-    """Write a piece of the recording of the device in use; it replaces the same piece of its file.
+    """Write a piece of the recording of the device in use; it replaces the same piece of its file, which is returned.
 
-    Returns the file.
-
-    Parameters
-    ----------
-    kind : {"kernel", "epoch", "accuracy", "launch", "contention"}
-    experiment : str
-        Of `labkit.Lenet28`; of a contention the pattern.
-    rows : iterable of dict
-        The figures of the kind, see data/training/README.md.
-    dataset : str
-    folder : path, optional
-        In place of `data/`.
+    `kind` is "kernel", "epoch", "accuracy", "launch" or "contention", `experiment` that of `labkit.Lenet28`, of a
+    contention the pattern; `rows` are the figures of the kind, see data/training/README.md. `folder` is in place of
+    `data/`.
     """
     here = device()
     about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}

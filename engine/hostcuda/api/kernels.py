@@ -151,13 +151,7 @@ def module_from_buffer(buffer) -> Module:
 _INTEGER_CODES = {("i", 1): "b", ("i", 2): "h", ("i", 4): "i", ("i", 8): "q",
                   ("u", 1): "B", ("u", 2): "H", ("u", 4): "I", ("u", 8): "Q",
                   ("f", 2): "e", ("f", 4): "f", ("f", 8): "d"}
-_WORDS = {
-    "P": "a pointer",
-    "i": "a signed integer",
-    "u": "an unsigned integer",
-    "f": "a float",
-    "s": "a struct",
-}
+_WORDS = {"P": "a pointer", "i": "a signed integer", "u": "an unsigned integer", "f": "a float", "s": "a struct"}
 _ELEMENTS = {"float": 4, "double": 8, "half": 2, "__half": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "short": 2,
              "unsigned short": 2, "long long": 8, "unsigned long long": 8, "int32_t": 4, "uint32_t": 4, "int64_t": 8,
              "uint64_t": 8, "size_t": 8}

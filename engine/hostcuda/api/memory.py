@@ -208,12 +208,7 @@ class Raw:
 
     def __init__(self, address, size, owner):
         self.owner = owner
-        self.__array_interface__ = {
-            "data": (address, False),
-            "shape": (size,),
-            "typestr": "|u1",
-            "version": 3,
-        }
+        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
 
     @property
     def array(self) -> np.ndarray:
@@ -226,11 +221,7 @@ class _LockedMemory:
 
     def __init__(self, storage, address, size, shape, typestr_array):
         self._storage, self._address, self._size = storage, address, size
-        self.__array_interface__ = {
-            **typestr_array.__array_interface__,
-            "data": (address, False),
-            "shape": shape,
-        }
+        self.__array_interface__ = {**typestr_array.__array_interface__, "data": (address, False), "shape": shape}
         insort(_locked, (address, address + size))
         native.map_host_memory(address, size)
 

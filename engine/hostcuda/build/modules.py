@@ -38,15 +38,9 @@ def obtain(
 ) -> dict:
     """The manifest of a unit's shared library, with its ``path``: from the cache, or compiled into it.
 
-    Parameters
-    ----------
-    unit : Unit
-    keep : bool
-        Compile in any case, keep the build folder and print its name.
-    cache_dir : path-like or False, optional
-        Another cache folder; False for none.
-    compiled : callable
-        Called with the start and the duration of a compilation, in seconds on the monotonic clock.
+    With `keep` it is compiled in any case, the build folder is kept, and its name printed. `cache_dir` is another cache
+    folder; False: none. `compiled` is called with the start and the duration of a compilation, in seconds on the
+    monotonic clock.
     """
     if cache_dir is False:
         return _in_entry(Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, compiled)

@@ -84,14 +84,8 @@ def _is_constant(word, before):
 
 
 def only_local(assembly: str, folder: Path) -> str:
-    """The assembler text in which the checks of arrays that are not local have the line 0.
-
-    Parameters
-    ----------
-    assembly : str
-        g++'s.
-    folder : path
-        The build folder with the text that was compiled, ``kernel.cpp``.
+    """g++'s assembler text in which the checks of arrays that are not local have the line 0. The build folder has the
+    text that was compiled, ``kernel.cpp``.
     """
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
     places = dict(_placed(text))

@@ -209,14 +209,8 @@ def _struct(die: DIE, size: int) -> Type | None:
 
 
 def decode(kind: Type, data: bytes, known: bytes):
-    """The value of these bytes: a number, a `Pointer`, a dict for a struct, a list for an array.
-
-    Parameters
-    ----------
-    kind : Type
-    data : bytes
-    known : bytes
-        Not zero for each byte that has been set. What has other bytes is None.
+    """The value of these bytes: a number, a `Pointer`, a dict for a struct, a list for an array. `known` is not zero
+    for each byte that has been set; what has other bytes is None.
     """
     if kind.parts:
         values = [decode(part, data[at : at + part.size], known[at : at + part.size]) for _, at, part in kind.parts]

@@ -154,12 +154,7 @@ def _decoded(name):
 
 def components(nodes, edges):
     """The strongly connected components of a graph, each before its successors (Tarjan 1972, without recursion).
-
-    Parameters
-    ----------
-    nodes : list
-    edges : function
-        From a node to its successors.
+    `edges` gives a node's successors.
     """
     number, low, on_stack, stack, components = {}, {}, set(), [], []
     for root in nodes:
@@ -233,15 +228,9 @@ def _within(blocks, entry):
 
 
 def instrument(text: str, checks: bool) -> str:
-    """The assembler text with logging instead of the calls.
+    """The assembler text with logging instead of the calls, or beside them: they are the `checks` of the addresses.
 
     Raises CompileError if the compiler calls these functions in a way that is not known here: nothing would be counted.
-
-    Parameters
-    ----------
-    text : str
-    checks : bool
-        Keep the calls as well, which check the addresses.
     """
     lines = text.split("\n")
     for line in lines:

@@ -180,14 +180,8 @@ def take() -> None:
 
 
 def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
-    """The record of a launch that another runtime has written, in whose code places have numbers.
-
-    Parameters
-    ----------
-    raw : dict
-        What it has written.
-    places : sequence of (str or None, int or None, bool)
-        File and line of each number, and whether there are lines of the engine's headers further in.
+    """The record of a launch as another runtime has written it, in whose code places have numbers: `places` has file
+    and line of each number, and whether there are lines of the engine's headers further in.
     """
     _lines.update({(raw["module"], number): place for number, place in enumerate(places)})
     return _record(raw)

@@ -23,17 +23,9 @@ def miss_rate(traces: Sequence[Sequence[Sequence[int]]], warps: int, blocks: int
     """The share of the requests whose line is not in the cache.
 
     The warps of a block begin together, and drift apart. When the last one has ended, another block takes their place.
-
-    Parameters
-    ----------
-    traces : sequence
-        `hostcuda.check.records.LaunchRecord.constant_traces`.
-    warps : int
-        Of a block.
-    blocks : int
-        That are resident on a multiprocessor.
-    per_load : float
-        Requests of a warp per load from global or shared memory: it waits for loads.
+    `traces` are those of `hostcuda.check.records.LaunchRecord.constant_traces`, `warps` those of a block, `blocks` are
+    resident on a multiprocessor; `per_load` are the requests of a warp per load from global or shared memory: it waits
+    for loads.
     """
     burst = max(_BURST, round(_BURST * per_load))
     bursts = [found for found in (_bursts(trace, burst) for trace in traces) if found]

@@ -45,14 +45,8 @@ def operations(work: Sequence[float]) -> float:
 def lines(record: Mapping, flow: Sequence[Mapping], plays: Sequence[float]) -> dict[tuple[str, int], Line]:
     """The engine's counts of a launch by (file, line).
 
-    Parameters
-    ----------
-    record : mapping
-        A `hostcuda.check.records.LaunchRecord`, as a dict.
-    flow : sequence of mapping
-        The section `hostcuda.check.instrument.FLOW` of its module.
-    plays : sequence of float
-        The `executions` of its blocks.
+    `record` is a `hostcuda.check.records.LaunchRecord`, as a dict, `flow` the section `hostcuda.check.instrument.FLOW`
+    of its module, `plays` the `executions` of its blocks.
     """
     found: dict = defaultdict(lambda: Line(defaultdict(float)))
     for site in record["sites"]:
@@ -209,15 +203,7 @@ def place_of(each: Instruction, known: Mapping[tuple[str, int], Line]) -> tuple[
 
 
 def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Executions:
-    """The executions of a kernel's blocks in one launch.
-
-    Parameters
-    ----------
-    blocks : list of Block
-        From `hostcuda.gpu.sass.read`.
-    record, flow
-        As for `lines`.
-    """
+    """The executions of a kernel's blocks, from `hostcuda.gpu.sass.read`, in one launch; for the others see `lines`."""
     threads = math.prod(record["block"])
     warps = math.prod(record["grid"]) * -(-threads // WARP)
     plays = executions(record, flow)

@@ -47,9 +47,7 @@ def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, a
     return occupancy(math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, MULTIPROCESSOR[arch])
 
 
-def of_modules(
-    modules: Iterable[Mapping], arch: str = ARCH, code: bool = False
-) -> tuple[dict[str, dict], list[str]]:
+def of_modules(modules: Iterable[Mapping], arch: str = ARCH, code: bool = False) -> tuple[dict[str, dict], list[str]]:
     """Compile many modules with nvcc, in parallel and each distinct one once.
 
     Parameters
@@ -187,9 +185,7 @@ def _nvcc() -> str:
     return nvcc
 
 
-def compile(
-    source: str, name: str, options: Iterable[str], arch: str, *more: str, cubin: Path | None = None
-) -> str:
+def compile(source: str, name: str, options: Iterable[str], arch: str, *more: str, cubin: Path | None = None) -> str:
     """Compile with nvcc, into `cubin` if it is given; return what nvcc prints.
 
     Raises

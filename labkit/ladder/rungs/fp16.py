@@ -34,13 +34,7 @@ def _rounding(options) -> Rounding:
     return Rounding(HALF, FLOAT, part=HALF, part_terms=options["tile"])
 
 
-_CONV = Call(
-    kernel="conv",
-    buffers=("x", "k", "y"),
-    grid=_grid,
-    block=lambda s: (s.tile, s.tile, 1),
-    shared=_shared,
-)
+_CONV = Call(kernel="conv", buffers=("x", "k", "y"), grid=_grid, block=lambda s: (s.tile, s.tile, 1), shared=_shared)
 
 RUNG = Rung(
     number=8,

@@ -50,9 +50,7 @@ RUNG = Rung(
         "warps": Option(4, "warps of a block", warp_count, (1,)),
         "turns": Option(8, "tiles of pixels that a warp computes one after the other", count),
     },
-    defines=lambda s: {
-        "FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps, "ROWS": _rows(s),
-    },
+    defines=lambda s: {"FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps, "ROWS": _rows(s)},
     rounding=lambda options: (
         Rounding(FLOAT, FLOAT, operands=HALF) if options["step"] == "convert" else Rounding(HALF, FLOAT)
     ),
@@ -64,7 +62,5 @@ RUNG = Rung(
         "row": "beside pixel: a lane's row is decoded once per step, its pixels one by one",
         "convert": "x, k and y are float, and every lane converts what it loads",
     },
-    compared=(
-        {"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"turns": 1}, {"turns": 2}, {"turns": 4}, {"turns": 16},
-    ),
+    compared=({"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"turns": 1}, {"turns": 2}, {"turns": 4}, {"turns": 16}),
 )
