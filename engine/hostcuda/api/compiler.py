@@ -42,25 +42,8 @@ def compile(
 
 
 def compile_program(source, options=(), include_dirs=()) -> Module:
-    """Compile a whole program in CUDA C++, with its host code, and load it.
-
-    Parameters
-    ----------
-    source : str
-        Its text; with ``main``.
-    options : sequence of str
-        nvcc's.
-    include_dirs : sequence of path
-        Folders of its headers.
-
-    Returns
-    -------
-    hostcuda.api.kernels.Module
-
-    Raises
-    ------
-    CompileError
-        As `SourceModule`.
+    """Compile the text of a whole program in CUDA C++, with ``main``, and load it; options, folders and errors are
+    those of `SourceModule`.
     """
     program = unit(source, options, True, None, include_dirs, program=True)
     return _load(program, modules.obtain(program, False, None, _record))

@@ -77,13 +77,8 @@ def card(name: str) -> Card:
 
 
 def units(work: Mapping[str, float], of: Card) -> dict[str, float]:
-    """The time that each unit of a card needs for a launch [ms].
-
-    Parameters
-    ----------
-    work : mapping
-        From `hostcuda.estimate.work.work`.
-    of : Card
+    """The time that each unit of a card needs for a launch [ms], whose work is as `hostcuda.estimate.work.work` gives
+    it.
     """
     cycles = of.cycles
 

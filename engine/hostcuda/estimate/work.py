@@ -26,13 +26,8 @@ PER_WARP = (
 _FROM_SHARED = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}  # wavefronts of a shared load without conflicts, by bytes per lane
 
 
-def work(
-    record: Mapping,
-    flow: Sequence[Mapping],
-    blocks: list[Block] | None = None,
-    facts: Mapping[str, int] | None = None,
-    arch: str = ARCH,
-) -> dict[str, float]:
+def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = None,
+         facts: Mapping[str, int] | None = None) -> dict[str, float]:
     """The work of a launch.
 
     Parameters
@@ -44,9 +39,7 @@ def work(
     blocks : list of Block, optional
         The kernel's machine code. Code with more than `MOST_BLOCKS` is not used.
     facts : mapping, optional
-        Of the kernel, as returned by `hostcuda.gpu.nvcc.read_ptxas`; with `blocks`.
-    arch : str
-        What it was compiled for.
+        Of the kernel, as returned by `hostcuda.gpu.nvcc.read_ptxas` for `ARCH`; with `blocks`.
 
     Returns
     -------
@@ -74,7 +67,7 @@ def work(
     constant = sites["constant", "ld"]
 
     def misses(occupancy):
-        resident = max(1, round(occupancy * MULTIPROCESSOR[arch]["warps"] / block_warps))
+        resident = max(1, round(occupancy * MULTIPROCESSOR[ARCH]["warps"] / block_warps))
         return constants.miss_rate(
             record["constant_traces"], block_warps, resident, constant["requests"] / max(waits, 1)
         )
@@ -99,7 +92,7 @@ def work(
         **_arithmetic(record, flow),
     }
     if blocks and facts and len(blocks) <= MOST_BLOCKS:
-        share = occupancy_of(facts, record["block"], record["shared"], arch)
+        share = occupancy_of(facts, record["block"], record["shared"])
         known = _executed(solve(blocks, record, flow), record)
         known |= {"occupancy": share, "constant_misses": misses(share)}
         found |= {f"{CODE}{name}": value for name, value in known.items()}

@@ -81,14 +81,8 @@ def _named(head):
 
 
 def launches(scan, names, in_kernel):
-    """Edits (start, end, text) for the launches of host code.
-
-    Parameters
-    ----------
-    scan : hostcuda.frontend.source.Scan
-    names : Names
-    in_kernel : function
-        Whether a position is in a function that runs on the device; its launches stay as they are.
+    """Edits (start, end, text) for the launches of host code. ``in_kernel(position)`` says whether a position is in a
+    function that runs on the device; its launches stay as they are.
     """
     for match in LAUNCH.finditer(scan.code):
         if not in_kernel(match.start()) and (found := _launch(scan.code, match.start(), match.end(), names)):

@@ -28,19 +28,10 @@ _HEAD = re.compile(r"\s*(?:(?:for|while|if)\s*)?\(")  # of a loop, and of statem
 
 
 def unsynchronized(text):
-    """Find reads of ``volatile`` shared memory that need a ``__syncwarp`` before them.
+    """Find reads of ``volatile`` shared memory that need a ``__syncwarp`` before them: (file, line, what is read, what
+    was written), the first one of each array in each function.
 
     Such a read comes after a write at another index in the same function or loop, with no synchronization between.
-
-    Parameters
-    ----------
-    text : str
-        CUDA C++.
-
-    Returns
-    -------
-    list of (str, int, str, str)
-        The first one of each array in each function: file, line, what is read, what was written.
     """
     if "volatile" not in text:
         return []

@@ -43,22 +43,10 @@ class Preprocessed:
 
 
 def preprocess(text, command, folder, include_dirs):
-    """Preprocess a text.
+    """Preprocess a text, which has a line marker for `SKELETON` after the engine's includes.
 
-    Parameters
-    ----------
-    text : str
-        With a line marker for `SKELETON` after the engine's includes.
-    command : list of str
-        The compiler's command, with its flags and include options.
-    folder : Path
-        Of the build. Headers that are held back are written into it.
-    include_dirs : list of Path
-        Of the user's headers; they are among the options, too.
-
-    Returns
-    -------
-    Preprocessed
+    `command` is the compiler's, with its flags and include options, `folder` that of the build: headers that are held
+    back are written into it. `include_dirs`, of the user's headers, are among the options, too.
     """
     place = folder / "first"  # "#include" looks for a file beside this one, and the build folder has the user's source
     place.mkdir(exist_ok=True)

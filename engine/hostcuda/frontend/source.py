@@ -128,15 +128,8 @@ _NONE_OPEN = _Open(-1, "", None, None)
 
 
 class Scan:
-    """The structure of one text.
-
-    Attributes
-    ----------
-    text, masked, code : str
-        The text; without comments and literals; also without directives. Positions are the same in all three.
-    directives : list of _Directive
-    closing : dict
-        Position of a ``{`` -> position of its ``}``.
+    """The structure of one text: `masked` is without comments and literals, `code` also without directives, and
+    positions are the same in all three. `closing` maps the position of a ``{`` to that of its ``}``.
     """
 
     def __init__(self, text):
@@ -579,20 +572,11 @@ def _header_edits(scan):
 
 
 def rewrite(text, extern_c=False, names=None):
-    """Rewrite CUDA C++ for the host compiler.
+    """Rewrite CUDA C++ without macros (`hostcuda.frontend.preprocess`) for the host compiler.
 
-    Parameters
-    ----------
-    text : str
-        Without macros, see `hostcuda.frontend.preprocess`.
-    extern_c : bool
-        The source is inside ``extern "C" { }``; headers are put outside it.
-    names : hostcuda.frontend.hostcode.Names, optional
-        The text is a whole program: launches in host code are rewritten, too, and `names` gets its kernels.
-
-    Returns
-    -------
-    Rewritten
+    With `extern_c` the source is inside ``extern "C" { }``; headers are put outside it. With `names`, a
+    `hostcuda.frontend.hostcode.Names`, the text is a whole program: launches in host code are rewritten, too, and
+    `names` gets its kernels.
     """
     scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     edits = [*_dynamic_shared_edits(scan), *_variable_edits(scan), *_asm_edits(scan)]

@@ -150,13 +150,7 @@ def _linked(blocks: list[Block]) -> list[Block]:
 
 def warp_cycles(code: Sequence[Instruction], load_cycles: float) -> float:
     """How long one warp takes for these instructions if no other warp is in its way: in order, one per cycle, each
-    waiting for the registers that it reads.
-
-    Parameters
-    ----------
-    code : sequence of Instruction
-    load_cycles : float
-        From a global load to the use of its value.
+    waiting for the registers that it reads; `load_cycles` from a global load to the use of its value.
     """
     ready: dict[str, float] = {}
     now = 0.0

@@ -87,14 +87,8 @@ class EffectsReader:
         self.assumed = set()  # the template's types that are scalars or pointers, if the compiler agrees
 
     def expression(self, first, last, scope, copied=True):
-        """The `Effects` of tokens[first:last].
-
-        Parameters
-        ----------
-        scope : dict
-            Name -> variable, or None for what the statement around it declares.
-        copied : bool
-            Whether what the expression gives, if it is that of a variable, is a copy of it.
+        """The `Effects` of tokens[first:last]. `scope`: name -> variable, or None for what the statement around it
+        declares. `copied`: whether what the expression gives, if it is that of a variable, is a copy of it.
         """
         effects, text = Effects(), self.reader.text
         for at in range(first, last):

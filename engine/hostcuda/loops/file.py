@@ -442,13 +442,8 @@ def _harmful(pieces, looking):
 
 
 def spread(uses, reasons):
-    """Name -> reason: the given `reasons`, and those of all names that use such a name.
-
-    Parameters
-    ----------
-    uses : list of (set of str, set of str)
-        The names of each declaration, and the words in it.
-    reasons : dict
+    """Name -> reason: the given `reasons`, and those of all names that use such a name. `uses` are the names of each
+    declaration, and the words in it.
     """
     changed = True
     while changed:

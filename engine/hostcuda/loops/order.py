@@ -18,15 +18,8 @@ def with_parents(nodes, parent=None):
 
 
 def is_plain(reader, first, last, file, calls=(), functions=frozenset(), assignments=0):
-    """Whether tokens[first:last], apart from `calls`, has no effects, but for a number of assignments.
-
-    Parameters
-    ----------
-    file : File
-    calls : sequence of (int, int)
-        Spans of tokens.
-    functions : set of str
-        Own functions that may be called.
+    """Whether tokens[first:last], apart from the spans `calls`, has no effects, but for a number of assignments; own
+    `functions` may be called.
     """
     text, tokens = reader.text, reader.tokens
     for at in _outside(first, last, calls):
@@ -72,13 +65,8 @@ def own_variables(reader, head):
 
 
 def reads_memory(reader, first, last, calls, own, file):
-    """Whether tokens[first:last], apart from `calls`, may read what other threads can write.
-
-    Parameters
-    ----------
-    own : set of str
-        As `own_variables`, and constants.
-    file : File
+    """Whether tokens[first:last], apart from `calls`, may read what other threads can write; `own` is as
+    `own_variables`, and constants.
     """
     text = reader.text
     for at in _outside(first, last, calls):

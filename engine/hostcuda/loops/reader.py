@@ -22,15 +22,8 @@ class Node:
 
 
 class Reader:
-    """The statements of a function's body.
-
-    Attributes
-    ----------
-    tokens : list of Token
-    match : dict
-        Token of a bracket -> that of the bracket which closes or opens it.
-    around : list of int
-        For each token, that of the bracket around it, or -1.
+    """The statements of a function's body. `match`: token of a bracket -> that of the bracket which closes or opens it;
+    `around`: for each token, that of the bracket around it, or -1.
     """
 
     def __init__(self, code, start, end):

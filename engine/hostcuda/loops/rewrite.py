@@ -58,19 +58,11 @@ def _written(kernel):
 
 
 def add_loops(text, without=frozenset()):
-    """Add to the kernels of a source versions that run as thread loops.
+    """Add to the kernels of a source, as `hostcuda.frontend.source.rewrite` has written it, versions that run as thread
+    loops.
 
-    Parameters
-    ----------
-    text : str
-        A source as `hostcuda.frontend.source.rewrite` has written it.
-    without : set of str
-        Names of kernels whose second versions do not compile.
-
-    Returns
-    -------
-    str
-        The source. Each kernel is registered with its second version, or with the reason for which it has none.
+    Each kernel is registered with its second version, or with the reason for which it has none. Second versions of the
+    kernels `without` do not compile.
     """
     scan, bodies = kernel_bodies(text)
     file = File(scan, bodies)
