@@ -13,7 +13,6 @@ import typer
 
 import hostcuda
 from hostcuda import files, terminal
-from hostcuda.errors import EngineError
 from hostcuda.terminal import Json, among
 
 app = terminal.application(
@@ -122,13 +121,11 @@ def profile(
 
     from hostcuda.profile import profile_script
 
+    _warn_of_options(context, script, args or ())
+    files.require_place(csv)
     if estimate is not None:
-        _warn_of_options(context, script, args or ())
         _estimate(script, args or (), estimate, timeout, csv, json, split(options), nvcc)
         return
-
-    _warn_of_options(context, script, args or ())
-    _require_folder(csv)
     profile = profile_script(
         script, args or (), engine, timeout, capture=json, nvcc=nvcc, on_the_cpu="--engine cpu", options=split(options)
     )
@@ -167,7 +164,7 @@ def sanitize(
     from hostcuda.sanitize import sanitize_script
 
     _warn_of_options(context, script, args or ())
-    _require_folder(csv)
+    files.require_place(csv)
     findings = sanitize_script(script, args or (), tool, engine, timeout, capture=json, options=split(options))
     _print(findings, csv, json)
     if not findings.clean and not findings.ended.interrupted:
@@ -182,7 +179,6 @@ def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:
     from hostcuda.profile import recorded
 
     card(device)  # refused before minutes of work
-    _require_folder(csv)
     records, modules, ended = recorded(processes.program(script, args, "cpu", options), timeout, capture=json)
     print(ended.output, end="", file=sys.stderr)
     _after(ended, script)
@@ -199,14 +195,6 @@ def _print(result, csv: Path | None, json: bool) -> None:
     if csv:
         files.write(csv, result.table.to_csv(index=False, lineterminator="\n"))
         print(csv, file=sys.stderr if json else sys.stdout)
-
-
-def _require_folder(csv: Path | None) -> None:
-    """Refuse a file that cannot be written, before minutes of work."""
-    if csv and not csv.parent.is_dir():
-        raise EngineError(f"there is no folder {csv.parent} for {csv.name}: make it, or choose another")
-    if csv:
-        files.require_writable(csv.parent)
 
 
 def _warn_of_options(context: typer.Context, script: str, args: list[str]) -> None:

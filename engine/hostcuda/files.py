@@ -31,6 +31,14 @@ def require_writable(folder: Path) -> None:
         raise EngineError(f"cannot write to {folder}: {error.strerror}. Choose another folder.") from None
 
 
+def require_place(file: Path | None) -> None:
+    """Refuse a file that cannot be written, before minutes of work, with an EngineError that says why."""
+    if file and not file.parent.is_dir():
+        raise EngineError(f"there is no folder {file.parent} for {file.name}: make it, or choose another")
+    if file:
+        require_writable(file.parent)
+
+
 def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
     """Make the cache folder for this user alone, or check that it can be written, and by nobody else.
 

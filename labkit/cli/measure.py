@@ -51,7 +51,7 @@ def bench(
     """Check rungs of the ladder, then measure op and layer time."""
     from labkit.records import results
 
-    _require_folder(csv)
+    files.require_place(csv)
     chosen, variants = _layer(layer), [labkit.variant(number) for number in rung]
     for each in batch or ():
         chosen.x_shape(each)  # refuses a bad batch before the checks
@@ -74,14 +74,6 @@ def bench(
 def _rows(table: pd.DataFrame) -> str:
     """A table as JSON: a list with an object per row."""
     return table.to_json(orient="records", indent=2, default_handler=str)
-
-
-def _require_folder(csv: Path | None) -> None:
-    """Refuse a file that cannot be written, before minutes of work."""
-    if csv and not csv.parent.is_dir():
-        raise LabError(f"there is no folder {csv.parent} for {csv.name}: make it, or choose another")
-    if csv:
-        files.require_writable(csv.parent)
 
 
 def _layer(name: str) -> Layer:

@@ -255,9 +255,7 @@ class Context:
         """Always ``PREFER_NONE``."""
         return func_cache.PREFER_NONE
 
-    @staticmethod
-    def set_shared_config(config) -> None:
-        """Without effect."""
+    set_shared_config = set_cache_config
 
     @staticmethod
     def get_shared_config() -> shared_config:
@@ -308,5 +306,4 @@ def start_profiler() -> None:
     """Without effect."""
 
 
-def stop_profiler() -> None:
-    """Without effect."""
+stop_profiler = start_profiler
