@@ -154,7 +154,7 @@ def canvas(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
     titles = [re.sub(r"\s*\((\d+)\)$", r" \1", f"{number} {title}") for number, (title, _) in columns.items()]
     rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
             ["    Points Possible", "", "", "", "", *(decimal(points) for _, points in columns.values())]]
-    return rows + [[each.name, "", each.id, each.email, "", *_cells(each.id, columns, book, "")]
+    return rows + [[shown(each.name), "", each.id, each.email, "", *_cells(each.id, columns, book, "")]
                    for each in roster.people]
 
 
@@ -162,7 +162,7 @@ def moodle(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
     """The rows of a table for Moodle: map "ID number" to the user's. What was not handed in is "-", no grade."""
     titles = [f"{number} {title}" for number, (title, _) in columns.items()]
     return [["ID number", "Email address", "Name", *titles]] + [
-        [each.id, each.email, each.name, *_cells(each.id, columns, book, "-")] for each in roster.people]
+        [each.id, each.email, shown(each.name), *_cells(each.id, columns, book, "-")] for each in roster.people]
 
 
 def _cells(person: str, columns: Mapping, book: Mapping, none: str) -> list[str]:
@@ -173,6 +173,11 @@ def _text(rows: Iterable[Sequence[str]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
+
+
+def shown(cell: object) -> object:
+    """A cell that only people read: a spreadsheet computes a text that begins like a formula, and this one not."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def decimal(points: Fraction) -> str:

@@ -11,8 +11,7 @@ import functools
 import hashlib
 import io
 import math
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -25,13 +24,15 @@ import labkit
 from hostcuda.files import write
 from labkit.base.numerals import three
 from labkit.classroom import gradebooks
-from labkit.classroom.grading import BUDGET, Result, read_result, read_results
+from labkit.classroom.grading import BUDGET, Result, others, read_result, read_results
 from labkit.classroom.roster import Person, Roster, instant
+from labkit.classroom.submissions import Submission
 from labkit.exercises.exercise import Exercise, exercises, number
 from labkit.notebooks import STYLE
 
 _TEMPLATES = Path(__file__).parent / "template"
-_COLUMNS = ("student", "exercise", "points", "of", "verdict", "why", "submitted_at", "late_h", "seconds")
+_COLUMNS = ("student", "exercise", "points", "of", "verdict", "why", "submitted_at", "clock", "late_h",
+            "seconds")
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def write_all(
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[tuple[str, str], Fraction] = {}  # the points of a person at an exercise
-    others, pages = [], []
+    made, pages, names = [], [], _names(places)
     for student in sorted(places):
         own = [found for name in sorted(places[student]) if (found := read_result(out, student, name))]
         person = terms.person(student)
@@ -156,7 +157,7 @@ def write_all(
         for each in own:
             points, of = _sums(asked[each.exercise])
             row = [*([person.id if person else ""] if terms.roster else []), *_row(each, points, of, hours)]
-            sheet.writerow([_FORMULA.sub(r"'\g<0>", cell) if isinstance(cell, str) else cell for cell in row])
+            sheet.writerow(map(gradebooks.shown, row))
             if person:
                 key = person.id, each.exercise
                 book[key] = max(book.get(key, points), points)
@@ -164,18 +165,19 @@ def write_all(
                 met.append(replace(each, lines=[]))
             elif ranking and not each.lines:
                 ungraded.append(each)
-        others += gradebooks.of_student(formats, out, _safe(student), own, asked)
+        made += gradebooks.of_student(formats, out, names[student], own, asked)
         titles = {name: known.title for name, known in terms.exercises.items()}
-        pages.append(page(out / f"{_safe(student)}.html", "student.html.j2", student=student, results=own,
+        pages.append(page(out / f"{names[student]}.html", "student.html.j2", student=student, results=own,
                            tried=sum(bool(each.exercise) for each in own), passed=sum(each.passed for each in own),
                            titles=titles, points=_points, asked=asked, hours=hours))
     for person in terms.roster.missing(places) if terms.roster else ():
-        sheet.writerow([person.id, person.name, "", 0, 0, "nothing handed in", "", "", "", 0])
+        row = [person.id, person.name, "", 0, 0, "nothing handed in", "", "", "", "", 0]
+        sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
         columns = {each: (known.title, terms.worth(each)) for each, known in terms.exercises.items()
-                   if any(each in names for names in places.values())}
-        others += gradebooks.of_class(formats, out, terms.roster, columns, book)
-    files = [write(out / "grades.csv", text.getvalue()), *others]
+                   if any(each in tried for tried in places.values())}
+        made += gradebooks.of_class(formats, out, terms.roster, columns, book)
+    files = [write(out / "grades.csv", text.getvalue()), *made]
     if ranking:
         files.append(page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
     return Written(files, pages, late)
@@ -194,7 +196,7 @@ def _row(each: Result, points: Fraction, of: Fraction, hours: Mapping[str, float
     why = next((text.replace("\n", "; ") for ok, text, _ in each.lines if ok is False), "")
     late = hours[each.exercise]
     return [each.student, each.exercise, gradebooks.decimal(points), gradebooks.decimal(of), each.verdict, why,
-            each.submitted_at, "" if late is None else f"{late:.2f}", each.seconds]
+            each.submitted_at, each.clock, "" if late is None else f"{late:.2f}", each.seconds]
 
 
 def rankings(results: Sequence[Result]) -> list[dict]:
@@ -223,14 +225,23 @@ def rankings(results: Sequence[Result]) -> list[dict]:
     return found
 
 
-_FORMULA = re.compile(r"^[=+\-@\t\r]")  # a spreadsheet would compute a cell that begins with one of these
+def _names(students: Iterable[str]) -> dict[str, str]:
+    """Students' names as those of files, which no other student and no other page has, even in another case."""
+    safe = {name: "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50] for name in students}
+    often = Counter([*(each.casefold() for each in safe.values()), "ranking", "similarity"])
+    return {name: each if each == name and often[each.casefold()] == 1 else
+            f"{each}-{hashlib.sha256(name.encode()).hexdigest()[:6]}" for name, each in safe.items()}
 
 
-def _safe(name: str) -> str:
-    """A student's name as that of a file, which no other student and no other page has."""
-    safe = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50]
-    own = safe.lower() in ("ranking", "similarity")
-    return safe if safe == name and not own else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
+    """Remove the results of hand-ins that are not among these, and what was made of them: which they were."""
+    gone = others(out, handed_in)
+    names = _names({each.student for each in read_results(out)})
+    for path, each in gone:
+        path.unlink()
+        (out / f"{names[each.student]}.html").unlink(missing_ok=True)
+        (out / "gradescope" / names[each.student] / "results.json").unlink(missing_ok=True)
+    return [each for _, each in gone]
 
 
 def page(path: Path, template: str, **values) -> Path:

@@ -314,6 +314,12 @@ def read_result(out: Path, student: str, exercise: str) -> Result | None:
     return _read(_file(out / "results", Submission(student, exercise)))
 
 
+def others(out: Path, handed_in: Iterable[Submission]) -> list[tuple[Path, Result]]:
+    """The results in a folder, with their files, of hand-ins that are not among these: they count, too."""
+    here = {(each.student, each.exercise) for each in handed_in}
+    return [(path, each) for path, each in _stored(out / "results") if (each.student, each.exercise) not in here]
+
+
 def _stored(folder: Path) -> Iterator[tuple[Path, Result]]:
     return ((path, result) for path in sorted(folder.glob("*.json")) if (result := _read(path)))
 
@@ -355,8 +361,11 @@ def _draws(number: str) -> bool:
 
 @functools.lru_cache(1 << 16)
 def _drawn(number: str, student: str) -> tuple:
-    with as_student(student):
-        return tuple(exercise(number).parameters.items())
+    try:
+        with as_student(student):
+            return tuple(exercise(number).parameters.items())
+    except Exception as error:  # the exercise fails for this student: grading says so
+        return (repr(error),)
 
 
 def state(number: str) -> str:
@@ -397,11 +406,10 @@ def _is_kernel(each: Submission) -> bool:
 
 def _grade(each: Submission, unsafe: bool, own: Mapping[str, Path] = MappingProxyType({})) -> Result:
     """Grade a submission, in any process of any machine; `own` are folders of exercises that may have to be added."""
-    began = time.monotonic()
-    peak = 0
-    if each.problem:
-        return Result(each.student, each.exercise, False, each.problem, answer=_answer(each), grader=_lab())
+    began, peak = time.monotonic(), 0
     try:
+        if each.problem:
+            return Result(each.student, each.exercise, False, each.problem, answer=_answer(each), grader=_lab())
         if each.exercise in own:
             add(own[each.exercise])
         with as_student(each.student):
@@ -410,19 +418,20 @@ def _grade(each: Submission, unsafe: bool, own: Mapping[str, Path] = MappingProx
                 found = grade.grade(asked.number, *each.answer, quiet=True, record=False)
             else:
                 found, peak = in_sandbox(asked, asked.attempt(each.answer), unsafe)
+        goals = [goal.what for goal in asked.goals]
+        reached = {what: float(got) for what, got in zip(goals, found.reached, strict=False) if math.isfinite(got)}
+        before = found.lines[: len(found.lines) - len(goals)]
+        parts = [*(BUDGET if line.kind == BUDGET else "" for line in before), *goals]
+        return Result(
+            each.student, asked.number, found.passed, found.verdict, found.untouched,
+            [[line.ok, line.text, part] for line, part in zip(found.lines, parts, strict=False)], found.mistake,
+            reached, round(time.monotonic() - began, 2), round(peak / 1e6, 1), answer=_answer(each),
+            grader=state(asked.number),
+        )
     except EngineError as error:  # without a digest: the next run tries again
         return Result(each.student, each.exercise, False, f"not graded: {error}")
     except Exception as error:  # nothing that a student hands in may stop the class
         return Result(each.student, each.exercise, False, f"not graded: {type(error).__name__}: {error}")
-    goals = [goal.what for goal in asked.goals]
-    reached = {what: float(got) for what, got in zip(goals, found.reached, strict=False) if math.isfinite(got)}
-    before = found.lines[: len(found.lines) - len(goals)]
-    parts = [*(BUDGET if line.kind == BUDGET else "" for line in before), *goals]
-    return Result(
-        each.student, asked.number, found.passed, found.verdict, found.untouched,
-        [[line.ok, line.text, part] for line, part in zip(found.lines, parts, strict=False)], found.mistake, reached,
-        round(time.monotonic() - began, 2), round(peak / 1e6, 1), answer=_answer(each), grader=state(asked.number),
-    )
 
 
 def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grade.Grade, int]:

@@ -41,9 +41,17 @@ class Person:
 
 @dataclass(frozen=True)
 class Roster:
-    """The students of a class, as its file lists them: `read_roster`."""
+    """The students of a class, as its file lists them: `read_roster`.
+
+    Attributes
+    ----------
+    people : tuple of Person
+    extensions : tuple of str
+        The columns of extensions that the file has.
+    """
 
     people: tuple[Person, ...]
+    extensions: tuple[str, ...] = ()
 
     @cached_property
     def _known(self) -> dict[str, Person]:
@@ -63,8 +71,8 @@ class Roster:
         there = {person.id for student in students if (person := self.person(student))}
         return [each for each in self.people if each.id not in there]
 
-    def report(self, students: Iterable[str]) -> list[str]:
-        """What does not fit: who is missing, who has handed in under two names, and names that nobody has."""
+    def report(self, students: Iterable[str], exercises: Iterable[str] = ()) -> list[str]:
+        """What does not fit: who is missing or has two names, names that nobody has, extensions of no exercise."""
         names: dict[str, list[str]] = defaultdict(list)
         for student in sorted({*students}):
             person = self.person(student)
@@ -72,8 +80,14 @@ class Roster:
         twice = [f"{each.name} ({', '.join(own)})" for each in self.people if len(own := names.get(each.id, ())) > 1]
         missing = [each.name for each in self.missing(students)]
         found = (("nothing handed in", missing), ("handed in under two names", twice),
-                 ("not in the roster", names.get("", [])))
+                 ("not in the roster", names.get("", [])),
+                 ("extension of no exercise: columns of the roster", self._unknown(exercises)))
         return [f"{len(who):5}  {what}: {', '.join(who)}" for what, who in found if who]
+
+
+    def _unknown(self, exercises: Iterable[str]) -> list[str]:
+        known = {"", *(each.lower() for each in exercises)}
+        return [each for each in self.extensions if each.removeprefix(_EXTENSION).strip() not in known]
 
 
 def read_roster(path: Path) -> Roster:
@@ -87,10 +101,10 @@ def read_roster(path: Path) -> Roster:
     LabError
         The file cannot be read, has no such columns, has no id in a row or one twice, or an extension is none.
     """
-    people: dict[str, Person] = {}
+    people, columns = {}, {}
     for line, row in table(path, ("name", "id", "email")):
-        given = {name.removeprefix(_EXTENSION).strip(): value for name, value in row.items()
-                 if value and re.fullmatch(rf"{_EXTENSION}( +\S+)?", name)}
+        columns = {name: name.removeprefix(_EXTENSION).strip() for name in row if name.startswith(_EXTENSION)}
+        given = {columns[name]: row[name] for name in columns if row[name]}
         if not row["id"] or row["id"] in people:
             what = f"the id {row['id']} is there twice" if row["id"] else "there is no id"
             raise LabError(f"{path}, line {line}: {what}. Gradebooks know students by their ids")
@@ -100,7 +114,7 @@ def read_roster(path: Path) -> Roster:
         except LabError as error:
             raise LabError(f"{path}, line {line}: {error}") from None
         people[row["id"]] = Person(row["name"], row["id"], row["email"], given)
-    return Roster((*people.values(),))
+    return Roster((*people.values(),), (*columns,))
 
 
 def table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]:

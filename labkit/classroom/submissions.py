@@ -69,11 +69,12 @@ def asked_by(source: str) -> str:
 def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submission]:
     """What lies in files and folders: ``alice.ipynb``, ``bob/04a.cu``, or a folder of such.
 
-    A file belongs to the student whose name it has, or to the one whose name its folder has if the file is named after
-    an exercise or a page, or in such a folder begins with a page's number. Of nested folders it is the outermost below
-    the given one: ``alice/week 4/04_tiling.ipynb``, as nbgrader has them. Of several attempts of a student at an
-    exercise the last one counts: in a notebook the lowest cell, whatever the order in which its cells were run. A
-    student of whom a given folder has only other files, or an empty folder, gets a submission that says so.
+    In a folder below the given one, a file belongs to the student whose name the outermost of such folders has,
+    whatever its own name: ``alice/week 4/04_tiling.ipynb``, as nbgrader has them. Any other file belongs to the student
+    whose name it has, or, if it is named after an exercise or a page, to the one whose name the given folder has. Of
+    several attempts of a student at an exercise the last one counts: in a notebook the lowest cell, whatever the order
+    in which its cells were run. A student of whom a given folder has only other files, or an empty folder, gets a
+    submission that says so.
 
     A file was handed in when it was last changed, unless a ``manifest.csv`` in the only given folder knows better: its
     columns are `file` (a path in the folder, or the outermost folder of one), `submitted_at`, and, where the names of
@@ -166,7 +167,7 @@ def _without(path: Path, known: set[str]) -> Iterator[Submission]:
         if each.name in graded or each.name == MANIFEST or each.name.startswith((".", "__")):  # __MACOSX, __pycache__
             continue
         named = None if each.is_dir() else _named(each.stem)
-        student = each.name if each.is_dir() else (named and (named["before"] or named["after"])) or each.stem
+        student = _owner(each.name) if each.is_dir() else (named and (named["before"] or named["after"])) or each.stem
         others.setdefault(student, []).append(f"the folder {each.name}" if each.is_dir() else each.name)
     for student, names in others.items():
         if student not in known:
@@ -176,14 +177,15 @@ def _without(path: Path, known: set[str]) -> Iterator[Submission]:
 
 def _all_of(file: Path, folder: str, nested: bool) -> list[Submission]:
     """The submissions in a file, whatever is in it."""
+    student = folder if nested else file.stem
     if file.is_symlink():
-        return [Submission(file.stem, "", problem=f"{file.name} is a link: hand in the file itself")]
+        return [Submission(student, "", problem=f"{file.name} is a link: hand in the file itself")]
     try:
         if file.stat().st_size > _BYTES:
-            return [Submission(file.stem, "", problem=f"{file.name} has more than {_BYTES // 2**20} MB")]
+            return [Submission(student, "", problem=f"{file.name} has more than {_BYTES // 2**20} MB")]
         return [*_of(file, folder, nested)]
     except Exception as error:  # a student's file must not stop the class
-        return [Submission(file.stem, "", problem=f"{file.name} cannot be read: {type(error).__name__}: {error}")]
+        return [Submission(student, "", problem=f"{file.name} cannot be read: {type(error).__name__}: {error}")]
 
 
 def _files(path: Path) -> list[Path]:
@@ -199,17 +201,22 @@ def _files(path: Path) -> list[Path]:
 def _folder(file: Path, given: Path) -> tuple[str, bool]:
     """The folder that may have a student's name: the outermost below the given one (True), else the file's own."""
     below = file.relative_to(given).parts
-    return (below[0], True) if len(below) > 1 else (file.resolve().parent.name, False)
+    return (_owner(below[0]), True) if len(below) > 1 else (file.resolve().parent.name, False)
+
+
+def _owner(folder: str) -> str:
+    """The student whose name a folder has; Moodle writes more behind it."""
+    return re.sub(r"_\d+_assignsubmission_\w+$", "", folder)
 
 
 def _of(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
     named = _named(file.stem)
     page = file.stem in {each.page for each in exercises().values()}
-    page = page or (nested and re.match(r"(\d|P)\d(?!\d)", file.stem))
-    student = folder if page else file.stem
+    student = folder if nested or page else file.stem
     if file.suffix == ".cu":
         number = named["number"] if named else ""
-        student = (named["before"] or named["after"] or folder) if named else student
+        if named and not nested:
+            student = named["before"] or named["after"] or folder
         if not number:
             remedy = "name it NAME_04a.cu, or 04a.cu in a folder with the student's name"
             yield Submission(student, "", problem=f"{file.name} does not say which exercise it answers: {remedy}")

@@ -48,6 +48,9 @@ def grade(
     again: Annotated[
         bool, typer.Option("--again", help="Grade again what an earlier exercise or lab has graded.")
     ] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove results whose hand-in is not among these any more.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, too.")] = False,
     ranking: Annotated[bool, typer.Option("--ranking", help="Write a page that ranks those who met a goal.")] = False,
     jobs: Annotated[
@@ -86,6 +89,8 @@ def grade(
     )
     if not submissions and not (out / "results").is_dir():
         raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
+    if prune and not (submissions and all(path.is_dir() for path in submissions)):
+        raise LabError("--prune removes the results of all hand-ins that are not given: give the folder of the class")
     found = handed_in(submissions, student) if submissions else []
     with (
         tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar,
@@ -95,6 +100,7 @@ def grade(
     tried = sandbox.walls.cache_info().currsize  # kernels were graded
     if tried and (sandbox.in_container() or any(sandbox.walls().values())):
         print(sandbox.standing(), file=sys.stderr)
+    removed = grades.prune(out, found) if prune else []
     asked = [(each.student, each.exercise) for each in found]
     written = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
     here = (each for name in asked if (each := grading.read_result(out, *name))) if asked else grading.read_results(out)
@@ -113,14 +119,17 @@ def grade(
             ungraded.append(f"{name}: {each.verdict}")
         earlier += bool(each.lines) and each.grader != states.get(each.exercise)
     ungraded += [f"{each.student} {each.exercise}: {each.verdict}; the earlier result stands" for each in failed]
-    for what, lines in (("verdicts changed", changed), ("not graded", ungraded)):
+    gone = [f"{each.student} {each.exercise}".strip() for each in removed]
+    for what, lines in (("verdicts changed", changed), ("removed", gone), ("not graded", ungraded)):
         if what == "not graded":
             for verdict, count in counts.most_common():
                 print(f"{count:5}  {verdict}")
         if lines:
             print("\n".join([f"{len(lines):5}  {what}:", *(f"{'':7}{line}" for line in lines)]))
-    for line in terms.roster.report(students) if terms.roster else ():
+    for line in terms.roster.report(students, terms.exercises) if terms.roster else ():
         print(line)
+    if found and (besides := len(grading.others(out, found))):
+        print(f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them")
     if written.late:
         print(f"{written.late:5}  late")
     if earlier:

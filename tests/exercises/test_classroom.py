@@ -17,6 +17,7 @@ from hostcuda.errors import Interrupted
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
 from labkit.classroom import grades, grading, sandbox
+from labkit.classroom.roster import Person, Roster
 from labkit.classroom.submissions import Submission, submissions
 from labkit.cli import app
 from labkit.exercises.exercise import exercise
@@ -314,12 +315,58 @@ def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_agai
     handed_in = [Submission("alice", "04a", TILING.solution), Submission("bob", "04a", problem="empty")]
     grading.grade_all(handed_in, tmp_path)
     assert [each.verdict for each in grading.read_results(tmp_path)] == ["not graded: OSError: no memory", "empty"]
+    monkeypatch.setattr(grading, "in_sandbox", lambda *args: (Grade(TILING, None, None), 0))  # damaged itself
+    grading.grade_all(handed_in, tmp_path)
+    assert grading.read_result(tmp_path, "alice", "04a").verdict.startswith("not graded: TypeError")
     monkeypatch.setattr(grading, "in_sandbox", lambda *args: (Grade(TILING, ()), 0))
     grading.grade_all(handed_in, tmp_path)
     assert grading.read_result(tmp_path, "alice", "04a").verdict == "goal met"
 
 
 def test_names_of_files_are_of_one_student_each(tmp_path):
-    names = ["ranking", "a/b", "a_b", "ä" * 300]
-    files = {grades._safe(name) for name in names}
-    assert len(files) == 4 and "ranking" not in files and max(map(len, files)) < 60
+    names = ["Ranking", "a/b", "a_b", "ä" * 300, "Alice", "alice", "bob"]
+    files = grades._names(names)
+    assert len({each.casefold() for each in files.values()}) == 7 and max(map(len, files.values())) < 60
+    assert files["bob"] == "bob" and files["Ranking"].lower() != "ranking"
+
+
+def test_results_of_hand_ins_that_are_gone_are_told_and_removed_when_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(grading, "_grade", lambda each, *args: result(each))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    for name in ("alice", "bob"):
+        Path("in", name).mkdir(parents=True)
+        for number in ("04a", "04b"):
+            Path("in", name, f"{number}.cu").write_text(f"// {name}")
+
+    def said(*more):
+        done = CliRunner().invoke(app, ["grade", *more])
+        assert done.exit_code == 0, done.output
+        return done.stdout.splitlines()
+
+    assert not any("not among these" in line for line in said("in"))
+    Path("in/alice/04b.cu").unlink()
+    for path in Path("in/bob").iterdir():
+        path.unlink()
+    Path("in/bob").rmdir()
+    assert "    3  of earlier hand-ins that are not among these count, too: --prune removes them" in said("in")
+    assert len(pd.read_csv("grades/grades.csv")) == 4
+    assert said("in", "--prune")[:4] == ["    3  removed:", "       alice 04b", "       bob 04a", "       bob 04b"]
+    assert [*pd.read_csv("grades/grades.csv")["exercise"]] == ["04a"]
+    assert Path("grades/alice.html").is_file() and not Path("grades/bob.html").exists()
+    assert isinstance(CliRunner().invoke(app, ["grade", "--prune"]).exception, LabError)
+    assert isinstance(CliRunner().invoke(app, ["grade", "in/alice/04a.cu", "--prune"]).exception, LabError)
+
+
+def test_cells_that_begin_like_formulas_are_texts(tmp_path):
+    bob = Person("=cmd|'/C calc'!A1", "-1", "+1@uni.example")
+    roster = Roster((bob, Person("Ann", "2")))
+    grading.grade_all([Submission("@SUM(A1)", "", problem="=1+1"), Submission("2", "", problem="none")], tmp_path)
+    grades.write_all(tmp_path, grades.Terms(roster=roster), formats=["canvas", "moodle"])
+    for name in ("grades", "canvas", "moodle"):
+        with open(tmp_path / f"{name}.csv", newline="") as file:
+            rows = [*csv.reader(file)]
+        cells = [cell for row in rows[1:] for cell in row if cell[:1] in tuple("=+-@")]
+        # Importers know students by the id and the address, which stay as they are.
+        assert cells == ([] if name == "grades" else ["-1", "+1@uni.example"]), name
+        assert "'=cmd|'/C calc'!A1" in (cell for row in rows for cell in row)

@@ -340,6 +340,13 @@ def test_a_damaged_roster_is_told(tmp_path, text, says):
         read_roster(path)
 
 
+def test_an_extension_of_no_exercise_is_told(tmp_path):
+    path = tmp_path / "class.csv"
+    path.write_text("Name,ID,Email,Extension,Extension 04A,Extension 4z,Extensions\nAnn,1,,24,24,24,24\n")
+    assert read_roster(path).report(["1"], ["04a"]) == [
+        "    2  extension of no exercise: columns of the roster: extension 4z, extensions"]
+
+
 def test_extensions(tmp_path):
     path = tmp_path / "class.csv"
     path.write_text("\ufeffID,Name,Email,Extension,Extension 04a,Extension P1a\n1,Ann,,24,2026-12-09T00:00Z,72\n"

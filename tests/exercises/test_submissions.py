@@ -61,6 +61,29 @@ def test_a_kernel_file_belongs_to_a_student_and_an_exercise(tmp_path, file, stud
     assert (found.student, found.exercise, found.answer, found.problem) == (student, "04a", KERNEL, "")
 
 
+def test_the_folder_says_whose_it_is_whatever_the_name_of_a_file(tmp_path):
+    for name in ("alice/00a.cu", "mallory/alice_00a.cu", "mallory/04_tiling/bob_04a.cu", "eve/my kernel.cu"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(KERNEL)
+    notebook(tmp_path / "mallory" / "alice.ipynb", f"%%kernel 01 --exercise 01b\n{KERNEL}")
+    (tmp_path / "mallory" / "alice_02a.cu").symlink_to("/etc/hostname")
+    found = {(each.student, each.exercise): each.problem for each in submissions([tmp_path])}
+    assert {key for key, problem in found.items() if not problem} == {
+        ("alice", "00a"), ("mallory", "04a"), ("mallory", "01b"), ("mallory", "00a")}
+    assert {key[0] for key in found} == {"alice", "mallory", "eve"}
+    (tmp_path / "mallory" / "00a.cu").write_text(KERNEL)
+    found = {(each.student, each.exercise): each.problem for each in submissions([tmp_path])}
+    assert found["alice", "00a"] == ""
+    assert found["mallory", "00a"] == "it was handed in twice, in 00a.cu and alice_00a.cu: leave one"
+
+
+def test_moodles_folders_begin_with_the_name(tmp_path):
+    for name in ("Ann Ode_4711_assignsubmission_file_/kernel_04a.cu", "Bo Li_4712_assignsubmission_file/essay.pdf"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(KERNEL)
+    assert [(each.student, each.exercise) for each in submissions([tmp_path])] == [("Ann Ode", "04a"), ("Bo Li", "")]
+
+
 def test_of_nested_folders_the_outermost_is_the_students(tmp_path):
     for student in ("alice", "bob"):
         (tmp_path / student / "tiling").mkdir(parents=True)
