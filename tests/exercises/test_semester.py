@@ -23,29 +23,31 @@ from labkit.exercises import exercise as module
 from labkit.exercises.exercise import exercise
 
 OWN = Path(__file__).parent / "own"
+SOFTMAX = Path(__file__).parent / "similar" / "softmax"
+# Kernels by as many authors, and copies of some: HOW_AUTHOR.
+WRITTEN = {path.stem: path.read_text() for path in sorted(SOFTMAX.glob("*.cu"))}
+COPIED = {path.stem: path.read_text() for path in sorted(SOFTMAX.glob("copies/*.cu"))}
 ROSTER = """\
 Name,ID,Email,Extension,Section
 Ann Ode,1001,ann@uni.example,,A
 "Bee, Bob",1002,bob@uni.example,,A
 Cem Cay,1003,cem@uni.example,48,B
 Dee Day,1004,dee@uni.example,,B
-"""
-DUE = "--due", "saxpy=2026-11-01T23:59+01:00", "--due", "matvec=2026-12-01T23:59+01:00"
+""" + "".join(f"{name},{2000 + place},{name}@uni.example,,B\n" for place, name in enumerate([*WRITTEN, *COPIED]))
+DUE = "--due", "saxpy=2026-11-01T23:59+01:00", "--due", "P5a=2026-12-01T23:59+01:00"
 
 
 @pytest.fixture
 def course(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("saxpy", "matvec"):
-        shutil.copytree(OWN / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(OWN / "saxpy", tmp_path / "saxpy", ignore=shutil.ignore_patterns("__pycache__"))
     Path("class.csv").write_text(ROSTER)
     yield tmp_path
     module._added.clear()
 
 
 def labkit(*arguments):
-    own = [word for name in ("saxpy", "matvec") for word in ("--exercise", name)]
-    done = CliRunner().invoke(app, ["grade", *arguments, *own, "--roster", "class.csv"])
+    done = CliRunner().invoke(app, ["grade", *arguments, "--exercise", "saxpy", "--roster", "class.csv"])
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -64,8 +66,8 @@ def table():
 
 @pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 def test_a_semester(course, monkeypatch):
-    """Seven hand-ins, five texts; it takes seconds, because kernels are compiled, run and counted."""
-    saxpy, matvec = (exercise(course / name) for name in ("saxpy", "matvec"))
+    """Eighteen hand-ins, sixteen texts; it takes half a minute, because kernels are compiled, run and counted."""
+    saxpy, softmax = exercise(course / "saxpy"), exercise("P5a")
     graded, grade_one = [], grading._grade
     monkeypatch.setattr(grading, "_grade", lambda each, *rest: graded.append(each.exercise) or grade_one(each, *rest))
     right = saxpy.start.replace("i < min(first + part, n)", "i < n && i < first + part")  # right, and as slow as before
@@ -76,63 +78,101 @@ def test_a_semester(course, monkeypatch):
     hand_in("zoe_saxpy.cu", saxpy.start, "2026-11-01T00:00+01:00")  # nobody knows her
     said = labkit("in", *DUE)
     assert sorted(graded) == ["saxpy"] * 3  # Cem's text is Ann's
+    absent = ", ".join(["Dee Day", *WRITTEN, *COPIED])
     assert said.splitlines() == [
         "    2  goal met", "    1  goal missed", "    1  goal missed: this is the starting code",
-        "    1  nothing handed in: Dee Day", "    1  not in the roster: zoe", "    1  late",
+        f"   12  nothing handed in: {absent}", "    1  not in the roster: zoe", "    1  late",
         "grades/grades.csv, and a page for each of 4 students"]
     rows = table()
-    assert {key[0]: (row["id"], row["points"], row["late_h"]) for key, row in rows.items()} == {
-        "1001": ("1001", "1", ""), "bob": ("1002", "0.25", "3.00"), "cem": ("1003", "1", ""), "zoe": ("", "0", ""),
-        "Dee Day": ("1004", "0", "")}
+    assert {key[0]: (row["id"], row["points"], row["late_h"]) for key, row in rows.items() if row["exercise"]} == {
+        "1001": ("1001", "1", ""), "bob": ("1002", "0.25", "3.00"), "cem": ("1003", "1", ""), "zoe": ("", "0", "")}
+    assert rows["Dee Day", ""]["verdict"] == "nothing handed in" and rows["bob", "saxpy"]["clock"] == "file"
     assert "3.0 h late" in Path("grades/bob.html").read_text()
 
-    # The second exercise. Ann hands hers in under another name, too.
-    hand_in("1001/matvec.cu", matvec.start, "2026-12-01T20:00+01:00")
-    hand_in("ann/matvec.cu", matvec.solution, "2026-12-01T21:00+01:00")
-    hand_in("bob_matvec.cu", matvec.solution, "2026-12-01T21:00+01:00")
+    # The second exercise. Ann hands hers in under another name, too; Dora is two hours late; three have copied.
+    hand_in("1001/P5a.cu", softmax.start, "2026-12-01T20:00+01:00")
+    hand_in("ann/P5a.cu", softmax.solution, "2026-12-01T21:00+01:00")
+    for name, text in {**WRITTEN, **COPIED}.items():
+        hand_in(f"{name}/P5a.cu", text, f"2026-12-0{2 if name == 'dora' else 1}T01:59+01:00")
     said = labkit("in", *DUE)
-    assert sorted(graded[3:]) == ["matvec"] * 2
-    assert "    1  handed in under two names: Ann Ode (1001, ann)" in said
+    assert sorted(graded[3:]) == ["P5a"] * 13
+    assert "    1  handed in under two names: Ann Ode (1001, ann)" in said and "    2  late" in said
+    assert table()["dora", "P5a"]["late_h"] == "2.00"
+
+    # Similarity finds the copies: renamed, reordered, reformatted. No pair of others is as much alike.
+    done = CliRunner().invoke(app, ["similarity", "in", "--exercise", "saxpy", "--out", "grades/similarity.html"])
+    assert done.exit_code == 0, done.output
+    *lines, last = done.stdout.splitlines()
+    found = [re.fullmatch(r" *(\d+) %  (\S+)  (\S+) and (\S+)", line).groups() for line in lines]
+    alike = {frozenset(who): int(share) for share, number, *who in found if number == "P5a"}
+    copies = {frozenset((how, how.partition("_")[2])) for how in COPIED}
+    assert [how.partition("_")[0] for how in COPIED] == ["reformatted", "renamed", "reordered"]
+    assert {*list(alike)[:3]} == copies and len(alike) > 3
+    assert min(alike[pair] for pair in copies) > max(share for pair, share in alike.items() if pair not in copies) + 10
+    assert last.endswith("a reason to look, not a verdict")
 
     # Lateness is another question to the same results: nothing is graded, and no hand-in is needed.
     said = labkit("--due", "2026-10-01T00:00Z")
-    assert "    7  late" in said and len(graded) == 5
+    assert "   17  late" in said and len(graded) == 16
 
     # After a change of an exercise what was graded stands, until it is graded again.
     path = course / "saxpy" / "exercise.py"
     path.write_text(path.read_text().replace("lines=3", "lines=2"))
     said = labkit("in", *DUE)
-    assert len(graded) == 5 and "    4  graded with an earlier version of the exercise or the lab: --again" in said
+    assert len(graded) == 16 and "    4  graded with an earlier version of the exercise or the lab: --again" in said
     today = datetime.now(UTC).date()
     for _ in range(2):  # the second time it has nothing to do, and says the same
         said = labkit("in", "--again", *DUE).splitlines()
         assert said[:3] == ["    2  verdicts changed:", f"       1001 saxpy: goal met -> goal missed ({today})",
                             f"       cem saxpy: goal met -> goal missed ({today})"]
-        assert sorted(graded[5:]) == ["saxpy"] * 3
+        assert sorted(graded[16:]) == ["saxpy"] * 3
+
+    # Zoe takes hers back. It counts until the instructor says so.
+    Path("in/zoe_saxpy.cu").unlink()
+    assert "    1  of earlier hand-ins that are not among these count, too: --prune" in labkit("in", *DUE)
+    assert "       zoe saxpy" in labkit("in", *DUE, "--prune").splitlines() and ("zoe", "saxpy") not in table()
 
     # Every gradebook gets the same points; those of goals are worth nothing with more lines than allowed.
     labkit(*DUE, *(word for name in gradebooks.FORMATS if name != "classroom50" for word in ("--format", name)),
-           "--points", "saxpy=4", "--points", "matvec=10")
-    wanted = {"1001": {"saxpy": 1, "matvec": 10}, "1002": {"saxpy": 1, "matvec": 10}, "1003": {"saxpy": 1}, "1004": {}}
-    assert canvas_reads("grades/canvas.csv", ROSTER) == (wanted, {"saxpy": 4, "matvec": 10})
+           "--points", "saxpy=4", "--points", "P5a=16")
+    rows = table()
+    wanted = {"1001": {"saxpy": 1, "P5a": 16}, "1002": {"saxpy": 1}, "1003": {"saxpy": 1}, "1004": {}}
+    for place, name in enumerate([*WRITTEN, *COPIED]):
+        wanted[str(2000 + place)] = {"P5a": 16 if rows[name, "P5a"]["verdict"] == "goal met" else 13}
+    assert wanted["2000"] == {"P5a": 13} and wanted["2003"] == {"P5a": 16}  # Ada misses a goal, Dora none
+    assert canvas_reads("grades/canvas.csv", ROSTER) == (wanted, {"saxpy": 4, "P5a": 16})
     assert moodle_reads("grades/moodle.csv", ROSTER) == wanted
+    assert csv_reads("grades/grades.csv") == {person: own for person, own in wanted.items() if own}
     scores = {path.parent.name: gradescope_reads(path) for path in Path("grades/gradescope").glob("*/results.json")}
-    assert scores == {"1001": (1, 14), "ann": (10, 10), "bob": (11, 14), "cem": (1, 4), "zoe": (0, 4)}
+    assert scores == {"1001": (1, 20), "ann": (16, 16), "bob": (1, 4), "cem": (1, 4)} | {
+        name: (wanted[str(2000 + place)]["P5a"], 16) for place, name in enumerate([*WRITTEN, *COPIED])}
 
     # Classroom 50's autograder grades one student, in a job that says who it is.
     for name, value in JOB.items():
         monkeypatch.setenv(name, value)
-    for path in Path("grades/results").glob("bob-*"):
+    for path in Path("grades/results").glob("ann-*"):
         Path("one/results").mkdir(parents=True, exist_ok=True)
         shutil.copy(path, "one/results")
     labkit("--out", "one", "--format", "classroom50", "--points", "2")
     found = classroom50_reads("one/result.json")
     assert (found["owner"], found["score"], found["max-score"], found["datetime"]) == (
-        "bob", 10, 16, "2026-12-01T20:00:00Z")
+        "ann", found["max-score"], found["max-score"], "2026-12-01T20:00:00Z")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The readers, after their documentation
+
+
+def csv_reads(path):
+    """What reads ``grades.csv``: the best points of a person by id and exercise; nothing is computed from a cell."""
+    found = {}
+    with open(path, newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            assert None not in row and not any(cell.startswith(("=", "+", "-", "@")) for cell in row.values())
+            if row["id"] and row["exercise"]:
+                own = found.setdefault(row["id"], {})
+                own[row["exercise"]] = max(own.get(row["exercise"], 0), float(row["points"]))
+    return found
 
 
 def canvas_reads(path, roster):
@@ -162,7 +202,7 @@ def moodle_reads(path, roster):
         students, found = {row["ID"] for row in csv.DictReader(roster.splitlines())}, {}
         for row in reader:
             assert row["ID number"] in students
-            grades = {name.split()[0]: cell for name, cell in row.items() if name.split()[0] in ("saxpy", "matvec")}
+            grades = {name.split()[0]: cell for name, cell in row.items() if name.split()[0] in ("saxpy", "P5a")}
             assert all(cell == "-" or 0 <= float(cell) <= 100 for cell in grades.values())
             found[row["ID number"]] = {name: float(cell) for name, cell in grades.items() if cell != "-"}
     return found
@@ -196,7 +236,7 @@ def gradescope_reads(path):
 
 
 JOB = {
-    "CLASSROOM": "cuda", "ASSIGNMENT": "week-4", "OWNER": "bob", "SUBMISSION_TAG": "submit/2026-12-01T20-00-09Z-0a1b",
+    "CLASSROOM": "cuda", "ASSIGNMENT": "week-4", "OWNER": "ann", "SUBMISSION_TAG": "submit/2026-12-01T20-00-09Z-0a1b",
     "COMMIT_URL": "https://git.example/c", "RELEASE_URL": "https://git.example/r", "ASSIGNMENT_TYPE": "individual",
 }
 WHOLE, NAME, SECONDS = {"type": "integer", "minimum": 0}, {"type": "string", "minLength": 1}, {
