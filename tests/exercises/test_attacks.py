@@ -73,7 +73,7 @@ def test_what_looks_like_a_kernel_is_stopped(name):
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def compiled(folder):
+def together():
     """All programs as one, which takes a name."""
     headers = {line for text in PROGRAMS.values() for line in re.findall(r"(?m)^#include.*", text)}
     spaces = [f"namespace {name} {{\n{text}}}\n" for name, text in PROGRAMS.items()]
@@ -81,7 +81,11 @@ def compiled(folder):
              for name in PROGRAMS]
     main = f"int main(int, char **names)\n{{\n{''.join(cases)}    return 2;\n}}\n"
     includes = "\n".join(sorted({*headers, "#include <cstdio>", "#include <cstring>"}))
-    (folder / "attacks.cpp").write_text(f"{includes}\n{''.join(spaces)}{main}")
+    return f"{includes}\n{''.join(spaces)}{main}"
+
+
+def compiled(folder):
+    (folder / "attacks.cpp").write_text(together())
     subprocess.run([*toolchain.find(), "-std=c++20", "-w", "-o", folder / "attacks", folder / "attacks.cpp"],
                    check=True)
     return folder / "attacks"
@@ -113,7 +117,7 @@ def test_the_sandbox_holds(attacks, tmp_path, name):
 
 def test_without_a_sandbox_they_reach_it(attacks):
     """Those that harm nothing."""
-    for name in ("descriptors", "students", "solutions"):
+    for name in ("descriptors", "limits", "students", "solutions"):
         with open("/dev/null") as left_open:
             done = subprocess.run([attacks, name], cwd=attacks.parent, capture_output=True, text=True,
                                   pass_fds=[left_open.fileno()], env={"PYTHONPATH": PYTHONPATH})
