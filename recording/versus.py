@@ -22,7 +22,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import three
 from labkit.base.paths import data_dir
 from labkit.ladder.variants import variant
-from labkit.measure.check import tolerance
+from labkit.measure.compare import tolerance
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale

@@ -13,17 +13,8 @@ from fakes import HALF, SINGLE, FakeVariant, correct, random_shapes
 from labkit.base.errors import LabError
 from labkit.ladder.rung import Rounding
 from labkit.measure import check as check_module
-from labkit.measure.check import (
-    TEST_SHAPES,
-    CheckFailed,
-    Compared,
-    check,
-    compare,
-    compare_array,
-    is_verified,
-    largest_exact_integer,
-    tolerance,
-)
+from labkit.measure.check import TEST_SHAPES, CheckFailed, Compared, check, is_verified
+from labkit.measure.compare import compare, compare_array, largest_exact_integer, tolerance
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 

@@ -165,7 +165,7 @@ def test_every_figure_is_tidy_and_described(drawn, name):
     assert any(letter.isalpha() for letter in page.title)
     assert len(page.alt) > 60
     assert "\n" not in page.alt
-    assert page.file.stat().st_size < 110_000
+    assert page.file.stat().st_size < 120_000
     with Image.open(page.file) as image:
         assert image.size == (2 * page.width, 2 * round(page.height))
         assert image.info["Description"] == page.alt

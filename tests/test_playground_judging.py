@@ -12,7 +12,7 @@ from labkit.base.errors import CheckFailed
 from labkit.exercises import grade
 from labkit.exercises.exercise import exercise
 from labkit.exercises.trial import trials
-from labkit.measure.check import compare, compare_array
+from labkit.measure.compare import compare, compare_array
 from labkit.playground import comparison, data, site
 from labkit.spec.reference import conv_float64, error_scale
 

@@ -5,7 +5,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.measure.check import draw_reals, tolerance
+from labkit.measure.compare import draw_reals, tolerance
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 

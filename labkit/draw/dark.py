@@ -46,7 +46,7 @@ def dark(picture: bytes) -> bytes | None:
         return None
     out = io.BytesIO()
     image.putpalette(darkened(np.reshape(image.getpalette(), (-1, 3))).tobytes())
-    image.convert("RGB").save(out, "webp", lossless=True)
+    image.convert("RGB").save(out, "webp", lossless=True, method=1)
     return out.getvalue()
 
 

@@ -244,7 +244,8 @@ def png(page: Page) -> bytes:
     page.fig.savefig(raw, format="png", dpi=DPI * DENSITY, pil_kwargs={"compress_level": 0})
     image = Image.open(raw).convert("RGB").quantize(96, dither=Image.Dither.NONE)
     about.add_itxt("Description", page.alt)
-    image.save(out, "png", optimize=True, dpi=(DPI * DENSITY, DPI * DENSITY), pnginfo=about)
+    # 7 % larger than with `optimize`, in a seventh of the time.
+    image.save(out, "png", compress_level=6, dpi=(DPI * DENSITY, DPI * DENSITY), pnginfo=about)
     return out.getvalue()
 
 

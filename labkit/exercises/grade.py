@@ -18,7 +18,7 @@ import numpy as np
 from hostcuda import processes, temporary
 from hostcuda.errors import EngineError
 from labkit.base import kept
-from labkit.base.errors import LabError
+from labkit.base.errors import CheckFailed, LabError
 from labkit.base.numerals import three
 from labkit.evidence.profile import estimate
 from labkit.exercises import progress
@@ -26,7 +26,7 @@ from labkit.exercises.exercise import ATTEMPT_S, Attempt, Exercise, exercise, ha
 from labkit.exercises.judge import TOOLS, Grade, Line, Ran, advice, code_lines, goal_lines, judge, marks, mistake_of
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder.variants import solution, variant
-from labkit.measure.check import CheckFailed, check
+from labkit.measure.check import check
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86

@@ -14,12 +14,12 @@ import numpy as np
 import hostcuda
 from hostcuda.errors import EngineError
 from hostcuda.source import warnings_about
-from labkit.base.errors import LabError
+from labkit.base.errors import CheckFailed, LabError
 from labkit.exercises.exercise import Case, Counts, LastLaunch
 from labkit.ladder.rungs import rung
 from labkit.ladder.source import as_path, cell_arguments, read
 from labkit.ladder.variants import Variant, variant
-from labkit.measure.check import CheckFailed, compare, compare_array, draw_integers, draw_reals, poison, tolerance
+from labkit.measure.compare import compare, compare_array, draw_integers, draw_reals, poison, tolerance
 from labkit.spec.layers import LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
 

@@ -21,13 +21,14 @@ from tqdm import tqdm
 import hostcuda
 from hostcuda.errors import Interrupted
 from hostcuda.source import without_comments
-from labkit.base.errors import LabError
+from labkit.base.errors import CheckFailed, LabError
 from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.plan import Plan
 from labkit.ladder.tables import kernels_ms
 from labkit.ladder.variants import Variant, as_variants
-from labkit.measure.check import CheckFailed, compare, poison, require_verified, tolerance
+from labkit.measure.check import require_verified
+from labkit.measure.compare import compare, poison, tolerance
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer, as_layer
 from labkit.spec.reference import conv_float64, error_scale

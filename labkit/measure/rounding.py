@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from labkit.ladder.variants import Variant, as_variants
-from labkit.measure.check import draw_reals, tolerance
+from labkit.measure.compare import draw_reals, tolerance
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 

@@ -16,11 +16,10 @@ import pandas as pd
 from tqdm import tqdm
 
 import hostcuda
-from labkit.base.errors import LabError
+from labkit.base.errors import CheckFailed, LabError
 from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import Buffers
 from labkit.measure.bench import Flush, as_list
-from labkit.measure.check import CheckFailed
 from labkit.networks.fused import KERNELS, PRECISIONS, FusedNetwork, bounded
 from labkit.networks.images import cycle, dataset, resize
 from labkit.networks.lenet86 import Network, load_weights

@@ -13,7 +13,7 @@ from labkit.exercises.exercise import Exercise, exercises
 from labkit.exercises.grade import times_of
 from labkit.exercises.subjects import InPlaceOf, Kernels, Output
 from labkit.ladder.plan import images_per_launch
-from labkit.measure.check import tolerance
+from labkit.measure.compare import tolerance
 from labkit.spec.reference import conv_float64, error_scale
 
 _LATER = ("12", "13", "14")  # pages of part 3

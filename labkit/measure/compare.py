@@ -1,0 +1,280 @@
+"""Compares results with the reference.
+
+Here are the random inputs, the errors that rounding permits, and what a wrong result looks like.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+import hostcuda
+from labkit.base.errors import CheckFailed, LabError
+from labkit.ladder.plan import Plan
+from labkit.ladder.rung import Rounding
+from labkit.ladder.variants import Variant
+from labkit.spec.layers import Layer
+from labkit.spec.reference import conv_float64, error_scale
+
+# The largest relative error of one rounding to nearest, and the largest error of a subnormal result in half.
+_ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
+_HALF_UNDERFLOW = 2.0**-25
+# Tensor cores add in FP32, but they truncate, and align a group of products to the largest one (Fasi, Higham, Mikaitis
+# and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7:e330, 2021).
+_TENSOR_ROUNDOFF = 2.0**-22
+_EXACT_INTEGERS = {"float32": 2**24, "float16": 2**11}  # up to these, every integer is exact
+_SHOWN = 8  # mismatches in a message
+
+
+def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
+    """The largest error that a correct kernel can make in each output.
+
+    The error of a sum of n products with unit roundoff u, in any order, is at most n u sum |x| |k| (Jeannerod and Rump,
+    SIAM J. Matrix Anal. Appl. 34(2), 2013: Higham's gamma_n without its denominator). The factors of successive
+    roundings, of partial sums, of their total and of the output, are multiplied. The inputs add no error, because the
+    reference uses x and k as they are stored, unless the kernel itself rounds them (`Rounding.operands`). A factor in
+    two parts has an error of at most u^2 |x|. Its products are three, with magnitudes of at most (1 + u)^4 |x| |k|
+    together; the one left out is at most u^2 |x| |k|.
+
+    Parameters
+    ----------
+    rounding : labkit.ladder.rung.Rounding
+        The number formats of the kernel's data and sums.
+    scale : array
+        sum |x| |k| for each output: `labkit.spec.reference.error_scale`.
+    terms : int
+        Products per output: `Layer.terms`.
+    """
+    half = np.dtype(rounding.storage) == np.float16
+    growth = 1.0
+    factors = np.dtype(rounding.operands or rounding.storage)
+    if rounding.parts == 2:
+        terms *= 3 * (1 + _ROUNDOFF[factors.name]) ** 4
+    if rounding.part is not None:
+        growth *= 1 + min(rounding.part_terms, terms) * _ROUNDOFF[np.dtype(rounding.part).name]
+        terms = -(-terms // rounding.part_terms)
+    # Products of half values summed in float32: the sums may be those of tensor cores.
+    wide = factors == np.float16 and np.dtype(rounding.accumulate) == np.float32
+    growth *= 1 + terms * (_TENSOR_ROUNDOFF if wide else _ROUNDOFF[np.dtype(rounding.accumulate).name])
+    growth *= 1 + _ROUNDOFF[np.dtype(rounding.storage).name]
+    if rounding.operands is not None:
+        growth *= (1 + _ROUNDOFF[factors.name] ** rounding.parts) ** (1 + rounding.parts)
+    return (growth - 1) * scale + (_HALF_UNDERFLOW if half else 0.0)
+
+
+def largest_exact_integer(rounding: Rounding) -> int:
+    """The largest integer up to which all integers are exact in every format of `rounding`."""
+    formats = (rounding.storage, rounding.accumulate, rounding.part)
+    return min(_EXACT_INTEGERS[np.dtype(each).name] for each in formats if each is not None)
+
+
+def draw_integers(
+    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """x and k of nonzero integers, so small that every partial sum is exact in any order."""
+    limit = largest_exact_integer(variant.rounding)
+    for largest in (8, 4, 2, 1):
+        x, k = (
+            (rng.integers(1, largest, shape, endpoint=True) * rng.choice([-1, 1], shape)).astype(np.float32)
+            for shape in (layer.x_shape(batch), layer.k_shape)
+        )
+        if error_scale(x, k).max() <= limit:
+            return x, k
+    # Too many terms even for ones: some of the products are zero.
+    return x, k * (rng.random(layer.k_shape) < limit / (2 * layer.terms))
+
+
+def draw_large_integers(
+    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """x and k of integers as large as exact sums permit, most of them of one sign so that the sums are large, too.
+
+    Every product and sum is exact in the formats that the variant promises for them, and the output is rounded once.
+    """
+    rounding, terms = variant.rounding, layer.terms
+    most = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]  # of a product
+    most.append(int(np.finfo(rounding.storage).max) // terms)
+    if rounding.part is not None:
+        most.append(_EXACT_INTEGERS[np.dtype(rounding.part).name] // min(terms, rounding.part_terms))
+    factor = _EXACT_INTEGERS[np.dtype(rounding.operands or rounding.storage).name]
+    largest = min(math.isqrt(min(most)), factor)
+    if largest < 2:
+        return draw_integers(variant, layer, batch, rng)
+    of_x = of_k = largest
+    if rounding.parts == 2 and min(most) // 4 > factor:
+        # Only one factor needs both of its parts: the product of two low ones would be missing.
+        of_x, of_k = rng.permuted([min(min(most) // 2, int(np.finfo(rounding.operands).max)), 2])
+    x = rng.integers(1, of_x, layer.x_shape(batch), endpoint=True)
+    k = rng.integers(1, of_k, layer.k_shape, endpoint=True) * rng.choice([-1, 1, 1, 1], layer.k_shape)
+    return x.astype(np.float32), k.astype(np.float32)
+
+
+def draw_reals(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """x and k of real numbers, rounded to the variant's data type."""
+    # Images are positive, masks have both signs; no number is so small that a product underflows in half.
+    x = rng.uniform(0.25, 1, layer.x_shape(batch))
+    k = rng.uniform(0.25, 1, layer.k_shape) * rng.choice([-1, 1, 1], layer.k_shape)
+    # The device gets these numbers in its own format, so the reference uses them, too.
+    x, k = (each.astype(variant.io_dtype).astype(np.float32) for each in (x, k))
+    return x, k
+
+
+def poison(plan: Plan, layer: Layer, batch: int, dtype: DTypeLike, byte: int = 0xFF) -> None:
+    """Fill a plan's output with a byte. By default that is NaN: bytes 0xFF are one in float32 and in float16."""
+    hostcuda.driver.memset_d8(plan.y, byte, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
+
+
+def _poisoned(y: np.ndarray) -> np.ndarray:
+    """Which elements hold the NaN of `poison`: no operation on numbers has this one as its result."""
+    return (np.ascontiguousarray(y)[..., None].view(np.uint8) == 0xFF).all(axis=-1)
+
+
+def compare(
+    y: ArrayLike,
+    expected: np.ndarray,
+    allowed: float | np.ndarray = 0.0,
+    dtype: DTypeLike = np.float32,
+    title: str = "the result is wrong",
+    inputs: tuple[np.ndarray, np.ndarray] | None = None,
+) -> float:
+    """Compare an output with the reference, element by element.
+
+    Parameters
+    ----------
+    y : array [B, M, Ho, Wo]
+        The output.
+    expected : array [B, M, Ho, Wo] of float64
+        The reference.
+    allowed : float or array
+        The largest error allowed per element; 0 requires equality.
+    dtype : dtype
+        The data type required of y.
+    title : str
+        First line of the message.
+    inputs : (x, k), optional
+        With these, the message says which common mistake gives the same output.
+
+    Returns
+    -------
+    float
+        The largest error as a fraction of the allowed one; 0 if all elements are equal.
+
+    Raises
+    ------
+    CheckFailed
+        If shape or dtype differ, or the error of an element is larger than allowed, or NaN.
+    """
+    y = np.asarray(y)
+    if y.shape != expected.shape:
+        raise CheckFailed(f"{title}: its shape is {y.shape}, but [B, M, Ho, Wo] is {expected.shape}")
+    if y.dtype != np.dtype(dtype):
+        raise CheckFailed(f"{title}: its dtype is {y.dtype}, but it must be {np.dtype(dtype)}")
+    allowed = np.broadcast_to(np.asarray(allowed, np.float64), expected.shape)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(y.astype(np.float64) - expected)
+        right = error <= allowed  # false for NaN, as it must be
+    if not right.all():
+        raise CheckFailed(_message(title, y, expected, error, allowed, ~right, inputs))
+    return float(np.max(error[allowed > 0] / allowed[allowed > 0], initial=0.0))
+
+
+def _message(title: str, y, expected, error, allowed, wrong, inputs) -> str:
+    """The first mismatches as a table, where all of them are, and what they look like."""
+    import pandas as pd  # takes half a second, and a grader imports this module
+
+    where = np.argwhere(wrong)
+    first = [tuple(index) for index in where[:_SHOWN]]
+    table = pd.DataFrame(
+        {
+            **{name: [index[axis] for index in first] for axis, name in enumerate("bmhw")},
+            "got": [y[index] for index in first],
+            "expected": [expected[index] for index in first],
+            "error": [error[index] for index in first],
+            "allowed": [allowed[index] for index in first],
+        }
+    )
+    ranges = ", ".join(
+        f"{name} {low}" if low == high else f"{name} {low} to {high}"
+        for name, low, high in zip("bmhw", where.min(axis=0), where.max(axis=0), strict=True)
+    )
+    lines = [f"{title}: {len(where)} of {y.size} outputs, at {ranges}"]
+    lines += [f"It looks as if {hint}." for hint in _hints(y, expected, allowed.max(), inputs)]
+    shown = f"The first {len(first)}:" if len(where) > len(first) else "These:"
+    return "\n".join([*lines, shown, table.to_string(index=False, float_format=lambda v: f"{v:.6g}")])
+
+
+def _hints(y, expected, slack, inputs) -> Iterator[str]:
+    """The common mistakes that give the same output."""
+
+    def like(result, other):
+        return bool((np.abs(result - other) <= slack).all())
+
+    if like(y, expected):  # within the slack of a mistake, too
+        return
+    unwritten = int(_poisoned(y).sum())
+    computed = int(np.isnan(y).sum()) - unwritten
+    infinite = int(np.isinf(y).sum())
+    if unwritten:
+        share = "nothing was" if unwritten == y.size else f"{unwritten} outputs were not"
+        yield f"{share} written (the output held NaN before)"
+    if computed:
+        yield f"{computed} outputs became NaN in the kernel, by 0 / 0, inf - inf or a NaN that it read"
+    if infinite:
+        yield f"{infinite} outputs are infinite: larger than {np.finfo(y.dtype).max:.6g}, the largest {y.dtype}"
+    if not y.any():
+        yield "the outputs were set to zero, and no product was added"
+    for a, b in itertools.combinations(range(4), 2):
+        if like(y.ravel(), expected.swapaxes(a, b).ravel()):
+            yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"
+    for axis, name in enumerate("bmhw"):
+        ys, es = np.moveaxis(y, axis, 0), np.moveaxis(expected, axis, 0)
+        if len(ys) > 2 and (like(ys[1:], es[:-1]) or like(ys[:-1], es[1:])):
+            yield f"y is shifted by one along {name}"
+    if inputs is not None:
+        x, k = inputs
+        if like(y, conv_float64(x, k[:, :, ::-1, ::-1])):
+            yield "the mask was flipped; this convolution does not flip it"
+        if like(y, conv_float64(x, k.swapaxes(2, 3))):
+            yield "the rows and columns of the mask were swapped"
+
+
+_verified: set[tuple[str, str]] = set()  # (engine, identity of the variant)
+
+
+def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np.ndarray) -> float:
+    """Compare an array of any shape with the true one.
+
+    Returns
+    -------
+    float
+        The largest error as a fraction of its bound; 0 if all elements are equal.
+
+    Raises
+    ------
+    CheckFailed
+        If the shape differs, or the error of an element is larger than its bound, or NaN. The message names the first
+        such element, its result, the expected one and the bound.
+    LabError
+        If a bound is negative, infinite or NaN: such a comparison says nothing.
+    """
+    result, expected = np.asarray(result), np.asarray(expected, np.float64)
+    if result.shape != expected.shape:
+        raise CheckFailed(f"{title}: its shape is {result.shape}, but {expected.shape} is expected")
+    bound = np.broadcast_to(np.asarray(bound, np.float64), expected.shape)
+    if not (np.isfinite(bound) & (bound >= 0)).all():
+        raise LabError(f"{title}: a bound is negative, infinite or NaN; give every element a number")
+    with np.errstate(invalid="ignore"):
+        error = np.abs(result.astype(np.float64) - expected)
+        right = error <= bound  # false for NaN, as it must be
+    if not right.all():
+        wrong = np.argwhere(~right)
+        first = tuple(map(int, wrong[0]))
+        raise CheckFailed(
+            f"{title} is wrong: {len(wrong)} of {result.size} elements. The first, [{', '.join(map(str, first))}]: "
+            f"{result[first]:.6g}, expected {expected[first]:.6g}, error {error[first]:.3g}, bound {bound[first]:.3g}"
+        )
+    return float(np.max(error[bound > 0] / bound[bound > 0], initial=0.0))
