@@ -13,6 +13,7 @@ import hostcuda
 import labkit
 from labkit import LENET86
 from labkit.base.errors import LabError
+from labkit.exercises.exercise import exercise
 from labkit.ladder.messages import Message, messages
 from labkit.ladder.source import functions
 from labkit.ladder.variants import variant
@@ -43,6 +44,17 @@ def test_a_kernel_cell_is_a_variant_like_any_other(shell, capsys):
     labkit.check(mine, [LENET86[1]])
     assert "PASS" in capsys.readouterr().out
     assert mine.own and mine.rung.name == "registers"
+
+
+@pytest.mark.parametrize(("rung", "number", "shown"), [
+    (4, "04a", ["lenet86 layer 1", "conv: grid (25, 4, 1000), block (16, 16, 1), 1,936 bytes"]),
+    (4, "04b", ["lenet86 layer 2", "conv: grid (9, 4, 1000), block (16, 16, 1), 2,720 bytes"]),
+    (1, "01b", ["lenet86 layer 1", "conv: grid (25, 4, 1000)", "lenet86 layer 2", "conv: grid (9, 16, 1000)"]),
+])
+def test_an_exercise_shows_the_launches_that_it_counts(shell, capsys, rung, number, shown):
+    run(shell, "kernel", f"{rung} --exercise {number} --name asked", exercise(number).start)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(part in line for line, part in zip(lines, shown, strict=True))
 
 
 def test_options_of_the_rung_are_given_by_name(shell):
@@ -194,6 +206,9 @@ def test_a_cuda_cell_is_a_module(shell, capsys):
     y = x.copy()
     shell.user_ns["vectors"].get_function("twice")(hostcuda.driver.InOut(y), grid=(1, 1), block=(32, 1, 1))
     np.testing.assert_array_equal(y, 2 * x)
+    for use in (labkit.profile, labkit.draw.accesses, labkit.step):
+        with pytest.raises(LabError, match="a module of %%cuda has no launch"):
+            use(shell.user_ns["vectors"], layer=LENET86[0])
 
 
 def test_a_cuda_cells_error_has_its_line(shell):

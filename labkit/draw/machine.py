@@ -149,10 +149,10 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
                        "least one of the others")
     left, right, step = 108, style.WIDTH - 26, 13
     pitch, said = (right - left) / cycles, []
-    top, told = 96, [issued(each, work, latency, cycles) for each in warps]
-    period = work + latency  # the share is that of many periods: the beginning does not count
-    steady = [list(zip(*issued(each, work, latency, 40 * period), strict=True))[-20 * period :] for each in warps]
-    shares = [sum("issues" in cycle for cycle in each) / len(each) for each in steady]
+    top, period = 96, work + latency  # the share is that of many periods: the beginning does not count
+    told = [issued(each, work, latency, max(cycles, 40 * period)) for each in warps]
+    shares = [sum(lane[-20 * period :].count("issues") for lane in lanes) / (20 * period) for lanes in told]
+    told = [[lane[:cycles] for lane in lanes] for lanes in told]
     page.open(top + sum(each * step + 74 for each in warps) - 8,
               f"With {count(warps[-1], 'warp')} the scheduler is busy in {percent(shares[-1])} of the cycles, "
               f"with {count(warps[0], 'warp')} in {percent(shares[0])}",

@@ -392,6 +392,8 @@ def as_variants(several) -> list[Variant]:
         raise LabError("no variant was given")
     several = [variant(each) if isinstance(each, (int, str)) else each for each in several]
     for each in several:
+        if hasattr(each, "get_function"):
+            raise LabError("a module of %%cuda has no launch: give the variant of a %%kernel cell, or a rung's number")
         if not hasattr(each, "supports"):
             raise LabError(f"{each!r} is not a variant: take labkit.variant(1), or the number or name of a rung")
     return several

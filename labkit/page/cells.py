@@ -60,15 +60,14 @@ class _NotCompiled:
 
 
 def _asked(number: str | None, which: int | str) -> tuple[dict, Sequence[Layer]]:
-    """The options of the rung that an exercise is posed for, and the layers to compile for."""
+    """The options of the rung that an exercise is posed for, and the layers on which it counts."""
     if number is None:
         return {}, LENET86
     subject = exercise(number).subject
     if not isinstance(subject, InPlaceOf) or rung(which).name != subject.name:
         asked = f"%%kernel {rung(subject.name).number:02d}" if isinstance(subject, InPlaceOf) else "another cell"
         raise UsageError(f"--exercise {number} does not belong to %%kernel {which}: it takes {asked}")
-    posed = [*subject.layers.values()]
-    return subject.options, LENET86 if {*LENET86} & {*posed} else posed
+    return subject.options, [*subject.layers.values()]
 
 
 def _is_name(text: str) -> bool:
@@ -104,9 +103,9 @@ class KernelCells(Magics):
         mine = variant(which, text, **{**asked, **tables.options(" ".join(chosen.options))})
         with _own_lines(text, own):
             mine.precompile(*layers)
-            launch = launch_text(mine, layers[-1])
+            launches = [launch_text(mine, each) for each in (layers if chosen.exercise else layers[-1:])]
         _warn(text, own, mine.compiler_arguments(mine.defines(layers[0])))
-        print(launch)
+        print("\n".join(launches))
         if chosen.name:
             self.shell.user_ns[chosen.name] = mine
         return mine

@@ -6,8 +6,8 @@
 __global__ void histogram(const unsigned char *pixels, int n, unsigned *bins)
 {
 #ifdef SKELETON
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
-        atomicAdd(&bins[pixels[i]], 1);
+    // begin with your kernel of P2a: where do its additions go now?
+
 #else
     __shared__ unsigned mine[256];
     for (int v = threadIdx.x; v < 256; v += blockDim.x) mine[v] = 0;

@@ -3,16 +3,8 @@
 __global__ void sum(const float *x, int n, float *total)
 {
 #ifdef SKELETON
-    __shared__ float part[256];
-    float mine = 0;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) mine += x[i];
-    part[threadIdx.x] = mine;
-    __syncthreads();                                        // all sums are there
-    for (int half = blockDim.x / 2; half > 0; half /= 2) {
-        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
-        __syncthreads();                                    // half as many are left
-    }
-    if (threadIdx.x == 0) atomicAdd(total, part[0]);
+    // begin with your kernel of P3a: which of its steps can a warp do alone?
+
 #else
     __shared__ float part[32];                              // one for each warp
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

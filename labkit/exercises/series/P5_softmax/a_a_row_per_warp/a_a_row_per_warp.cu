@@ -1,4 +1,4 @@
-// P5a a row per warp: the largest number, the sum of the powers and the quotients, each in a pass over the row.
+// P5a a row per warp: the largest number, the sum of the exponentials and the quotients, each in a pass over the row.
 
 __global__ void softmax(const float *x, float *y, int rows, int columns)
 {

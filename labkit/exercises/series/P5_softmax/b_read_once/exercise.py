@@ -40,7 +40,7 @@ EXERCISE = Exercise(
         "way?",
         "A row has 1,024 numbers at most, four rows are 16 KB: they fit into shared memory. A lane reads only what it "
         "has stored itself, so no barrier is needed.",
-        "The second loop can keep the powers in place of the numbers: the third one then only divides.",
+        "The second loop can keep the exponentials in place of the numbers: the third one then only divides.",
     ),
     mistakes=(
         Mistake(
@@ -49,13 +49,13 @@ EXERCISE = Exercise(
                                                            and "__shared__" in attempt.wrong),
         ),
         Mistake(
-            "y holds something else now than the loop expects: with powers in place of numbers, the last loop only "
-            "divides.",
+            "y holds something else now than the loop expects: with exponentials in place of numbers, the last loop "
+            "only divides.",
             lambda attempt: attempt.wrong.startswith("right") and attempt.source.count("expf(") > 1,
         ),
         Mistake(
-            "Two loads per number are left: the loop over the powers and the loop over the quotients use the same "
-            "power.",
+            "Two loads per number are left: the loop over the sum and the loop over the quotients use the same "
+            "exponential.",
             lambda attempt: _loads(attempt) == 128,
         ),
         Mistake(
