@@ -39,6 +39,8 @@ int hc_mem_info(size_t *free_bytes, size_t *total_bytes);
 int hc_mem_alloc(size_t bytes, void **address);
 int hc_mem_free(void *address);
 int hc_mem_range(const void *address, void **base, size_t *bytes);   // the allocation that contains address, else HC_NOT_FOUND
+void hc_mem_of_device(const void *address);                           // an allocation that the host of a whole program must not access
+void hc_host_calls(int begins, int hides);                            // around its calls: after one that `hides`, it cannot
 void hc_mem_mapped(const void *address, size_t bytes);                // page-locked memory of the host, or no longer (0); for check mode
 
 // Memory of the host: whether these bytes can be read or written; of how many bytes the block is that malloc or new has returned

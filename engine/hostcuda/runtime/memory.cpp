@@ -24,6 +24,7 @@ constexpr size_t red_zone = checking ? 1 << 20 : 256;   // mapped, but used only
 constexpr size_t marked = 256;         // bytes of a red zone that are filled and checked
 constexpr size_t most_guarded = 8192;  // allocations at a time: each needs two of the 65530 mappings of a process
 constexpr size_t filled_limit = 16 << 20, huge_page = 2 << 20;
+constexpr size_t most_hidden = 64 << 10, most_hiding = 256;  // bytes of an allocation, and allocations
 constexpr unsigned char red = 0xa5, poison = 0xff;
 
 struct Allocation {
@@ -32,6 +33,7 @@ struct Allocation {
     size_t mapping_bytes;
     const void *owner;
     uint8_t *written;        // one byte per byte: it was written; null without initcheck
+    bool of_device = false;  // the host of a whole program must not access it
 };
 
 Mutex mutex;
@@ -40,6 +42,7 @@ struct Freed { const char *base; size_t bytes; char *mapping; size_t mapping_byt
 std::vector<Freed> freed;            // the latest, and some older ones: for messages; their addresses stay reserved
 std::map<const char *, Allocation> mapped;   // the host's page-locked memory, which kernels may use
 size_t limit, used;
+bool hidden;                 // the allocations that are of the device cannot be accessed
 
 // A number in a system file: a line of /proc/meminfo, or the content of a control group's file; else `otherwise`.
 size_t read_number(const char *path, const char *line, size_t otherwise) {
@@ -270,6 +273,37 @@ EXPORT int hc_mem_free(void *address) {
         freed.erase(freed.begin(), freed.end() - 256);
     }
     return damage.empty() ? (int)HC_OK : set_error(HC_INVALID, "a kernel %s", damage.c_str());
+}
+
+// Between two calls of a whole program's host, what cudaMalloc gave cannot be accessed, as on a GPU. Only the beginnings are
+// hidden, and only of some allocations, so that a call takes no longer if there is much memory.
+void hide_memory(bool hide) {
+    Lock lock(mutex);
+    if (hidden == hide) return;
+    hidden = hide;
+    size_t count = 0;
+    for (auto &[base, allocation] : allocations) {
+        if (!allocation.of_device) continue;
+        uintptr_t begin = (uintptr_t)base / page * page, end = round_up((uintptr_t)base + allocation.bytes, page);
+        mprotect((void *)begin, end - begin < most_hidden ? end - begin : most_hidden, hide ? PROT_NONE : PROT_READ | PROT_WRITE);
+        if (++count == most_hiding) break;
+    }
+}
+
+EXPORT void hc_mem_of_device(const void *address) {
+    Lock lock(mutex);
+    if (auto it = allocations.find((const char *)address); it != allocations.end()) it->second.of_device = true;
+}
+
+// After a fault outside of a kernel, in its handler.
+void tell_of_hidden(const char *address, const char *does) {
+    if (!hidden) return;                   // so no function of this file is interrupted
+    Lock lock(mutex);
+    auto it = holder(address);
+    if (it == allocations.end() || !it->second.of_device) return;
+    dprintf(STDERR_FILENO, "hostcuda: the host %s byte %td of an allocation of %zu bytes from cudaMalloc, which only kernels and "
+            "copies can access: on a GPU, too, this is a segmentation fault. Copy the data with cudaMemcpy\n",
+            does, address - it->first, it->second.bytes);
 }
 
 EXPORT void hc_mem_mapped(const void *address, size_t bytes) {

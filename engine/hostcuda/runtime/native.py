@@ -70,6 +70,8 @@ _SIGNATURES = {
     "hc_mem_alloc": (c_int, [c_size_t, POINTER(c_void_p)]),
     "hc_mem_free": (c_int, [c_void_p]),
     "hc_mem_mapped": (None, [c_void_p, c_size_t]),
+    "hc_mem_of_device": (None, [c_void_p]),
+    "hc_host_calls": (None, [c_int, c_int]),
     "hc_host_memory": (c_int, [c_void_p, c_size_t, c_int]),
     "hc_host_block": (c_size_t, [c_void_p]),
     "hc_mem_range": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),

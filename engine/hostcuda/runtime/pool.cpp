@@ -375,6 +375,7 @@ int tick_signal() { return SIGRTMIN + 7; }
 
 void on_fault(int signal, siginfo_t *info, void *context) {
     if (leave_after_signal(signal, info, context)) return;   // it does not return at all after a fault of a kernel
+    if (signal == SIGSEGV) tell_of_host_fault(info, context);
     for (int i = 0; i < fault_count; i++) {
         if (fault_signals[i] != signal) continue;
         struct sigaction &before = previous[i];
@@ -675,6 +676,20 @@ EXPORT void hc_stop(void) {
         pthread_join(worker->thread, nullptr);
         delete worker;
     }
+}
+
+EXPORT void hc_host_calls(int begins, int hides) {
+    static unsigned callers = 0;          // threads of the host in a call
+    Lock lock(pool.mutex);
+    if (begins) {
+        if (!callers++) hide_memory(false);
+        return;
+    }
+    for (hc_stream *stream : pool.streams)
+        if (stream->queue.head) hides = 0;
+    if (--callers || !hides) return;
+    install_handlers();
+    hide_memory(true);
 }
 
 EXPORT int hc_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned block[3],

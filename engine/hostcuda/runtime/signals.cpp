@@ -65,6 +65,11 @@ void leave_if_cancelled(void *context) {
     watch_leaves();                                        // check mode's functions take most of the time
 }
 
+void tell_of_host_fault(const siginfo_t *info, void *context) {
+    Access access = access_of(context);
+    tell_of_hidden((const char *)info->si_addr, access == Access::read ? "reads" : access == Access::write ? "writes" : "accesses");
+}
+
 bool leave_after_signal(int signal, siginfo_t *info, void *context) {
     if (!in_kernel()) return false;
     if (signal == SIGFPE && finish_division(context)) return true;
