@@ -455,7 +455,7 @@ int main()
 
 @pytest.mark.parametrize(("wrong", "said"), [
     ("", ""),
-    ('printf("%d\n", x[5]);', "the host reads byte 20 of an allocation of 4194304 bytes from cudaMalloc"),
+    ('printf("%d", x[5]);', "the host reads byte 20 of an allocation of 4194304 bytes from cudaMalloc"),
     ("x[0] = 1;", "the host writes byte 0 of an allocation of 4194304 bytes from cudaMalloc"),
     ("cudaMalloc(&x, 100); x[24] = 1;", "the host writes byte 96 of an allocation of 100 bytes from cudaMalloc"),
 ])

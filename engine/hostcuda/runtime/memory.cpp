@@ -24,7 +24,7 @@ constexpr size_t red_zone = checking ? 1 << 20 : 256;   // mapped, but used only
 constexpr size_t marked = 256;         // bytes of a red zone that are filled and checked
 constexpr size_t most_guarded = 8192;  // allocations at a time: each needs two of the 65530 mappings of a process
 constexpr size_t filled_limit = 16 << 20, huge_page = 2 << 20;
-constexpr size_t most_hidden = 64 << 10, most_hiding = 256;  // bytes of an allocation, and allocations
+constexpr size_t hidden_bytes = 64 << 10, most_hidden = 16, most_hides = 1000;   // of an allocation; allocations; times
 constexpr unsigned char red = 0xa5, poison = 0xff;
 
 struct Allocation {
@@ -275,18 +275,19 @@ EXPORT int hc_mem_free(void *address) {
     return damage.empty() ? (int)HC_OK : set_error(HC_INVALID, "a kernel %s", damage.c_str());
 }
 
-// Between two calls of a whole program's host, what cudaMalloc gave cannot be accessed, as on a GPU. Only the beginnings are
-// hidden, and only of some allocations, so that a call takes no longer if there is much memory.
+// Between two calls of a whole program's host, what cudaMalloc gave cannot be accessed, as on a GPU. A change of a mapping takes
+// a few microseconds: so only the beginnings of some allocations are hidden, and no more after a thousand times.
 void hide_memory(bool hide) {
     Lock lock(mutex);
-    if (hidden == hide) return;
+    static size_t hides = 0;
+    if (hidden == hide || (hide && hides++ >= most_hides)) return;
     hidden = hide;
     size_t count = 0;
     for (auto &[base, allocation] : allocations) {
         if (!allocation.of_device) continue;
         uintptr_t begin = (uintptr_t)base / page * page, end = round_up((uintptr_t)base + allocation.bytes, page);
-        mprotect((void *)begin, end - begin < most_hidden ? end - begin : most_hidden, hide ? PROT_NONE : PROT_READ | PROT_WRITE);
-        if (++count == most_hiding) break;
+        mprotect((void *)begin, end - begin < hidden_bytes ? end - begin : hidden_bytes, hide ? PROT_NONE : PROT_READ | PROT_WRITE);
+        if (++count == most_hidden) break;
     }
 }
 
