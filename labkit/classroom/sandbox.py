@@ -326,7 +326,7 @@ def _restricted(command: Sequence[str], cached: Sequence[Path | str], cache: Pat
 
 def _as_user(user: int, command: Sequence[str]) -> list[str]:
     """The command without any privilege, in place of root."""
-    ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig=KILL"]  # it ends with the grader
     return ["setpriv", *ids, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--", *command]
 
 
