@@ -16,7 +16,7 @@ mkdir "$lab/repository" "$lab/site" "$lab/cache" && mkdir -m 700 "$lab/work"
 for each in benchmarks data engine labkit pyproject.toml; do cp -r "$from/$each" "$lab/repository/"; done
 IFS=: read -ra folders <<< "${PYTHONPATH:-}"
 for folder in "${folders[@]}"; do
-    case $folder/ in "$from"/*) ;; *) if [ -d "$folder" ]; then cp -r "$folder/." "$lab/site/"; fi ;; esac
+    case $folder in "$from" | "$from/engine") ;; *) if [ -d "$folder" ]; then cp -r "$folder/." "$lab/site/"; fi ;; esac
 done
 chmod -R go=rX "$lab/repository" "$lab/site"
 chmod 700 "$lab/repository/labkit/exercises/series"
