@@ -12,8 +12,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from labkit.base.errors import LabError
-from labkit.base import paths
-from labkit.base.paths import cuda_src
+from labkit.base.paths import PACKAGE, cuda_src
 from labkit.classroom import student
 from labkit.exercises.exercise import exercise, exercises
 from labkit.ladder.source import view, without_solution
@@ -45,7 +44,7 @@ def notebook_text(path):
 
 
 def test_no_line_of_a_solution_is_in_it(edition):
-    template = paths.PACKAGE / "exercises" / "template"  # of an exercise of one's own: no answer to one of the lab's
+    template = PACKAGE / "exercises" / "template"  # of an exercise of one's own: no answer to one of the lab's
     taught = set().union(*(lines(path.read_text()) for where in (cuda_src(), template) for path in where.rglob("*.cu")))
     told = set()
     for path in edition.rglob("*"):
