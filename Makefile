@@ -30,7 +30,7 @@ help:  ## List these targets
 	@echo "The CUDA convolution lab"; echo
 	@sed -nE 's/^([a-z0-9]+):[^#]*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
 
-report: $(STAMP)  ## Execute the notebooks on this machine's engine and write reports/index.html; NOTEBOOKS=01 ARGS=--fresh
+report: $(STAMP)  ## Execute the notebooks on this machine's engine and write reports/index.html; NOTEBOOKS=01, ARGS=--all with the closer looks
 	@$(BIN)/labkit report $(NOTEBOOKS) $(ARGS)
 
 site: $(STAMP) $(if $(filter 2,$(words $(wildcard $(MODULES)))),playground)  ## Write the stored report, the documents and the API reference to build/site; ARGS="--out DIR"

@@ -386,6 +386,23 @@ def test_a_companion_has_a_page_beside_its_notebook(tmp_path, monkeypatch):
     assert again.path == tmp_path / "out" / "closer_look" / "01_one.html"
 
 
+@pytest.mark.parametrize(("names", "companions", "executed"), [
+    ([], False, ["01_one", "practice/P1_some"]),
+    ([], True, ["01_one", "closer_look/01_one", "practice/P1_some"]),
+    (["closer_look/1"], False, ["closer_look/01_one"]),
+])
+def test_closer_looks_are_executed_when_asked_for(tmp_path, monkeypatch, names, companions, executed):
+    folder, ran = tmp_path / "notebooks", []
+    monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
+    monkeypatch.setattr(report.side_by_side, "run", lambda notebooks, *_: iter(ran.extend(notebooks) or notebooks))
+    for name in ("01_one", "closer_look/01_one", "practice/P1_some"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        save(folder, name, [new_markdown_cell("# One")])
+    pages = report.make(names, tmp_path / "out", companions=companions)
+    assert [each.name for each in ran] == executed
+    assert all(page.path.is_file() for page in pages) and len(pages) == (1 if names else 3)
+
+
 @pytest.mark.parametrize("source", [
     "![a figure](https://example.org/a.png)",
     '<script src="https://example.org/a.js"></script>',

@@ -24,6 +24,9 @@ def report(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Execute also what has not changed since it was executed last.")
     ] = False,
+    companions: Annotated[
+        bool, typer.Option("--all", help="Execute the closer looks, too; else their pages show the stored outputs.")
+    ] = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Fail where outputs are not the stored ones, but for cells that measure.")
     ] = False,
@@ -34,12 +37,14 @@ def report(
 ) -> None:
     """Execute the notebooks and write pages that need no network.
 
-    They run side by side, one per core; a cell that measures has the machine alone.
+    They run side by side, one per core; a cell that measures has the machine alone. The closer looks are executed with
+    --all, or by name.
     """
     from labkit.notebooks import html
 
     with _Bar() as bar:
-        pages = html.make(notebook or (), out, stored=stored, progress=bar, fresh=fresh, compare=compare)
+        pages = html.make(notebook or (), out, stored=stored, progress=bar, fresh=fresh, compare=compare,
+                          companions=companions)
     print(pages[0].path.parent / "index.html")
     if any(page.failure for page in pages):
         raise typer.Exit(1)

@@ -94,9 +94,12 @@ class Page:
 
 def make(
     names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None,
-    fresh: bool = False, compare: bool = False,
+    fresh: bool = False, compare: bool = False, companions: bool = False,
 ) -> list[Page]:
     """Execute notebooks and write `index.html` and a page for each.
+
+    Without `names`, the closer looks get pages of their stored outputs, which say so: executing them takes as long as
+    all the others together, and they only deepen what those show.
 
     The notebooks run side by side, but for what measures: see `side_by_side.run`. With `names`, the pages of the other
     notebooks stay as they are, and the index has those that exist. A notebook that fails does not stop the others, and
@@ -117,8 +120,10 @@ def make(
         Execute what has not changed since it was executed last, too.
     compare : bool
         Notebooks whose outputs are not those that they hold are failures: see `execute.compare`.
+    companions : bool
+        Without `names`, execute the closer looks, too.
     """
-    progress = progress or Progress()
+    names, progress = [*names], progress or Progress()
     out = Path(out) if out else (checkout() or Path()) / "reports"
     asked = execute.find(names)
     ours = execute.everything() if execute.has_series() else []
@@ -140,9 +145,9 @@ def make(
         if page.notebook not in wanted:
             page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
     before = {notebook: copy.deepcopy(notebook.nb) for notebook in wanted} if compare else {}
-    executed = _as_stored(wanted, progress) if stored else side_by_side.run(wanted, progress, fresh)
-    with contextlib.closing(executed):
-        for notebook in executed:
+    shown = [each for each in wanted if stored or (each.closer and not (names or companions))]
+    with contextlib.closing(_executed([each for each in wanted if each not in shown], progress, fresh)) as executed:
+        for notebook in itertools.chain(executed, _as_stored(shown, progress)):
             if notebook in before and not notebook.failure:
                 execute.compare(notebook, before[notebook])
             exporter.write(wanted[notebook])
@@ -151,6 +156,11 @@ def make(
         exporter.write(page)
     write(out / "index.html", exporter.series())
     return [*wanted.values()]
+
+
+def _executed(notebooks: list[Notebook], progress: Progress, fresh: bool) -> Iterator[Notebook]:
+    if notebooks:
+        yield from side_by_side.run(notebooks, progress, fresh)
 
 
 def _as_stored(notebooks: Iterable[Notebook], progress: Progress) -> Iterator[Notebook]:
