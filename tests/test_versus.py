@@ -39,6 +39,9 @@ class Tensor(np.ndarray):
     def data_ptr(self):
         return self.ctypes.data
 
+    def zero_(self):
+        self.fill(0)
+
 
 class Event:
     clock = 0.0
@@ -66,11 +69,13 @@ def fake_torch(log=None):
     torch = SimpleNamespace(
         float16=np.float16, float32=np.float32, contiguous_format="NCHW", channels_last="NHWC",
         from_numpy=lambda array: array.view(Tensor),
-        empty=lambda shape, dtype, device, memory_format: np.full(shape, np.nan, dtype).view(Tensor),
+        uint8=np.uint8, __version__="2.11.0", version=SimpleNamespace(cuda="13.0"),
+        empty=lambda shape, dtype, device, memory_format=None: np.full(shape, 77, dtype).view(Tensor),
         compile=lambda function, dynamic, mode: function, _dynamo=SimpleNamespace(reset=lambda: None),
         nn=SimpleNamespace(functional=SimpleNamespace(conv2d=conv2d)),
-        backends=SimpleNamespace(cudnn=SimpleNamespace()),
-        cuda=SimpleNamespace(Event=Event, synchronize=lambda: None),
+        backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91900)),
+        cuda=SimpleNamespace(Event=Event, synchronize=lambda: None, is_available=lambda: True, empty_cache=lambda: None,
+                             get_device_properties=lambda index: SimpleNamespace(L2_cache_size=64)),
     )
     return torch
 
@@ -94,6 +99,26 @@ def test_a_wrong_result_of_either_input_ends_the_run(monkeypatch, given):
             with pytest.raises(LabError, match=f"{each.label}, NCHW, on {LAYER}: wrong after the timed runs"):
                 versus._right(several, given, "after", set())
             each.result = right
+
+
+def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, capsys):
+    here = SimpleNamespace(engine="gpu", name="NVIDIA Test", slug="nvidia-test", software="CUDA 13.0")
+    monkeypatch.setattr(versus, "device", lambda: here)
+    monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
+    monkeypatch.setattr(versus, "LENET86", [labkit.Layer("lenet86 layer 1", C=1, H=9, W=8, M=3, K=3), LAYER])
+    monkeypatch.setattr(versus, "LENET72", [])
+    monkeypatch.setitem(sys.modules, "torch", fake_torch())
+    versus.versus(repeat=2, batch=[6, 4], without=["triton", "cutlass"], out=tmp_path)
+    table = pd.read_csv(tmp_path / "versus" / "nvidia-test.csv", keep_default_na=False)
+    assert list(table["label"].unique()) == [
+        "01 baseline", "10 speed of light", "cuDNN FP32", "cuDNN TF32", "cuDNN FP16", "torch.compile FP16",
+        "torch.compile TF32"]
+    assert list(table[["layer", "batch"]].drop_duplicates().itertuples(index=False, name=None)) == [
+        (1, 4), (1, 6), (2, 4), (2, 6)]  # measured with the largest batch first
+    assert len(table) == 4 * (2 + 6 + 2) and (table["median_ms"] == 1.0).all()
+    assert "lenet86 layer 1, 6 images: measured; so far cudnn 0 s, compile 0 s" in capsys.readouterr().out
+    with pytest.raises(LabError, match="--without cudn: it is one of cudnn, compile, triton, cutlass"):
+        versus.versus(without=["cudn"])
 
 
 def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
