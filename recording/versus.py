@@ -199,7 +199,7 @@ def versus(
     dry: Dry = False,
     out: Folder = None,
 ) -> None:
-    """Measure ours and what they are compared with in one run: data/versus/."""
+    """Measure ours and others in one run: data/versus/."""
     try:
         import torch  # nothing else in the lab needs it
     except ModuleNotFoundError:
