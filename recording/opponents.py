@@ -31,7 +31,7 @@ PLANS = 10  # that PyTorch tries by default
 EXACT = {**MODES, "3xtf32": MODES["fp32"]}  # the largest error, as a part of sum |x| |k|
 COMPILED = ("fp16", "tf32")  # in NHWC, the faster layout of both on three of the four layers
 PRECISIONS = {"tf32": "tf32", "3xtf32": "tf32x3", "fp16": "ieee"}  # of Triton's products
-TILES = ((128, 32, 4, 3), (256, 32, 8, 3), (128, 64, 4, 2), (64, 32, 4, 4))  # of Triton: pixels, terms, warps, stages
+TILES = ((128, 32, 4, 3), (256, 32, 8, 3), (128, 64, 4, 2))  # of Triton: pixels, terms, warps, stages
 CUTLASS_MODES = {"fp16": 0, "tf32": 1, "3xtf32": 2}  # as in implicit_gemm.cu
 CUTLASS_PIXELS = (128, 256)
 

@@ -39,7 +39,7 @@ OURS = tuple((number, step) for number, step in ((7, None), (10, None), (10, "wa
 INPUTS, REPEAT, WARM_UP = 2, 20, 3
 TOLD = {
     "torch.compile": "torch.compile chooses among cuDNN and kernels of its own (max-autotune).",
-    "Triton": "Triton: an implicit matrix product of ours, with the fastest of four tiles.",
+    "Triton": "Triton: an implicit matrix product of ours, with the fastest of three tiles.",
     "CUTLASS": "CUTLASS: its implicit matrix product for few channels, with the faster of two tiles. "
                "3×TF32 takes three products for one, as 11 does.",
 }

@@ -154,17 +154,17 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
                 if size == 256:
                     raise RuntimeError("out of resource: shared memory")
                 y[...] = labkit.conv_numpy(np.asarray(x), np.asarray(k))
-                Event.clock += 1.0 if size == 64 else 2.0
+                Event.clock += 1.0 if terms == 64 else 2.0
                 ran.append((size, terms, num_warps, num_stages, precision))
             return run
 
     monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
     several = list(opponents.triton(given))
     assert [each.label for each in several] == ["Triton TF32", "Triton 3×TF32", "Triton FP16"]
-    assert {each.how for each in several} == {"64 pixels, 32 terms, 4 warps, 4 stages"}
+    assert {each.how for each in several} == {"128 pixels, 64 terms, 4 warps, 2 stages"}
     ran.clear()
     assert versus._right(several, given, "before", set()) == several
-    assert {each[:4] for each in ran} == {opponents.TILES[3]}
+    assert {each[:4] for each in ran} == {opponents.TILES[2]}
     assert [each[4] for each in ran[:4]] == ["tf32", "tf32", "tf32x3", "tf32x3"]  # first those in float
 
 
