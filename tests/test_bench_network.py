@@ -144,6 +144,33 @@ def test_pytorch_has_bytes_streams_and_its_compiler(monkeypatch):
     assert len(seen) == len(set(seen)) == 3 * 3 * 4 + 2 * 2 * 2
 
 
+@pytest.mark.parametrize(("modes", "measured", "at_chunks"), [(1, 4, False), (1, 4, True), (2, 0, False)])
+def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, modes, measured, at_chunks):
+    """The autotuner fails: the default mode is taken. Both fail: the others are measured, and a sentence says so."""
+    tried, torch = [], fake_torch([])
+
+    def compile(function, dynamic, mode):
+        tried.append(mode)
+        if mode in benchmark.COMPILERS[:modes]:
+            def fails(x):
+                if not at_chunks or len(x) == benchmark.CHUNK:
+                    raise RuntimeError("setStorage: out of bounds")
+                return function(x)
+
+            return fails
+        return function
+
+    torch.compile = compile
+    cases = list(ways_of(torch, monkeypatch)[1])
+    assert sum(case.label.endswith("compiled") for case in cases) == 2 * measured
+    assert len(cases) == 3 * 3 * 4 + 2 * measured
+    assert tried == [*benchmark.COMPILERS] * 4
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 4 * modes
+    assert told[0] == ("PyTorch tf32, float32: torch.compile fails in its mode max-autotune-no-cudagraphs: "
+                       "RuntimeError: setStorage: out of bounds")
+
+
 def test_a_wrong_forward_pass_of_pytorch_is_refused(monkeypatch):
     images, cases = ways_of(fake_torch([], scale=-1), monkeypatch, compiled=False)
     case = next(each for each in cases if each.label.endswith("streams"))
