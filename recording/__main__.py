@@ -9,6 +9,7 @@ from recording.compare_counters import compare_counters
 from recording.compare_sanitizers import compare_sanitizers
 from recording.counters import counters
 from recording.cudnn import cudnn
+from recording.device import device
 from recording.digits import digits
 from recording.edits import edits
 from recording.estimates import estimates
@@ -24,7 +25,8 @@ from recording.versus import versus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in (times, counters, sweep, streams, cudnn, versus, framework, network, edits, estimates, compare_counters,
-                compare_sanitizers, training, pictures, readme, timings, digits):
+                compare_sanitizers, training, pictures, readme, timings, digits,
+                device):
     app.command()(command)
 
 

@@ -7,6 +7,7 @@ of the same way, batch and images. Nsight Compute's counters of the fused kernel
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,7 @@ from recording.cudnn import software
 from recording.options import Dry, Folder, Repeat
 from recording.several import bench_devices
 
-BATCHES = (100, 1000, 10_000)
+BATCHES = {10_000: True, 100: True, 1000: False}  # and whether torch.compile is measured, which takes a minute
 ON_SEVERAL = 40_000  # images in all
 COUNTERS = (*MEASURED.values(), *RECORDED.values(), *map(STALLED.format, STALLS))
 KEY = ["device", "label", "dtype", "batch", "where", "pixels"]
@@ -106,21 +107,21 @@ def network(
     here = device()
     if here.engine != "gpu":
         raise LabError(f"the network is recorded on a GPU; the engine here is the CPU's ({here.name})")
-    if not several and not dry:
-        print(f"counters kept in {record_evidence(counters(), Path(out or data_dir()) / 'network' / 'counters')}")
-    if counted:
-        return
     hostcuda.ensure_context()
-    count, tables = hostcuda.driver.Device.count(), []
+    count = hostcuda.driver.Device.count()
     if several and count < 2:
         raise LabError("this machine has one GPU: leave out --several")
-    if not several:
-        tables += [bench_network(batch, repeat) for batch in BATCHES]
-    if count > 1:
-        tables += [bench_devices(sorted({1, 2, count}), ON_SEVERAL, repeat=repeat or 20)]
-    for table in tables:
+    for table in () if counted else _tables(count, several, repeat):
         print(f"B = {table['batch'].iloc[0]}\n{table[SHOWN].round(4).to_string(index=False)}\n", flush=True)
         if not dry:
-            path = keep(table, out)
-    if not dry:
-        print(f"kept in {path}")
+            print(f"kept in {keep(table, out)}", flush=True)
+    if not several and not dry:
+        print(f"counters kept in {record_evidence(counters(), Path(out or data_dir()) / 'network' / 'counters')}")
+
+
+def _tables(count: int, several: bool, repeat: int | None) -> Iterator[pd.DataFrame]:
+    """Each as soon as it is measured."""
+    for batch, compiled in {} if several else BATCHES.items():
+        yield bench_network(batch, repeat, compiled=compiled)
+    if count > 1:
+        yield bench_devices(sorted({1, 2, count}), ON_SEVERAL, repeat=repeat or 20)

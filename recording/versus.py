@@ -1,20 +1,23 @@
-"""The fastest kernels of the ladder and cuDNN in all its modes, interleaved in one run, for data/versus/.
+"""The fastest kernels of the ladder and their opponents, interleaved in one run, for data/versus/.
 
 Every contestant computes one of two inputs in turn. It is checked before and after; in between, each round times each
 contestant once, in an order that moves on from round to round, after four times the size of the L2 cache was written.
-cuDNN is measured through PyTorch in two layouts, with its autotuner on (`recording.cudnn`).
+The largest batches come first, and the file grows with each. `recording.opponents` says who the opponents are. One that
+is not installed, fails, or is wrong is left out, and the output says so; a wrong kernel of the ladder ends the run.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from typer import Option
 
 import hostcuda
 from hostcuda import files
@@ -26,29 +29,28 @@ from labkit.measure.compare import tolerance
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
-from recording.cudnn import BATCHES, LAYOUTS, MODES, software
+from recording import jobs
+from recording.cudnn import BATCHES, software
+from recording.opponents import CHECKED, OPPONENTS, PLANS, Contestant, Given
 from recording.options import Dry, Folder, Repeat
 
 OURS = tuple((number, step) for number, step in ((7, None), (10, None), (10, "warpgroups"), (11, None),
                                                  (11, "warpgroups")))
-INPUTS, CHECKED, REPEAT, WARM_UP = 2, 4, 20, 3
+INPUTS, REPEAT, WARM_UP = 2, 20, 3
+TOLD = {
+    "torch.compile": "torch.compile chooses among cuDNN and kernels of its own (max-autotune).",
+    "Triton": "Triton: an implicit matrix product of ours, with the fastest of three tiles.",
+    "CUTLASS": "CUTLASS: its implicit matrix product for few channels, with the faster of two tiles. "
+               "3×TF32 takes three products for one, as 11 does.",
+}
 
 
-@dataclass
-class Contestant:
-    """What is timed: `run(i)` computes input i, `result(i)` gives the first images of y."""
-
-    label: str
-    layout: str
-    run: Callable[[int], None]
-    result: Callable[[int], np.ndarray]
-    half: bool
-    allowed: Callable[[np.ndarray], np.ndarray]  # the largest error, of sum |x| |k|
+def _kernels():
+    return [variant(number, **({"step": step} if step else {})) for number, step in OURS]
 
 
 def _ours(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarray) -> Iterator[Contestant]:
-    for number, step in OURS:
-        kernel = variant(number, **({"step": step} if step else {}))
+    for kernel in _kernels():
         dtype, batch = kernel.io_dtype, len(inputs[0])
         plans = [stack.enter_context(kernel.plan(layer, batch)) for _ in inputs]
         for plan, x in zip(plans, inputs, strict=True):
@@ -63,51 +65,65 @@ def _ours(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarra
                          lambda scale, kernel=kernel: tolerance(kernel.rounding, scale, layer.terms))
 
 
-def _cudnn(torch, layer: Layer, inputs: list[np.ndarray], k: np.ndarray) -> Iterator[Contestant]:
-    torch.backends.cudnn.benchmark = True
-    for mode, allowed in MODES.items():
-        for layout in LAYOUTS:
-            dtype = torch.float16 if mode == "fp16" else torch.float32
-            order = torch.contiguous_format if layout == "NCHW" else torch.channels_last
-            on_gpu = [torch.from_numpy(each).to("cuda", dtype, memory_format=order) for each in (*inputs, k)]
-
-            def conv(i, mode=mode, on_gpu=on_gpu):
-                torch.backends.cudnn.allow_tf32 = mode == "tf32"
-                return torch.nn.functional.conv2d(on_gpu[i], on_gpu[-1])
-
-            yield Contestant(f"cuDNN {mode.upper()}", layout, conv,
-                             lambda i, conv=conv: conv(i)[:CHECKED].float().cpu().numpy(), mode == "fp16",
-                             lambda scale, allowed=allowed: allowed * scale)
+def _opponents(given: Given, names: Sequence[str], said: set[str]) -> Iterator[Contestant]:
+    """Those of OPPONENTS that are to be had here; `said` has what was said of others already."""
+    for name in names:
+        try:
+            yield from OPPONENTS[name](given)
+        except Exception as error:  # the others are still worth a measurement
+            _leave_out(name, error, said)
 
 
-def _check(several: list[Contestant], layer: Layer, inputs: list[np.ndarray], k: np.ndarray, when: str) -> None:
+def _leave_out(name: str, error: Exception, said: set[str]) -> None:
+    told = f"{name} is left out: {type(error).__name__}: {str(error).strip()[:400]}"
+    if told not in said:
+        print(told, flush=True)
+        said.add(told)
+
+
+def _right(several: list[Contestant], given: Given, when: str, said: set[str]) -> list[Contestant]:
+    """Those whose results of both inputs are right.
+
+    Raises
+    ------
+    LabError
+        If one of the ladder is wrong.
+    """
+    layer, passed = given.layer, []
     for half in (False, True):
         exact = []
-        for x in inputs:
-            some, mask = (each.astype(np.float16) if half else each for each in (x[:CHECKED], k))
+        for x in given.inputs:
+            some, mask = (each.astype(np.float16) if half else each for each in (x[:CHECKED], given.k))
             exact.append((conv_float64(some, mask), error_scale(some, mask)))
         for each in several:
-            for i, (y, scale) in enumerate(exact if each.half == half else ()):
-                each.run(i)
-                if not (np.abs(each.result(i) - y) <= each.allowed(scale)).all():
-                    raise LabError(f"{each.label}, {each.layout}, on {layer}: wrong {when} the timed runs")
+            if each.half != half:
+                continue
+            try:
+                for i, (y, scale) in enumerate(exact):
+                    each.run(i)
+                    if not (np.abs(each.result(i) - y) <= each.allowed(scale)).all():
+                        raise LabError(f"{each.label}, {each.layout}, on {layer}: wrong {when} the timed runs")
+                passed.append(each)
+            except Exception as error:
+                if each.label[0].isdigit():
+                    raise
+                _leave_out(each.label, error, said)
+    return [each for each in several if each in passed]
 
 
-def measure(torch, layer: Layer, batch: int, repeat: int) -> pd.DataFrame:
+def measure(given: Given, repeat: int, opponents: Sequence[str], said: set[str]) -> pd.DataFrame:
     """A row per contestant: median, least and largest of `repeat` times in milliseconds.
 
     Raises
     ------
     LabError
-        If a result is wrong, before or after.
+        If a result of ours is wrong, before or after.
     """
-    rng = np.random.default_rng(7)
-    inputs = [rng.random(layer.x_shape(batch), dtype=np.float32) for _ in range(INPUTS)]
-    k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
+    torch, layer = given.torch, given.layer
     flushed = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
     with ExitStack() as stack:
-        several = [*_ours(stack, layer, inputs, k), *_cudnn(torch, layer, inputs, k)]
-        _check(several, layer, inputs, k, "before")
+        several = [*_ours(stack, layer, given.inputs, given.k), *_opponents(given, opponents, said)]
+        several = _right(several, given, "before", said)
         times = np.empty((len(several), repeat))
         for turn in range(-WARM_UP, repeat):
             for n in np.roll(np.arange(len(several)), turn):
@@ -119,10 +135,11 @@ def measure(torch, layer: Layer, batch: int, repeat: int) -> pd.DataFrame:
                 end.record()
                 end.synchronize()
                 times[n, max(turn, 0)] = start.elapsed_time(end)  # those of the warm-up are overwritten
-        _check(several, layer, inputs, k, "after")
-    about = {"network": layer.network, "layer": int(layer.name[-1]), "batch": batch}
-    rows = [{**about, "label": each.label, "layout": each.layout, "median_ms": np.median(mine), "min_ms": mine.min(),
-             "max_ms": mine.max(), "repeat": repeat} for each, mine in zip(several, times, strict=True)]
+        passed = _right(several, given, "after", said)
+    about = {"network": layer.network, "layer": int(layer.name[-1]), "batch": len(given.inputs[0])}
+    rows = [{**about, "label": each.label, "layout": each.layout, "how": each.how, "median_ms": np.median(mine),
+             "min_ms": mine.min(), "max_ms": mine.max(), "repeat": repeat}
+            for each, mine in zip(several, times, strict=True) if each in passed]
     return pd.DataFrame(rows)
 
 
@@ -132,29 +149,57 @@ def summary(table: pd.DataFrame) -> str:
     return best.unstack(["network", "layer", "batch"]).to_string(float_format="{:.4g}".format)
 
 
+def _several(batches: Sequence[int], between: str = " and ") -> str:
+    return between.join(f"{batch:,}" for batch in batches)
+
+
+def _plans(table: pd.DataFrame, batches: Sequence[int]) -> str:
+    """Among how many plans cuDNN chose."""
+    library = table[table["label"].str.startswith("cuDNN")]
+    how = library["how"] if "how" in library else pd.Series(f"{PLANS} plans", library.index)
+    full = [batch for batch in batches if (how[library["batch"] == batch] == "all plans").all()]
+    if len(full) == len(batches):
+        return " and the fastest of all its plans"
+    return f" and the fastest of {PLANS} plans" + (f" (of all with {_several(full)} images)" if full else "")
+
+
 def markdown(table: pd.DataFrame) -> str:
-    """The same for the README: milliseconds with each batch, in bold the fastest in float and in half."""
-    best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min()
-    half = best.index.get_level_values("label").str.match("10 |.*FP16")
-    fastest = best.groupby([half, best.index.get_level_values("network"), best.index.get_level_values("layer"),
-                            best.index.get_level_values("batch")]).transform("min")
-    shown = best.map(three).where(best > fastest, "**" + best.map(three) + "**")
-    cells = shown.groupby(["label", "network", "layer"], sort=False).agg(" · ".join).unstack(["network", "layer"])
-    batches = " · ".join(f"{batch:,}" for batch in table["batch"].unique())
+    """The same for docs/results.md: milliseconds with each batch, in bold the fastest in float and in half."""
+    best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min().reset_index()
+    best["half"] = best["label"].str.match("10 |.*FP16")
+    least = best.groupby(["half", "network", "layer", "batch"])["median_ms"].transform("min")
+    texts = best["median_ms"].map(three)
+    texts = texts.where(best["median_ms"] > least, "**" + texts + "**")
+    keys = best[["label", "network", "layer", "batch"]].itertuples(index=False, name=None)
+    cells = dict(zip(keys, texts, strict=True))
+    batches = sorted(int(each) for each in table["batch"].unique())
+    layers = list(table[["network", "layer"]].drop_duplicates().itertuples(index=False, name=None))
+    first = table.iloc[0]
     lines = [
-        f"Op time in milliseconds with {batches} images, {table['device'].iloc[0]}, {table['date'].iloc[0]}, one "
-        f"interleaved run: medians of {table['repeat'].iloc[0]} times, of cuDNN the faster of two layouts, every "
-        f"contestant checked before and after (PyTorch{table['software'].iloc[0].partition('PyTorch')[2]}). Bold: the "
-        "fastest in float and in half. 10 and cuDNN FP16 read and write halves, the others floats, which TF32 "
-        "rounds.\n",
-        "| | " + " | ".join(f"{network} layer {layer}" for network, layer in cells.columns) + " |",
-        "|---|" + "---:|" * len(cells.columns),
+        f"Op time in milliseconds with {_several(batches, ' · ')} images, {first['device']}, {first['date']}, one "
+        f"interleaved run: medians of {first['repeat']} times, of cuDNN the faster of two layouts"
+        f"{_plans(table, batches)}, every contestant checked before and after "
+        f"(PyTorch{first['software'].partition('PyTorch')[2]}). Bold: the fastest in float and in half. "
+        "10 and FP16 read and write halves, the others floats, which TF32 rounds."
+        + "".join(f" {text}" for name, text in TOLD.items() if table["label"].str.startswith(name).any()),
+        "",
+        "| | " + " | ".join(f"{network} layer {layer}" for network, layer in layers) + " |",
+        "|---|" + "---:|" * len(layers),
     ]
-    return "\n".join([*lines, *(f"| {label} | {' | '.join(row)} |" for label, *row in cells.itertuples())])
+    for label in best["label"].unique():
+        row = [" · ".join(cells.get((label, *layer, batch), "–") for batch in batches) for layer in layers]
+        lines.append(f"| {label} | {' | '.join(row)} |")
+    return "\n".join(lines)
 
 
-def versus(repeat: Repeat = None, dry: Dry = False, out: Folder = None) -> None:
-    """Measure ours and cuDNN in one run: data/versus/."""
+def versus(
+    repeat: Repeat = None,
+    batch: Annotated[list[int] | None, Option(help="Images; may be repeated.")] = None,
+    without: Annotated[list[str] | None, Option(help=f"One of {', '.join(OPPONENTS)}; may be repeated.")] = None,
+    dry: Dry = False,
+    out: Folder = None,
+) -> None:
+    """Measure ours and others in one run: data/versus/."""
     try:
         import torch  # nothing else in the lab needs it
     except ModuleNotFoundError:
@@ -162,19 +207,29 @@ def versus(repeat: Repeat = None, dry: Dry = False, out: Folder = None) -> None:
     here = device()
     if here.engine != "gpu" or not torch.cuda.is_available():
         raise LabError(f"this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use; here is {here.name}")
+    if unknown := set(without or ()) - set(OPPONENTS):
+        raise LabError(f"--without {', '.join(sorted(unknown))}: it is one of {', '.join(OPPONENTS)}")
     hostcuda.ensure_context()
-    tables = []
-    for layer in (*LENET86, *LENET72):
-        for batch in BATCHES:
-            tables.append(measure(torch, layer, batch, repeat or REPEAT))
+    layers, batches = (*LENET86, *LENET72), sorted(batch or BATCHES)
+    jobs.compile_all(jobs.of(kernel, layer) for kernel in _kernels() for layer in layers)
+    names, said, spent, tables = [name for name in OPPONENTS if name not in (without or ())], set(), Counter(), {}
+    for B in reversed(batches):
+        for layer in layers:
+            rng = np.random.default_rng(7)
+            inputs = [rng.random(layer.x_shape(B), dtype=np.float32) for _ in range(INPUTS)]
+            k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
+            tables[layer, B] = measure(Given(torch, layer, inputs, k, spent), repeat or REPEAT, names, said)
             torch.cuda.empty_cache()
-        print(f"{layer.name}: measured", flush=True)
-    table = pd.concat(tables, ignore_index=True)
+            took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in spent.items())
+            print(f"{layer.name}, {B} images: measured; so far {took}", flush=True)
+            table = pd.concat([tables[each] for each in ((layer, B) for layer in layers for B in batches)
+                               if each in tables], ignore_index=True)
+            table.insert(0, "date", datetime.date.today().isoformat())
+            table.insert(1, "device", here.name)
+            table.insert(2, "software", f"{here.software}, {software(torch)}")
+            if not dry:
+                path = Path(out or data_dir()) / "versus" / f"{here.slug}.csv"
+                files.write(path, table.to_csv(index=False, float_format="%.5g", lineterminator="\n"))
     print(f"\n{summary(table)}")
-    table.insert(0, "date", datetime.date.today().isoformat())
-    table.insert(1, "device", here.name)
-    table.insert(2, "software", f"{here.software}, {software(torch)}")
     if not dry:
-        path = Path(out or data_dir()) / "versus" / f"{here.slug}.csv"
-        files.write(path, table.to_csv(index=False, float_format="%.5g", lineterminator="\n"))
         print(f"\nkept in {path}; `python -m recording pictures` puts it into docs/results.md")

@@ -1,5 +1,6 @@
 """The whole network's times: every way is measured and checked, wrong results and other machines are refused."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,9 @@ import labkit as lab
 from labkit.base.errors import LabError
 from labkit.measure.check import CheckFailed
 from labkit.networks import benchmark
+from labkit.networks.images import resize
+from labkit.networks.reference import layers
+from labkit.page import overview
 from labkit.spec.devices import device
 from recording import network as recorder
 from recording.several import bench_devices
@@ -24,7 +28,7 @@ def table():
 def test_every_way_has_a_row(table):
     ways = table[["label", "dtype", "where", "pixels"]]
     assert not ways.duplicated().any()
-    assert len(table) == 1 + 2 * 2 * 3
+    assert len(table) == 1 + 2 * 2 * 3 + 2  # and two graphs
     assert set(table["where"]) == {"device", "host"}
     assert set(table["pixels"]) == {"float32", "uint8 86x86", "uint8 8x8"}
     assert (table["batch"] == 3).all()
@@ -58,6 +62,140 @@ def test_what_cannot_be_measured_is_refused():
             lab.bench_network(1, pytorch=True)
         with pytest.raises(LabError, match="the network is recorded on a GPU"):
             recorder.network()
+
+
+class Tensor(np.ndarray):
+    """An array that has PyTorch's methods."""
+
+    def to(self, *what, memory_format=None, non_blocking=False):
+        dtypes = [each for each in what if each in (np.float16, np.float32)]
+        return self.astype(dtypes[0]) if dtypes else self
+
+    def float(self):
+        return self.astype(np.float32)
+
+    def pin_memory(self):
+        return self
+
+    cpu = pin_memory
+
+    def numpy(self):
+        return np.asarray(self)
+
+    def flatten(self, first):
+        return self.reshape(*self.shape[:first], -1)
+
+    def fill_(self, value):
+        self.fill(value)
+
+    def copy_(self, other, non_blocking):
+        self[...] = other
+
+
+def fake_torch(compiled, scale=1):
+    """What is used of PyTorch, on NumPy; its graphs compute when they are recorded. `compiled` gets the modes."""
+    def compile(function, dynamic, mode):
+        assert not dynamic
+        compiled.append(mode)
+        return function
+
+    def pool(x, window, stride, ceil_mode=False):
+        return layers.max_pool(np.asarray(x), window, stride, ceil_mode).view(Tensor)
+
+    graph = SimpleNamespace(replay=lambda: None)
+    return SimpleNamespace(
+        float16=np.float16, float32=np.float32, contiguous_format="NCHW", channels_last="NHWC", compile=compile,
+        from_numpy=lambda array: array.view(Tensor), softmax=lambda x, axis: layers.softmax(x), no_grad=nullcontext,
+        empty=lambda shape, pin_memory: np.zeros(shape, np.float32).view(Tensor),
+        _dynamo=SimpleNamespace(config=SimpleNamespace()),
+        nn=SimpleNamespace(functional=SimpleNamespace(
+            conv2d=lambda x, k: (scale * lab.conv_numpy(np.float32(x), np.float32(k))).astype(x.dtype).view(Tensor),
+            relu=layers.relu, max_pool2d=pool,
+            interpolate=lambda x, size, mode: resize(np.asarray(x[:, 0]), size, 1.0).view(Tensor))),
+        backends=SimpleNamespace(cudnn=SimpleNamespace(), cuda=SimpleNamespace(matmul=SimpleNamespace())),
+        cuda=SimpleNamespace(Stream=object, stream=lambda lane: nullcontext(), synchronize=lambda: None,
+                             CUDAGraph=lambda: graph, graph=lambda graph: nullcontext()),
+    )
+
+
+def ways_of(torch, monkeypatch, compiled=True):
+    monkeypatch.setattr(benchmark, "CHUNK", 2)
+    images = benchmark.Images(3)
+    return images, benchmark._of_pytorch(torch, images, compiled)
+
+
+def test_pytorch_has_bytes_streams_and_its_compiler(monkeypatch):
+    compiled, seen = [], []
+    images, cases = ways_of(fake_torch(compiled), monkeypatch)
+    for case in cases:
+        # A graph of the stand-in computes once, before it is emptied.
+        if not case.label.endswith(("graph", "compiled")) or case.where == "host":
+            images.check(case, "before timing")
+        seen.append((case.label, case.where, case.pixels))
+    forms = list(images.forms)
+    assert compiled == ["max-autotune-no-cudagraphs"] * 4
+    for mode in benchmark.MODES:
+        own = {each for each in seen if each[0].split(",")[0] == f"PyTorch {mode}"}
+        wanted = {(f"PyTorch {mode}{suffix}", where, form) for form in forms for suffix, where in (
+            ("", "device"), ("", "host"), (", graph", "device"), (", streams", "host"))}
+        if mode != "fp32":
+            wanted |= {(f"PyTorch {mode}, compiled", where, form) for where in ("device", "host") for form in forms[:2]}
+        assert own == wanted
+    assert len(seen) == len(set(seen)) == 3 * 3 * 4 + 2 * 2 * 2
+
+
+@pytest.mark.parametrize(("modes", "measured", "at_chunks"), [(1, 4, False), (1, 4, True), (2, 0, False)])
+def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, modes, measured, at_chunks):
+    """The autotuner fails: the default mode is taken. Both fail: the others are measured, and a sentence says so."""
+    tried, torch = [], fake_torch([])
+
+    def compile(function, dynamic, mode):
+        tried.append(mode)
+        if mode in benchmark.COMPILERS[:modes]:
+            def fails(x):
+                if not at_chunks or len(x) == benchmark.CHUNK:
+                    raise RuntimeError("setStorage: out of bounds")
+                return function(x)
+
+            return fails
+        return function
+
+    torch.compile = compile
+    cases = list(ways_of(torch, monkeypatch)[1])
+    assert sum(case.label.endswith("compiled") for case in cases) == 2 * measured
+    assert len(cases) == 3 * 3 * 4 + 2 * measured
+    assert tried == [*benchmark.COMPILERS] * 4
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 4 * modes
+    assert told[0] == ("PyTorch tf32, float32: torch.compile fails in its mode max-autotune-no-cudagraphs: "
+                       "RuntimeError: setStorage: out of bounds")
+
+
+def test_a_wrong_forward_pass_of_pytorch_is_refused(monkeypatch):
+    images, cases = ways_of(fake_torch([], scale=-1), monkeypatch, compiled=False)
+    case = next(each for each in cases if each.label.endswith("streams"))
+    with pytest.raises(CheckFailed, match="PyTorch fp32, streams in float32 is wrong before timing"):
+        images.check(case, "before timing")
+
+
+def test_a_row_of_the_table_has_a_networks_best(table):
+    """Ours as a graph is ours; PyTorch's graph, on the device, and its streams, from the host, are one row."""
+    about = table.iloc[0].to_dict() | {"date": "2026-01-01", "software": "CUDA 1, PyTorch 2"}
+    rows = pd.DataFrame([about | {"label": label, "dtype": "float16", "batch": batch, "where": where,
+                                  "pixels": "float32", "ms": ms}
+                         for batch in (100, 10_000)
+                         for label, where, ms in (("fused", "device", 2.0), ("fused, graph", "device", 1.0),
+                                                  ("fused, warpgroups", "device", 3.0), ("PyTorch fp16", "device", 9.0),
+                                                  ("PyTorch fp16, graph", "device", 8.0),
+                                                  ("PyTorch fp16, streams", "host", 7.0))])
+
+    results = SimpleNamespace(network=lambda batch: rows[rows["batch"] == batch], device="GPU")
+    lines = overview.network_markdown(results).splitlines()
+    assert "On streams: from the host in chunks" in lines[0] and "Compiled" not in lines[0]
+    assert lines[-4:] == [
+        "| fused, half | 10.0 M/s | – | 1.00 ms |", "| fused, warpgroups, half | 3.33 M/s | – | 3.00 ms |",
+        "| PyTorch fp16, graph or streams | 1.25 M/s | 1.43 M/s | 8.00 ms |",
+        "| PyTorch fp16 | 1.11 M/s | – | 9.00 ms |"]
 
 
 def test_several_devices_are_timed_together():

@@ -8,6 +8,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
+from labkit.base.numerals import three
 from labkit.base.paths import data_dir
 from labkit.ladder.rungs import LADDER
 from labkit.page import overview
@@ -57,14 +58,64 @@ def test_the_ladders_table_is_what_was_recorded():
 
 
 def test_the_comparison_with_cudnn_is_what_was_recorded():
-    """One run: ours is ahead of every mode of cuDNN on every layer with every batch, in float and in half."""
+    """One run: ours is ahead of every opponent on every layer with every batch, in float and in half."""
     table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv")
     assert table_of("versus") == versus.markdown(table)
     best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
     half = best.index.str.match("10 |.*FP16")
     for rows in (best[half], best[~half]):
-        library = rows.index.str.startswith("cuDNN")
-        assert (rows[~library].min() < rows[library].min()).all()
+        ours = rows.index.str.match(r"\d\d ")
+        assert (rows[ours].min() < rows[~ours].min()).all()
+
+
+def words_of_results():
+    return " ".join(page("versus").read_text(encoding="utf-8").split())
+
+
+def test_what_is_said_of_the_opponents_is_what_was_recorded():
+    table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv", keep_default_na=False)
+    best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
+    ours, half, told = (best.index.str.match(each) for each in (r"\d\d ", "10 |.*FP16", ".*TF32"))
+    exact = ~half & (~told | best.index.str.contains("3×"))
+    many = best.columns.get_level_values("batch") == 10_000
+    for kind, wanted in ((half, "3.9 to 10.5 times"), (~half, "2.2 to 6.4 times")):
+        over = best[kind & ~ours].min() / best[kind & ours].min()
+        assert over.min() > 1
+        least, most = wanted.split()[0], wanted.split()[2]
+        assert float(least) <= over[many].min() < float(least) + 0.1
+        assert float(most) - 0.1 < over[many].max() <= float(most)
+        assert f"{wanted} as long" in words_of_results()
+    fastest = best[half & ~ours].loc[:, many].idxmin().groupby("layer").agg(set)
+    assert fastest.to_dict() == {1: {"Triton FP16"}, 2: {"cuDNN FP16"}}
+    assert best[~half & ~ours].loc[:, many].idxmin().str.match(".* TF32").all()
+    assert (best[exact & ~ours].min() > best.loc["07 tuning"]).all()
+    assert (best[~half & ~ours].min() > best[best.index.str.startswith("11 ")].min()).all()
+    fewest = best[~half].xs(100, axis=1, level="batch").idxmin()
+    assert (fewest == "07 tuning").groupby("layer").agg(list).to_dict() == {1: [True, True], 2: [False, False]}
+    in_tf32 = best.loc["cuDNN TF32"] < best.loc["07 tuning"]
+    assert (in_tf32 == (best.columns.get_level_values("layer") == 2))[many].all()
+    wins = pd.concat([best[kind].loc[:, many].idxmin() for kind in (half, ~half)], axis=1).map(lambda x: "warp" in x)
+    assert wins.xs(2, level="layer").all(axis=None) and wins[0].all() and not wins.xs(1, level="layer")[1].any()
+    assert set(table.loc[table["label"].str.startswith("cuDNN"), "how"]) == {"all plans"}
+    compiled = best.loc[["torch.compile FP16", "torch.compile TF32"]].stack(["network", "layer", "batch"],
+                                                                             future_stack=True).dropna()
+    assert set(compiled.index.get_level_values("batch")) == {10_000}
+    missing = best.loc[:, many].isna().stack(["network", "layer", "batch"], future_stack=True)
+    assert list(missing[missing].index) == [("torch.compile TF32", "lenet72", 2, 10_000)]
+
+
+def test_what_is_said_of_the_networks_step_is_what_was_counted():
+    counted = [labkit.recorded("H200").network_counters(label)["time_ns"] / 1e6
+               for label in ("fused, warpgroups", "fused")]
+    half, floats = (" ms in place of ".join(three(each[dtype]) for each in counted) for dtype in ("float16", "float32"))
+    assert f"in half {half}, in float {floats}." in words_of_results()
+
+
+def test_what_page_10_says_of_the_step_is_what_was_recorded():
+    layers = [labkit.LENET86[1], labkit.LENET72[1]]
+    times = labkit.recorded("H200").op_ms(labkit.variant(10, step="warpgroups"), layers)
+    told = " and ".join(f"{each:.2f}" for each in times)
+    assert f"take {told} ms" in (ROOT / "notebooks" / "10_speed_of_light.ipynb").read_text(encoding="utf-8")
 
 
 def test_the_networks_table_is_what_was_recorded():

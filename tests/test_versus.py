@@ -1,29 +1,243 @@
-"""The comparison with cuDNN in one run: every contestant's result is looked at. It is timed on a GPU only."""
+"""The comparison in one run: every contestant's result is looked at, opponents that are not to be had are left out.
 
+It is timed on a GPU only. A stand-in for PyTorch, on NumPy, has what the opponents use of it.
+"""
+
+import ctypes
+import sys
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from recording import versus
+from recording import opponents, versus
+from recording.opponents import Given
 
 LAYER = labkit.Layer("lenet86 layer 2", C=2, H=9, W=8, M=3, K=3)
 
 
-def test_a_wrong_result_of_either_input_ends_the_run(monkeypatch):
-    monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
+class Tensor(np.ndarray):
+    """An array that has PyTorch's methods."""
+
+    def to(self, place, dtype, memory_format):
+        assert place == "cuda" and memory_format in ("NCHW", "NHWC")
+        return self.astype(dtype)
+
+    def float(self):
+        return self.astype(np.float32)
+
+    def cpu(self):
+        return self
+
+    def numpy(self):
+        return np.asarray(self)
+
+    def data_ptr(self):
+        return self.ctypes.data
+
+    def zero_(self):
+        self.fill(0)
+
+
+class Event:
+    clock = 0.0
+
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.at = Event.clock
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return 1.0 + end.at - self.at
+
+
+def fake_torch(log=None):
+    """What the opponents use of PyTorch; `log` gets the limits of plans that conv2d saw."""
+    def conv2d(x, k):
+        if log is not None:
+            log.append(torch.backends.cudnn.benchmark_limit)
+        return labkit.conv_numpy(np.asarray(x), np.asarray(k)).view(Tensor)
+
+    torch = SimpleNamespace(
+        float16=np.float16, float32=np.float32, contiguous_format="NCHW", channels_last="NHWC",
+        from_numpy=lambda array: array.view(Tensor),
+        uint8=np.uint8, __version__="2.11.0", version=SimpleNamespace(cuda="13.0"),
+        empty=lambda shape, dtype, device, memory_format=None: np.full(shape, 77, dtype).view(Tensor),
+        compile=lambda function, dynamic, mode: function, _dynamo=SimpleNamespace(reset=lambda: None),
+        nn=SimpleNamespace(functional=SimpleNamespace(conv2d=conv2d)),
+        backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91900)),
+        cuda=SimpleNamespace(Event=Event, synchronize=lambda: None, is_available=lambda: True, empty_cache=lambda: None,
+                             get_device_properties=lambda index: SimpleNamespace(L2_cache_size=64)),
+    )
+    return torch
+
+
+@pytest.fixture
+def given():
     rng = np.random.default_rng(1)
     inputs = [rng.random(LAYER.x_shape(versus.CHECKED), dtype=np.float32) for _ in range(versus.INPUTS)]
-    k = rng.random(LAYER.k_shape, dtype=np.float32)
+    return Given(fake_torch(), LAYER, inputs, rng.random(LAYER.k_shape, dtype=np.float32))
+
+
+def test_a_wrong_result_of_either_input_ends_the_run(monkeypatch, given):
+    monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
     with ExitStack() as stack:
-        several = list(versus._ours(stack, LAYER, inputs, k))
+        several = list(versus._ours(stack, LAYER, given.inputs, given.k))
         assert [each.label for each in several] == ["01 baseline", "10 speed of light"]
-        versus._check(several, LAYER, inputs, k, "before")
+        assert versus._right(several, given, "before", set()) == several
         for each in several:
             right = each.result
             each.result = lambda i, right=right: right(0)  # the second input's is not it
             with pytest.raises(LabError, match=f"{each.label}, NCHW, on {LAYER}: wrong after the timed runs"):
-                versus._check(several, LAYER, inputs, k, "after")
+                versus._right(several, given, "after", set())
             each.result = right
+
+
+def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, capsys):
+    here = SimpleNamespace(engine="gpu", name="NVIDIA Test", slug="nvidia-test", software="CUDA 13.0")
+    monkeypatch.setattr(versus, "device", lambda: here)
+    monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
+    monkeypatch.setattr(versus, "LENET86", [labkit.Layer("lenet86 layer 1", C=1, H=9, W=8, M=3, K=3), LAYER])
+    monkeypatch.setattr(versus, "LENET72", [])
+    monkeypatch.setitem(sys.modules, "torch", fake_torch())
+    versus.versus(repeat=2, batch=[6, 4], without=["triton", "cutlass"], out=tmp_path)
+    table = pd.read_csv(tmp_path / "versus" / "nvidia-test.csv", keep_default_na=False)
+    assert list(table["label"].unique()) == [
+        "01 baseline", "10 speed of light", "cuDNN FP32", "cuDNN TF32", "cuDNN FP16", "torch.compile FP16",
+        "torch.compile TF32"]
+    assert list(table[["layer", "batch"]].drop_duplicates().itertuples(index=False, name=None)) == [
+        (1, 4), (1, 6), (2, 4), (2, 6)]  # measured with the largest batch first
+    assert len(table) == 4 * (2 + 6 + 2) and (table["median_ms"] == 1.0).all()
+    assert "lenet86 layer 1, 6 images: measured; so far cudnn 0 s, compile 0 s" in capsys.readouterr().out
+    with pytest.raises(LabError, match="--without cudn: it is one of cudnn, compile, triton, cutlass"):
+        versus.versus(without=["cudn"])
+
+
+def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
+    limits = []
+    given.torch = fake_torch(limits)
+    several = list(opponents.cudnn(given))
+    assert [(each.label, each.layout) for each in several] == [
+        (f"cuDNN {mode}", layout) for mode in ("FP32", "TF32", "FP16") for layout in ("NCHW", "NHWC")]
+    assert {each.how for each in several} == {"all plans"} and limits == [0] * 6
+    assert 0 < given.spent["cudnn"] < 40
+    assert versus._right(several, given, "before", set()) == several
+    monkeypatch.setitem(opponents.SECONDS, "cudnn", 0)
+    limits.clear()
+    assert {each.how for each in opponents.cudnn(given)} == {"10 plans"} and limits == [10] * 6
+
+
+def test_the_compiler_stops_when_its_time_is_over(given, monkeypatch):
+    several = list(opponents.compiled(given))
+    assert [each.label for each in several] == ["torch.compile FP16", "torch.compile TF32"]
+    assert versus._right(several, given, "before", set()) == several
+    monkeypatch.setitem(opponents.SECONDS, "compile", 0)
+    assert list(opponents.compiled(given)) == []
+
+
+def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
+    ran = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            def run(x, k, y, pixels, C, H, W, M, K, size, terms, maps, precision, num_warps, num_stages):
+                assert (pixels, maps) == (versus.CHECKED * LAYER.Ho * LAYER.Wo, 16)
+                assert grid == (-(-pixels // size),) and x.dtype == k.dtype == y.dtype
+                if size == 256:
+                    raise RuntimeError("out of resource: shared memory")
+                y[...] = labkit.conv_numpy(np.asarray(x), np.asarray(k))
+                Event.clock += 1.0 if terms == 64 else 2.0
+                ran.append((size, terms, num_warps, num_stages, precision))
+            return run
+
+    monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
+    several = list(opponents.triton(given))
+    assert [each.label for each in several] == ["Triton TF32", "Triton 3×TF32", "Triton FP16"]
+    assert {each.how for each in several} == {"128 pixels, 64 terms, 4 warps, 2 stages"}
+    ran.clear()
+    assert versus._right(several, given, "before", set()) == several
+    assert {each[:4] for each in ran} == {opponents.TILES[2]}
+    assert [each[4] for each in ran[:4]] == ["tf32", "tf32", "tf32x3", "tf32x3"]  # first those in float
+
+
+def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
+    """A kernel that computes nothing leaves NaN, or the other input's results."""
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *arguments, **options: None
+
+    monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
+    said = set()
+    assert versus._right(list(opponents.triton(given)), given, "before", said) == []
+    assert len(said) == 3
+    assert "Triton FP16 is left out: LabError: Triton FP16, NCHW, on lenet86" in capsys.readouterr().out
+
+
+def test_cutlass_is_called_with_addresses(given, monkeypatch):
+    called = []
+
+    def convolve(mode, pixels, B, C, H, W, M, K, x, k, y):
+        assert (B, C, H, W, M, K) == (versus.CHECKED, 2, 9, 8, 3, 3)
+        called.append((mode, pixels))
+        if mode == 1:
+            return 7
+        kind = ctypes.c_uint16 if mode == 0 else ctypes.c_float
+        dtype = np.float16 if mode == 0 else np.float32
+
+        def at(address, shape):
+            return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), shape).view(dtype)
+
+        at(y, LAYER.y_shape(B))[...] = labkit.conv_numpy(at(x, LAYER.x_shape(B)), at(k, LAYER.k_shape))
+        Event.clock += pixels
+        return 0
+
+    monkeypatch.setattr(opponents, "_cutlass", lambda: SimpleNamespace(convolve=convolve))
+    monkeypatch.setattr(opponents, "CUTLASS_MODES", {"fp16": 0, "3xtf32": 2})
+    several = list(opponents.cutlass(given))
+    assert [(each.label, each.how) for each in several] == [
+        ("CUTLASS FP16", "128 pixels, 32 maps"), ("CUTLASS 3×TF32", "128 pixels, 32 maps")]
+    assert versus._right(several, given, "before", set()) == several
+    assert {mode for mode, _ in called} == {0, 2}
+    monkeypatch.setattr(opponents, "CUTLASS_MODES", {"tf32": 1})
+    with pytest.raises(LabError, match="no tile size works: CUTLASS in tf32 on lenet86 layer 2: status 7"):
+        list(opponents.cutlass(given))
+
+
+def test_who_is_not_installed_is_left_out_and_said_so_once(given, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.delitem(sys.modules, "recording.implicit_gemm", raising=False)
+    monkeypatch.delenv("CUTLASS", raising=False)
+    said = set()
+    for _ in range(2):
+        found = list(versus._opponents(given, ("triton", "cutlass", "compile"), said))
+        assert [each.label for each in found] == ["torch.compile FP16", "torch.compile TF32"]
+    out = capsys.readouterr().out
+    assert out.count("triton is left out: ModuleNotFoundError") == 1
+    assert out.count("cutlass is left out: LabError: the environment variable CUTLASS names no checkout") == 1
+
+
+def rows(*several):
+    about = {"date": "2026-01-01", "device": "GPU", "software": "CUDA 1, PyTorch 2, cuDNN 3", "network": "lenet86",
+             "layer": 1, "layout": "NCHW", "min_ms": 1, "max_ms": 1, "repeat": 20}
+    return pd.DataFrame([about | {"label": label, "batch": batch, "median_ms": ms, "how": how}
+                         for label, batch, ms, how in several])
+
+
+def test_the_table_says_what_was_not_measured_and_from_what_cudnn_chose():
+    table = rows(("07 tuning", 10, 2.0, ""), ("07 tuning", 1000, 4.0, ""), ("CUTLASS FP16", 1000, 3.0, "128"),
+                 ("cuDNN TF32", 10, 1.0, "10 plans"), ("cuDNN TF32", 1000, 5.0, "all plans"))
+    told = versus.markdown(table)
+    assert "with 10 · 1,000 images" in told and "the fastest of 10 plans (of all with 1,000 images)" in told
+    assert "CUTLASS: its implicit" in told and "Triton" not in told
+    assert told.splitlines()[-3:] == ["| 07 tuning | 2.00 · **4.00** |", "| CUTLASS FP16 | – · **3.00** |",
+                                      "| cuDNN TF32 | **1.00** · 5.00 |"]
+    assert "the fastest of all its plans" in versus.markdown(table[table["batch"] == 1000])
+    assert "the fastest of 10 plans," in versus.markdown(table[table["batch"] == 10].drop(columns="how"))

@@ -37,6 +37,7 @@ def of_capability(major: int, minor: int) -> dict[str, int]:
 
 # Per multiprocessor, by the architecture that nvcc compiles for.
 MULTIPROCESSOR = {
+    "sm_75": {"warps": 32, "registers": 65536, "shared": 64 * 1024, **of_capability(7, 5)},
     "sm_80": {"warps": 64, "registers": 65536, "shared": 164 * 1024, **of_capability(8, 0)},
     "sm_86": {"warps": 48, "registers": 65536, "shared": 100 * 1024, **of_capability(8, 6)},
     "sm_89": {"warps": 48, "registers": 65536, "shared": 100 * 1024, **of_capability(8, 9)},

@@ -16,11 +16,12 @@ import pandas as pd
 from tqdm import tqdm
 
 import hostcuda
+from hostcuda.graphs import Graph
 from labkit.base.errors import CheckFailed, LabError
 from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import Buffers
 from labkit.measure.bench import Flush, as_list
-from labkit.networks.fused import KERNELS, PRECISIONS, FusedNetwork, bounded
+from labkit.networks.fused import CHUNK, KERNELS, PRECISIONS, SIZE, STREAMS, FusedNetwork, bounded
 from labkit.networks.images import cycle, dataset, resize
 from labkit.networks.lenet86 import Network, load_weights
 from labkit.spec.devices import device
@@ -34,14 +35,17 @@ DEVICE, HOST = "device", "host"  # where the images are, and the probabilities a
 MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}  # PyTorch's, and what it computes in
 # TF32 and half have mantissas of equal length, so the bound of half is that of both.
 _BOUND = {"fp32": "float32", "tf32": "float16", "fp16": "float16"}
+COMPILED = ("tf32", "fp16"), ("float32", "uint8 86x86")  # modes and pixels that PyTorch compiles
+# PyTorch 2.11's autotuner fails on rows of 1296 floats, which it pads to 1312: the default mode is the second choice.
+COMPILERS = ("max-autotune-no-cudagraphs", "default")
 
 
 @dataclass
 class Case:
     """One way to compute the forward pass.
 
-    `run` takes one forward pass and waits, or on the device only issues it; `result` has the probabilities of the
-    images with the given numbers; `before` is not timed.
+    `run` takes one forward pass and waits, or on the device only issues it, on `stream`; `result` has the probabilities
+    of the images with the given numbers; `before` is not timed.
     """
 
     label: str
@@ -52,28 +56,31 @@ class Case:
     run: Callable[[], None]
     result: Callable[[np.ndarray], np.ndarray]
     before: Callable[[], None] = lambda: None
+    stream: object = None
     times: list[float] = field(default_factory=list)
     error: float = 0.0
 
     def time(self, flush: Callable[[], None] = lambda: None) -> float:
         """One run [ms]: between two events on the device, on the host's clock from the host."""
         self.before()
+        begin, end = hostcuda.driver.Event(), hostcuda.driver.Event()
         flush()
+        flush()  # long enough for the launches to be in the queue when it ends
         if self.where == HOST:
             hostcuda.driver.Context.synchronize()
             start = time.perf_counter()
             self.run()
             return 1e3 * (time.perf_counter() - start)
-        begin, end = hostcuda.driver.Event(), hostcuda.driver.Event()
-        begin.record()
+        begin.record(self.stream)
         self.run()
-        end.record()
+        end.record(self.stream)
         end.synchronize()
         return begin.time_till(end)
 
 
 def bench_network(
-    batch: int | Iterable[int] | None = None, repeat: int | None = None, pytorch: bool | None = None
+    batch: int | Iterable[int] | None = None, repeat: int | None = None, pytorch: bool | None = None,
+    compiled: bool = False,
 ) -> pd.DataFrame:
     """Measure the forward pass of lenet86 on the digits: `Network`, `FusedNetwork`, and PyTorch where it is installed.
 
@@ -90,8 +97,11 @@ def bench_network(
     repeat : int, optional
         Timed runs of each; by default `REPEAT` of the engine.
     pytorch : bool, optional
-        Measure PyTorch, too: its calls one by one ("eager") and as a CUDA graph, in fp32, tf32 and fp16. By default
-        where it can be imported and has a GPU.
+        Measure PyTorch, too, in fp32, tf32 and fp16: its calls one by one; on the device also as a CUDA graph; from
+        the host also in chunks on streams, as `FusedNetwork.batch` does. By default where it can be imported and has a
+        GPU.
+    compiled : bool
+        Measure torch.compile, too, as a graph and on streams. Compiling takes a minute.
 
     Returns
     -------
@@ -118,7 +128,7 @@ def bench_network(
             flush = Flush(here)
             stack.callback(flush.close)
             images = Images(B)
-            cases = [*_ours(stack, images), *(_of_pytorch(torch, images) if torch else ())]
+            cases = [*_ours(stack, images), *(_of_pytorch(torch, images, compiled) if torch else ())]
             for case in cases:
                 images.check(case, "before timing")
             with undisturbed():
@@ -198,10 +208,15 @@ def _ours(stack: ExitStack, images: Images) -> Iterator[Case]:
         label = f"fused, {step}" if step else "fused"
         for pixels, (array, source, white) in images.forms.items():
             x, y = on_device[pixels], memory.new((B, 10))
-            yield Case(label, dtype, DEVICE, pixels, dtype,
-                       functools.partial(network.launch, x, y, B, source, white),
-                       lambda some, y=y: memory.copy_out(y, (B, 10))[some],
-                       functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 40 * B))
+            result = (lambda some, y=y: memory.copy_out(y, (B, 10))[some],
+                      functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 40 * B))
+            launch = functools.partial(network.launch, x, y, B, source, white)
+            yield Case(label, dtype, DEVICE, pixels, dtype, launch, *result)
+            if source is None:
+                stream = hostcuda.driver.Stream()
+                graph = Graph(functools.partial(launch, stream=stream), stream)
+                stack.callback(graph.close)
+                yield Case(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream)
             batch = stack.enter_context(network.batch(B, source, white))
             batch.x[...] = array
             yield Case(label, dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
@@ -225,50 +240,110 @@ def _pytorch(wanted: bool | None):
     return None
 
 
-def _of_pytorch(torch, images: Images) -> Iterator[Case]:
-    """PyTorch's calls one by one and as a graph, in three modes; cuDNN's autotuner chooses in the first pass."""
+def _of_pytorch(torch, images: Images, compiled: bool) -> Iterator[Case]:
+    """PyTorch's ways in three modes; cuDNN's autotuner chooses in the first pass."""
     torch.backends.cudnn.benchmark = True
-    array = images.forms["float32"][0]
-    pinned = torch.from_numpy(array).pin_memory()
-    for mode, dtype in MODES.items():
-        forward, x = _forward(torch, images.weights, mode, array)
+    for pixels, (array, source, white) in images.forms.items():
+        pinned = torch.from_numpy(array).pin_memory()
+        for mode in MODES:
+            forward, place = _forward(torch, images.weights, mode, source, white)
+            given = pinned if source else place(pinned)  # float images: in the mode's type and layout
+            ways = _Ways(torch, mode, pixels, pinned, given.to("cuda"))
+            yield from ways.eager(forward)
+            yield from ways.fastest(forward, ", graph", ", streams")
+            if compiled and mode in COMPILED[0] and pixels in COMPILED[1]:
+                yield from ways.compiled(forward)
+
+
+@dataclass
+class _Ways:
+    """The ways to run a forward pass in PyTorch, from images in page-locked memory and on the GPU."""
+
+    torch: object
+    mode: str
+    pixels: str
+    pinned: object
+    x: object
+
+    def case(self, suffix: str, where: str, *functions: Callable) -> Case:
+        return Case(f"PyTorch {self.mode}{suffix}", MODES[self.mode], where, self.pixels, _BOUND[self.mode], *functions)
+
+    def call(self, forward, x):
+        cudnn, matmul = self.torch.backends.cudnn, self.torch.backends.cuda.matmul
+        cudnn.allow_tf32 = matmul.allow_tf32 = self.mode == "tf32"
+        with self.torch.no_grad():
+            return forward(x)
+
+    def eager(self, forward) -> Iterator[Case]:
+        """Calls one by one; from the host after the copy."""
         found = {}
 
-        def eager(forward=forward, x=x, found=found):
-            found["y"] = forward(x)
-
-        def from_host(forward=forward, found=found):
-            found["y"] = forward(pinned.to("cuda", non_blocking=True)).cpu()
-
-        def result(some, found=found):
+        def result(some):
             return found["y"].float().cpu().numpy()[some]
 
-        yield Case(f"PyTorch {mode}", dtype, DEVICE, "float32", _BOUND[mode], eager, result, found.clear)
-        yield Case(f"PyTorch {mode}", dtype, HOST, "float32", _BOUND[mode], from_host, result, found.clear)
-        eager()  # outside of the graph: the autotuner chooses
+        yield self.case("", DEVICE, lambda: found.update(y=self.call(forward, self.x)), result, found.clear)
+        yield self.case("", HOST, lambda: found.update(
+            y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), result, found.clear)
+
+    def compiled(self, forward) -> list[Case]:
+        """Both ways of `fastest` in torch.compile's first mode that works; none, and a sentence, if all fail."""
+        self.torch._dynamo.config.recompile_limit = 64  # a function with its shapes counts once for each
+        for how in COMPILERS:
+            try:
+                compiled = self.torch.compile(forward, dynamic=False, mode=how)
+                cases = list(self.fastest(compiled, ", compiled", ", compiled"))
+                for case in cases:
+                    case.run()  # compiles the chunks' shape, too
+                return cases
+            except Exception as error:  # the others are still worth a measurement
+                print(f"PyTorch {self.mode}, {self.pixels}: torch.compile fails in its mode {how}: "
+                      f"{type(error).__name__}: {str(error).strip()[:300]}", flush=True)
+        return []
+
+    def fastest(self, forward, on_device: str, from_host: str) -> Iterator[Case]:
+        """A graph on the device; from the host in chunks, whose copies overlap with other chunks' kernels."""
+        torch, B = self.torch, len(self.pinned)
+        self.call(forward, self.x)  # outside of the graph: the autotuner chooses
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.no_grad(), torch.cuda.graph(graph):
-            y = forward(x)
-        yield Case(f"PyTorch {mode}, graph", dtype, DEVICE, "float32", _BOUND[mode], graph.replay,
-                   lambda some, y=y: y.float().cpu().numpy()[some], lambda y=y: y.fill_(float("nan")))
+        with torch.cuda.graph(graph):
+            y = self.call(forward, self.x)
+        yield self.case(on_device, DEVICE, graph.replay, lambda some: y.float().cpu().numpy()[some],
+                        lambda: y.fill_(float("nan")))
+        lanes = [torch.cuda.Stream() for _ in range(STREAMS)]
+        out = torch.empty((B, 10), pin_memory=True)
+
+        def overlapped():
+            for first, lane in zip(range(0, B, CHUNK), itertools.cycle(lanes), strict=False):
+                part = slice(first, first + CHUNK)
+                with torch.cuda.stream(lane):
+                    chunk = self.pinned[part].to("cuda", non_blocking=True)
+                    out[part].copy_(self.call(forward, chunk), non_blocking=True)
+            torch.cuda.synchronize()
+
+        yield self.case(from_host, HOST, overlapped, lambda some: out.numpy()[some], lambda: out.fill_(float("nan")))
 
 
-def _forward(torch, weights: dict, mode: str, images: np.ndarray):
-    """The forward pass as a function of a tensor on the GPU, and the images there, in the mode's type and layout."""
+def _forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, white: float):
+    """The forward pass as a function of a tensor on the GPU; and one that gives floats the mode's type and layout."""
     f, dtype = torch.nn.functional, torch.float16 if mode == "fp16" else torch.float32
     order = torch.channels_last if mode == "fp16" else torch.contiguous_format  # the faster one of each
     w = {name: torch.from_numpy(each).to("cuda", dtype) for name, each in weights.items()}
     for name in ("conv1", "conv2"):
         w[name] = w[name].to(memory_format=order)
 
-    def forward(x):
-        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = mode == "tf32"
-        with torch.no_grad():
-            x = x.to(dtype, memory_format=order)
-            x = f.max_pool2d(f.relu(f.conv2d(x, w["conv1"])), 2, 2)
-            x = f.max_pool2d(f.relu(f.conv2d(x, w["conv2"])), 4, 4, ceil_mode=True)
-            x = f.relu(x.flatten(1) @ w["fc1"] + w["fc1_bias"])
-            return torch.softmax((x @ w["fc2"] + w["fc2_bias"]).float(), 1)
+    def place(x):
+        return x.to(dtype, memory_format=order)
 
-    return forward, torch.from_numpy(images).to("cuda", dtype, memory_format=order)
+    def forward(x):
+        if source == (SIZE, SIZE):
+            x = x[:, None].to(dtype) / white
+        elif source:
+            x = f.interpolate(x[:, None].float() / white, size=(SIZE, SIZE), mode="bilinear")
+        x = place(x)
+        x = f.max_pool2d(f.relu(f.conv2d(x, w["conv1"])), 2, 2)
+        x = f.max_pool2d(f.relu(f.conv2d(x, w["conv2"])), 4, 4, ceil_mode=True)
+        x = f.relu(x.flatten(1) @ w["fc1"] + w["fc1_bias"])
+        return torch.softmax((x @ w["fc2"] + w["fc2_bias"]).float(), 1)
+
+    return forward, place

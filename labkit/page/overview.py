@@ -146,30 +146,42 @@ def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
 
     Returns a row per network, a column per place and form of the images, [ms]; NaN for what was not measured.
     """
-    rows = results.network(batch)
-    rows = rows[~rows["label"].str.contains("GPU")]  # those on several are another table
+    rows = _named(results.network(batch))
     places = {"device": "on the device", "host": "from the host"}
     column = rows["where"].map(places) + ", " + rows["pixels"].str.replace("uint8 ", "bytes ").str.replace("x", "×")
-    precision = rows["dtype"].map({"float16": ", half", "float32": ", float"})
-    label = rows["label"] + precision.where(~rows["label"].str.startswith("PyTorch"), "")
-    table = rows.assign(column=column, network=label).pivot(index="network", columns="column", values="ms")
+    table = rows.assign(column=column).pivot_table(index="network", columns="column", values="ms", aggfunc="min")
     return table[column.unique()].loc[table.min(axis=1).sort_values().index]
+
+
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a column `network`: a row of a table for each. Ours as a graph is ours; PyTorch's graph, on the
+    device, and its chunks on streams, from the host, are one."""
+    rows = rows[~rows["label"].str.contains("GPU")]  # those on several are another table
+    label, pytorch = rows["label"].str.replace(r"^(fused.*), graph$", r"\1", regex=True), rows["label"].str[:2] == "Py"
+    if label.str.endswith(", streams").any():
+        label = label.str.replace(", (?:graph|streams)$", ", graph or streams", regex=True)
+    precision = rows["dtype"].map({"float16": ", half", "float32": ", float"})
+    return rows.assign(network=label + precision.where(~pytorch, ""))
 
 
 def network_markdown(results: Recorded) -> str:
     """The same for the README, in images per second, with the time of 100 images on the device."""
-    many, few = network(results), network(results, 100)
+    many = network(results)
+    few = _named(results.network(100)).query("where == 'device' and pixels == 'float32'")
+    few = few.groupby("network")["ms"].min()
     columns = [*many.columns, "100 images on the device"]
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for label, row in many.iterrows():
         rates = [f"{three(10_000 / each / 1e3)} M/s" if each == each else "–" for each in row]
-        small = few.loc[label, few.columns[0]]
-        lines.append(f"| {label} | {' | '.join(rates)} | {ms(small) if small == small else '–'} |")
+        lines.append(f"| {label} | {' | '.join(rates)} | {ms(few[label]) if label in few else '–'} |")
     first = results.network(10_000).iloc[0]
     software = first["software"].partition("PyTorch ")[2]
+    chunks = many.index.str.endswith("streams").any()
     caption = (
         f"Images per second of lenet86's forward pass, 10,000 images, {results.device}, {first['date']}, PyTorch "
         f"{software}. From the host: from page-locked memory, to probabilities in it; the plain network from ordinary "
         "memory; PyTorch copies, then computes. A graph: all launches as one CUDA graph."
+        + " On streams: from the host in chunks, whose copies overlap with kernels, as ours do." * bool(chunks)
+        + " Compiled: by torch.compile, run likewise." * bool(many.index.str.endswith("compiled").any())
     )
     return "\n".join([caption, "", *lines])

@@ -1,0 +1,107 @@
+"""The GPU in use as an entry of data/devices.toml: what its driver reports, and the rates of copies and products on it.
+
+Copies are those of the driver: within the device, and to and from the host, in page-locked and in ordinary memory.
+Matrix products are PyTorch's, where it is installed. The reference rates are a copy's bandwidth, and nine tenths of the
+theoretical FP32 rate, as of the H200. The link's theoretical rate, `link_gb_s`, is added by hand.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import hostcuda
+from hostcuda import files
+from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
+from labkit.ladder.buffers import Buffers
+from labkit.spec import devices
+from labkit.spec.devices import Device
+from recording.options import Dry, Folder
+
+REPEAT, BYTES, SIDE = 10, 1 << 28, 8192
+
+
+def _best_s(run: Callable[[], object], repeat: int = REPEAT) -> float:
+    """The least time of several runs [s]; the first one warms up."""
+    times = []
+    for _ in range(repeat + 1):
+        begin, end = hostcuda.driver.Event(), hostcuda.driver.Event()
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        times.append(begin.time_till(end) / 1e3)
+    return min(times[1:])
+
+
+def copies(size: int = BYTES) -> dict[str, float]:
+    """The rates of copies and of writing [TB/s], and of the link [GB/s], under their names in devices.toml."""
+    driver, rates = hostcuda.driver, {}
+    with Buffers() as memory:
+        a, b = memory.new((size,), np.uint8), memory.new((size,), np.uint8)
+        rates["copy_tb_s"] = 2 * size / _best_s(lambda: driver.memcpy_dtod(a, b, size)) / 1e12
+        rates["write_tb_s"] = size / _best_s(lambda: driver.memset_d32(a, 0, size // 4)) / 1e12
+        for kind, host in (("pinned", driver.pagelocked_zeros(size, np.uint8)), ("pageable", np.zeros(size, np.uint8))):
+            for way, copy in (("to", lambda host=host: driver.memcpy_htod(a, host)),
+                              ("from", lambda host=host: driver.memcpy_dtoh(host, a))):
+                rates[f"{way}_device_{kind}_gb_s"] = size / _best_s(copy) / 1e9
+    return rates
+
+
+def products(side: int = SIDE) -> dict[str, float]:
+    """The rates of PyTorch's matrix products [TFLOP/s]; nothing where it is not installed, or has no GPU."""
+    try:
+        torch = importlib.import_module("torch")
+    except ModuleNotFoundError:
+        return {}
+    rates = {}
+    for name, dtype in (("float32", "float32"), ("tf32", "float32"), ("float16", "float16")):
+        if torch.cuda.is_available():
+            torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
+            a, b = (torch.rand((side, side), device="cuda", dtype=getattr(torch, dtype)) for _ in range(2))
+            rates[f"{name}_gemm_tflop_s"] = 2 * side**3 / _best_s(lambda a=a, b=b: a @ b) / 1e12
+    return rates
+
+
+def entry(here: Device, measured: dict[str, float], memory_clock_hz: float, bus_bits: int) -> str:
+    """The device as TOML."""
+    major, minor = here.compute_capability or (0, 0)
+    rates = "\n".join(f"{name} = {value:.3g}" for name, value in measured.items())
+    return f"""
+[[device]]
+name = "{here.name}"
+compute_capability = [{major}, {minor}]
+multiprocessors = {here.multiprocessors}
+clock_mhz = {here.clock_hz / 1e6:.0f}
+memory_clock_mhz = {memory_clock_hz / 1e6:.0f}
+memory_bus_bits = {bus_bits}
+memory_mib = {here.memory_bytes >> 20}
+l2_mib = {here.l2_bytes >> 20}
+
+[device.reference]
+bandwidth_tb_s = {measured["copy_tb_s"]:.3g}
+float32_tflop_s = {0.9 * here.peak_flops / 1e12:.3g}
+
+[device.measured]
+{rates}
+"""
+
+
+def device(dry: Dry = False, out: Folder = None) -> None:
+    """Append the GPU in use: data/devices.toml."""
+    here = devices.device()
+    if here.engine != "gpu":
+        raise LabError(f"devices.toml lists GPUs; the engine here is the CPU's ({here.name})")
+    if here.name in devices._listed():
+        raise LabError(f"data/devices.toml lists {here.name} already: remove its entry to measure it again")
+    get, kind = hostcuda.driver.Context.get_device().get_attribute, hostcuda.driver.device_attribute
+    text = entry(here, copies() | products(), get(kind.MEMORY_CLOCK_RATE) * 1e3, get(kind.GLOBAL_MEMORY_BUS_WIDTH))
+    print(text.strip())
+    if not dry:
+        path = Path(out or data_dir()) / "devices.toml"
+        files.write(path, (path.read_text() if path.is_file() else "") + text)
+        print(f"\nkept in {path}; next `python -m recording times`, and lab.recorded(\"{here.name}\") has them")

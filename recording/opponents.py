@@ -1,0 +1,213 @@
+"""What the ladder's fastest kernels meet in `recording.versus`: cuDNN, torch.compile, Triton and CUTLASS.
+
+Each function yields contestants that compute the inputs of a `Given`. cuDNN chooses among all plans that it has. That
+takes long: once `SECONDS` are over, it chooses among PyTorch's ten, and torch.compile compiles nothing more. The kernel
+for Triton is in implicit_gemm.py, that for CUTLASS in implicit_gemm.cu; of both the fastest of a few tiles is taken.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import os
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hostcuda import temporary
+from labkit.base.errors import LabError
+from labkit.spec.layers import Layer
+from recording.cudnn import LAYOUTS, MODES
+
+CHECKED = 4
+SECONDS = {"cudnn": 40, "compile": 45}  # of a whole run, to choose plans and to compile
+PLANS = 10  # that PyTorch tries by default
+EXACT = {**MODES, "3xtf32": MODES["fp32"]}  # the largest error, as a part of sum |x| |k|
+COMPILED = ("fp16", "tf32")  # in NHWC, the faster layout of both on three of the four layers
+PRECISIONS = {"tf32": "tf32", "3xtf32": "tf32x3", "fp16": "ieee"}  # of Triton's products
+TILES = ((128, 32, 4, 3), (256, 32, 8, 3), (128, 64, 4, 2))  # of Triton: pixels, terms, warps, stages
+CUTLASS_MODES = {"fp16": 0, "tf32": 1, "3xtf32": 2}  # as in implicit_gemm.cu
+CUTLASS_PIXELS = (128, 256)
+
+
+@dataclass
+class Contestant:
+    """What is timed: `run(i)` computes input i, `result(i)` gives the first images of y."""
+
+    label: str
+    layout: str
+    run: Callable[[int], object]
+    result: Callable[[int], np.ndarray]
+    half: bool
+    allowed: Callable[[np.ndarray], np.ndarray]  # the largest error, of sum |x| |k|
+    how: str = ""  # what was chosen from
+
+
+@dataclass
+class Given:
+    """A layer, the inputs and the mask in host memory; `spent`: seconds of the whole run by `SECONDS`' names."""
+
+    torch: object
+    layer: Layer
+    inputs: list[np.ndarray]
+    k: np.ndarray
+    spent: Counter = field(default_factory=Counter)
+    _copies: dict = field(default_factory=dict)
+
+    def on_gpu(self, mode: str, layout: str) -> tuple:
+        """The inputs and the mask as tensors, in the mode's type; copied at first use."""
+        torch, dtype = self.torch, self.torch.float16 if mode == "fp16" else self.torch.float32
+        if (dtype, layout) not in self._copies:
+            # Not `contiguous`: with one channel it takes either layout for the other, and leaves the strides.
+            order = torch.contiguous_format if layout == "NCHW" else torch.channels_last
+            self._copies[dtype, layout] = [torch.from_numpy(each).to("cuda", dtype, memory_format=order)
+                                           for each in (*self.inputs, self.k)]
+        *inputs, k = self._copies[dtype, layout]
+        return inputs, k
+
+    def output(self, mode: str, layout: str):
+        """A tensor for y."""
+        like = self.on_gpu(mode, layout)[1]
+        order = self.torch.contiguous_format if layout == "NCHW" else self.torch.channels_last
+        return self.torch.empty(self.layer.y_shape(len(self.inputs[0])), dtype=like.dtype, device="cuda",
+                                memory_format=order)
+
+    def timed(self, name: str, run: Callable[[], object]) -> None:
+        """Run, and add the seconds until the end to `spent`."""
+        began = time.perf_counter()
+        run()
+        self.torch.cuda.synchronize()
+        self.spent[name] += time.perf_counter() - began
+
+    def contestant(self, name: str, mode: str, layout: str, run: Callable, y=None, how: str = "") -> Contestant:
+        """One whose `run(i)` returns y, or writes it into `y`."""
+        def result(i):
+            return (run(i) if y is None else y)[:CHECKED].float().cpu().numpy()
+
+        label = f"{name} {mode.upper().replace('X', '×')}"
+        return Contestant(label, layout, run, result, mode == "fp16", lambda scale: EXACT[mode] * scale, how)
+
+
+def fastest(torch, runs: Sequence[Callable[[], object]], repeat: int = 3) -> int:
+    """The number of the fastest of several ways to compute the same; those that fail are left out.
+
+    Raises
+    ------
+    LabError
+        If all fail: with the first one's error.
+    """
+    times, first = {}, None
+    for n, run in enumerate(runs):
+        try:
+            run()
+            for _ in range(repeat):
+                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                start.record()
+                run()
+                end.record()
+                end.synchronize()
+                times[n] = min(times.get(n, np.inf), start.elapsed_time(end))
+        except Exception as error:  # a tile that needs more than the device has
+            first = first or error
+    if not times:
+        raise LabError(f"no tile size works: {first}")
+    return min(times, key=times.get)
+
+
+def cudnn(given: Given) -> Iterator[Contestant]:
+    """cuDNN in three modes and two layouts, chosen by PyTorch's autotuner."""
+    torch = given.torch
+    torch.backends.cudnn.benchmark = True
+    for mode in MODES:
+        for layout in LAYOUTS:
+            inputs, k = given.on_gpu(mode, layout)
+
+            def conv(i, mode=mode, inputs=inputs, k=k):
+                torch.backends.cudnn.allow_tf32 = mode == "tf32"
+                return torch.nn.functional.conv2d(inputs[i], k)
+
+            every = given.spent["cudnn"] < SECONDS["cudnn"]
+            torch.backends.cudnn.benchmark_limit = 0 if every else PLANS  # 0: no limit
+            given.timed("cudnn", functools.partial(conv, 0))
+            yield given.contestant("cuDNN", mode, layout, conv, how="all plans" if every else f"{PLANS} plans")
+
+
+def compiled(given: Given) -> Iterator[Contestant]:
+    """PyTorch's compiler, which chooses among cuDNN and Triton kernels of its own."""
+    torch = given.torch
+    torch._dynamo.reset()
+    for mode in COMPILED:
+        if given.spent["compile"] > SECONDS["compile"]:
+            return
+        inputs, k = given.on_gpu(mode, "NHWC")
+        function = torch.compile(lambda x, k: torch.nn.functional.conv2d(x, k), dynamic=False,
+                                 mode="max-autotune-no-cudagraphs")
+
+        def conv(i, mode=mode, inputs=inputs, k=k, function=function):
+            torch.backends.cudnn.allow_tf32 = mode == "tf32"
+            return function(inputs[i], k)
+
+        given.timed("compile", functools.partial(conv, 0))
+        yield given.contestant("torch.compile", mode, "NHWC", conv, how="max-autotune")
+
+
+def triton(given: Given) -> Iterator[Contestant]:
+    """An implicit matrix product in Triton."""
+    kernel = importlib.import_module("recording.implicit_gemm").convolution
+    layer, B = given.layer, len(given.inputs[0])
+    pixels, maps = B * layer.Ho * layer.Wo, max(16, 1 << (layer.M - 1).bit_length())
+    for mode, precision in PRECISIONS.items():
+        (inputs, k), y = given.on_gpu(mode, "NCHW"), given.output(mode, "NCHW")
+
+        def conv(i, tile, inputs=inputs, k=k, y=y, precision=precision):
+            size, terms, warps, stages = tile
+            kernel[(-(-pixels // size),)](inputs[i], k, y, pixels, layer.C, layer.H, layer.W, layer.M, layer.K, size,
+                                          terms, maps, precision, num_warps=warps, num_stages=stages)
+
+        best = TILES[fastest(given.torch, [functools.partial(conv, 0, tile) for tile in TILES])]
+        yield given.contestant("Triton", mode, "NCHW", functools.partial(conv, tile=best), y,
+                               "{} pixels, {} terms, {} warps, {} stages".format(*best))
+
+
+@functools.cache
+def _cutlass() -> ctypes.CDLL:
+    """implicit_gemm.cu, compiled; CUTLASS names a checkout of CUTLASS, or the library if it was compiled before."""
+    where = Path(os.environ.get("CUTLASS", ""))
+    if where.is_file():
+        return ctypes.CDLL(str(where.resolve()))
+    if not (where / "include" / "cutlass").is_dir():
+        raise LabError("the environment variable CUTLASS names no checkout of github.com/NVIDIA/cutlass")
+    with temporary.folder() as folder:
+        command = ["nvcc", "-w", "-std=c++17", "-arch=native", f"-I{where / 'include'}", "-shared", "-Xcompiler",
+                   "-fPIC", "-o", str(folder / "cutlass.so"), str(Path(__file__).with_name("implicit_gemm.cu"))]
+        ended = subprocess.run(command, capture_output=True, text=True)
+        if ended.returncode:
+            raise LabError(f"nvcc refuses implicit_gemm.cu with this CUTLASS: {ended.stderr.strip()[-400:]}")
+        return ctypes.CDLL(str(folder / "cutlass.so"))
+
+
+def cutlass(given: Given) -> Iterator[Contestant]:
+    """CUTLASS's implicit matrix product for few channels."""
+    library, layer, B = _cutlass(), given.layer, len(given.inputs[0])
+    sizes = [B, layer.C, layer.H, layer.W, layer.M, layer.K]
+    for mode, number in CUTLASS_MODES.items():
+        (inputs, k), y = given.on_gpu(mode, "NHWC"), given.output(mode, "NHWC")
+
+        def conv(i, pixels, mode=mode, number=number, inputs=inputs, k=k, y=y):
+            addresses = (ctypes.c_void_p(each.data_ptr()) for each in (inputs[i], k, y))
+            status = library.convolve(number, pixels, *sizes, *addresses)
+            if status:
+                raise LabError(f"CUTLASS in {mode} on {layer.name}: status {status}")
+
+        best = CUTLASS_PIXELS[fastest(given.torch, [functools.partial(conv, 0, each) for each in CUTLASS_PIXELS])]
+        yield given.contestant("CUTLASS", mode, "NHWC", functools.partial(conv, pixels=best), y,
+                               f"{best} pixels, 32 maps")
+
+
+OPPONENTS = {"cudnn": cudnn, "compile": compiled, "triton": triton, "cutlass": cutlass}

@@ -1,0 +1,47 @@
+"""A card of the reader's own: what is measured of it becomes an entry that `lab.device` reads."""
+
+import dataclasses
+import sys
+import tomllib
+
+import pytest
+
+from labkit.base.errors import LabError
+from labkit.spec import devices
+from recording import device as recorder
+
+
+def test_a_new_card_is_appended_and_found(tmp_path, monkeypatch, capsys):
+    known = (devices.data_dir() / "devices.toml").read_text()
+    (tmp_path / "devices.toml").write_text(known)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    measured = recorder.copies(1 << 16) | recorder.products()
+    assert set(measured) == {"copy_tb_s", "write_tb_s"} | {
+        f"{way}_device_{kind}_gb_s" for way in ("to", "from") for kind in ("pinned", "pageable")}
+    assert all(value > 0 for value in measured.values())
+    card = dataclasses.replace(devices.device("H200"), name="NVIDIA Test", multiprocessors=40)
+    (tmp_path / "devices.toml").write_text(known + recorder.entry(card, measured, 3.2e9, 256))
+    monkeypatch.setattr(devices, "data_dir", lambda: tmp_path)
+    devices._listed_device.cache_clear()
+    found = devices.device("Test")
+    assert (found.name, found.multiprocessors, found.l2_bytes) == ("NVIDIA Test", 40, card.l2_bytes)
+    assert found.peak_bandwidth == pytest.approx(2 * 3.2e9 * 256 / 8)
+    assert found.ceilings["reference_bandwidth"] == pytest.approx(1e12 * measured["copy_tb_s"], rel=0.01)
+    assert found.link(pinned=False)[0] == pytest.approx(1e9 * measured["to_device_pageable_gb_s"], rel=0.01)
+    assert devices.device("H200").multiprocessors == 132
+    devices._listed_device.cache_clear()
+
+
+def test_a_listed_card_and_a_processor_are_refused(monkeypatch):
+    monkeypatch.setattr(devices, "device", lambda: dataclasses.replace(devices._listed_device("H200"), engine="cpu"))
+    with pytest.raises(LabError, match="lists GPUs; the engine here is the CPU's"):
+        recorder.device()
+    monkeypatch.setattr(devices, "device", lambda: devices._listed_device("H200"))
+    with pytest.raises(LabError, match="lists NVIDIA H200 already"):
+        recorder.device()
+
+
+def test_it_is_toml():
+    text = recorder.entry(devices.device("H200"), {"copy_tb_s": 4.2}, 3.2e9, 256)
+    (entry,) = tomllib.loads(text)["device"]
+    assert entry["reference"]["bandwidth_tb_s"] == 4.2 and entry["compute_capability"] == [9, 0]
