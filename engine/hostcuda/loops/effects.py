@@ -49,11 +49,6 @@ class KernelVariable:
     dimensions: tuple = ()  # of an array: one entry each
 
     @property
-    def is_object(self):
-        """Whether own operators may apply to it."""
-        return self.type.kind not in ("scalar", "pointer")
-
-    @property
     def array(self):
         return self.bounds[0] != self.bounds[1]
 
@@ -138,7 +133,6 @@ class EffectsReader:
             return self.declaration(node.first, node.last - 1, scope)
         if node.kind == "expression":
             self.require_expression(node.first, node.last - 1, scope)
-        if node.kind in ("expression", "type"):
             return self.expression(node.first, node.last, scope)
         effects, scope = Effects(), dict(scope)
         if node.kind == "for":
@@ -165,10 +159,7 @@ class EffectsReader:
         """Raise `NeedsFibers` if what reads like an expression is a declaration, such as ``int (*p)[3] = &row;``."""
         word, reader = self.reader.text(first), self.reader
         names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
-        method = reader.text(first + 1) == "::" and reader.text(first + 2) in self.file.methods
-        if word not in scope and (word in names or self.file.is_type(word)) and not (
-            method or reader.text(first + 1) == "{"
-        ):
+        if word not in scope and (word in names or self.file.is_type(word)) and reader.text(first + 1) != "{":
             raise NeedsFibers("a declaration is not understood")
         for at in range(first, last - 1):
             one, other = reader.tokens[at : at + 2]
@@ -204,6 +195,7 @@ class EffectsReader:
 _STARTS = {"return", "case", "else", "do"}
 _CONTROLS = {"if", "while", "for", "switch", "constexpr"}
 _COPYING = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}
+_BEFORE_CONDITIONS = {",", ";", "return", "case", *ASSIGNMENTS}
 
 
 class _Use:
@@ -239,34 +231,29 @@ class _Use:
             return False
         if after in ("[", "->"):
             return type_.kind == "pointer"
-        return self._climb(at, end, type_.kind == "pointer")
+        return self._climb(at, end)
 
-    def _climb(self, at, end, pointer):
+    def _climb(self, at, end):
         """Whether the variable is copied, or an expression that stands for it, in tokens[at:end]."""
-        own = self.file.operators
         while True:
             before, after = self._text(at - 1), self._text(end)
             if after in STEPS:
                 self.changes = True
-                return after not in own
+                return True
             if before in ("&", "*", "+", "-", "~", "!", *STEPS) and not self._is_operand(at - 2):
-                if before not in STEPS or before in own:
-                    return before != "&" and (before not in own or (before == "*" and pointer))
+                if before not in STEPS:
+                    return before != "&"
                 self.changes, at = True, at - 1
             elif before == ")" and (cast := self._cast(at - 1)) is not None:
                 return cast
             elif after in ASSIGNMENTS:
-                if after in own and after != "=":
-                    return False
                 self.changes, end = True, self._end(end + 1)
-            elif after in BINARY or after == "?":
-                return after not in own
-            elif before in BINARY:
-                return before not in own
+            elif after == "?" or after in BINARY or before in BINARY:
+                return True
             elif before in ASSIGNMENTS:
                 return self._assigned(at - 1)
-            elif "?" in (before, after) or before == ":" or (after == ":" and before != "case"):
-                at, end = self._start(at), self._end(end)
+            elif before in ("?", ":") or (after == ":" and before != "case"):
+                at, end = self.reader.start(at, self.first, _BEFORE_CONDITIONS), self._end(end)
             elif before in {",", *PAIRS} or after in {",", *PAIRS.values()}:
                 copied = self._bracket(at, end)
                 if copied is not None:
@@ -288,10 +275,6 @@ class _Use:
         words = [self.reader.text(at) for at in range(open_ + 1, close)]
         return self.names.is_copied_type(words)
 
-    def _start(self, at):
-        """The first token of the conditional expression around token `at`."""
-        return self.reader.start(at, self.first, {",", ";", "return", "case", *ASSIGNMENTS})
-
     def _end(self, at):
         """The token after the expression around token `at`."""
         return self.reader.end(at, self.last, {",", ";"})
@@ -300,26 +283,21 @@ class _Use:
         """Whether the assignment or initialization at token `at` takes a copy."""
         if at == self.first:
             return self.copied
-        is_designated = self._text(at - 2) == "." and self._text(at - 3) in ("{", ",")  # {.member = v}
-        if is_designated or self._text(at) in self.file.operators:
-            return False
-        if not self.file.constructs:
-            return True
-        start = self._start(at)
+        if self.reader.around[at] >= self.first and self._text(self.reader.around[at]) == "{":
+            return False  # {.member = v}
+        start = self.reader.start(at, self.first, _BEFORE_CONDITIONS)
         variable = self.scope.get(self._text(start))
-        return variable is not None and variable.type.kind in ("scalar", "pointer") and start + 1 == at
+        plain = variable is not None and variable.type.kind in ("scalar", "pointer") and start + 1 == at
+        return plain or not self.file.constructs
 
     def _bracket(self, at, end):
         """Whether tokens[at:end], all of a bracket or between its commas, are copied; None: it only groups."""
         open_ = self.reader.around[at]
-        commas = "," in self.file.operators and "," in (self._text(at - 1), self._text(end))
-        if open_ < self.first:
-            return not commas  # one of several expressions
-        bracket, before = self._text(open_), self._text(open_ - 1)
+        if open_ < self.first or self._text(open_) == "[":
+            return True
+        before = self._text(open_ - 1)
         initializer = open_ == self.first or (open_ == self.first + 1 and before == "=")
-        if bracket == "[":
-            return "[]" not in self.file.operators
-        if bracket == "{":
+        if self._text(open_) == "{":
             if initializer or before in ("{", ",", "="):
                 return self.copied and (initializer or not self.file.constructs)
             return self.names.is_copied_type([before])
@@ -329,11 +307,12 @@ class _Use:
         if before in _CONTROLS | _COPYING:
             return True
         if before in (">", ">>") and (less := self._arguments_of(open_ - 1)):
-            return self._is_copied_by_template(less, open_ - 1)
+            words = [self._text(each) for each in range(less + 1, open_ - 1)]
+            return self._text(less - 1).endswith("_cast") and self.names.is_copied_type(words)
         if before in (")", "]", "}") and not (before == ")" and self._cast_or_head(open_ - 1)):
             return False
         if kind != "word" or before in _STARTS:
-            return False if commas else None if self._text(end) == ")" else True
+            return None if self._text(end) == ")" else True
         if self._text(open_ - 2) in (".", "->") or before in self.scope:
             return False
         if self._text(open_ - 2) == "::":
@@ -356,14 +335,3 @@ class _Use:
                 is_name = self.reader.tokens[open_ - 1].kind == "word" and self._text(open_ - 1) not in self.scope
                 return open_ if is_name else 0
         return 0
-
-    def _is_copied_by_template(self, less, close):
-        """Whether ``static_cast<int>(v)`` or ``f<int>(v)`` copies v."""
-        name, words = self._text(less - 1), [self._text(at) for at in range(less + 1, close)]
-        if name.endswith("_cast"):
-            return self.names.is_copied_type(words)
-        if self._text(less - 2) in (".", "->", "::") or {"&", "&&", "decltype"} & set(words):
-            return False
-        known = self.names.parameters | self.file.constants
-        kinds = {self.file.type_of([word]).kind for word in words if re.match(r"[A-Za-z_]", word) and word not in known}
-        return not kinds & {"class", "reference"} and name in self.file.by_value
