@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 
 from hostcuda.frontend.brackets import edited
-from hostcuda.loops.order import is_plain, may_come_first, own_variables, reads_memory, with_parents
+from hostcuda.loops.order import is_plain, may_come_first, own_variables, reads_memory, target_end, with_parents
 from hostcuda.loops.words import ASSIGNMENTS, MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, NeedsFibers
 
 _ALL_LANES = re.compile(r"\(*(0xffffffff[uU]?[lL]{0,2}|~0[uU]?|-1|\(unsigned(int)?\)-1|~0x0[uU]?)\)*", re.IGNORECASE)
@@ -45,7 +45,7 @@ def exchange(scan, body, reader, file):
 class _Writer:
     def __init__(self, scan, body, reader, file):
         self.scan, self.body, self.reader, self.file = scan, body, reader, file
-        self.own = own_variables(reader, scan.code[body.name_end : body.open]) | file.constants
+        self.own = own_variables(reader, body, scan, file)
         self.count = 0
 
     def edits(self):
@@ -98,8 +98,8 @@ class _Writer:
             return [(tokens[node.first].start, tokens[node.last - 1].end, new)]
         span = node.parts["condition"] if node.kind == "if" else (node.first, node.last - 1)
         self._require_order(*span, exchanges)
-        after = self._after(*span, exchanges)
-        if after and (node.kind == "if" or self._target_end(*span) == node.first):
+        after, end = self._after(*span, exchanges), target_end(reader, *span)
+        if after and (node.kind == "if" or end == node.first):
             raise NeedsFibers(f"it uses {exchanges[0].name} beside an access to memory")
         before = " ".join(self._before(exchanges))
         replaced = [(each.at, each.end, self._taken(each)) for each in exchanges]
@@ -109,59 +109,38 @@ class _Writer:
             edits = [(tokens[each.at].start, tokens[each.end - 1].end, self._taken(each)) for each in exchanges]
             start, end = tokens[node.first].start, tokens[node.last - 1].end
             return [(start, start, f"{open_}{before} "), *edits, *([(end, end, close)] if close else [])]
-        if after and self._writes(node):
-            end, number = self._target_end(*span), self.count  # that of the meeting
-            value = f"({self._text(end + 1, node.last - 1, replaced)})"
-            before += f" hostcuda_keep({number}, {value});{after}"
-            new, after = f"{self._text(node.first, end + 1)} hostcuda_again({number}, {value});", ""
-        else:
-            new = self._text(node.first, node.last, replaced)
-        new = f"{before} {new}{after}"
+        new = f"{before} {self._text(node.first, node.last, replaced)}{after}"
+        if after and (end > node.first + 1 or reader.text(node.first) not in self.own):  # it may write to memory
+            number, value = self.count, f"({self._text(end + 1, node.last - 1, replaced)})"
+            kept = f"hostcuda_keep({number}, {value});{after}"
+            new = f"{before} {kept} {self._text(node.first, end + 1)} hostcuda_again({number}, {value});"
         return [(tokens[node.first].start, tokens[node.last - 1].end, new if alone else f"{{ {new} }}")]
 
     def _declaration(self, node, exchanges):
         """A declaration, in parts: a lane can offer what the same declaration declares or changes before."""
-        reader, parts, after = self.reader, [], ""
+        reader, lines, after = self.reader, [], ""
         words = {"auto", "static", "constexpr", "__shared__"} & {t.text for t in reader.tokens[node.first : node.last]}
         if words:
             raise NeedsFibers(f"it uses {exchanges[0].name} in a statement that is not understood")
         type_end = reader.type_end(node.first, node.last - 1)
-        spans = reader.split(type_end, node.last - 1)
+        kind, spans = self._text(node.first, type_end), reader.split(type_end, node.last - 1)
         for span, (*_, initializer) in zip(spans, reader.declarators(node.first, node.last - 1), strict=True):
             own = [each for each in exchanges if span[0] <= each.at < span[1]]
-            if not parts or own:
-                parts.append(([], []))
-            parts[-1][0].append(span)
-            parts[-1][1].extend(own)
             if own:
-                self._require_order(*initializer, own, declared=True)
+                self._require_order(*initializer, own)
                 after = after or self._after(*initializer, own)
-        kind, lines = self._text(node.first, type_end), []
-        for declarators, own in parts:
-            replaced = [(each.at, each.end, self._taken(each)) for each in own]
             lines += self._before(own)
-            lines.append(f"{kind} {', '.join(self._text(*span, replaced) for span in declarators)};")
+            replaced = [(each.at, each.end, self._taken(each)) for each in own]
+            lines.append(f"{kind} {self._text(*span, replaced)};")
         return " ".join(lines) + after
 
     def _after(self, first, last, exchanges):
         """A meeting, if the rest of a statement reads memory: before other lanes may write there."""
-        reads = self._reads(self._target_end(first, last), last, [(each.at, each.end) for each in exchanges])
+        first, calls = target_end(self.reader, first, last), [(each.at, each.end) for each in exchanges]
+        reads = reads_memory(self.reader, first, last, calls, self.own, self.file)
         return f" {MEETING}({self._number()}, sync);" if reads else ""
 
-    def _reads(self, first, last, calls=()):
-        return reads_memory(self.reader, first, last, calls, self.own, self.file)
-
-    def _target_end(self, first, last):
-        """The token after the target of an assignment, which is no other lane's; `first` if there is none."""
-        return next((at for at in self.reader.outer(first, last) if self.reader.text(at) in ASSIGNMENTS), first)
-
-    def _writes(self, node):
-        """Whether an assignment may change more than a variable of its thread."""
-        end = self._target_end(node.first, node.last)
-        return end > node.first + 1 or self.reader.text(node.first) not in self.own
-
-    def _require_order(self, first, last, exchanges, declared=False):
-        first += declared and self.reader.text(first) == "="
+    def _require_order(self, first, last, exchanges):
         if not may_come_first(self.reader, first, last, self.file, [(e.at, e.end) for e in exchanges]):
             raise NeedsFibers(f"it uses {exchanges[0].name} in an expression whose order matters")
 

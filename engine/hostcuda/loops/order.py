@@ -54,14 +54,14 @@ def declared_names(reader, nodes):
         yield from (name for name, *_ in reader.declarators(*span))
 
 
-def own_variables(reader, head):
-    """The names of a kernel that are variables of a thread wherever they occur; `head` is where parameters are."""
-    own, others = set(re.findall(r"\w+", head)), set()
+def own_variables(reader, body, scan, file):
+    """The names of a kernel that are variables of a thread wherever they occur, and constants."""
+    own, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
     for first, last in declarations(reader, reader.statements()):
         shared = "__shared__" in [reader.text(at) for at in range(first, last)]
         for name, signs, bounds, _ in reader.declarators(first, last):
             (others if shared or "&" in signs or bounds[0] < bounds[1] else own).add(reader.text(name))
-    return own - others
+    return own - others | file.constants
 
 
 def reads_memory(reader, first, last, calls, own, file):
@@ -89,9 +89,20 @@ def reads_memory(reader, first, last, calls, own, file):
     return False
 
 
-def may_come_first(reader, first, last, file, calls):
-    """Whether `calls` in a statement tokens[first:last] may be evaluated before the rest of it, which calls them."""
+def target_end(reader, first, last):
+    """The token after the target of an assignment; `first` if there is none."""
+    return next((at for at in reader.outer(first, last) if reader.text(at) in ASSIGNMENTS), first)
+
+
+def may_come_first(reader, first, last, file, calls, own=None):
+    """Whether `calls` in a statement tokens[first:last] may be evaluated before the rest of it, which calls them.
+
+    With the names `own`, as `own_variables`, also if others may write to memory meanwhile.
+    """
+    first += reader.text(first) == "="
     if not is_plain(reader, first, last, file, calls, assignments=1):
+        return False
+    if own is not None and reads_memory(reader, target_end(reader, first, last), last, calls, own, file):
         return False
     text, tokens = reader.text, reader.tokens
     for at, _ in calls:
