@@ -195,7 +195,8 @@ class EffectsReader:
 _STARTS = {"return", "case", "else", "do"}
 _CONTROLS = {"if", "while", "for", "switch", "constexpr"}
 _COPYING = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}
-_BEFORE_CONDITIONS = {",", ";", "return", "case", *ASSIGNMENTS}
+_BEFORE = {"", ";", ",", "}", "?", ":", ")", *PAIRS, *ASSIGNMENTS, *_STARTS, *_COPYING}
+_AFTER = {"", ";", ",", ":", *PAIRS.values(), *ASSIGNMENTS}
 
 
 class _Use:
@@ -244,25 +245,26 @@ class _Use:
                 if before not in STEPS:
                     return before != "&"
                 self.changes, at = True, at - 1
-            elif before == ")" and (cast := self._cast(at - 1)) is not None:
+                continue
+            if before == ")" and (cast := self._cast(at - 1)) is not None:
                 return cast
-            elif after in ASSIGNMENTS:
-                self.changes, end = True, self._end(end + 1)
-            elif after == "?" or after in BINARY or before in BINARY:
+            if after == "?" or after in BINARY or before in BINARY:
                 return True
-            elif before in ASSIGNMENTS:
+            if before not in _BEFORE or after not in _AFTER:
+                return False
+            self.changes |= after in ASSIGNMENTS
+            at, end = self._start(at), self.reader.end(end, self.last, {",", ";"})
+            if self._text(at - 1) in ASSIGNMENTS:
                 return self._assigned(at - 1)
-            elif before in ("?", ":") or (after == ":" and before != "case"):
-                at, end = self.reader.start(at, self.first, _BEFORE_CONDITIONS), self._end(end)
-            elif before in {",", *PAIRS} or after in {",", *PAIRS.values()}:
-                copied = self._bracket(at, end)
-                if copied is not None:
-                    return copied
-                at = self.reader.around[at]
-                end = self.match[at] + 1
-            else:
-                alone = before in {"", ";", "}", ")", *_STARTS, *_COPYING} and after in ("", ";", ":")
-                return alone and (self.copied or before != "")
+            copied = self._bracket(at, end)
+            if copied is not None:
+                return copied
+            at = self.reader.around[at]
+            end = self.match[at] + 1
+
+    def _start(self, at):
+        """The first token of what is assigned, or between two commas, around token `at`."""
+        return self.reader.start(at, self.first, {",", ";", "return", "case", *ASSIGNMENTS})
 
     def _is_operand(self, at):
         return at >= self.first and self.names.is_operand(at, self.scope)
@@ -275,25 +277,22 @@ class _Use:
         words = [self.reader.text(at) for at in range(open_ + 1, close)]
         return self.names.is_copied_type(words)
 
-    def _end(self, at):
-        """The token after the expression around token `at`."""
-        return self.reader.end(at, self.last, {",", ";"})
-
     def _assigned(self, at):
         """Whether the assignment or initialization at token `at` takes a copy."""
         if at == self.first:
             return self.copied
         if self.reader.around[at] >= self.first and self._text(self.reader.around[at]) == "{":
             return False  # {.member = v}
-        start = self.reader.start(at, self.first, _BEFORE_CONDITIONS)
-        variable = self.scope.get(self._text(start))
-        plain = variable is not None and variable.type.kind in ("scalar", "pointer") and start + 1 == at
+        variable = self.scope.get(self._text(self._start(at)))
+        plain = variable is not None and variable.type.kind in ("scalar", "pointer") and self._start(at) + 1 == at
         return plain or not self.file.constructs
 
     def _bracket(self, at, end):
         """Whether tokens[at:end], all of a bracket or between its commas, are copied; None: it only groups."""
         open_ = self.reader.around[at]
-        if open_ < self.first or self._text(open_) == "[":
+        if open_ < self.first:
+            return self.copied or at > self.first
+        if self._text(open_) == "[":
             return True
         before = self._text(open_ - 1)
         initializer = open_ == self.first or (open_ == self.first + 1 and before == "=")
