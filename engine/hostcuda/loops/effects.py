@@ -159,7 +159,10 @@ class EffectsReader:
         """Raise `NeedsFibers` if what reads like an expression is a declaration, such as ``int (*p)[3] = &row;``."""
         word, reader = self.reader.text(first), self.reader
         names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
-        if word not in scope and (word in names or self.file.is_type(word)) and reader.text(first + 1) != "{":
+        method = reader.text(first + 1) == "::" and reader.text(first + 2) in self.file.methods
+        if word not in scope and (word in names or self.file.is_type(word)) and not (
+            method or reader.text(first + 1) == "{"
+        ):
             raise NeedsFibers("a declaration is not understood")
         for at in range(first, last - 1):
             one, other = reader.tokens[at : at + 2]

@@ -14,6 +14,7 @@ from hostcuda.loops.reader import Reader
 from hostcuda.loops.refusals import indexes_by_truth
 from hostcuda.loops.words import (
     BARRIER,
+    BUILT_IN,
     CLASSES,
     FIBERS_ONLY,
     KEYWORDS,
@@ -34,8 +35,7 @@ _MADE = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)  # functions that
 _PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # int (*name)(int)
 _KNOWN_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
 _NOT_OF_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
-_FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit",
-                   "__constant__"}
+_FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit"}
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class File:
         Names that are constants somewhere; where one is taken for a constant, the compiler proves it.
     types : dict
         Name -> `Type` of the source's own types.
-    has_operators : bool
-        Whether it has own operators, apart from ``operator()``.
-    objects : set of str
-        Own types, and what may give objects of them: all but variables and functions that are known to be numbers.
+    operands : set of str
+        Types to which own operators apply, apart from ``operator()``, and what may give objects of them.
+    methods : set of str
+        Names of functions of classes, which are no types.
     constructs : bool
         Whether something may become an object of an own class by a reference to it.
     harmful : dict
@@ -86,10 +86,12 @@ class File:
         self.types, self.constants = {}, _constants(scan)
         for piece in pieces:
             self._add_types(piece)
-        self.has_operators = any(_OPERATOR.search(piece.text) for piece in pieces)
-        self.objects = set().union(*(self._objects(piece) for piece in pieces))
+        self.operands = self._operands()
         self.constructs = any(set(piece.functions) & set(piece.tags) for piece in pieces)
         self.by_value = self._by_value(pieces)
+        classes = "\n".join(piece.text for piece in pieces if piece.is_class)
+        types = set(re.findall(r"\b(?:struct|class|union|enum|using|typename)\s+(\w+)", classes))
+        self.methods = set().union(*(piece.functions for piece in pieces if piece.is_class)) - types
         uses = [piece.uses for piece in pieces]
         looking = [piece for piece in pieces if any(map(_LOOKS.match, re.findall(r"\w+", piece.body)))]
         self.looking = spread(uses, {name: "" for piece in looking for name in piece.names}).keys()
@@ -184,12 +186,18 @@ class File:
         """Whether a word is one of CUDA's or C++'s types."""
         return word in TYPES and word not in self.own
 
-    def _objects(self, piece):
-        if piece.is_class:
-            return piece.names - set(piece.functions) | set(piece.tags)
-        before = {name: re.findall(r"\w+", re.split(rf"\b{name}\b", piece.head)[0]) for name in piece.names}
-        types = {name: self.type_of([w for w in words if w not in _FUNCTION_WORDS]) for name, words in before.items()}
-        return {name for name, type_ in types.items() if type_.kind != "scalar"}
+    def _operands(self):
+        found, vectors = set(), {*VECTORS, *(f"make_{name}" for name in VECTORS)}
+        tags = {tag for piece in self.pieces for tag in piece.tags}
+        for piece in self.pieces:
+            if _OPERATOR.search(piece.text):
+                types = set(re.findall(r"\w+", piece.text if piece.is_class else piece.head))
+                known = "template" not in types and not types & self.types.keys() - tags
+                types &= tags | vectors
+                found |= types if known and types else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
+        found |= vectors if found & vectors else set()
+        uses = [(piece.names - set(piece.functions if piece.is_class else ()), piece.uses[1]) for piece in self.pieces]
+        return spread(uses, dict.fromkeys(found, "")).keys()
 
     def _by_value(self, pieces):
         values = {}

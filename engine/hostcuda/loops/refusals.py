@@ -5,7 +5,6 @@ import re
 from hostcuda.loops.order import declared_names, with_parents
 from hostcuda.loops.words import (
     BARRIER,
-    CLASSES,
     FIBERS_ONLY,
     INDICES,
     KEYWORDS,
@@ -13,7 +12,6 @@ from hostcuda.loops.words import (
     OPERAND_ENDS,
     PAIRS,
     RESTRICT,
-    VECTORS,
     WARP_FUNCTIONS,
     NeedsFibers,
 )
@@ -65,7 +63,8 @@ def refuse(kernel):
         raise NeedsFibers("it is a specialization of a template")
     if both := file.declared & {*INDICES, "threadIdx"}:
         raise NeedsFibers(f"the source has a {min(both)} of its own")
-    if file.has_operators and _has_objects(kernel):
+    words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.close]))
+    if file.operands and (file.operands & (words | {"uint3", "dim3"}) or kernel.effects.parameters):
         raise NeedsFibers("the source has operators of its own")
     for word in re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]):
         if word in harmful:
@@ -108,17 +107,6 @@ _BEFORE_PARENTHESES = {
     *KEYWORDS, *WARP_FUNCTIONS, BARRIER, MEETING, "constexpr", "static_assert", "alignas", "__align__", "decltype",
     "alignof", "noexcept", "catch", "case", "__attribute__", "const", *RESTRICT,
 }
-
-
-def _has_objects(kernel):
-    """Whether a kernel may have objects, to which operators of the source apply."""
-    body, objects = kernel.body, kernel.file.objects | VECTORS.keys() | CLASSES | {"std"}
-    code = kernel.scan.code[body.name_end : body.close]
-    return (
-        bool(kernel.effects.parameters)
-        or any(word in objects or word.startswith("make_") for word in re.findall(r"\w+", code))
-        or bool(re.search(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b(?!\s*\.)|\b\d\w*_", code))
-    )
 
 
 def _is_known(kernel, at):
