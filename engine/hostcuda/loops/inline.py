@@ -1,6 +1,6 @@
-"""Device functions that wait, at a barrier or for their warp: their calls in kernels are replaced by their bodies.
+"""Functions that wait: warp functions are replaced by exchanges, and calls of device functions by their bodies.
 
-Only then the barriers are the kernel's own. Replaced are calls of functions that return nothing, or once, at their end.
+Only then the places at which a kernel waits are its own. Replaced are functions that return nothing, or once, at the end.
 A call inside of an expression gets a statement of its own before it, if that leaves what is computed as it is; so does
 one in ``sum = c ? total(sum) : 0.0f;``, as an if. The names of the function get a prefix, so that they cannot meet
 those of the kernel.
@@ -9,16 +9,18 @@ those of the kernel.
 import contextlib
 import re
 from dataclasses import dataclass, field
+from itertools import count
 
 from hostcuda.frontend.brackets import edited
 from hostcuda.frontend.source import after_registrations, kernel_bodies
+from hostcuda.loops.exchange import exchange
 from hostcuda.loops.file import spread
-from hostcuda.loops.order import declared_names, may_come_first, own_variables, with_parents
+from hostcuda.loops.order import Statement, declared_names, own_variables, with_parents
 from hostcuda.loops.reader import Reader
 from hostcuda.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, NeedsFibers
 
 PREFIX = re.compile(r"\bhostcuda_\d+_")  # of the names of a function that stands in a kernel
-_MOST_DEEP = 8  # calls in calls
+_MOST_DEEP = 16  # calls in calls
 _HEAD = re.compile(r"(?:template ?<(?P<template>[^{;]*)> ?)?(?P<result>[\w ]*?)(?P<name>\w+) ?\((?P<given>.*)\)")
 _MARKERS = {"__device__", "__host__", "inline", "__inline__", "__forceinline__", "__noinline__", "static"}
 
@@ -41,16 +43,20 @@ class _Function:
 
 
 def inline(scan, bodies, file):
-    """What `kernel_bodies` gives for a text with the bodies of functions that wait in place of the kernels' calls."""
-    for depth in range(_MOST_DEEP):
+    """A text without calls of functions that wait, as far as they can be replaced.
+
+    What `kernel_bodies` gives for it; and a kernel's name -> why its warp functions cannot be replaced.
+    """
+    reasons, numbers = {}, count(1)
+    for _ in range(_MOST_DEEP):
         functions, edits = _functions(scan, file), []
-        for body in bodies if functions else ():
+        for body in bodies:
             with contextlib.suppress(NeedsFibers):
-                edits += _calls(scan, body, functions, file, 1000 * depth + len(edits))
+                edits += _calls(scan, body, functions, file, numbers, reasons)
         if not edits:
             break
         scan, bodies = kernel_bodies(edited(scan.text, edits))
-    return scan, bodies
+    return scan, bodies, reasons
 
 
 def _functions(scan, file):
@@ -112,108 +118,106 @@ def _parameter(text):
     return "", match[match.lastindex]
 
 
-def _calls(scan, body, functions, file, number):
+def _calls(scan, body, functions, file, numbers, reasons):
     """The edits that replace the calls in a kernel: [(start, end, text)]."""
-    if not functions.keys() & set(re.findall(r"\w+", scan.code[body.open : body.close])):
-        return []
-    reader, edits = Reader(scan.code, body.open + 1, body.close), []
-    statements = reader.statements()
-    names = {reader.text(at) for at in declared_names(reader, statements)}
-    names |= set(re.findall(r"\w+", scan.code[body.name_end : body.open] + body.head)) - TYPES - SPECIFIERS - RESTRICT
+    reader, edits, waiting = Reader(scan.code, body.open + 1, body.close), [], functions.keys() | WARP_FUNCTIONS.keys()
     words = [token.text for token in reader.tokens]
+    if not waiting & set(words) or body.name in reasons:
+        return []
+    statements, own = reader.statements(), own_variables(reader, body, scan, file)
+    names = {reader.text(at) for at in declared_names(reader, statements)}
+    head = scan.code[body.name_end : body.open] + body.head
+    names |= set(re.findall(r"\w+", head)) - TYPES - SPECIFIERS - RESTRICT
     for node, parent in with_parents(statements):
-        at = None
-        if node.kind in ("expression", "declaration"):
-            at = next((i for i in range(node.first, node.last) if words[i] in functions), None)
-        if at is None or words[at] in names or words[at - 1] in (".", "->", "::"):
+        span = node.parts["condition"] if node.kind == "if" else (node.first, node.last - 1)
+        at = next((i for i in range(*span) if words[i] in waiting), None)
+        if at is None or node.kind not in ("expression", "declaration", "if"):
             continue
-        function = functions[words[at]]
-        if function.others & names - functions.keys() or (function.shared and words.count(words[at]) > 1):
+        if node.kind == "declaration" and len(reader.declarators(*span)) > 1:
+            edits.append(_apart(scan, reader, node))
             continue
-        call = _Call(scan, body, reader, node, at, function, f"hostcuda_{number + len(edits)}_")
-        alone = parent is None or parent.kind == "block"
-        if new := call.replaced(alone, file):
-            edits.append((reader.tokens[node.first].start, reader.tokens[node.last - 1].end, new))
+        try:
+            statement = Statement(scan, reader, file, own, node, parent)
+            if words[at] in WARP_FUNCTIONS:
+                edits += exchange(statement, body, numbers)
+            elif not (words[at] in names or words[at - 1] in (".", "->", "::")):
+                edits += _Call(statement, at, functions[words[at]], f"hostcuda_{next(numbers)}_").replaced(names, functions)
+        except NeedsFibers as reason:
+            if words[at] in WARP_FUNCTIONS:
+                reasons[body.name] = str(reason)
     return edits
 
 
-class _Call:
-    """A call of `function` at token `at` of a statement."""
+def _apart(scan, reader, node):
+    """The edit that makes a declaration of each variable."""
+    end, tokens = reader.type_end(node.first, node.last - 1), reader.tokens
+    kind = scan.text[tokens[node.first].start : tokens[end - 1].end]
+    spans = [(tokens[first].start, tokens[last - 1].end) for first, last in reader.split(end, node.last - 1)]
+    new = " ".join(f"{kind} {scan.text[slice(*span)]};" for span in spans)
+    return tokens[node.first].start, tokens[node.last - 1].end, new
 
-    def __init__(self, scan, body, reader, node, at, function, prefix):
-        self.scan, self.body, self.reader, self.node, self.at = scan, body, reader, node, at
-        self.function, self.result, given, open_ = function, f"{prefix}result", [], at + 1
+
+class _Call:
+    """A call of `function` at token `at` of a `Statement`."""
+
+    def __init__(self, statement, at, function, prefix):
+        self.statement, self.at, self.function, self.result = statement, at, function, f"{prefix}result"
+        reader, node, given, open_ = statement.reader, statement.node, [], at + 1
         if reader.text(open_) == "<":
             close = next((i for i in range(open_, node.last) if reader.text(i) == ">"), node.last)
-            given, open_ = [self._text(*span) for span in reader.split(open_ + 1, close)], close + 1
+            given, open_ = [statement.text(*span) for span in reader.split(open_ + 1, close)], close + 1
         self.end = reader.match[open_] + 1 if reader.text(open_) == "(" else 0
         arguments = reader.split(open_ + 1, self.end - 1) if open_ + 2 < self.end else []
-        self.understood = len(arguments) == len(function.parameters) and len(given) == len(function.templates)
+        if len(arguments) != len(function.parameters) or len(given) != len(function.templates):
+            raise NeedsFibers("a call is not understood")
         self.renamed, self.lines = {name: prefix + name for name in function.names}, []
-        for (type_, name), value in zip(function.templates, given, strict=False):
+        for (type_, name), value in zip(function.templates, given, strict=True):
             if type_ not in ("class", "typename"):
                 self.lines.append(f"constexpr {type_} {prefix}{name} = {value};")
             elif value in TYPES:
                 self.renamed[name] = value
             else:
-                self.understood = False
-        for (type_, name), (first, last) in zip(function.parameters, arguments, strict=False):
+                raise NeedsFibers("a template's argument is not understood")
+        for (type_, name), (first, last) in zip(function.parameters, arguments, strict=True):
             if type_:
-                self.lines.append(f"{_with(self.renamed, type_)} {prefix}{name} = {self._text(first, last)};")
+                self.lines.append(f"{_with(self.renamed, type_)} {prefix}{name} = {statement.text(first, last)};")
             elif last == first + 1 and reader.tokens[first].kind == "word":
                 self.renamed[name] = reader.text(first)
             else:
-                self.understood = False
+                raise NeedsFibers("an argument is not understood")
         self.type = _with(self.renamed, function.type)
-
-    def _text(self, first, last):
-        tokens = self.reader.tokens
-        return self.scan.text[tokens[first].start : tokens[last - 1].end] if first < last else ""
-
-    def _line(self):
-        return self.scan.marker(self.reader.tokens[self.node.last - 1].end)
 
     def _content(self):
         """The function's body, which gives the result to a variable."""
-        content = _with(self.renamed, self.scan.text[self.function.start : self.function.end])
-        returned = _with(self.renamed, self.scan.text[slice(*self.function.result)])
+        scan, function = self.statement.scan, self.function
+        content = _with(self.renamed, scan.text[function.start : function.end])
+        returned = _with(self.renamed, scan.text[slice(*function.result)])
         result = f"{self.result} = ({self.type})({returned});" if returned else ""
-        return f"{{ {' '.join(self.lines)}{self.scan.marker(self.function.start)}{content} {result} }}"
+        return f"{{ {' '.join(self.lines)}{scan.marker(function.start)}{content} {result} }}"
 
-    def replaced(self, in_block, file):
-        """What replaces the statement; empty: it is not understood, or may depend on the order."""
-        reader, node = self.reader, self.node
-        if not self.understood:
-            return ""
-        if self.at == node.first and self.end == node.last - 1:
-            return self._content() + self._line()
-        declared, start, span = "", node.first, (node.first, node.last - 1)
+    def replaced(self, names, functions):
+        """The edits that replace it. `names` are those of the kernel."""
+        statement, function, span = self.statement, self.function, (self.at, self.end)
+        reader, node = statement.reader, statement.node
+        several = sum(reader.text(self.at) == token.text for token in reader.tokens) > 1
+        if function.others & names - functions.keys() or (function.shared and several):
+            raise NeedsFibers("its names have another meaning here")
+        line = statement.scan.marker(reader.tokens[node.last - 1].end)
+        if span == (node.first, node.last - 1):
+            return statement.after(self._content(), [(node.first, node.last, line)])
         if not set(self.type.split()) <= TYPES - {"void", "auto"}:
-            return ""
-        if node.kind == "declaration":
-            words = {reader.text(each) for each in range(*span)}
-            if not in_block or words & {"auto", "static", "constexpr", "__shared__"}:
-                return ""
-            after = reader.type_end(*span)
-            spans, kind = reader.split(after, node.last - 1), self._text(node.first, after)
-            which = next(i for i, (first, last) in enumerate(spans) if first <= self.at < last)
-            declared = f"{kind} {self._text(spans[0][0], spans[which - 1][1])}; " if which else ""
-            start, span = spans[which][0], reader.declarators(*span)[which][3]
-        replaced = (self.at, self.end)
-        if choice := self._choice(*span):
-            replaced, content = choice
-        elif may_come_first(reader, *span, file, [replaced], own_variables(reader, self.body, self.scan, file)):
+            raise NeedsFibers("its type is not understood")
+        if choice := self._choice(*statement.span):
+            span, content = choice
+        elif statement.may_follow([span]) and not statement.reads_memory([span]):
             content = self._content()
         else:
-            return ""
-        rest = f"{self._text(start, replaced[0])} {self.result} {self._text(replaced[1], node.last)}"
-        rest = f"{kind} {rest}" if node.kind == "declaration" else rest
-        new = f"{declared}{self.type} {self.result}; {content}{self._line()}{rest}"
-        return new if in_block else f"{{ {new} }}"
+            raise NeedsFibers("the order matters")
+        return statement.after(f"{self.type} {self.result}; {content}{line}", [(*span, f" {self.result} ")])
 
     def _choice(self, first, last):
         """Of ``= c ? f(x) : y`` or ``v = c ? f(x) : y``: the span from c to y, and what computes it; or None."""
-        reader = self.reader
+        reader, text = self.statement.reader, self.statement.text
         first += reader.tokens[first].kind == "word"
         if reader.text(first) != "=":
             return None
@@ -228,12 +232,12 @@ class _Call:
         spans = [(signs[0] + 1, signs[1]), (signs[1] + 1, last)]
         if (self.at, self.end) not in spans:
             return None
-        branches = [f"{self.result} = {self._text(*span)};" for span in spans]
         which = spans.index((self.at, self.end))
-        branches[which] = self._content()
-        proof = f"hostcuda_require_same({self.type}, {self._text(*spans[1 - which])});"  # else both are converted
-        condition = self._text(first, signs[0])
-        return (first, last), f"{proof} if ({condition}) {{ {branches[0]} }} else {{ {branches[1]} }}"
+        other = text(*spans[1 - which])
+        branches = [self._content(), f"{self.result} = {other};"][:: -1 if which else 1]
+        proof = f"hostcuda_require_same({self.type}, {other});"  # else C++ converts one of them
+        chosen = f"{proof} if ({text(first, signs[0])}) {{ {branches[0]} }} else {{ {branches[1]} }}"
+        return (first, last), chosen
 
 
 _NAME = re.compile(
