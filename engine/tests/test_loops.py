@@ -376,7 +376,8 @@ def test_other_kernels_stay_on_fibers(body, reason):
     ("before", "body", "reason"),
     [
         ("__device__ int me() { return threadIdx.x; }", "__syncthreads(); out[me()] = 1;", "me uses threadIdx"),
-        ("__device__ int wait() { __syncthreads(); return 1; }", "if (wait()) *out = 1;", "wait uses __syncthreads"),
+        ("__device__ int wait() { __syncthreads(); return 1; }", "while (wait()) *out = 1;", "wait uses __syncthreads"),
+        ("__device__ int wait() { __syncthreads(); return 1; }", "if (wait()) *out = 1;", ""),
         ("__device__ void f(int n) { if (n) return; __syncthreads(); }", "f(n);", "f uses __syncthreads"),
         ("__device__ void f(int *p) { __syncthreads(); *p = i; }\nint i;", "int i; f(&i);", "f uses __syncthreads"),
         ("__device__ int f() { __syncthreads(); return 1; }", "auto v = f();", "f uses __syncthreads"),
@@ -404,7 +405,7 @@ def test_other_kernels_stay_on_fibers(body, reason):
          "if (n >> 1) { __syncthreads(); }", ""),
         ("struct I { int &i; I(int &i) : i(i) {} };", "I i(n); i.i = *out; if (n) { __syncthreads(); }",
          "i may refer to something"),
-        ("struct I { int i; int me() const { return i; } };", "I i = {2}; __syncthreads(); *out = i.me();", "i may refer"),
+        ("struct I { int i; int me() { return i; } };", "I i = {2}; __syncthreads(); *out = i.me();", "i may refer"),
         ("__device__ void f(const float &v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
         ("struct I { int n; };", "I i = {n}; if (i.n > 3) { __syncthreads(); }", "in the if of line 2"),
         ("struct I { int n, m; };\n__device__ I one();", "I i = one(); __syncthreads(); *out = i.m;", ""),

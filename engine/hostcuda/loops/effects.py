@@ -1,6 +1,5 @@
 """Variables, and which of them a piece of code uses and changes."""
 
-import re
 from dataclasses import dataclass, field
 
 from hostcuda.loops.file import Type

@@ -68,6 +68,8 @@ def exchange(statement, body, numbers):
     reader, node = statement.reader, statement.node
     names = [at for at in range(*statement.span) if reader.text(at) in WARP_FUNCTIONS]
     name = reader.text(names[0])
+    if name in statement.file.declared:
+        raise NeedsFibers(f"the source has a {name} of its own")
     if name == "__syncwarp" and names[0] == node.first and reader.match.get(node.first + 1) == node.last - 2:
         mask = _mask(statement, body, name, (node.first + 2, node.last - 2)) if node.last - node.first > 4 else ""
         proof = f"hostcuda_all_lanes({mask}, 0); " if mask else ""

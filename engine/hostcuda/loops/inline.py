@@ -1,8 +1,8 @@
 """Functions that wait: warp functions are replaced by exchanges, and calls of device functions by their bodies.
 
-Only then the places at which a kernel waits are its own. Replaced are functions that return nothing, or once, at the end.
-A call inside of an expression gets a statement of its own before it, if that leaves what is computed as it is; so does
-one in ``sum = c ? total(sum) : 0.0f;``, as an if. The names of the function get a prefix, so that they cannot meet
+Only then the places at which a kernel waits are its own. Functions are replaced that return nothing, or once, at their
+end. A call inside of an expression gets a statement of its own before it, if that leaves what is computed as it is; so
+does one in ``sum = c ? total(sum) : 0.0f;``, as an if. The names of the function get a prefix, so that they cannot meet
 those of the kernel.
 """
 
@@ -141,7 +141,8 @@ def _calls(scan, body, functions, file, numbers, reasons):
             if words[at] in WARP_FUNCTIONS:
                 edits += exchange(statement, body, numbers)
             elif not (words[at] in names or words[at - 1] in (".", "->", "::")):
-                edits += _Call(statement, at, functions[words[at]], f"hostcuda_{next(numbers)}_").replaced(names, functions)
+                call = _Call(statement, at, functions[words[at]], f"hostcuda_{next(numbers)}_")
+                edits += call.replaced(names, functions)
         except NeedsFibers as reason:
             if words[at] in WARP_FUNCTIONS:
                 reasons[body.name] = str(reason)

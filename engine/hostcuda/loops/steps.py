@@ -7,7 +7,6 @@ from hostcuda.frontend.brackets import edited
 from hostcuda.loops.direct import begin
 from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
 from hostcuda.loops.file import Type
-from hostcuda.loops.order import declared_names
 from hostcuda.loops.reader import Node, Reader, escapes
 from hostcuda.loops.refusals import refuse
 from hostcuda.loops.words import ASSIGNMENTS, RESTRICT, STEPS, NeedsFibers
@@ -120,23 +119,12 @@ class KernelPlan:
     def _plan(self, nodes, scope, in_loop, warp):
         """The steps of a block whose names are added to `scope`."""
         steps = []
-        for node in self._flat(nodes):
+        for node in nodes:
             for step in self._steps_of(node, scope, in_loop, warp):
                 step.warp = step.warp or warp
                 self.steps.append(step)
                 steps.append(step)
         return steps
-
-    def _flat(self, nodes):
-        """The statements, with those of an inlined function in place of its block: its names are like no others."""
-        for node in nodes:
-            declarations = [child for child in node.children if child.kind == "declaration"]
-            names = {self.reader.text(at) for at in declared_names(self.reader, declarations)}
-            inlined = node.kind == "block" and names and all(name.startswith("hostcuda_") for name in names)
-            if inlined and (node.barrier or node.meeting):
-                yield from self._flat(node.children)
-            else:
-                yield node
 
     def _steps_of(self, node, scope, in_loop, warp):
         if node.kind == "declaration":

@@ -85,8 +85,6 @@ def _same_in_warp(kernel, at, first, last, scope):
         end = end + 1 if end and text(end) == ")" else 0
     if not end or end + 1 >= last:
         return 0
-    while begin > first and text(begin - 1) == ")" and _is_cast_to_integer(reader, begin - 1):
-        begin = reader.match[begin - 1]
     before, sign, number = text(begin - 1) if begin > first else "(", text(end), text(end + 1).rstrip("uU")
     after = text(end + 2) if end + 2 < last else ")"
     if before in ("+", "-") and not kernel.effects.is_operand(begin - 2, scope):
@@ -111,11 +109,6 @@ def _number_end(kernel, at, scope):
     if variable is None or text(at + 1) in (".", "[", "(", "->", "::") or text(at - 1) in (".", "->", "::"):
         return 0
     return at + 1 if variable.counts else 0
-
-
-def _is_cast_to_integer(reader, close):
-    words = {reader.text(at) for at in range(reader.match[close] + 1, close)}
-    return bool(words) and words <= {"int", "unsigned", "long", "size_t", "uint"}
 
 
 def _counts(kernel, variable):
