@@ -140,11 +140,9 @@ class File:
         elif found[:1] == ["template"] and "using" in found:
             self._add_type(found[found.index("using") + 1], _CLASS_TYPE)
         elif found[:1] == ["typedef"]:
-            plain = not {"(", "[", ","} & set(found)
-            self._add_type(found[-1], self.type_of(found[1:-1]) if plain else _CLASS_TYPE)
-            for word in () if plain else found[1:]:
-                if word not in TYPES and re.match(r"[A-Za-z_]", word):
-                    self._add_type(word, _CLASS_TYPE)
+            plain = not {"(", "[", ","} & set(found)  # else any of its words may be the name
+            for name in found[-1:] if plain else {*filter(str.isidentifier, found[1:])} - TYPES:
+                self._add_type(name, self.type_of(found[1:-1]) if plain else _CLASS_TYPE)
 
     def _add_type(self, name, kind):
         if self.types.setdefault(name, kind) != kind:
@@ -217,17 +215,9 @@ class File:
         if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
             return False
         template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
-        try:
-            reader = Reader(parameters, 0, len(parameters))
-        except NeedsFibers:
-            return False
-        for first, last in reader.split(0, len(reader.tokens)) if reader.tokens else ():
-            end = reader.type_end(first, last)
-            words = [token.text for token in reader.tokens[first:end]] if end else ["?"]
-            kind = self.type_of(words, template).kind
-            if "*" not in [token.text for token in reader.tokens[first:last]] and kind in ("class", "reference"):
-                return False
-        return True
+        found = [re.findall(r"\w+|[*]|::", re.split(r"[=\[]", each)[0]) for each in parameters.split(",")]
+        kinds = {self.type_of(words[:-1] or words, template).kind for words in found if words and "*" not in words}
+        return not kinds & {"class", "reference"}
 
 
 def _parameters(code, at):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from hostcuda.frontend.brackets import edited
-from hostcuda.frontend.source import after_registrations, kernel_bodies
+from hostcuda.frontend.source import after_registrations, kernel_bodies, parameter_list
 from hostcuda.loops.exchange import exchange
 from hostcuda.loops.file import spread
 from hostcuda.loops.order import Statement, declared_names, own_variables, with_parents
@@ -88,8 +88,8 @@ def _read(scan, head, open_, close):
         last, result = tokens[returns[0]].start, (tokens[returns[0]].end, tokens[-1].start)
     statements = Reader(scan.code, open_ + 1, last).statements()
     function = _Function(
-        [_parameter(each) for each in _split(head["template"] or "")],
-        [_parameter(each) for each in _split(head["given"]) if each != "void"],
+        [_parameter(each) for each in parameter_list(head["template"] or "")],
+        [_parameter(each) for each in parameter_list(head["given"])],
         open_ + 1, last, type_, result, {reader.text(at) for at in declared_names(reader, statements)},
     )
     function.names |= {name for _, name in (*function.templates, *function.parameters)}
@@ -98,13 +98,6 @@ def _read(scan, head, open_, close):
     }
     function.others, function.shared = words - function.names, "__shared__" in words
     return function
-
-
-def _split(text):
-    """The parts of a list, in which brackets may be."""
-    reader = Reader(text, 0, len(text))
-    spans = reader.split(0, len(reader.tokens)) if reader.tokens else []
-    return [text[reader.tokens[first].start : reader.tokens[last - 1].end] for first, last in spans]
 
 
 def _parameter(text):

@@ -240,7 +240,7 @@ class Reader:
     def declarators(self, first, last):
         """[(name's token, pointer signs, span of array bounds, span of the initializer)] of a declaration."""
         found, at = [], self.type_end(first, last)
-        for begin, end in self.split(at, last):
+        for begin, end in self.split(at or last, last):
             name = begin
             while self.text(name) in ("*", "&", "&&") or self.text(name) in RESTRICT:
                 name += 1

@@ -92,20 +92,16 @@ class KernelPlan:
             return scope
         for first, last in reader.split(0, len(reader.tokens)):
             end = reader.type_end(first, last)
-            while end is not None and end < last and (reader.text(end) in ("*", "&") or reader.text(end) in RESTRICT):
-                end += 1
-            if end is None or "&" in [token.text for token in reader.tokens[first:last]]:
-                raise NeedsFibers("a parameter is not understood")
-            if end == last:  # it has no name
-                continue
-            if end + 1 != last and reader.text(end + 1) != "[":
+            if end is not None and {reader.text(at) for at in range(end, last)} <= {"*", *RESTRICT}:
+                continue  # it has no name
+            [(name, signs, bounds, _)] = reader.declarators(first, last)
+            if "&" in signs:
                 raise NeedsFibers("a parameter is not understood")
             words = [token.text for token in reader.tokens[first:end]]
-            star = words.index("*") if "*" in words else len(words)
-            type_ = self.file.type_of(words, self.effects.parameters)
-            variable = KernelVariable(reader.text(end), " ".join(words[:star]), " ".join(words[star:]))
-            variable.type = self._plain(variable, _ARRAY if end + 1 != last else type_)
-            variable.position = reader.tokens[end].start if end + 1 == last else -1
+            type_ = self.file.type_of([*words, *signs.split()], self.effects.parameters)
+            variable = KernelVariable(reader.text(name), " ".join(words), signs)
+            variable.type = self._plain(variable, _ARRAY if bounds[0] < bounds[1] else type_)
+            variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
             scope[variable.name] = variable
             self.variables.append(variable)
         return scope
