@@ -10,7 +10,6 @@ from hostcuda.loops.words import (
     CLASSES,
     INDICES,
     OPERAND_ENDS,
-    PAIRS,
     SPECIFIERS,
     STEPS,
     NeedsFibers,
@@ -197,8 +196,6 @@ class EffectsReader:
 _STARTS = {"return", "case", "else", "do"}
 _CONTROLS = {"if", "while", "for", "switch", "constexpr"}
 _COPYING = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}
-_BEFORE = {"", ";", ",", "}", "?", ":", ")", *PAIRS, *ASSIGNMENTS, *_STARTS, *_COPYING}
-_AFTER = {"", ";", ",", ":", *PAIRS.values(), *ASSIGNMENTS}
 
 
 class _Use:
@@ -234,39 +231,33 @@ class _Use:
             return False
         if after in ("[", "->"):
             return type_.kind == "pointer"
-        return self._climb(at, end)
+        return self._is_copied(at, end)
 
-    def _climb(self, at, end):
-        """Whether the variable is copied, or an expression that stands for it, in tokens[at:end]."""
+    def _is_copied(self, at, end):
+        """Whether nothing around the variable, or an expression that stands for it, in tokens[at:end] refers to it."""
         while True:
             before, after = self._text(at - 1), self._text(end)
-            if after in STEPS:
-                self.changes = True
-                return True
-            if before in ("&", "*", "+", "-", "~", "!", *STEPS) and not self._is_operand(at - 2):
-                if before not in STEPS:
-                    return before != "&"
+            if before in STEPS:
                 self.changes, at = True, at - 1
                 continue
+            if before in ("&", "*", "+", "-", "~", "!") and not self._is_operand(at - 2):
+                return before != "&"
+            self.changes |= after in STEPS | ASSIGNMENTS
+            if after in (".", "->", "->*", "(", "["):
+                return False
             if before == ")" and (cast := self._cast(at - 1)) is not None:
                 return cast
-            if after == "?" or after in BINARY or before in BINARY:
+            if before in BINARY or after in BINARY | {"?"}:
                 return True
-            if before not in _BEFORE or after not in _AFTER:
+            if self.file.constructs and not self._is_assigned_to_number(at):
                 return False
-            self.changes |= after in ASSIGNMENTS
-            at, end = self._start(at), self.reader.end(end, self.last, {",", ";"})
-            if self._text(at - 1) in ASSIGNMENTS:
-                return self._assigned(at - 1)
-            copied = self._bracket(at, end)
+            open_ = self.reader.around[at]
+            if open_ < self.first or (open_ == self.first and self.match[open_] + 1 == self.last):
+                return self.copied
+            copied = self._bracket(open_)
             if copied is not None:
                 return copied
-            at = self.reader.around[at]
-            end = self.match[at] + 1
-
-    def _start(self, at):
-        """The first token of what is assigned, or between two commas, around token `at`."""
-        return self.reader.start(at, self.first, {",", ";", "return", "case", *ASSIGNMENTS})
+            at, end = open_, self.match[open_] + 1
 
     def _is_operand(self, at):
         return at >= self.first and self.names.is_operand(at, self.scope)
@@ -279,41 +270,33 @@ class _Use:
         words = [self.reader.text(at) for at in range(open_ + 1, close)]
         return self.names.is_copied_type(words)
 
-    def _assigned(self, at):
-        """Whether the assignment or initialization at token `at` takes a copy."""
-        if at == self.first:
-            return self.copied
-        if self.reader.around[at] >= self.first and self._text(self.reader.around[at]) == "{":
-            return False  # {.member = v}
-        variable = self.scope.get(self._text(self._start(at)))
-        plain = variable is not None and variable.type.kind in ("scalar", "pointer") and self._start(at) + 1 == at
-        return plain or not self.file.constructs
+    def _is_assigned_to_number(self, at):
+        """Whether what is assigned at token `at` does not become an object of a class."""
+        start = self.reader.start(at, self.first, ASSIGNMENTS)
+        if self._text(start - 1) not in ASSIGNMENTS or start - 1 == self.first:
+            return True
+        variable = self.scope.get(self._text(start - 2))
+        alone = self._text(start - 3) in ("", ";", ",", "(")
+        return alone and variable is not None and variable.type.kind in ("scalar", "pointer")
 
-    def _bracket(self, at, end):
-        """Whether tokens[at:end], all of a bracket or between its commas, are copied; None: it only groups."""
-        open_ = self.reader.around[at]
-        if open_ < self.first:
-            return self.copied or at > self.first
-        if self._text(open_) == "[":
-            return True
+    def _bracket(self, open_):
+        """Whether what is in a bracket is copied; None: it only groups."""
         before = self._text(open_ - 1)
-        initializer = open_ == self.first or (open_ == self.first + 1 and before == "=")
-        if self._text(open_) == "{":
-            if initializer or before in ("{", ",", "="):
-                return self.copied and (initializer or not self.file.constructs)
-            return self.names.is_copied_type([before])
-        if open_ == self.first and self.match[open_] + 1 == self.last:  # int x(y);
-            return self.copied
-        kind = self.reader.tokens[open_ - 1].kind if open_ > self.first else "sign"
-        if before in _CONTROLS | _COPYING:
+        if self._text(open_) == "[" or before in _CONTROLS | _COPYING:
             return True
+        if self._text(open_) == "{":
+            if open_ == self.first + 1 and before == "=":
+                return self.copied
+            if before in ("{", ",", "="):
+                return self.copied and not self.file.constructs
+            return self.names.is_copied_type([before])
         if before in (">", ">>") and (less := self._arguments_of(open_ - 1)):
             words = [self._text(each) for each in range(less + 1, open_ - 1)]
             return self._text(less - 1).endswith("_cast") and self.names.is_copied_type(words)
-        if before in (")", "]", "}") and not (before == ")" and self._cast_or_head(open_ - 1)):
-            return False
-        if kind != "word" or before in _STARTS:
-            return None if self._text(end) == ")" else True
+        if before in (")", "]", "}"):
+            return None if before == ")" and self._cast_or_head(open_ - 1) else False
+        if not before.isidentifier() or before in _STARTS:
+            return None
         if self._text(open_ - 2) in (".", "->") or before in self.scope:
             return False
         if self._text(open_ - 2) == "::":
