@@ -123,7 +123,7 @@ class EffectsReader:
         kind = self.file.type_of(words, self.parameters).kind
         if kind == "assumed" and words != ["auto"]:
             self.assumed.add(next(word for word in words if word in self.parameters))
-        return kind in ("scalar", "enumeration", "pointer", "record", "assumed")
+        return kind in ("scalar", "pointer", "record", "assumed")
 
     def statement(self, node, scope):
         """The `Effects` of a statement without barriers. What it declares hides the variables of `scope` after it."""

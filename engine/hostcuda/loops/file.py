@@ -42,13 +42,13 @@ _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", 
 class Type:
     """What is known of a type."""
 
-    # scalar; enumeration; pointer; reference; record, whose members are all public data, so that it is used member by
-    # member; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees
+    # scalar, which an enumeration is, too; pointer; reference; record, whose members are all public data, so that it is
+    # used member by member; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees
     kind: str
     members: dict | None = None  # name -> `Type` of a record's members, or None for an array
 
 
-_SCALAR, _POINTER, _REFERENCE, _ENUMERATION = Type("scalar"), Type("pointer"), Type("reference"), Type("enumeration")
+_SCALAR, _POINTER, _REFERENCE = Type("scalar"), Type("pointer"), Type("reference")
 _CLASS_TYPE, _ASSUMED = Type("class"), Type("assumed")
 
 
@@ -132,7 +132,7 @@ class File:
     def _add_types(self, piece):
         found = [token.text for token in tokens(piece.head, 0, len(piece.head))]
         if piece.is_class:
-            kind = _ENUMERATION if piece.keyword == "enum" else self._record(piece)
+            kind = _SCALAR if piece.keyword == "enum" else self._record(piece)
             for name in piece.tags:
                 self._add_type(name, kind)
         elif found[:1] == ["using"] and found[2:3] == ["="]:

@@ -192,15 +192,15 @@ def assign_roles(kernel, regions):
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
 
 
-_REPEATED = {"scalar", "enumeration", "pointer", "assumed"}
 
 
 def _can_recompute(kernel, step):
     """Whether to repeat the declaration in each region: it is cheap, and its value never changes."""
     variable = step.variable
     changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
+    plain = variable.type.kind in ("scalar", "pointer", "assumed") and not variable.array
     first, last = kernel.initializer(variable)
-    if changed or variable.addressed or variable.array or variable.type.kind not in _REPEATED or first == last:
+    if changed or not plain or first == last:
         return False
     if not is_uniform(kernel, first, last, step.scope, {"threadIdx"}, ("uniform", "recomputed")):
         return False
