@@ -35,7 +35,7 @@ class KernelVariable:
     addressed: bool = False  # or referenced, or changed in a way that is not understood
     warp: object = None  # the control statement (a `Node`) that a warp runs alone in which it is declared
     steady: bool = False  # whether it has the same value in all lanes of a warp, for good
-    counts: bool = False  # whether it is the number of its thread in the row or block, for good
+    counts: bool = False  # whether it is the number of its thread in the row, for good
     type: Type = _SCALAR  # of an array, that of its elements
     place: int = -1  # the token of its name
     position: int = -1  # of the name of a parameter
