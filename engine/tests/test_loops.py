@@ -403,6 +403,8 @@ def test_other_kernels_stay_on_fibers(body, reason):
          "I i = {2}; *out = i >> n; if (n) { __syncthreads(); }", "the source has operators of its own"),
         ("struct I { int i; };\n__device__ int operator>>(I a, int &b) { return b = a.i; }",
          "if (n >> 1) { __syncthreads(); }", ""),
+        ("struct I { int i; };\nusing R = I &;\n__device__ int operator+(R a, int b) { return a.i += b; }",
+         "I i = {2}; *out = i + 1; __syncthreads();", "the source has operators of its own"),
         ("struct I { int &i; I(int &i) : i(i) {} };", "I i(n); i.i = *out; if (n) { __syncthreads(); }",
          "i may refer to something"),
         ("struct I { int i; int me() { return i; } };", "I i = {2}; __syncthreads(); *out = i.me();", "i may refer"),
