@@ -126,12 +126,11 @@ def _calls(scan, body, functions, file, numbers, reasons):
         at = next((i for i in range(*span) if words[i] in waiting), None)
         if at is None or node.kind not in ("expression", "declaration", "if"):
             continue
-        if node.kind == "declaration" and len(reader.declarators(*span)) > 1:
-            edits.append(_apart(scan, reader, node))
-            continue
         try:
             statement = Statement(scan, reader, file, own, node, parent)
-            if words[at] in WARP_FUNCTIONS:
+            if node.kind == "declaration" and len(reader.declarators(*span)) > 1:
+                edits.append(_apart(scan, reader, node))
+            elif words[at] in WARP_FUNCTIONS:
                 edits += exchange(statement, body, numbers)
             elif not (words[at] in names or words[at - 1] in (".", "->", "::")):
                 call = _Call(statement, at, functions[words[at]], f"hostcuda_{next(numbers)}_")

@@ -66,9 +66,7 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",),
     return True
 
 
-_BEFORE_DIVISION = {"(", "[", "=", ",", "?", ":", "&&", "||", "+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}
-_BEFORE_COMPARISON = {"(", "=", ",", "?", ":", "&&", "||"}
-_AFTER_COMPARISON = {")", ",", "?", ":", "&&", "||", ";"}
+_BEFORE, _AFTER = {"(", "[", "=", ",", "?", ":", "&&", "||"}, {")", "]", ",", "?", ":", "&&", "||", ";"}
 _THREAD = ["threadIdx", ".", "x"]
 
 
@@ -89,14 +87,12 @@ def _same_in_warp(kernel, at, first, last, scope):
     after = text(end + 2) if end + 2 < last else ")"
     if before in ("+", "-") and not kernel.effects.is_operand(begin - 2, scope):
         return 0  # -threadIdx.x / 32
+    good = before in _BEFORE and after in _AFTER
     if sign == "/" and number in ("32", "warpSize"):
-        return end + 2 if before in _BEFORE_DIVISION else 0
-    if sign == ">>" and number == "5":
-        good = before in _BEFORE_DIVISION - {"+", "-"} and after not in ("+", "-", "*", "/", "%")
-        return end + 2 if good else 0
-    if sign in ("<", ">=") and re.fullmatch(r"0|[1-9]\d*", number) and int(number) % 32 == 0:
-        return end + 2 if before in _BEFORE_COMPARISON and after in _AFTER_COMPARISON else 0
-    return 0
+        good = before in _BEFORE | {"+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}
+    elif (sign, number) != (">>", "5"):
+        good &= sign in ("<", ">=") and bool(re.fullmatch(r"0|[1-9]\d*", number)) and int(number) % 32 == 0
+    return end + 2 if good else 0
 
 
 def _number_end(kernel, at, scope):
