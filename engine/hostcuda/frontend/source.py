@@ -349,7 +349,10 @@ def kernel_bodies(text):
 # ---------------------------------------------------------------------------------------------------------------------
 # Dynamic shared memory
 
-_ATTRIBUTE = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\(|\[\[")
+_ATTRIBUTE = re.compile(
+    r"""\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\) | \[\[.*?\]\]""",
+    re.VERBOSE | re.DOTALL,
+)
 _UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")
 
 
@@ -359,17 +362,7 @@ def _dynamic_shared(declaration, in_function, code):
     In a function it is a pointer, which a lambda can capture by value. If the code takes the address of the array
     itself, it is a reference to an array.
     """
-    text = declaration
-    while match := _ATTRIBUTE.search(text):
-        if match.group() == "[[":
-            end = text.find("]]", match.end())
-            end = end + 1 if end >= 0 else len(text) - 1
-        else:
-            end = closing_parenthesis(text, match.end() - 1)
-            if end is None:
-                return None
-        text = text[: match.start()] + " " + text[end + 1 :]
-    text, externs = re.subn(r"\bextern\b", " ", text)
+    text, externs = re.subn(r"\bextern\b", " ", _ATTRIBUTE.sub(" ", declaration))
     text, shareds = re.subn(r"\b__shared__\b", " ", text)
     first = _UNSIZED.search(text)
     if not (externs and shareds and first):

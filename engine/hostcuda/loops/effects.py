@@ -145,13 +145,10 @@ class EffectsReader:
 
     def require_declaration(self, first, last, scope):
         """Raise `NeedsFibers` if what reads like a declaration is an expression, such as ``x * y;``."""
-        end = self.reader.type_end(first, last)
-        at = self.reader.type_name(first, end)
-        while self.reader.text(at + 1) == "::" and at + 2 < end:
-            at += 2
-        name = self.reader.text(at)
-        if at < end and (name in scope or name in self.file.declared - self.file.types.keys()):
-            raise NeedsFibers(f"what it does with {name} is not understood")
+        for at in self.reader.outer(first, self.reader.type_end(first, last)):
+            name = self.reader.text(at)
+            if name in scope or name in self.file.declared - self.file.types.keys():
+                raise NeedsFibers(f"what it does with {name} is not understood")
 
     def require_expression(self, first, last, scope):
         """Raise `NeedsFibers` if what reads like an expression is a declaration, such as ``int (*p)[3] = &row;``."""

@@ -306,7 +306,7 @@ def _pieces(scan, kernels):
             continue
         end = match.end()
         if match.group() == "{":
-            if re.search(r"\bnamespace\b[^()=]*$|\bextern\s*\"[^\"]*\"\s*$", scan.code[start : match.start()]):
+            if scan.scope(match.end()) is not None:  # of a namespace
                 continue
             end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
         start = after_registrations(scan, start, match.start())
@@ -361,11 +361,8 @@ def spread(uses, reasons):
     """Name -> reason: the given `reasons`, and those of all names that use such a name. `uses` are the names of each
     declaration, and the words in it.
     """
-    changed = True
-    while changed:
-        changed = False
-        for names, words in uses:
-            used = words & reasons.keys()
-            for name in names - reasons.keys() if used else ():
-                reasons[name], changed = reasons[min(used)], True
+    known = reasons.keys()
+    while found := [(names - known, words & known) for names, words in uses if words & known and names - known]:
+        for names, words in found:
+            reasons.update(dict.fromkeys(names, reasons[min(words)]))
     return reasons

@@ -213,12 +213,6 @@ class Reader:
                 break
         return at if named and at > first else None
 
-    def type_name(self, first, last):
-        """The token of the type's name in a declaration, which is no variable; `last` if there is none."""
-        others = SPECIFIERS | CLASSES | BUILT_IN | {"decltype", "typeof", "__typeof__"}
-        words = (at for at in self.outer(first, last) if self.tokens[at].kind == "word")
-        return next((at for at in words if self.text(at) not in others), last)
-
     def _qualified(self, at, last):
         """The token after a name like ``a::b<c>::d``."""
         while True:

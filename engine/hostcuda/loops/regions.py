@@ -59,8 +59,11 @@ class Section:
         return {v for step in self.once for v in step.effects.uses if v.role != "uniform" and not v.shared} - own
 
 
-class _Former:
-    """Makes the items of the blocks of a kernel: regions, sections, and steps that are done once per block or warp."""
+class Former:
+    """Makes the items of the blocks of a kernel: regions, sections, and steps that are done once per block or warp.
+
+    The regions are added to `regions`.
+    """
 
     def __init__(self, kernel, regions):
         self.kernel, self.regions = kernel, regions
@@ -157,11 +160,6 @@ class _Former:
         nodes = [step.node for region in regions for step in region.steps]
         nodes += [step.node for step in item.once] if isinstance(item, Section) else []
         return any(token.text == name for node in nodes for token in self.kernel.reader.tokens[node.first : node.last])
-
-
-def form(kernel, steps, regions):
-    """The items of a kernel. Its regions are added to `regions`."""
-    return _Former(kernel, regions).items(steps)
 
 
 def assign_roles(kernel, regions):

@@ -9,7 +9,7 @@ from hostcuda.loops.file import File
 from hostcuda.loops.inline import PREFIX as INLINED
 from hostcuda.loops.inline import inline
 from hostcuda.loops.refusals import use
-from hostcuda.loops.regions import assign_roles, form
+from hostcuda.loops.regions import Former, assign_roles
 from hostcuda.loops.steps import KernelPlan
 from hostcuda.loops.uniform import find_uniform, require_uniform
 from hostcuda.loops.words import BARRIER, MEETING, WARP_FUNCTIONS, NeedsFibers
@@ -35,7 +35,7 @@ def _written(kernel):
     find_uniform(kernel)
     require_uniform(kernel)
     regions = []
-    items = form(kernel, kernel.root, regions)
+    items = Former(kernel, regions).items(kernel.root)
     assign_roles(kernel, regions)
     if kernel.direct:
         section_of(items)
