@@ -10,14 +10,13 @@ from hostcuda.loops.words import (
     SPECIFIERS,
     STEPS,
     TYPES,
-    WARP_FUNCTIONS,
     NeedsFibers,
 )
 
 _LEFT_FIRST = {"?", "&&", "||", "<<", ">>", ","}  # with these, the operand on the left comes first
 
 
-_CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN", *WARP_FUNCTIONS.values()}
+_CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
 def with_parents(nodes, parent=None):
