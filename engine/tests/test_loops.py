@@ -91,9 +91,10 @@ __global__ void moves_its_pointer(float *out, const float *in, int n) {
     in += threadIdx.x % 3;
     __syncthreads();
     float sum = 0;
-    for (int i = 0; i < 3; ++i, in += threadIdx.x % 2) {
+    for (int i = 0; i < 3; ++i) {
         sum += *in;
         __syncthreads();
+        in += threadIdx.x % 2;
     }
     OUT = sum;
 }
@@ -353,9 +354,11 @@ def why(body, before=""):
         ("float s[2][2] = {}; __syncthreads(); out[0] = s[1][threadIdx.x];", "faster on fibers"),
         ("\n#if 1\n __syncthreads();\n#endif\n", ""),
         ("__syncthreads(); if (int k = n; k > 3) *out = k;", "declares a variable in a condition"),
-        ("union { int i; float f; }; i = n; __syncthreads(); *out = f;", "declares a class and a variable at once"),
-        ("struct { int i; } s; __syncthreads();", "declares a class and a variable at once"),
-        ("struct S { int me() { return threadIdx.x; } }; S s; __syncthreads();", "it has a type that uses threadIdx"),
+        ("union { int i; float f; }; i = n; __syncthreads(); *out = f;", "it declares a type"),
+        ("struct { int i; } s; __syncthreads();", "it declares a type"),
+        ("struct S { int me() { return threadIdx.x; } }; S s; __syncthreads();", "it declares a type"),
+        ("typedef int T; __syncthreads();", "it declares a type"),
+        ("for (int i = 0; i < 3; i++, in += threadIdx.x) __syncthreads();", "in the loop of line 2"),
         ("volatile int *p = (int *)out; __syncthreads(); while (!*p) ;", "loop that looks at volatile p"),
         ("__syncthreads(); while (true) if (__ldcg((int *)out)) break;", "loop that looks at volatile __ldcg"),
         ("int k = n; __syncthreads(); (int &)k += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
@@ -373,7 +376,8 @@ def test_other_kernels_stay_on_fibers(body, reason):
     ("before", "body", "reason"),
     [
         ("__device__ int me() { return threadIdx.x; }", "__syncthreads(); out[me()] = 1;", "me uses threadIdx"),
-        ("__device__ int wait() { __syncthreads(); return 1; }", "if (wait()) *out = 1;", "wait uses __syncthreads"),
+        ("__device__ int wait() { __syncthreads(); return 1; }", "while (wait()) *out = 1;", "wait uses __syncthreads"),
+        ("__device__ int wait() { __syncthreads(); return 1; }", "if (wait()) *out = 1;", ""),
         ("__device__ void f(int n) { if (n) return; __syncthreads(); }", "f(n);", "f uses __syncthreads"),
         ("__device__ void f(int *p) { __syncthreads(); *p = i; }\nint i;", "int i; f(&i);", "f uses __syncthreads"),
         ("__device__ int f() { __syncthreads(); return 1; }", "auto v = f();", "f uses __syncthreads"),
@@ -396,8 +400,15 @@ def test_other_kernels_stay_on_fibers(body, reason):
         ("__device__ void set(int &a) { a = 1; }", "set(n); if (n) { __syncthreads(); }", "in the if of line 2"),
         ("__device__ int get(int a) { return a; }", "*out = get(n); if (n) { __syncthreads(); }", ""),
         ("struct I { int i; };\n__device__ int operator>>(I a, int &b) { return b = a.i; }",
-         "I i = {2}; *out = i >> n; if (n) { __syncthreads(); }", "in the if of line 3"),
-        ("struct I { int &i; I(int &i) : i(i) {} };", "I i(n); i.i = *out; if (n) { __syncthreads(); }", "in the if"),
+         "I i = {2}; *out = i >> n; if (n) { __syncthreads(); }", "the source has operators of its own"),
+        ("struct I { int i; };\n__device__ int operator>>(I a, int &b) { return b = a.i; }",
+         "if (n >> 1) { __syncthreads(); }", ""),
+        ("struct I { int i; };\nusing R = I &;\n__device__ int operator+(R a, int b) { return a.i += b; }",
+         "I i = {2}; *out = i + 1; __syncthreads();", "the source has operators of its own"),
+        ("struct I { int &i; I(int &i) : i(i) {} };", "I i(n); i.i = *out; if (n) { __syncthreads(); }",
+         "i may refer to something"),
+        ("struct I { int i; int me() { return i; } };", "I i = {2}; __syncthreads(); *out = i.me();", "i may refer"),
+        ("__device__ void f(const float &v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
         ("struct I { int n; };", "I i = {n}; if (i.n > 3) { __syncthreads(); }", "in the if of line 2"),
         ("struct I { int n, m; };\n__device__ I one();", "I i = one(); __syncthreads(); *out = i.m;", ""),
         ("using R = int &;", "R r = n; r = threadIdx.x; if (n) { __syncthreads(); }", "in the if of line 2"),

@@ -55,7 +55,7 @@ __device__ void last_warp(volatile float *s, unsigned t) {
     v += s[t + 32]; __syncwarp(); s[t] = v; __syncwarp();
     for (int k = 16; k > 0; k /= 2) { v += s[t + k]; __syncwarp(); s[t] = v; __syncwarp(); }
 }
-__device__ float next_of(const float row[], const float &v) {
+__device__ float next_of(const float row[], const float v) {
     row += 3;
     const float next = __shfl_down_sync(ALL, v, 1);
     return next + *row;
@@ -103,12 +103,12 @@ __global__ void calls_a_template(float *out, const float *in, int n) {
     i = from_left<int, 32>(i);
     OUT = d + i;
 }
-__global__ void calls_what_is_deduced(float *out, const float *in, int n) {
+__global__ void calls_templates_in_expressions(float *out, const float *in, int n) {
     double wide = IN / 3;
-    wide = across_block(wide);
+    wide = across_block<double>(wide);
     float single = threadIdx.x;
-    const int four = 4, count = 2 * across(n) + four;
-    OUT = (float)wide * count + 1 / (1 + across(single));
+    const int four = 4, count = 2 * across<int>(n) + four;
+    OUT = (float)wide * count + 1 / (1 + across<float>(single));
 }
 __global__ void changes_an_argument(float *out, const float *in, int n) {
     if (threadIdx.x % 32 == 1) n += 5;
@@ -180,7 +180,7 @@ __global__ void some_warps(float *out, const float *in, int n) {
 }
 __global__ void synchronizes_warps(float *out, const float *in, int n) {
     __shared__ float s[1024];
-    const int t = threadIdx.y * blockDim.x + threadIdx.x, warp = t / 32;
+    const int t = threadIdx.y * blockDim.x + threadIdx.x, warp = t / 32, warp_of_row = threadIdx.x / 32;
     s[t] = in[t];
     __syncwarp();
     float v = s[(t ^ 1) < blockDim.x * blockDim.y ? t ^ 1 : t];
@@ -192,7 +192,7 @@ __global__ void synchronizes_warps(float *out, const float *in, int n) {
         __syncwarp();
         s[t] += next;
     }
-    if (warp == 1)
+    if (warp_of_row == 1)
         __syncwarp();
     OUT = s[t];
 }
@@ -264,10 +264,10 @@ __global__ void reads_beside(float *out, const float *in, int n) {
     __syncwarp();
     u += s[t] * __shfl_sync(ALL, t, 3);
     s[right] = v;
-    OUT = u + v;
     __shared__ int sum;
     if (t == 0) sum = n;
     __syncthreads();
+    OUT = u + v;
     OUT = OUT + sum * __shfl_down_sync(ALL, v, 1);
 }
 __global__ void hides_a_variable(float *out, const float *in, int n) {
@@ -291,10 +291,10 @@ __global__ void changes_while_it_declares(float *out, const float *in, int n) {
     int i = (int)IN, a = i++, b = __shfl_xor_sync(ALL, i, 1), c = i--, d = __shfl_down_sync(ALL, i + b, 1);
     OUT = a + 3 * b + 5 * c + 7 * d;
 }
-__global__ void advances_in_the_loop_s_head(float *out, const float *in, int n) {
+__global__ void advances_in_its_loop(float *out, const float *in, int n) {
     int at = threadIdx.x;
     float v = IN;
-    for (int i = 0; i < 5; at += n, ++i) v += __shfl_xor_sync(ALL, v, i) + in[at];
+    for (int i = 0, k = 0; i < 5; k += n, ++i) v += __shfl_xor_sync(ALL, v, i) + in[at + k];
     OUT = v + at;
 }
 __global__ void reduces_bits_of_int(float *out, const float *in, int n) {
@@ -361,7 +361,9 @@ def test_both_gears_give_the_same_bits(gears, name):
         ("if (threadIdx.x < 16) *out = __shfl_xor_sync(~0u, *in, 1);", "in the if of line 2 depends on values"),
         ("if (threadIdx.x % 32 == 0) __syncwarp();", "may differ between the lanes of a warp"),
         ("for (int i = threadIdx.x; i < n; i += 32) __syncwarp();", "in the loop of line 2 depends"),
-        ("int k = 0; for (int i = 9; i > 0; i--, k += i + threadIdx.x) __syncwarp();", "is not understood"),
+        ("int k = 0; for (int i = 9; i > 0; i--, k += threadIdx.x) __syncwarp();", "in the loop of line 2 depends"),
+        ("for (int i = 9; i > 0; i--, out[i] = 1) __syncwarp();", "is not understood"),
+        ("int t = threadIdx.y * blockDim.x + threadIdx.x; if (t / 32) __syncwarp();", "in the if of line 2 depends"),
         ("if (-threadIdx.x / 32 > n) __syncwarp();", "in the if of line 2 depends"),
         ("if (threadIdx.x < 0160) __syncwarp();", "in the if of line 2 depends"),  # octal: 112
         ("int v = *in; __syncwarp(); { *out = v; int v = threadIdx.x; __syncwarp(); *out = v; }", "two variables v"),
@@ -384,7 +386,7 @@ def test_both_gears_give_the_same_bits(gears, name):
         ("*out = *in + __shfl_sync(~0u, n, 0);", ""),
         ("if (in[0] > __shfl_sync(~0u, n, 0)) *out = 1;", "beside an access to memory"),
         ("int v = 1; *out = __shfl_sync(~0u, __shfl_sync(~0u, v, 1), 0);", "on the result of another warp function"),
-        ("int v = 3; while (__any_sync(~0u, v > 0)) v--;", "in a condition or a loop's head"),
+        ("int v = 3; while (__any_sync(~0u, v > 0)) v--;", "it uses __any_sync"),
         ("int k = 16; while (k > 0) { __syncwarp(); k /= 2; }", "in the loop of line 2 depends"),  # each warp would
         ("switch (n) { case 1: __syncwarp(); }", "it has a warp function in a switch"),
         ("\n#pragma unroll\nfor (int i = 0; i < n; i++) __syncwarp();", ""),
@@ -404,10 +406,10 @@ def test_a_function_of_a_header_can_have_warp_functions(tmp_path):
     assert 'HOSTCUDA_KERNEL_WARPS(1024, (hostcuda_loops_f), "", f)' in text
 
 
-def test_a_type_that_follows_from_an_argument_is_that_of_the_variable_in_scope():
+def test_a_template_must_be_called_with_its_type():
     total = "template <class T> __device__ T total(T v) { v += __shfl_xor_sync(~0u, v, 1) / 2; return v; }"
-    assert not why("float v = *in; v = total(v); *out = v;", total)
-    assert "total uses __shfl_xor_sync" in why("float v = *in; { int i = 2, v = i; v = total(v); *out = v; }", total)
+    assert not why("float v = *in; v = total<float>(v); *out = v;", total)
+    assert "total uses __shfl_xor_sync" in why("float v = *in; v = total(v); *out = v;", total)
 
 
 def test_a_function_that_changes_its_callers_array_is_called(monkeypatch):

@@ -27,7 +27,10 @@ from typing import NamedTuple
 from hostcuda.frontend import hostcode, ptx
 from hostcuda.frontend.brackets import angle_end, closing_parenthesis, edited, level_start, split, text_end
 
-__all__ = ["Kernel", "Rewritten", "Scan", "after_registrations", "kernel_bodies", "rewrite", "without_comments"]
+__all__ = [
+    "Kernel", "Rewritten", "Scan", "after_registrations", "kernel_bodies", "parameter_list", "rewrite",
+    "without_comments",
+]
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,7 @@ def _find_kernels(scan):
             continue
         yield Kernel(
             " ".join(scan.code[name_start:name_end].split()),
-            _parameters(scan.code[given + 1 : given_end]),
+            parameter_list(scan.code[given + 1 : given_end]),
             template=bool(template and template["any"]),
             bounds=_launch_bounds(scan.code, start, open_),
             scope=scan.scope(match.start()),
@@ -243,7 +246,7 @@ def _find_kernels(scan):
 def _launch_bounds(code, start, end):
     match = re.compile(r"\b__launch_bounds__\s*\(").search(code, start, end)
     close = closing_parenthesis(code, match.end() - 1) if match else None
-    return _parameters(code[match.end() : close])[0] if close else ""
+    return parameter_list(code[match.end() : close])[0] if close else ""
 
 
 def _registration(kernel, overloaded, bounded):
@@ -321,7 +324,7 @@ def _template_head(code, start):
 _PRIMARY = re.compile(r"\s*(?:\(|[\w:]+(?:\s*<)?)")  # of a requires clause
 
 
-def _parameters(text):
+def parameter_list(text):
     """Split a parameter list."""
     parts = [" ".join(text[start:end].split()) for start, end in split(text, ",")]
     return () if parts in ([""], ["void"]) else tuple(parts)
@@ -346,7 +349,10 @@ def kernel_bodies(text):
 # ---------------------------------------------------------------------------------------------------------------------
 # Dynamic shared memory
 
-_ATTRIBUTE = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\(|\[\[")
+_ATTRIBUTE = re.compile(
+    r"""\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\) | \[\[.*?\]\]""",
+    re.VERBOSE | re.DOTALL,
+)
 _UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")
 
 
@@ -356,17 +362,7 @@ def _dynamic_shared(declaration, in_function, code):
     In a function it is a pointer, which a lambda can capture by value. If the code takes the address of the array
     itself, it is a reference to an array.
     """
-    text = declaration
-    while match := _ATTRIBUTE.search(text):
-        if match.group() == "[[":
-            end = text.find("]]", match.end())
-            end = end + 1 if end >= 0 else len(text) - 1
-        else:
-            end = closing_parenthesis(text, match.end() - 1)
-            if end is None:
-                return None
-        text = text[: match.start()] + " " + text[end + 1 :]
-    text, externs = re.subn(r"\bextern\b", " ", text)
+    text, externs = re.subn(r"\bextern\b", " ", _ATTRIBUTE.sub(" ", declaration))
     text, shareds = re.subn(r"\b__shared__\b", " ", text)
     first = _UNSIZED.search(text)
     if not (externs and shareds and first):
@@ -470,13 +466,6 @@ def _operands(scan, sections):
                 raise ValueError(f'an operand of inline PTX is "constraint"(expression), not {scan.text[start:end]}')
 
 
-def _in_host_code(scan, at):
-    """Whether a position is in a function for the host, and not in a lambda for the device there."""
-    start = scan.function(at)
-    head = scan.code[scan.declaration_start(start) : at] if start is not None else "__device__"
-    return not re.search(r"\b__(?:global|device)__\b", head)
-
-
 def _asm_edits(scan):
     """Replace each asm statement by the call of a lambda; its operands become the arguments, at the same positions."""
     for match in _ASM.finditer(scan.code):
@@ -491,7 +480,7 @@ def _asm_edits(scan):
                 continue  # a compiler barrier, also for the host's compiler
             calls = ptx.calls(text, operands)
         except ValueError as error:
-            if _in_host_code(scan, at):
+            if scan.function(at) is not None and not _on_device(scan, at, at):
                 continue  # assembly of the host's processor
             message = " ".join(str(error).split()).replace("\\", "\\\\").replace('"', '\\"')
             # In a generic lambda, because a template that nobody instantiates may have any PTX.
@@ -523,10 +512,10 @@ def _refusal(what):
     return f'static_assert(false, "the CPU engine has no {_HAS_NO[what]}");'
 
 
-def _on_device(scan, at):
-    """Whether a position is in a function for the device."""
+def _on_device(scan, at, last=None):
+    """Whether a position is in a function for the device; up to `last`, there may be a lambda for the device."""
     start = scan.function(at)
-    head = scan.code[scan.declaration_start(start) : start] if start is not None else ""
+    head = scan.code[scan.declaration_start(start) : last or start] if start is not None else ""
     return bool(re.search(r"\b__(?:global|device)__\b", head))
 
 

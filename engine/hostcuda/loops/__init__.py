@@ -34,9 +34,9 @@ understand is a reason to run the kernel on fibers, as is all that needs more th
 cooperative groups, device functions that wait or ask for their thread, spin locks, printf.
 
 The modules, in the order in which a kernel goes through them: `words` and `reader` (statements), `file` (what the
-source declares), `order` (of evaluation), `inline` (device functions that wait), `exchange` (warp functions), `effects`
-(how variables are used), `refusals` (what keeps a kernel on fibers), `direct` (kernels without barriers), `steps` (a
-kernel as steps), `uniform`, `regions`, `rows` and `writer`; `rewrite` calls them.
+source declares), `order` (calls that come before their statement), `inline` (functions that wait), `exchange` (warp
+functions among them), `effects` (how variables are used), `refusals` (what keeps a kernel on fibers), `direct` (kernels
+without barriers), `steps` (a kernel as steps), `uniform`, `regions`, `rows` and `writer`; `rewrite` calls them.
 """
 
 from hostcuda.loops.rewrite import add_loops

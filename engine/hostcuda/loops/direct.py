@@ -32,7 +32,7 @@ def begin(kernel, nodes):
     """The statements of a kernel, with ``if (c) return;`` for an ``if (c)`` around its end; its loops are marked."""
     reader = kernel.reader
     head = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
-    if {token.text for token in reader.tokens} & _NEVER or kernel.file.signs:
+    if {token.text for token in reader.tokens} & _NEVER:
         raise NeedsFibers("it is not understood")
     if not sum(map(_mark, nodes)):
         raise NeedsFibers("it has no loop")

@@ -1,6 +1,5 @@
 """Variables, and which of them a piece of code uses and changes."""
 
-import re
 from dataclasses import dataclass, field
 
 from hostcuda.loops.file import Type
@@ -11,7 +10,6 @@ from hostcuda.loops.words import (
     CLASSES,
     INDICES,
     OPERAND_ENDS,
-    PAIRS,
     SPECIFIERS,
     STEPS,
     NeedsFibers,
@@ -37,7 +35,7 @@ class KernelVariable:
     addressed: bool = False  # or referenced, or changed in a way that is not understood
     warp: object = None  # the control statement (a `Node`) that a warp runs alone in which it is declared
     steady: bool = False  # whether it has the same value in all lanes of a warp, for good
-    counts: bool = False  # whether it is the number of its thread in the row or block, for good
+    counts: bool = False  # whether it is the number of its thread in the row, for good
     type: Type = _SCALAR  # of an array, that of its elements
     place: int = -1  # the token of its name
     position: int = -1  # of the name of a parameter
@@ -47,11 +45,6 @@ class KernelVariable:
     needs: set = field(default_factory=set)  # variables in its initializer
     changed_uniformly: list = field(default_factory=list)  # the blocks in which uniform statements change it
     dimensions: tuple = ()  # of an array: one entry each
-
-    @property
-    def is_object(self):
-        """Whether own operators may apply to it."""
-        return self.type.kind not in ("scalar", "pointer")
 
     @property
     def array(self):
@@ -130,7 +123,7 @@ class EffectsReader:
         kind = self.file.type_of(words, self.parameters).kind
         if kind == "assumed" and words != ["auto"]:
             self.assumed.add(next(word for word in words if word in self.parameters))
-        return kind in ("scalar", "enumeration", "pointer", "record", "assumed")
+        return kind in ("scalar", "pointer", "record", "assumed")
 
     def statement(self, node, scope):
         """The `Effects` of a statement without barriers. What it declares hides the variables of `scope` after it."""
@@ -138,7 +131,6 @@ class EffectsReader:
             return self.declaration(node.first, node.last - 1, scope)
         if node.kind == "expression":
             self.require_expression(node.first, node.last - 1, scope)
-        if node.kind in ("expression", "type"):
             return self.expression(node.first, node.last, scope)
         effects, scope = Effects(), dict(scope)
         if node.kind == "for":
@@ -153,13 +145,10 @@ class EffectsReader:
 
     def require_declaration(self, first, last, scope):
         """Raise `NeedsFibers` if what reads like a declaration is an expression, such as ``x * y;``."""
-        end = self.reader.type_end(first, last)
-        at = self.reader.type_name(first, end)
-        while self.reader.text(at + 1) == "::" and at + 2 < end:
-            at += 2
-        name = self.reader.text(at)
-        if at < end and (name in scope or name in self.file.declared - self.file.types.keys()):
-            raise NeedsFibers(f"what it does with {name} is not understood")
+        for at in self.reader.outer(first, self.reader.type_end(first, last)):
+            name = self.reader.text(at)
+            if name in scope or name in self.file.declared - self.file.types.keys():
+                raise NeedsFibers(f"what it does with {name} is not understood")
 
     def require_expression(self, first, last, scope):
         """Raise `NeedsFibers` if what reads like an expression is a declaration, such as ``int (*p)[3] = &row;``."""
@@ -239,43 +228,33 @@ class _Use:
             return False
         if after in ("[", "->"):
             return type_.kind == "pointer"
-        return self._climb(at, end, type_.kind == "pointer")
+        return self._is_copied(at, end)
 
-    def _climb(self, at, end, pointer):
-        """Whether the variable is copied, or an expression that stands for it, in tokens[at:end]."""
-        own = self.file.operators
+    def _is_copied(self, at, end):
+        """Whether nothing around the variable, or an expression that stands for it, in tokens[at:end] refers to it."""
         while True:
             before, after = self._text(at - 1), self._text(end)
-            if after in STEPS:
-                self.changes = True
-                return after not in own
-            if before in ("&", "*", "+", "-", "~", "!", *STEPS) and not self._is_operand(at - 2):
-                if before not in STEPS or before in own:
-                    return before != "&" and (before not in own or (before == "*" and pointer))
+            if before in STEPS:
                 self.changes, at = True, at - 1
-            elif before == ")" and (cast := self._cast(at - 1)) is not None:
+                continue
+            if before in ("&", "*", "+", "-", "~", "!") and not self._is_operand(at - 2):
+                return before != "&"
+            self.changes |= after in STEPS | ASSIGNMENTS
+            if after in (".", "->", "->*", "(", "["):
+                return False
+            if before == ")" and (cast := self._cast(at - 1)) is not None:
                 return cast
-            elif after in ASSIGNMENTS:
-                if after in own and after != "=":
-                    return False
-                self.changes, end = True, self._end(end + 1)
-            elif after in BINARY or after == "?":
-                return after not in own
-            elif before in BINARY:
-                return before not in own
-            elif before in ASSIGNMENTS:
-                return self._assigned(at - 1)
-            elif "?" in (before, after) or before == ":" or (after == ":" and before != "case"):
-                at, end = self._start(at), self._end(end)
-            elif before in {",", *PAIRS} or after in {",", *PAIRS.values()}:
-                copied = self._bracket(at, end)
-                if copied is not None:
-                    return copied
-                at = self.reader.around[at]
-                end = self.match[at] + 1
-            else:
-                alone = before in {"", ";", "}", ")", *_STARTS, *_COPYING} and after in ("", ";", ":")
-                return alone and (self.copied or before != "")
+            if before in BINARY or after in BINARY | {"?"}:
+                return True
+            if self.file.constructs and not self._is_assigned_to_number(at):
+                return False
+            open_ = self.reader.around[at]
+            if open_ < self.first or (open_ == self.first and self.match[open_] + 1 == self.last):
+                return self.copied
+            copied = self._bracket(open_)
+            if copied is not None:
+                return copied
+            at, end = open_, self.match[open_] + 1
 
     def _is_operand(self, at):
         return at >= self.first and self.names.is_operand(at, self.scope)
@@ -288,52 +267,33 @@ class _Use:
         words = [self.reader.text(at) for at in range(open_ + 1, close)]
         return self.names.is_copied_type(words)
 
-    def _start(self, at):
-        """The first token of the conditional expression around token `at`."""
-        return self.reader.start(at, self.first, {",", ";", "return", "case", *ASSIGNMENTS})
-
-    def _end(self, at):
-        """The token after the expression around token `at`."""
-        return self.reader.end(at, self.last, {",", ";"})
-
-    def _assigned(self, at):
-        """Whether the assignment or initialization at token `at` takes a copy."""
-        if at == self.first:
-            return self.copied
-        is_designated = self._text(at - 2) == "." and self._text(at - 3) in ("{", ",")  # {.member = v}
-        if is_designated or self._text(at) in self.file.operators:
-            return False
-        if not self.file.constructs:
+    def _is_assigned_to_number(self, at):
+        """Whether what is assigned at token `at` does not become an object of a class."""
+        start = self.reader.start(at, self.first, ASSIGNMENTS)
+        if self._text(start - 1) not in ASSIGNMENTS or start - 1 == self.first:
             return True
-        start = self._start(at)
-        variable = self.scope.get(self._text(start))
-        return variable is not None and variable.type.kind in ("scalar", "pointer") and start + 1 == at
+        variable = self.scope.get(self._text(start - 2))
+        alone = self._text(start - 3) in ("", ";", ",", "(")
+        return alone and variable is not None and variable.type.kind in ("scalar", "pointer")
 
-    def _bracket(self, at, end):
-        """Whether tokens[at:end], all of a bracket or between its commas, are copied; None: it only groups."""
-        open_ = self.reader.around[at]
-        commas = "," in self.file.operators and "," in (self._text(at - 1), self._text(end))
-        if open_ < self.first:
-            return not commas  # one of several expressions
-        bracket, before = self._text(open_), self._text(open_ - 1)
-        initializer = open_ == self.first or (open_ == self.first + 1 and before == "=")
-        if bracket == "[":
-            return "[]" not in self.file.operators
-        if bracket == "{":
-            if initializer or before in ("{", ",", "="):
-                return self.copied and (initializer or not self.file.constructs)
+    def _bracket(self, open_):
+        """Whether what is in a bracket is copied; None: it only groups."""
+        before = self._text(open_ - 1)
+        if self._text(open_) == "[" or before in _CONTROLS | _COPYING:
+            return True
+        if self._text(open_) == "{":
+            if open_ == self.first + 1 and before == "=":
+                return self.copied
+            if before in ("{", ",", "="):
+                return self.copied and not self.file.constructs
             return self.names.is_copied_type([before])
-        if open_ == self.first and self.match[open_] + 1 == self.last:  # int x(y);
-            return self.copied
-        kind = self.reader.tokens[open_ - 1].kind if open_ > self.first else "sign"
-        if before in _CONTROLS | _COPYING:
-            return True
         if before in (">", ">>") and (less := self._arguments_of(open_ - 1)):
-            return self._is_copied_by_template(less, open_ - 1)
-        if before in (")", "]", "}") and not (before == ")" and self._cast_or_head(open_ - 1)):
-            return False
-        if kind != "word" or before in _STARTS:
-            return False if commas else None if self._text(end) == ")" else True
+            words = [self._text(each) for each in range(less + 1, open_ - 1)]
+            return self._text(less - 1).endswith("_cast") and self.names.is_copied_type(words)
+        if before in (")", "]", "}"):
+            return None if before == ")" and self._cast_or_head(open_ - 1) else False
+        if not before.isidentifier() or before in _STARTS:
+            return None
         if self._text(open_ - 2) in (".", "->") or before in self.scope:
             return False
         if self._text(open_ - 2) == "::":
@@ -356,14 +316,3 @@ class _Use:
                 is_name = self.reader.tokens[open_ - 1].kind == "word" and self._text(open_ - 1) not in self.scope
                 return open_ if is_name else 0
         return 0
-
-    def _is_copied_by_template(self, less, close):
-        """Whether ``static_cast<int>(v)`` or ``f<int>(v)`` copies v."""
-        name, words = self._text(less - 1), [self._text(at) for at in range(less + 1, close)]
-        if name.endswith("_cast"):
-            return self.names.is_copied_type(words)
-        if self._text(less - 2) in (".", "->", "::") or {"&", "&&", "decltype"} & set(words):
-            return False
-        known = self.names.parameters | self.file.constants
-        kinds = {self.file.type_of([word]).kind for word in words if re.match(r"[A-Za-z_]", word) and word not in known}
-        return not kinds & {"class", "reference"} and name in self.file.by_value

@@ -15,208 +15,109 @@ statement depends on it. The mask must be that of all lanes.
 import re
 from dataclasses import dataclass
 
-from hostcuda.frontend.brackets import edited
-from hostcuda.loops.order import is_plain, may_come_first, own_variables, reads_memory, with_parents
-from hostcuda.loops.words import ASSIGNMENTS, MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, NeedsFibers
+from hostcuda.loops.order import is_plain
+from hostcuda.loops.words import MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, NeedsFibers
 
 _ALL_LANES = re.compile(r"\(*(0xffffffff[uU]?[lL]{0,2}|~0[uU]?|-1|\(unsigned(int)?\)-1|~0x0[uU]?)\)*", re.IGNORECASE)
 
 
 @dataclass
 class _Exchange:
-    """A warp function in a statement: tokens[at:end], its number, and the spans of its arguments."""
+    """A warp function in a statement: tokens[at:end], its number, and the texts of its arguments."""
 
     name: str
     at: int
     end: int
     number: int
-    arguments: list
+    value: str
+    others: list
     mask: str  # as `_mask`
 
+    def before(self):
+        """What a lane does before it waits."""
+        value = f"hostcuda_all_lanes({self.mask}, ({self.value}))" if self.mask else self.value
+        if self.name in SHUFFLES:
+            for text, what in zip(self.others, ("from", "width"), strict=False):
+                yield f"const int hostcuda_{what}_{self.number} = {text};"
+            yield f"hostcuda_offer({self.number}, ({value}));"
+        elif self.name in VOTES:
+            yield f"hostcuda_offer_vote({self.number}, ({value}));"
+        else:
+            yield f"hostcuda_offer_word({self.number}, {REDUCTIONS[self.name]}, ({value}));"
 
-def exchange(scan, body, reader, file):
-    """The edits that replace the warp functions of a kernel: [(start, end, text)].
+    def meeting(self):
+        """The place at which the lanes wait."""
+        return f"{MEETING}({self.number}, {WARP_FUNCTIONS[self.name]});"
+
+    def taken(self):
+        """What stands for the warp function."""
+        if self.name in SHUFFLES:
+            width = f"hostcuda_width_{self.number}" if len(self.others) > 1 else "32"
+            kind, from_ = SHUFFLES[self.name], f"hostcuda_from_{self.number}"
+            return f"hostcuda_take({self.number}, {kind}, ({self.value}), {from_}, {width})"
+        if self.name in REDUCTIONS:
+            return f"hostcuda_reduced({self.number}, {REDUCTIONS[self.name]}, ({self.value}))"
+        return f"hostcuda_vote({self.number})"
+
+
+def exchange(statement, body, numbers):
+    """The edits that replace the warp functions of a `Statement`: [(start, end, text)].
 
     Raises NeedsFibers if one of them cannot be replaced.
     """
-    return _Writer(scan, body, reader, file).edits()
+    reader, node = statement.reader, statement.node
+    names = [at for at in range(*statement.span) if reader.text(at) in WARP_FUNCTIONS]
+    name = reader.text(names[0])
+    if name in statement.file.declared:
+        raise NeedsFibers(f"the source has a {name} of its own")
+    if name == "__syncwarp" and names[0] == node.first and reader.match.get(node.first + 1) == node.last - 2:
+        mask = _mask(statement, body, name, (node.first + 2, node.last - 2)) if node.last - node.first > 4 else ""
+        proof = f"hostcuda_all_lanes({mask}, 0); " if mask else ""
+        return statement.after(f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")])
+    if any(at < other < reader.match.get(at + 1, at) for at in names for other in names):
+        raise NeedsFibers(f"it uses {name} on the result of another warp function")
+    exchanges = [_exchange(statement, body, at, next(numbers)) for at in names]
+    calls = [(each.at, each.end) for each in exchanges]
+    if not statement.may_follow(calls):
+        raise NeedsFibers(f"it uses {name} in an expression whose order matters")
+    before = " ".join([*(line for each in exchanges for line in each.before()), *(e.meeting() for e in exchanges)])
+    replaced = [(each.at, each.end, each.taken()) for each in exchanges]
+    if not statement.reads_memory(calls):
+        return statement.after(before, replaced)
+    # The lanes meet again before another one may write there.
+    number, target = next(numbers), statement.target
+    again = f"{MEETING}({number}, sync);"
+    if node.kind == "if" or target == node.first:
+        raise NeedsFibers(f"it uses {name} beside an access to memory")
+    if node.kind == "declaration" or (target == node.first + 1 and reader.text(node.first) in statement.own):
+        return statement.after(before, replaced, f" {again}")
+    value = f"({statement.text(target + 1, node.last - 1, replaced)})"  # its target is memory
+    before += f" hostcuda_keep({number}, {value}); {again}"
+    return statement.after(before, [(target + 1, node.last - 1, f"hostcuda_again({number}, {value})")])
 
 
-class _Writer:
-    def __init__(self, scan, body, reader, file):
-        self.scan, self.body, self.reader, self.file = scan, body, reader, file
-        self.own = own_variables(reader, scan.code[body.name_end : body.open]) | file.constants
-        self.count = 0
+def _exchange(statement, body, at, number):
+    reader, name = statement.reader, statement.reader.text(at)
+    if name == "__syncwarp" or reader.text(at + 1) != "(":
+        raise NeedsFibers(f"it uses {name} in a statement that is not understood")
+    close = reader.match[at + 1]
+    mask, *others = reader.split(at + 2, close)
+    if not (2 <= len(others) <= 3 if name in SHUFFLES else len(others) == 1):
+        raise NeedsFibers(f"it uses {name} in a statement that is not understood")
+    for first, last in others:
+        if not is_plain(reader, first, last, statement.file, (), statement.file.by_value):
+            raise NeedsFibers(f"it uses {name} in an expression whose order matters")
+    value, *others = (statement.text(*span) for span in others)
+    return _Exchange(name, at, close + 1, number, value, others, _mask(statement, body, name, mask))
 
-    def edits(self):
-        reader, found, done = self.reader, [], set()
-        for node, parent in with_parents(reader.statements()):
-            span = (node.first, node.last - 1)
-            if node.kind == "if":
-                span = node.parts["condition"]
-            elif node.kind not in ("expression", "declaration"):
-                continue
-            names = [at for at in range(*span) if reader.text(at) in WARP_FUNCTIONS and at not in done]
-            if names:
-                done.update(names)
-                found += self._statement(node, parent, names)
-        for at, token in enumerate(reader.tokens):
-            if token.text in WARP_FUNCTIONS and at not in done:
-                raise NeedsFibers(f"it uses {token.text} in a condition or a loop's head")
-        return found
 
-    def _text(self, first, last, replaced=()):
-        """The text of tokens[first:last], in which other text stands for some spans of tokens."""
-        tokens = self.reader.tokens
-        edits = [
-            (tokens[begin].start, tokens[after - 1].end, new)
-            for begin, after, new in replaced
-            if first <= begin and after <= last
-        ]
-        return edited(self.scan.text, edits, tokens[first].start, tokens[last - 1].end)
-
-    def _statement(self, node, parent, names):
-        """The edits for a statement, or an if with warp functions in its condition."""
-        reader, tokens = self.reader, self.reader.tokens
-        if node.kind == "expression" and names[0] == node.first and reader.text(node.first) == "__syncwarp":
-            arguments = reader.split(node.first + 2, node.last - 2) if node.last - 2 > node.first + 2 else []
-            if reader.match.get(node.first + 1) != node.last - 2 or len(arguments) > 1:
-                raise NeedsFibers("it uses __syncwarp inside of an expression")
-            masks = [mask for span in arguments if (mask := self._mask("__syncwarp", span))]
-            proofs = "".join(f"hostcuda_all_lanes({mask}, 0); " for mask in masks)
-            new = f"{proofs}{MEETING}({self._number()}, sync);"
-            if proofs and parent is not None and parent.kind != "block":
-                new = f"{{ {new} }}"
-            return [(tokens[node.first].start, tokens[node.last - 1].end, new)]
-        if any(at < other < reader.match.get(at + 1, at) for at in names for other in names):
-            raise NeedsFibers(f"it uses {reader.text(names[0])} on the result of another warp function")
-        exchanges = [self._exchange(at) for at in names]
-        if node.kind == "declaration":
-            if parent is not None and parent.kind != "block":
-                raise NeedsFibers(f"it uses {exchanges[0].name} in a statement that is not understood")
-            new = self._declaration(node, exchanges)
-            return [(tokens[node.first].start, tokens[node.last - 1].end, new)]
-        span = node.parts["condition"] if node.kind == "if" else (node.first, node.last - 1)
-        self._require_order(*span, exchanges)
-        after = self._after(*span, exchanges)
-        if after and (node.kind == "if" or self._target_end(*span) == node.first):
-            raise NeedsFibers(f"it uses {exchanges[0].name} beside an access to memory")
-        before = " ".join(self._before(exchanges))
-        replaced = [(each.at, each.end, self._taken(each)) for each in exchanges]
-        alone = parent is None or parent.kind == "block"
-        if node.kind == "if":
-            open_, close = ("", "") if alone else ("{ ", " }")
-            edits = [(tokens[each.at].start, tokens[each.end - 1].end, self._taken(each)) for each in exchanges]
-            start, end = tokens[node.first].start, tokens[node.last - 1].end
-            return [(start, start, f"{open_}{before} "), *edits, *([(end, end, close)] if close else [])]
-        if after and self._writes(node):
-            end, number = self._target_end(*span), self.count  # that of the meeting
-            value = f"({self._text(end + 1, node.last - 1, replaced)})"
-            before += f" hostcuda_keep({number}, {value});{after}"
-            new, after = f"{self._text(node.first, end + 1)} hostcuda_again({number}, {value});", ""
-        else:
-            new = self._text(node.first, node.last, replaced)
-        new = f"{before} {new}{after}"
-        return [(tokens[node.first].start, tokens[node.last - 1].end, new if alone else f"{{ {new} }}")]
-
-    def _declaration(self, node, exchanges):
-        """A declaration, in parts: a lane can offer what the same declaration declares or changes before."""
-        reader, parts, after = self.reader, [], ""
-        words = {"auto", "static", "constexpr", "__shared__"} & {t.text for t in reader.tokens[node.first : node.last]}
-        if words:
-            raise NeedsFibers(f"it uses {exchanges[0].name} in a statement that is not understood")
-        type_end = reader.type_end(node.first, node.last - 1)
-        spans = reader.split(type_end, node.last - 1)
-        for span, (*_, initializer) in zip(spans, reader.declarators(node.first, node.last - 1), strict=True):
-            own = [each for each in exchanges if span[0] <= each.at < span[1]]
-            if not parts or own:
-                parts.append(([], []))
-            parts[-1][0].append(span)
-            parts[-1][1].extend(own)
-            if own:
-                self._require_order(*initializer, own, declared=True)
-                after = after or self._after(*initializer, own)
-        kind, lines = self._text(node.first, type_end), []
-        for declarators, own in parts:
-            replaced = [(each.at, each.end, self._taken(each)) for each in own]
-            lines += self._before(own)
-            lines.append(f"{kind} {', '.join(self._text(*span, replaced) for span in declarators)};")
-        return " ".join(lines) + after
-
-    def _after(self, first, last, exchanges):
-        """A meeting, if the rest of a statement reads memory: before other lanes may write there."""
-        reads = self._reads(self._target_end(first, last), last, [(each.at, each.end) for each in exchanges])
-        return f" {MEETING}({self._number()}, sync);" if reads else ""
-
-    def _reads(self, first, last, calls=()):
-        return reads_memory(self.reader, first, last, calls, self.own, self.file)
-
-    def _target_end(self, first, last):
-        """The token after the target of an assignment, which is no other lane's; `first` if there is none."""
-        return next((at for at in self.reader.outer(first, last) if self.reader.text(at) in ASSIGNMENTS), first)
-
-    def _writes(self, node):
-        """Whether an assignment may change more than a variable of its thread."""
-        end = self._target_end(node.first, node.last)
-        return end > node.first + 1 or self.reader.text(node.first) not in self.own
-
-    def _require_order(self, first, last, exchanges, declared=False):
-        first += declared and self.reader.text(first) == "="
-        if not may_come_first(self.reader, first, last, self.file, [(e.at, e.end) for e in exchanges]):
-            raise NeedsFibers(f"it uses {exchanges[0].name} in an expression whose order matters")
-
-    def _exchange(self, at):
-        reader, name = self.reader, self.reader.text(at)
-        if name == "__syncwarp" or reader.text(at + 1) != "(":
-            raise NeedsFibers(f"it uses {name} in a statement that is not understood")
-        close = reader.match[at + 1]
-        arguments = reader.split(at + 2, close)
-        if not (3 <= len(arguments) <= 4 if name in SHUFFLES else len(arguments) == 2):
-            raise NeedsFibers(f"it uses {name} in a statement that is not understood")
-        mask = self._mask(name, arguments[0])
-        for first, last in arguments[1:]:
-            if not is_plain(reader, first, last, self.file, (), self.file.by_value):
-                raise NeedsFibers(f"it uses {name} in an expression whose order matters")
-        return _Exchange(name, at, close + 1, self._number(), arguments, mask)
-
-    def _number(self):
-        self.count += 1
-        return self.count
-
-    def _mask(self, name, span):
-        """The name of a warp function's mask, for the compiler to prove that it is that of all lanes; empty: it is."""
-        mask = "".join(token.text for token in self.reader.tokens[span[0] : span[1]])
-        if _ALL_LANES.fullmatch(mask):
-            return ""
-        code = self.scan.code[self.body.open : self.body.close]
-        values = ["".join(each.split()) for each in re.findall(rf"\b{re.escape(mask)}\s*=([^;,]*)", code)]
-        if (len(values) == 1 and _ALL_LANES.fullmatch(values[0])) or (mask in self.file.constants and not values):
-            return mask  # a variable that never changes is declared const
-        raise NeedsFibers(f"the mask of {name} is not known to be that of all lanes")
-
-    def _before(self, exchanges):
-        """The statements before that with the warp functions."""
-        for each in exchanges:
-            value = self._text(*each.arguments[1])
-            if each.mask:
-                value = f"hostcuda_all_lanes({each.mask}, ({value}))"
-            if each.name in SHUFFLES:
-                for span, what in zip(each.arguments[2:], ("from", "width"), strict=False):
-                    yield f"const int hostcuda_{what}_{each.number} = {self._text(*span)};"
-                yield f"hostcuda_offer({each.number}, ({value}));"
-            elif each.name in VOTES:
-                yield f"hostcuda_offer_vote({each.number}, ({value}));"
-            else:
-                yield f"hostcuda_offer_word({each.number}, {REDUCTIONS[each.name]}, ({value}));"
-        for each in exchanges:
-            yield f"{MEETING}({each.number}, {WARP_FUNCTIONS[each.name]});"
-
-    def _taken(self, each):
-        """What stands for the warp function."""
-        value, number = self._text(*each.arguments[1]), each.number
-        if each.name in SHUFFLES:
-            width = f"hostcuda_width_{number}" if len(each.arguments) > 3 else "32"
-            return f"hostcuda_take({number}, {SHUFFLES[each.name]}, ({value}), hostcuda_from_{number}, {width})"
-        if each.name in REDUCTIONS:
-            return f"hostcuda_reduced({number}, {REDUCTIONS[each.name]}, ({value}))"
-        return f"hostcuda_vote({number})"
+def _mask(statement, body, name, span):
+    """The name of a warp function's mask, for the compiler to prove that it is that of all lanes; empty: it is."""
+    mask = "".join(token.text for token in statement.reader.tokens[span[0] : span[1]])
+    if _ALL_LANES.fullmatch(mask):
+        return ""
+    code = statement.scan.code[body.open : body.close]
+    values = ["".join(each.split()) for each in re.findall(rf"\b{re.escape(mask)}\s*=([^;,]*)", code)]
+    if (len(values) == 1 and _ALL_LANES.fullmatch(values[0])) or (mask in statement.file.constants and not values):
+        return mask  # a variable that never changes is declared const
+    raise NeedsFibers(f"the mask of {name} is not known to be that of all lanes")

@@ -4,7 +4,6 @@ The source is what the compiler sees: macros are expanded, and the user's header
 """
 
 import re
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +14,7 @@ from hostcuda.loops.reader import Reader
 from hostcuda.loops.refusals import indexes_by_truth
 from hostcuda.loops.words import (
     BARRIER,
+    BUILT_IN,
     CLASSES,
     FIBERS_ONLY,
     KEYWORDS,
@@ -26,7 +26,7 @@ from hostcuda.loops.words import (
     tokens,
 )
 
-_OPERATOR = re.compile(r"\boperator\s*([^\s\w(\[]+)")
+_OPERATOR = re.compile(r"\boperator\b(?!\s*\(\s*\))")
 _CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")
 _ATTRIBUTES = re.compile(
     r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
@@ -42,13 +42,13 @@ _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", 
 class Type:
     """What is known of a type."""
 
-    # scalar; enumeration; pointer; reference; record, whose members are all public data, so that it is used member by
-    # member; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees
+    # scalar, which an enumeration is, too; pointer; reference; record, whose members are all public data, so that it is
+    # used member by member; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees
     kind: str
     members: dict | None = None  # name -> `Type` of a record's members, or None for an array
 
 
-_SCALAR, _POINTER, _REFERENCE, _ENUMERATION = Type("scalar"), Type("pointer"), Type("reference"), Type("enumeration")
+_SCALAR, _POINTER, _REFERENCE = Type("scalar"), Type("pointer"), Type("reference")
 _CLASS_TYPE, _ASSUMED = Type("class"), Type("assumed")
 
 
@@ -61,14 +61,14 @@ class File:
         Names that are constants somewhere; where one is taken for a constant, the compiler proves it.
     types : dict
         Name -> `Type` of the source's own types.
-    signs : set of str
-        Those of own operators.
-    operators : set of str
-        The signs of own operators that may change or keep what they are given.
-    harmful : dict
-        Name of a function or type -> the word for which a kernel that uses it runs on fibers.
+    operands : set of str
+        Types to which own operators apply, apart from ``operator()``, and what may give objects of them.
     methods : set of str
         Names of functions of classes, which are no types.
+    constructs : bool
+        Whether something may become an object of an own class by a reference to it.
+    harmful : dict
+        Name of a function or type -> the word for which a kernel that uses it runs on fibers.
     looking : set of str
         Functions and classes that look at memory that another thread may change meanwhile.
     by_value : set of str
@@ -77,8 +77,6 @@ class File:
         All names that the source declares.
     own : set of str
         These, and all others in the heads of its declarations.
-    values : set of str
-        Own classes whose objects refer to nothing.
     """
 
     def __init__(self, scan, bodies):
@@ -88,24 +86,16 @@ class File:
         self.types, self.constants = {}, _constants(scan)
         for piece in pieces:
             self._add_types(piece)
-        self.values = self._without_references()
-        self.signs = set().union(*(_OPERATOR.findall(piece.text) for piece in pieces))
-        self.operators = set().union(*(self._operators(piece) for piece in pieces))
-        self.constructs = any(piece.is_class and _has_constructor(piece, self) for piece in pieces)
+        self.operands = self._operands()
+        self.constructs = any(set(piece.functions) & set(piece.tags) for piece in pieces)
         self.by_value = self._by_value(pieces)
         classes = "\n".join(piece.text for piece in pieces if piece.is_class)
         types = set(re.findall(r"\b(?:struct|class|union|enum|using|typename)\s+(\w+)", classes))
-        self.methods = set(re.findall(r"(\w+)\s*\(", classes)) - types
+        self.methods = set().union(*(piece.functions for piece in pieces if piece.is_class)) - types
         uses = [piece.uses for piece in pieces]
         looking = [piece for piece in pieces if any(map(_LOOKS.match, re.findall(r"\w+", piece.body)))]
         self.looking = spread(uses, {name: "" for piece in looking for name in piece.names}).keys()
         self.harmful = spread(uses, _harmful(pieces, self.looking))
-
-    def copy(self):
-        """A copy to which a kernel's own types can be added."""
-        new = copy(self)
-        new.types, new.own, new.declared = dict(self.types), set(self.own), set(self.declared)
-        return new
 
     def is_unique(self, name):
         """Whether a name means the same wherever it is known: the source declares it once, or not at all."""
@@ -139,22 +129,10 @@ class File:
             return self.types[words[0]]
         return _ASSUMED if words[0] in parameters else _CLASS_TYPE
 
-    def add_types(self, text):
-        """Add the types that a statement of a kernel declares; return all names that it declares."""
-        piece = _piece_of(text)
-        for name in piece.names & self.types.keys():  # two of one name: which of them a word means is not known
-            self.types[name] = _CLASS_TYPE
-        self._add_types(piece)
-        self.own |= piece.names
-        self.declared |= piece.names
-        self.pieces = [*self.pieces, piece]
-        self.values = self._without_references()
-        return piece.names
-
     def _add_types(self, piece):
         found = [token.text for token in tokens(piece.head, 0, len(piece.head))]
         if piece.is_class:
-            kind = _ENUMERATION if piece.keyword == "enum" else self._record(piece)
+            kind = _SCALAR if piece.keyword == "enum" else self._record(piece)
             for name in piece.tags:
                 self._add_type(name, kind)
         elif found[:1] == ["using"] and found[2:3] == ["="]:
@@ -162,11 +140,9 @@ class File:
         elif found[:1] == ["template"] and "using" in found:
             self._add_type(found[found.index("using") + 1], _CLASS_TYPE)
         elif found[:1] == ["typedef"]:
-            plain = not {"(", "[", ","} & set(found)
-            self._add_type(found[-1], self.type_of(found[1:-1]) if plain else _CLASS_TYPE)
-            for word in () if plain else found[1:]:
-                if word not in TYPES and re.match(r"[A-Za-z_]", word):
-                    self._add_type(word, _CLASS_TYPE)
+            plain = not {"(", "[", ","} & set(found)  # else any of its words may be the name
+            for name in found[-1:] if plain else {*filter(str.isidentifier, found[1:])} - TYPES:
+                self._add_type(name, self.type_of(found[1:-1]) if plain else _CLASS_TYPE)
 
     def _add_type(self, name, kind):
         if self.types.setdefault(name, kind) != kind:
@@ -208,11 +184,24 @@ class File:
         """Whether a word is one of CUDA's or C++'s types."""
         return word in TYPES and word not in self.own
 
+    def _operands(self):
+        found, vectors = set(), {*VECTORS, *(f"make_{name}" for name in VECTORS)}
+        tags = {tag for piece in self.pieces for tag in piece.tags}
+        for piece in self.pieces:
+            if _OPERATOR.search(piece.text):
+                types = set(re.findall(r"\w+", piece.text if piece.is_class else piece.head))
+                known = "template" not in types and not types & self.types.keys() - tags
+                types &= tags | vectors
+                found |= types if known and types else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
+        found |= vectors if found & vectors else set()
+        uses = [(piece.names - set(piece.functions if piece.is_class else ()), piece.uses[1]) for piece in self.pieces]
+        return spread(uses, dict.fromkeys(found, "")).keys()
+
     def _by_value(self, pieces):
         values = {}
         for piece in pieces:
             if piece.is_class:
-                values |= dict.fromkeys(re.findall(r"(\w+)\s*\(", _without_bodies(piece.body)), False)
+                values |= dict.fromkeys(piece.functions, False)
                 continue
             for name in piece.functions:  # if there are several, it is not known which of them is one
                 at = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
@@ -221,81 +210,19 @@ class File:
                 values[name] = bool(good) and values.get(name, True)
         return {name for name, good in values.items() if good}
 
-    def _without_references(self):
-        """Own classes that have no references and no objects of other libraries' classes, which may have some."""
-        bodies = {}
-        for piece in self.pieces:
-            if piece.is_class and piece.keyword != "enum":
-                members = _without_arguments(_without_bodies(piece.body)).split(";")
-                functions = [each for each in members if "operator" in each or re.fullmatch(r"[^@]*@[^\[@]*", each)]
-                members = " ".join(each for each in members if each not in functions)
-                words = set(re.findall(r"\w+", members + piece.head))
-                good = not {"&", "@"} & set(members) and "std" not in words
-                for tag in piece.tags:
-                    bodies[tag] = words if good and tag not in bodies else {""}
-        others = {name for name, kind in self.types.items() if kind.kind in ("reference", "class")} | {""}
-        uses = [({tag}, words) for tag, words in bodies.items()]
-        return bodies.keys() - spread(uses, dict.fromkeys(others - bodies.keys(), "")).keys()
-
     def _copies(self, parameters, head):
         """Whether a function's parameters are all copied from what it is given."""
         if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
             return False
         template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
-        try:
-            reader = Reader(parameters, 0, len(parameters))
-        except NeedsFibers:
-            return False
-        for first, last in reader.split(0, len(reader.tokens)) if reader.tokens else ():
-            end = reader.type_end(first, last)
-            words = [token.text for token in reader.tokens[first:end]] if end else ["?"]
-            kind = self.type_of(words, template).kind
-            if "*" not in [token.text for token in reader.tokens[first:last]] and kind in ("class", "reference"):
-                return False
-        return True
-
-    def _operators(self, piece):
-        """The signs of the operators in a piece that may change or keep their operands."""
-        found = set()
-        for match in re.finditer(r"\boperator\s*(\(\s*\)|\[\s*\]|[^\s\w(]+|\w+)\s*\(", piece.text):
-            parameters = _parameters(piece.text, match.end())
-            if not (self._copies(parameters, piece.head) or self._only_reads(piece, parameters)):
-                found.add("".join(match[1].split()))
-        return found
-
-    def _only_reads(self, piece, parameters):
-        """Whether a function with constant references only computes a value from them."""
-        if piece.is_class or set("&*") & set(piece.head.partition("operator")[0]):
-            return False
-        words = [w for w in re.findall(r"\w+", piece.head.partition("operator")[0]) if w not in _FUNCTION_WORDS]
-        types = [words, *(re.findall(r"const\s+(\w+)\s*&", each) for each in parameters.split(","))]
-        kinds = [self.type_of(each) for each in types]
-        numbers = all(
-            kind.kind == "scalar" or (kind.kind == "record" and all(m == _SCALAR for m in kind.members.values()))
-            for kind in kinds
-        )
-        called = set(re.findall(r"(\w+)\s*\(", piece.body)) - KEYWORDS
-        return (
-            numbers
-            and bool(re.fullmatch(r"(\s*const\s+\w+\s*&\s*\w*\s*,?)*", parameters))
-            and not re.search(r"&|_cast\b|=(?!=)", piece.body)
-            and all(self.is_known(word) or self.is_type(word) for word in called)
-        )
+        found = [re.findall(r"\w+|[*]|::", re.split(r"[=\[]", each)[0]) for each in parameters.split(",")]
+        kinds = {self.type_of(words[:-1] or words, template).kind for words in found if words and "*" not in words}
+        return not kinds & {"class", "reference"}
 
 
 def _parameters(code, at):
     """The text of a function's parameters, which start at `at`."""
     return code[at : closing_parenthesis(code, at - 1)]
-
-
-def _has_constructor(piece, file):
-    """Whether something can become an object of a class by a reference to it."""
-    names = "|".join(map(re.escape, piece.tags)) or "$"
-    for match in re.finditer(rf"\b(?:{names}|operator\s*=)\s*\(", piece.body):
-        for each in _parameters(piece.body, match.end()).split(","):
-            if not set(re.findall(r"\w+", each)) & set(piece.tags) and not file._copies(each, piece.head):
-                return True
-    return False
 
 
 @lru_cache(1)
@@ -328,10 +255,8 @@ class _Piece:
 
     @property
     def uses(self):
-        """Its names, and its words, as `spread` wants them; ``operator`` stands for operators that are no methods."""
-        words = set(re.findall(r"\w+", self.text))
-        is_operator = not self.is_class and re.search(r"\boperator\b", self.head)
-        return self.names | ({"operator"} if is_operator else set()), words - {"operator"}
+        """Its names, and its words, as `spread` wants them."""
+        return self.names, set(re.findall(r"\w+", self.text))
 
 
 def _piece(head, body, after=""):
@@ -361,7 +286,7 @@ def _piece(head, body, after=""):
     names |= {*tags, *others, *methods} - KEYWORDS
     if match[1] == "enum":
         names |= set(re.findall(r"(?:^|[{,])\s*(\w+)", body))
-    return _Piece(head, body, text, names - {""}, words, (), True, match[1], tuple(tags))
+    return _Piece(head, body, text, names - {""}, words, tuple(methods), True, match[1], tuple(tags))
 
 
 def _without_bodies(body):
@@ -381,21 +306,12 @@ def _pieces(scan, kernels):
             continue
         end = match.end()
         if match.group() == "{":
-            if re.search(r"\bnamespace\b[^()=]*$|\bextern\s*\"[^\"]*\"\s*$", scan.code[start : match.start()]):
+            if scan.scope(match.end()) is not None:  # of a namespace
                 continue
             end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
         start = after_registrations(scan, start, match.start())
         body = scan.code[match.start() : end] if match.group() == "{" else ""
         yield _piece(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
-
-
-def _piece_of(statement):
-    """The `_Piece` of a declaration inside of a kernel."""
-    head, brace, body = statement.partition("{")
-    if brace and "=" not in head:
-        body, _, after = body.rpartition("}")
-        return _piece(head, f"{{{body}}}", after.partition(";")[0])
-    return _piece(statement.rstrip().removesuffix(";"), "")
 
 
 def _constants(scan):
@@ -445,11 +361,8 @@ def spread(uses, reasons):
     """Name -> reason: the given `reasons`, and those of all names that use such a name. `uses` are the names of each
     declaration, and the words in it.
     """
-    changed = True
-    while changed:
-        changed = False
-        for names, words in uses:
-            used = words & reasons.keys()
-            for name in names - reasons.keys() if used else ():
-                reasons[name], changed = reasons[min(used)], True
+    known = reasons.keys()
+    while found := [(names - known, words & known) for names, words in uses if words & known and names - known]:
+        for names, words in found:
+            reasons.update(dict.fromkeys(names, reasons[min(words)]))
     return reasons

@@ -1,8 +1,17 @@
-"""Which calls in a statement may come before it: the order in which C++ evaluates an expression."""
+"""Calls that are to come before the statement that they are in: the order in which C++ evaluates an expression."""
 
 import re
 
-from hostcuda.loops.words import ASSIGNMENTS, INDICES, OPERAND_ENDS, SPECIFIERS, STEPS, TYPES
+from hostcuda.frontend.brackets import edited
+from hostcuda.loops.words import (
+    ASSIGNMENTS,
+    INDICES,
+    OPERAND_ENDS,
+    SPECIFIERS,
+    STEPS,
+    TYPES,
+    NeedsFibers,
+)
 
 _LEFT_FIRST = {"?", "&&", "||", "<<", ">>", ","}  # with these, the operand on the left comes first
 
@@ -54,14 +63,14 @@ def declared_names(reader, nodes):
         yield from (name for name, *_ in reader.declarators(*span))
 
 
-def own_variables(reader, head):
-    """The names of a kernel that are variables of a thread wherever they occur; `head` is where parameters are."""
-    own, others = set(re.findall(r"\w+", head)), set()
+def own_variables(reader, body, scan, file):
+    """The names of a kernel that are variables of a thread wherever they occur, and constants."""
+    own, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
     for first, last in declarations(reader, reader.statements()):
         shared = "__shared__" in [reader.text(at) for at in range(first, last)]
         for name, signs, bounds, _ in reader.declarators(first, last):
             (others if shared or "&" in signs or bounds[0] < bounds[1] else own).add(reader.text(name))
-    return own - others
+    return own - others | file.constants
 
 
 def reads_memory(reader, first, last, calls, own, file):
@@ -89,19 +98,66 @@ def reads_memory(reader, first, last, calls, own, file):
     return False
 
 
-def may_come_first(reader, first, last, file, calls):
-    """Whether `calls` in a statement tokens[first:last] may be evaluated before the rest of it, which calls them."""
-    if not is_plain(reader, first, last, file, calls, assignments=1):
-        return False
-    text, tokens = reader.text, reader.tokens
-    for at, _ in calls:
-        open_ = at
-        while open_ >= first:  # from the inner brackets to the outer ones
-            at, open_ = open_, reader.around[open_]
-            of_call = open_ >= first and text(open_) == "(" and tokens[open_ - 1].kind == "word"
-            before = {text(i) for i in reader.outer(max(first, open_ + 1), at)} - ({","} if of_call else set())
-            if before & _LEFT_FIRST:
-                return False
-        if ASSIGNMENTS & {text(i) for i in reader.outer(at, last)}:
-            return False  # what is assigned comes before where it goes
-    return True
+class Statement:
+    """An expression, a declaration of one variable, or an if, of which calls are to come before it.
+
+    Attributes
+    ----------
+    node : Node
+    span : tuple
+        The tokens of its expression; of an if, those of the condition.
+    own : set of str
+        The kernel's `own_variables`.
+    target : int
+        The token after the target of an assignment; the first one of `span` if there is none.
+    """
+
+    def __init__(self, scan, reader, file, own, node, parent):
+        self.scan, self.reader, self.file, self.own, self.node = scan, reader, file, own, node
+        self.alone = parent is None or parent.kind == "block"
+        self.span = node.parts.get("condition", (node.first, node.last - 1))
+        if node.kind == "declaration":
+            words = {reader.text(at) for at in range(*self.span)}
+            if not self.alone or words & {"auto", "static", "constexpr", "__shared__"}:
+                raise NeedsFibers("a declaration is not understood")
+            self.span = reader.declarators(*self.span)[0][3]
+        self.target = next((at for at in reader.outer(*self.span) if reader.text(at) in ASSIGNMENTS), self.span[0])
+
+    def text(self, first, last, replaced=()):
+        """The text of tokens[first:last] with other texts in place of spans of tokens: (first, last, new)."""
+        tokens = self.reader.tokens
+        edits = [(tokens[begin].start, tokens[end - 1].end, new) for begin, end, new in replaced]
+        return edited(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
+
+    def reads_memory(self, calls):
+        """Whether the rest of the statement may read what other threads can write, apart from its target."""
+        return reads_memory(self.reader, self.target, self.span[1], calls, self.own, self.file)
+
+    def may_follow(self, calls):
+        """Whether C++ lets `calls`, spans of tokens, come before the rest."""
+        first, last = self.span
+        first += self.reader.text(first) == "="
+        if not is_plain(self.reader, first, last, self.file, calls, assignments=1):
+            return False
+        text, tokens = self.reader.text, self.reader.tokens
+        for at, _ in calls:
+            open_ = at
+            while open_ >= first:  # from the inner brackets to the outer ones
+                at, open_ = open_, self.reader.around[open_]
+                of_call = open_ >= first and text(open_) == "(" and tokens[open_ - 1].kind == "word"
+                outer = {text(i) for i in self.reader.outer(max(first, open_ + 1), at)}
+                if outer & (_LEFT_FIRST - {","} if of_call else _LEFT_FIRST):
+                    return False
+            if ASSIGNMENTS & {text(i) for i in self.reader.outer(at, last)}:
+                return False  # what is assigned comes before where it goes
+        return True
+
+    def after(self, before, replaced=(), after=""):
+        """The edits that put texts before and after it, and others in place of spans of its tokens."""
+        node, tokens = self.node, self.reader.tokens
+        start, end = tokens[node.first].start, tokens[node.last - 1].end
+        open_, close = ("", "") if self.alone else ("{ ", " }")
+        edits = [(tokens[first].start, tokens[last - 1].end, new) for first, last, new in replaced]
+        if node.kind == "if":  # there may be other calls in it
+            return [(start, start, f"{open_}{before} "), *edits, (end, end, close)]
+        return [(start, end, f"{open_}{before} {edited(self.scan.text, edits, start, end)}{after}{close}")]

@@ -9,7 +9,7 @@ from hostcuda.loops.words import BARRIER, BUILT_IN, CLASSES, MEETING, PAIRS, RES
 class Node:
     """A statement: tokens[first:last]."""
 
-    # block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, type, or expression
+    # block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, or expression
     kind: str
     first: int
     last: int
@@ -136,25 +136,11 @@ class Reader:
             if len(words) > 1:
                 raise NeedsFibers("it returns a value")
             kind = words[0]
-        elif words[0] in ("using", "typedef", "static_assert") or self._is_class(at, end):
-            kind = "type"
-        elif self.declares(at, end):
+        elif words[0] not in ("using", "typedef") and self.declares(at, end):
             kind = "declaration"
+        elif words[0] in CLASSES | {"using", "typedef"}:
+            raise NeedsFibers("it declares a type")
         return Node(kind, at, end + 1, 0)
-
-    def _is_class(self, at, end):
-        """Whether the statement declares a class or an enumeration, and no variable."""
-        if self.text(at) not in CLASSES:
-            return False
-        open_ = next((i for i in self.outer(at, end) if self.text(i) in ("{", "=")), end)
-        colon = next((i for i in self.outer(at, open_) if self.text(i) == ":"), open_)
-        names = [i for i in self.outer(at, colon) if self.tokens[i].kind == "word"]
-        names = [i for i in names if self.text(i) not in CLASSES | SPECIFIERS | {"final"}]
-        if len(names) > 1 or self.text(open_) == "=":
-            return False
-        if open_ < end and (self.match[open_] + 1 < end or not (names or self.text(at) == "enum")):
-            raise NeedsFibers("it declares a class and a variable at once")
-        return True
 
     def _parentheses(self, at):
         if self.text(at) != "(":
@@ -227,12 +213,6 @@ class Reader:
                 break
         return at if named and at > first else None
 
-    def type_name(self, first, last):
-        """The token of the type's name in a declaration, which is no variable; `last` if there is none."""
-        others = SPECIFIERS | CLASSES | BUILT_IN | {"decltype", "typeof", "__typeof__"}
-        words = (at for at in self.outer(first, last) if self.tokens[at].kind == "word")
-        return next((at for at in words if self.text(at) not in others), last)
-
     def _qualified(self, at, last):
         """The token after a name like ``a::b<c>::d``."""
         while True:
@@ -254,7 +234,7 @@ class Reader:
     def declarators(self, first, last):
         """[(name's token, pointer signs, span of array bounds, span of the initializer)] of a declaration."""
         found, at = [], self.type_end(first, last)
-        for begin, end in self.split(at, last):
+        for begin, end in self.split(at or last, last):
             name = begin
             while self.text(name) in ("*", "&", "&&") or self.text(name) in RESTRICT:
                 name += 1

@@ -63,8 +63,9 @@ def refuse(kernel):
         raise NeedsFibers("it is a specialization of a template")
     if both := file.declared & {*INDICES, "threadIdx"}:
         raise NeedsFibers(f"the source has a {min(both)} of its own")
-    if "operator" in harmful:
-        raise NeedsFibers(f"an operator uses {harmful['operator']}")
+    words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.close]))
+    if file.operands and (file.operands & (words | {"uint3", "dim3"}) or kernel.effects.parameters):
+        raise NeedsFibers("the source has operators of its own")
     for word in re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]):
         if word in harmful:
             raise NeedsFibers(f"{word} uses {harmful[word]}")
@@ -147,19 +148,15 @@ def _refuse_waiting(kernel):
     names = _volatile_names(reader) | kernel.file.looking
     for node, _ in with_parents(reader.statements()):
         if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
-            words = {token.text for token in reader.tokens[node.first : node.last]}
-            if fences := words & {"__threadfence", "__threadfence_block", "__threadfence_system"}:
-                raise NeedsFibers(f"it has a loop with {min(fences)}, and may wait")
-            heads = {token.text for token in reader.tokens[slice(*node.parts["condition"])]}
-            if names & heads or (names & words and "break" in words):
-                raise NeedsFibers(f"it has a loop that looks at volatile {min(names & words)}, and may wait for it")
+            words = {token.text for token in reader.tokens[node.first : node.last] if token.kind == "word"}
+            if found := names & words:
+                raise NeedsFibers(f"it has a loop that looks at volatile {min(found)}, and may wait for it")
 
 
 def _volatile_names(reader):
     """What a loop that waits may look at."""
-    names = {"__ldcv", "__ldcg", "volatile"}
+    names = {"__ldcv", "__ldcg", "volatile", "__threadfence", "__threadfence_block", "__threadfence_system"}
     for at, token in enumerate(reader.tokens):
         if token.text == "volatile":
             names.add(reader.text(reader.end(at, len(reader.tokens), {";", "=", "(", "["}) - 1))
-    words = {token.text for token in reader.tokens}
-    return {name for name in names & words if re.fullmatch(r"[A-Za-z_]\w*", name)}
+    return names

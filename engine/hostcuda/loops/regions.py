@@ -8,11 +8,9 @@ import re
 from dataclasses import dataclass, field
 
 from hostcuda.loops.direct import last_return
-from hostcuda.loops.effects import Effects
-from hostcuda.loops.reader import Node, escapes
-from hostcuda.loops.steps import PlanStep
+from hostcuda.loops.reader import escapes
 from hostcuda.loops.uniform import is_uniform
-from hostcuda.loops.words import CLASSES, OPERAND_ENDS, SPECIFIERS, TYPES, NeedsFibers
+from hostcuda.loops.words import BINARY, NeedsFibers
 
 
 @dataclass(eq=False)
@@ -61,8 +59,11 @@ class Section:
         return {v for step in self.once for v in step.effects.uses if v.role != "uniform" and not v.shared} - own
 
 
-class _Former:
-    """Makes the items of the blocks of a kernel: regions, sections, and steps that are done once per block or warp."""
+class Former:
+    """Makes the items of the blocks of a kernel: regions, sections, and steps that are done once per block or warp.
+
+    The regions are added to `regions`.
+    """
 
     def __init__(self, kernel, regions):
         self.kernel, self.regions = kernel, regions
@@ -103,7 +104,6 @@ class _Former:
                     last = section
                 region = None
                 if step.kind != "meeting":
-                    self._late(step)
                     step.items = [self.items(body, section) for body in step.bodies]
                 self._warp_does(section, step)
                 for each in step.first:
@@ -112,10 +112,9 @@ class _Former:
                 last = None if whole else section
             elif step.kind in ("loop", "if", "block"):
                 region, last, section = None, None, None
-                self._late(step)
                 step.items = [self.items(body) for body in step.bodies]
                 items.append(step)
-            elif step.kind in ("jump", "type"):
+            elif step.kind == "jump":
                 once(step, close=True)
             elif step.kind == "declaration" and (step.variable.role == "uniform" or step.variable.shared):
                 once(step, close=False)
@@ -150,20 +149,7 @@ class _Former:
         for variable in step.effects.changes | step.effects.addressed:
             variable.changes.add(region.number)
 
-    def _late(self, step):
-        """Add what each thread does after each round of a for loop to its body."""
-        for first, last in step.late:
-            node = Node("late", first, last, self.kernel.reader.tokens[first].start)
-            effects = self.kernel.effects.expression(first, last, step.scope)
-            step.bodies[0].append(PlanStep("statement", node, step.scope, effects))
-            self.kernel.steps.append(step.bodies[0][-1])
-
     def _warp_does(self, section, step):
-        if step.late:  # the lanes do them
-            spans = [step.node.parts["condition"], *(s for s in self.kernel.loop_steps(step) if s not in step.late)]
-            step.effects = Effects()
-            for span in spans:
-                step.effects.add(self.kernel.effects.expression(*span, step.scope))
         section.once.append(step)
         for variable in step.effects.uses:
             variable.uses.add(step)
@@ -174,11 +160,6 @@ class _Former:
         nodes = [step.node for region in regions for step in region.steps]
         nodes += [step.node for step in item.once] if isinstance(item, Section) else []
         return any(token.text == name for node in nodes for token in self.kernel.reader.tokens[node.first : node.last])
-
-
-def form(kernel, steps, regions):
-    """The items of a kernel. Its regions are added to `regions`."""
-    return _Former(kernel, regions).items(steps)
 
 
 def assign_roles(kernel, regions):
@@ -207,25 +188,17 @@ def assign_roles(kernel, regions):
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is a reference or auto")
         if words & {"constexpr", "static", "alignas", "__align__"}:
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
-        if variable.type.kind == "class" and (variable.array or not _is_value(kernel, variable)):
-            raise NeedsFibers(f"{variable.name}, which lives across a barrier, may refer to something")
 
 
-def _is_value(kernel, variable):
-    """Whether an object refers to nothing that its declaration makes."""
-    words = set(re.findall(r"[A-Za-z_]\w*", variable.specifiers)) - SPECIFIERS - CLASSES - TYPES
-    return words <= kernel.file.values
-
-
-_REPEATED = {"scalar", "enumeration", "pointer", "assumed"}
 
 
 def _can_recompute(kernel, step):
     """Whether to repeat the declaration in each region: it is cheap, and its value never changes."""
     variable = step.variable
     changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
+    plain = variable.type.kind in ("scalar", "pointer", "assumed") and not variable.array
     first, last = kernel.initializer(variable)
-    if changed or variable.addressed or variable.array or variable.type.kind not in _REPEATED or first == last:
+    if changed or not plain or first == last:
         return False
     if not is_uniform(kernel, first, last, step.scope, {"threadIdx"}, ("uniform", "recomputed")):
         return False
@@ -238,29 +211,13 @@ def _can_recompute(kernel, step):
         return False  # where the declaration is repeated, another variable may have that name
     if any(at > variable.place for need in variable.needs for at in need.changed_uniformly):
         return False
-    return not any(_is_costly(kernel, at, first, step.scope) for at in range(first, last))
+    return not any(_is_costly(kernel, at, first, last, step.scope) for at in range(first, last))
 
 
-def _is_costly(kernel, at, first, scope):
-    """Whether token `at` divides a value that differs between threads, and not by a constant."""
-    reader = kernel.reader
-    if reader.text(at) not in ("/", "%"):
+def _is_costly(kernel, at, first, last, scope):
+    """Whether token `at` divides values that differ between threads, and not by a constant."""
+    divisor, ends = kernel.reader.tokens[at + 1], BINARY - {"*", "/", "%"}
+    constant = divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}
+    if kernel.reader.text(at) not in ("/", "%") or constant:
         return False
-    divisor = reader.tokens[at + 1]
-    if divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}:
-        return False
-    start = at
-    while start > first:
-        text = reader.text(start - 1)
-        if text in OPERAND_ENDS:
-            start = reader.match[start - 1]
-        elif text in ("*", "/", "%", ".") or reader.tokens[start - 1].kind != "sign":
-            start -= 1
-        else:
-            break
-    dividend = reader.tokens[start:at]
-    differs = any(
-        token.text == "threadIdx" or (token.text in scope and scope[token.text].role == "recomputed")
-        for token in dividend
-    )
-    return differs or divisor.kind != "word" or (divisor.text in scope and scope[divisor.text].role != "uniform")
+    return not is_uniform(kernel, kernel.reader.start(at, first, ends), kernel.reader.end(at, last, ends), scope)

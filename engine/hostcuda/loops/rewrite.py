@@ -5,31 +5,17 @@ import re
 from hostcuda.frontend.brackets import closing_parenthesis, edited
 from hostcuda.frontend.source import kernel_bodies
 from hostcuda.loops.direct import section_of
-from hostcuda.loops.exchange import exchange
 from hostcuda.loops.file import File
 from hostcuda.loops.inline import PREFIX as INLINED
 from hostcuda.loops.inline import inline
-from hostcuda.loops.reader import Reader
 from hostcuda.loops.refusals import use
-from hostcuda.loops.regions import assign_roles, form
+from hostcuda.loops.regions import Former, assign_roles
 from hostcuda.loops.steps import KernelPlan
 from hostcuda.loops.uniform import find_uniform, require_uniform
 from hostcuda.loops.words import BARRIER, MEETING, WARP_FUNCTIONS, NeedsFibers
 from hostcuda.loops.writer import PREFIX, Writer
 
 _REGISTRATION = re.compile(r"\bHOSTCUDA_KERNEL(?P<bounds>_BOUNDS)?\(")
-
-
-def _exchanged(scan, bodies, file):
-    """The text and the bodies with what stands for warp functions, and a kernel's name -> why it cannot be written."""
-    edits, reasons = [], {}
-    for body in bodies:
-        if set(re.findall(r"\w+", scan.code[body.open : body.close])) & WARP_FUNCTIONS.keys():
-            try:
-                edits += exchange(scan, body, Reader(scan.code, body.open + 1, body.close), file)
-            except NeedsFibers as reason:
-                reasons[body.name] = str(reason)
-    return *(kernel_bodies(edited(scan.text, edits)) if edits else (scan, bodies)), reasons
 
 
 def _second_version(scan, body, file):
@@ -49,7 +35,7 @@ def _written(kernel):
     find_uniform(kernel)
     require_uniform(kernel)
     regions = []
-    items = form(kernel, kernel.root, regions)
+    items = Former(kernel, regions).items(kernel.root)
     assign_roles(kernel, regions)
     if kernel.direct:
         section_of(items)
@@ -66,8 +52,7 @@ def add_loops(text, without=frozenset()):
     """
     scan, bodies = kernel_bodies(text)
     file = File(scan, bodies)
-    source, sources = inline(scan, bodies, file)
-    source, sources, failed = _exchanged(source, sources, file)
+    source, sources, failed = inline(scan, bodies, file)
     edits, reasons, kinds = [], {}, {}
     for body, own in zip(bodies, sources, strict=True):
         try:

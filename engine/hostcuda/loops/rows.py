@@ -31,8 +31,6 @@ class Rows:
 
     Attributes
     ----------
-    small : set of str
-        Constants that are taken to be from 0 to 1024, for the compiler to prove.
     limits : set of KernelVariable
         Those of `early` that are taken not to exceed `LIMIT`. A block checks them before its threads begin.
     """
@@ -40,7 +38,6 @@ class Rows:
     def __init__(self, kernel, early):
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
         self.same, self.next, self.scopes, self.limits = set(), set(), {}, set()
-        self.small = set()
         self.loops = {each.variable: step for step in kernel.steps for each in step.first}
         self.changed = changed = set().union(*(step.effects.changes | step.effects.addressed for step in kernel.steps))
         for step in kernel.steps:
@@ -117,9 +114,6 @@ class Rows:
         if number := re.fullmatch(r"(\d+)[uU]?", words[0]):
             return int(number[1]) if words[0] == "0" or words[0][0] != "0" else 1 << 64
         variable = scope.get(words[0])
-        if variable is None and words[0] in self.kernel.constants:
-            self.small.add(words[0])
-            return 1024
         return self._most_of(variable, positive) if variable else 1 << 64
 
     def _most_of(self, variable, positive):

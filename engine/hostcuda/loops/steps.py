@@ -7,7 +7,6 @@ from hostcuda.frontend.brackets import edited
 from hostcuda.loops.direct import begin
 from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
 from hostcuda.loops.file import Type
-from hostcuda.loops.order import declared_names, with_parents
 from hostcuda.loops.reader import Node, Reader, escapes
 from hostcuda.loops.refusals import refuse
 from hostcuda.loops.words import ASSIGNMENTS, RESTRICT, STEPS, NeedsFibers
@@ -19,7 +18,7 @@ _ARRAY = Type("pointer")  # that a parameter is
 class PlanStep:
     """A step of the kernel at a place that all its threads reach: a statement, or one variable of a declaration."""
 
-    kind: str  # declaration, statement, barrier, meeting, loop, if, block, jump or type
+    kind: str  # declaration, statement, barrier, meeting, loop, if, block or jump
     node: Node
     scope: dict  # name -> variable, at this place
     effects: Effects
@@ -30,7 +29,6 @@ class PlanStep:
     bodies: list[list] = field(default_factory=list)
     # the outermost control statement around it, or itself, that has a meeting and no barrier: a warp runs it alone
     warp: Node | None = None
-    late: list = field(default_factory=list)  # what each thread does after each round of a for loop: spans of its step
 
 
 class KernelPlan:
@@ -51,13 +49,12 @@ class KernelPlan:
     """
 
     def __init__(self, scan, body, file, direct):
-        self.scan, self.body, self.file, self.direct = scan, body, file.copy(), direct
+        self.scan, self.body, self.file, self.direct = scan, body, file, direct
         self.reader = Reader(scan.code, body.open + 1, body.close)
         types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", body.head))
         values = set() if re.search(r"[&*]|\bdecltype\b", body.head) else set(re.findall(r"\w+", body.head)) - types
         self.constants = file.constants | values
         statements = self.reader.statements()
-        self._add_types(statements)
         self.effects = EffectsReader(self.reader, self.file, types)
         self.variables, self.steps = [], []
         refuse(self)
@@ -66,19 +63,6 @@ class KernelPlan:
         if direct:
             statements = begin(self, statements)
         self.root = self._plan(statements, dict(scope), in_loop=False, warp=None)
-
-    def _add_types(self, nodes):
-        """Add the types that the kernel declares to those of the file."""
-        variables = {self.reader.text(at) for at in declared_names(self.reader, nodes)}
-        variables |= set(re.findall(r"\w+", self.scan.code[self.body.name_end : self.body.open]))
-        for node, _ in with_parents(nodes):
-            if node.kind == "type":
-                words = [token.text for token in self.reader.tokens[node.first : node.last]]
-                if "threadIdx" in words:
-                    raise NeedsFibers("it has a type that uses threadIdx")
-                declared = self.file.add_types(" ".join(words)) if words[0] != "static_assert" else set()
-                if both := declared & variables:
-                    raise NeedsFibers(f"{min(both)} is more than one thing")
 
     def line(self, at):
         """The line of token `at` in the user's file."""
@@ -96,7 +80,7 @@ class KernelPlan:
 
     def loop_steps(self, step):
         """The spans of what a for loop does after each round."""
-        first, last = step.node.parts["step"]
+        first, last = step.node.parts.get("step", (0, 0))
         return self.reader.split(first, last) if first < last else []
 
     def _parameters(self):
@@ -108,46 +92,35 @@ class KernelPlan:
             return scope
         for first, last in reader.split(0, len(reader.tokens)):
             end = reader.type_end(first, last)
-            while end is not None and end < last and (reader.text(end) in ("*", "&") or reader.text(end) in RESTRICT):
-                end += 1
-            if end is None or "&" in [token.text for token in reader.tokens[first:last]]:
-                raise NeedsFibers("a parameter is not understood")
-            if end == last:  # it has no name
-                continue
-            if end + 1 != last and reader.text(end + 1) != "[":
+            if end is not None and {reader.text(at) for at in range(end, last)} <= {"*", *RESTRICT}:
+                continue  # it has no name
+            [(name, signs, bounds, _)] = reader.declarators(first, last)
+            if "&" in signs:
                 raise NeedsFibers("a parameter is not understood")
             words = [token.text for token in reader.tokens[first:end]]
-            star = words.index("*") if "*" in words else len(words)
-            type_ = self.file.type_of(words, self.effects.parameters)
-            if end + 1 != last:
-                type_ = _ARRAY
-            variable = KernelVariable(reader.text(end), " ".join(words[:star]), " ".join(words[star:]), type=type_)
-            variable.position = reader.tokens[end].start if end + 1 == last else -1
+            type_ = self.file.type_of([*words, *signs.split()], self.effects.parameters)
+            variable = KernelVariable(reader.text(name), " ".join(words), signs)
+            variable.type = self._plain(variable, _ARRAY if bounds[0] < bounds[1] else type_)
+            variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
             scope[variable.name] = variable
             self.variables.append(variable)
         return scope
 
+    @staticmethod
+    def _plain(variable, type_):
+        if type_.kind == "class" and not variable.shared:
+            raise NeedsFibers(f"{variable.name} may refer to something")
+        return type_
+
     def _plan(self, nodes, scope, in_loop, warp):
         """The steps of a block whose names are added to `scope`."""
         steps = []
-        for node in self._flat(nodes):
+        for node in nodes:
             for step in self._steps_of(node, scope, in_loop, warp):
                 step.warp = step.warp or warp
                 self.steps.append(step)
                 steps.append(step)
         return steps
-
-    def _flat(self, nodes):
-        """The statements, with those of an inlined function in place of its block: its names are like no others."""
-        for node in nodes:
-            declarations = [child for child in node.children if child.kind == "declaration"]
-            names = {self.reader.text(at) for at in declared_names(self.reader, declarations)}
-            names |= {self.reader.text(child.first + 1) for child in node.children if child.kind == "type"}
-            inlined = node.kind == "block" and names and all(name.startswith("hostcuda_") for name in names)
-            if inlined and (node.barrier or node.meeting):
-                yield from self._flat(node.children)
-            else:
-                yield node
 
     def _steps_of(self, node, scope, in_loop, warp):
         if node.kind == "declaration":
@@ -156,8 +129,7 @@ class KernelPlan:
             yield self._control(node, scope, in_loop, warp)
         else:
             effects = self.effects.statement(node, scope)
-            kind = "type" if node.kind == "type" else "statement"
-            step = PlanStep(kind, node, dict(scope), effects)
+            step = PlanStep("statement", node, dict(scope), effects)
             if node.kind == "expression":
                 step.update = self.update(node.first, node.last - 1, scope)
             escaping = escapes(node)
@@ -211,7 +183,7 @@ class KernelPlan:
             variable = KernelVariable(reader.text(name), self.text(first, end), signs, bounds, initializer)
             variable.shared = "__shared__" in words
             variable.place, variable.warp = name, warp
-            variable.type = self.effects.declared_type(first, last, signs)
+            variable.type = self._plain(variable, self.effects.declared_type(first, last, signs))
             if variable.type.kind == "reference" and "&" not in signs:
                 variable.signs = "&"
             at = bounds[0]
@@ -231,8 +203,6 @@ class KernelPlan:
         """(variable, span of the operand) of ``v = ...``, ``v += ...``, ``v++``, ``++v``; else None."""
         reader = self.reader
         words = [token.text for token in reader.tokens[first:last]]
-        if any(w in self.file.signs for w in words[:2]) and any(w in scope and scope[w].is_object for w in words[:2]):
-            return None
         if len(words) == 2 and set(words) & STEPS:
             name = words[1] if words[0] in STEPS else words[0]
             return (scope[name], (first, first)) if name in scope else None

@@ -12,7 +12,7 @@ import re
 
 from hostcuda.loops.reader import escapes
 from hostcuda.loops.steps import is_jump
-from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, VECTORS, NeedsFibers
+from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, NeedsFibers
 
 _INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
 
@@ -23,8 +23,6 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",),
     Variables of other `roles` and the words `more` can be allowed, too.
     """
     reader = kernel.reader
-    if kernel.file.signs and _has_own_operator(kernel, first, last, scope):
-        return False
     after_warp = first
     for at in range(first, last):
         if at < after_warp:
@@ -68,29 +66,8 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",),
     return True
 
 
-def _has_own_operator(kernel, first, last, scope):
-    """Whether an operator of the source may stand in an expression, which may read memory or have effects."""
-    reader, file = kernel.reader, kernel.file
-    words = [reader.text(at) for at in range(first, last)]
-    objects = any(
-        (word in scope and scope[word].is_object) or word in VECTORS or word in file.types or word.startswith("make_")
-        or (word not in scope and (word in file.constants or word in kernel.effects.parameters))
-        for word in words
-    )
-    return objects and bool(set(words) & file.signs)
-
-
-_BEFORE_DIVISION = {"(", "[", "=", ",", "?", ":", "&&", "||", "+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}
-_BEFORE_COMPARISON = {"(", "=", ",", "?", ":", "&&", "||"}
-_AFTER_COMPARISON = {")", ",", "?", ":", "&&", "||", ";"}
+_BEFORE, _AFTER = {"(", "[", "=", ",", "?", ":", "&&", "||"}, {")", "]", ",", "?", ":", "&&", "||", ";"}
 _THREAD = ["threadIdx", ".", "x"]
-# The number of a thread in a block: if a warp is in one row, the first terms are multiples of 32, or 0.
-_NUMBER = [
-    [*_THREAD, "+", "threadIdx", ".", "y", "*", "blockDim", ".", "x"],
-    [*_THREAD, "+", "blockDim", ".", "x", "*", "threadIdx", ".", "y"],
-    ["threadIdx", ".", "y", "*", "blockDim", ".", "x", "+", *_THREAD],
-    ["blockDim", ".", "x", "*", "threadIdx", ".", "y", "+", *_THREAD],
-]
 
 
 def _same_in_warp(kernel, at, first, last, scope):
@@ -106,24 +83,20 @@ def _same_in_warp(kernel, at, first, last, scope):
         end = end + 1 if end and text(end) == ")" else 0
     if not end or end + 1 >= last:
         return 0
-    while begin > first and text(begin - 1) == ")" and _is_cast_to_integer(reader, begin - 1):
-        begin = reader.match[begin - 1]
     before, sign, number = text(begin - 1) if begin > first else "(", text(end), text(end + 1).rstrip("uU")
     after = text(end + 2) if end + 2 < last else ")"
     if before in ("+", "-") and not kernel.effects.is_operand(begin - 2, scope):
         return 0  # -threadIdx.x / 32
+    good = before in _BEFORE and after in _AFTER
     if sign == "/" and number in ("32", "warpSize"):
-        return end + 2 if before in _BEFORE_DIVISION else 0
-    if sign == ">>" and number == "5":
-        good = before in _BEFORE_DIVISION - {"+", "-"} and after not in ("+", "-", "*", "/", "%")
-        return end + 2 if good else 0
-    if sign in ("<", ">=") and re.fullmatch(r"0|[1-9]\d*", number) and int(number) % 32 == 0:
-        return end + 2 if before in _BEFORE_COMPARISON and after in _AFTER_COMPARISON else 0
-    return 0
+        good = before in _BEFORE | {"+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}
+    elif (sign, number) != (">>", "5"):
+        good &= sign in ("<", ">=") and bool(re.fullmatch(r"0|[1-9]\d*", number)) and int(number) % 32 == 0
+    return end + 2 if good else 0
 
 
 def _number_end(kernel, at, scope):
-    """The token after the number of a thread in its row, or in its block, at token `at`; 0: there is none."""
+    """The token after the number of a thread in its row at token `at`; 0: there is none."""
     text = kernel.reader.text
     if text(at) == "threadIdx":
         words = [text(each) for each in range(at, at + len(_THREAD))]
@@ -134,19 +107,13 @@ def _number_end(kernel, at, scope):
     return at + 1 if variable.counts else 0
 
 
-def _is_cast_to_integer(reader, close):
-    words = {reader.text(at) for at in range(reader.match[close] + 1, close)}
-    return bool(words) and words <= {"int", "unsigned", "long", "size_t", "uint"}
-
-
 def _counts(kernel, variable):
-    """Whether a variable is the number of its thread in its row or block, for good."""
+    """Whether a variable is the number of its thread in its row, for good."""
     first, last = kernel.initializer(variable)
     is_integer = variable.type.kind == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
     if not is_integer or variable.array or first >= last:
         return False
-    words = [kernel.reader.text(at) for at in range(first, last)]
-    return words == _THREAD or (words in _NUMBER and not kernel.direct)  # a group is in a row of any length
+    return [kernel.reader.text(at) for at in range(first, last)] == _THREAD
 
 
 def _begin_steady(kernel):
@@ -180,7 +147,7 @@ def find_uniform(kernel):
         ours = not alone or update[0].warp is step.warp  # else each warp would update the block's variable
         return ours and is_uniform(kernel, *update[1], step.scope, warp=alone)
 
-    demote(variable for variable in kernel.variables if variable.type.kind in ("class", "reference"))
+    demote(variable for variable in kernel.variables if variable.type.kind == "reference")
     _begin_steady(kernel)
     while changed:
         changed = False
@@ -209,8 +176,6 @@ def find_uniform(kernel):
     for step in kernel.steps:
         for variable in step.effects.addressed:
             variable.addressed = True
-    for variable in kernel.variables:
-        variable.addressed |= variable.type.kind == "class"
 
 
 def require_uniform(kernel):
@@ -222,23 +187,14 @@ def require_uniform(kernel):
         differ = f"depends on values that may differ between {those}"
         if step.kind in ("loop", "if"):
             span = step.node.parts["condition"]
-            counters = [s.variable for s in step.first]
-            steps = [kernel.update(*span, step.scope) for span in kernel.loop_steps(step)] if counters or (
-                step.node.kind == "for") else []
-            if not _same(kernel, step, *span) or any(v.role != "uniform" for v in counters):
-                what = "loop" if step.kind == "loop" else "if"
-                raise NeedsFibers(f"the {waits} in the {what} of line {line} {differ}")
-            before = set()  # what changes before the step of each thread, which stands at the end of the body
-            for span, update in zip(kernel.loop_steps(step) if steps else (), steps, strict=True):
-                if update and update[0].role == "uniform":
-                    update[0].changed_uniformly.append(step.node.first)
-                    before.add(update[0])
-                elif before & kernel.effects.expression(*span, step.scope).uses or any(
-                    each.kind == "jump" and "continue" in escapes(each.node) for each in _within(step)
-                ):
-                    raise NeedsFibers(f"the loop around its {waits} in line {line} is not understood")
-                else:
-                    step.late.append(span)
+            steps = [kernel.update(*each, step.scope) for each in kernel.loop_steps(step)]
+            changed = [update[0] for update in steps if update] + [each.variable for each in step.first]
+            if not _same(kernel, step, *span) or any(variable.role != "uniform" for variable in changed):
+                raise NeedsFibers(f"the {waits} in the {step.kind} of line {line} {differ}")
+            if not all(steps):
+                raise NeedsFibers(f"the loop around its {waits} in line {line} is not understood")
+            for variable in changed[: len(steps)]:
+                variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
             returns = step.warp is not None and "return" in escapes(step.node)  # other warps go on
             if returns or not is_jump(step.node) or not _condition_is_uniform(kernel, step):
@@ -248,15 +204,6 @@ def require_uniform(kernel):
             step.kind = "statement" if alone or not _condition_is_uniform(kernel, step) else "jump"
         if step.update and step.update[0].role == "uniform":
             step.update[0].changed_uniformly.append(step.node.first)
-        if step.kind == "type" and any(v.role != "uniform" for v in step.effects.uses):
-            raise NeedsFibers("it has a type that depends on a variable")
-
-
-def _within(step):
-    """The steps in a loop or an if."""
-    for each in (each for body in step.bodies for each in body):
-        yield each
-        yield from _within(each)
 
 
 def _same(kernel, step, first, last):

@@ -41,7 +41,6 @@ class Writer:
         self.out.append("{ HOSTCUDA_BLOCK\n")
         for type_ in sorted(self.kernel.effects.assumed):
             self.out.append(f"hostcuda_require_plain({type_})\n")
-        self.out += [f"hostcuda_require_small({name})\n" for name in sorted(self.rows.small)]
         for parameter in self.kernel.parameters:
             self._prove(parameter)
         if self.masked:
@@ -51,10 +50,7 @@ class Writer:
                 kept = self._array(parameter)
                 self._keep(parameter)
                 each = "for (hostcuda_size hostcuda_t = 0; hostcuda_t < hostcuda_threads; ++hostcuda_t)"
-                copied = f"{kept}[hostcuda_t] = {parameter.name}"
-                if parameter.type.kind == "class":
-                    copied = f"hostcuda::keep({kept}[hostcuda_t].object(), {parameter.name})"
-                self.out.append(f"{each} {copied};\n")
+                self.out.append(f"{each} {kept}[hostcuda_t] = {parameter.name};\n")
         self._items(self.items)
         self.out.append("}\n")
         return "".join(self.out)
@@ -90,8 +86,7 @@ class Writer:
                 for each in step.first
             )
             declared = f"{step.first[0].variable.specifiers} {counters}" if step.first else ""
-            steps = [span for span in self.kernel.loop_steps(step) if span not in step.late]
-            once = ", ".join(self._expression(span, step.scope) for span in steps)
+            once = ", ".join(self._expression(span, step.scope) for span in self.kernel.loop_steps(step))
             self.out.append(f"for ({declared}; {self._expression(parts['condition'], step.scope)}; {once}) {{")
             for each in step.first:
                 self._prove(each.variable)
@@ -128,7 +123,7 @@ class Writer:
         """Whether to declare a variable const: it is taken to be the same in all threads, and never to change."""
         first, last = variable.initializer
         given = variable in self.kernel.parameters or first < last
-        plain = variable.type.kind not in ("class", "reference") and not variable.array
+        plain = variable.type.kind != "reference" and not variable.array
         once = variable.role in ("uniform", "recomputed") and not variable.shared
         return given and plain and once and variable not in self.changed and not variable.constant
 
@@ -234,8 +229,7 @@ class Writer:
 
     def _kept(self, variable):
         """The thread's element of a kept variable."""
-        element = f"{self._array(variable)}[{'hostcuda_lane' if self._in_section(variable) else 'hostcuda_t'}]"
-        return f"{element}.object()" if variable.type.kind == "class" else element
+        return f"{self._array(variable)}[{'hostcuda_lane' if self._in_section(variable) else 'hostcuda_t'}]"
 
     def _array(self, variable):
         """The name of the array of a kept variable, which is no other variable's."""
@@ -286,11 +280,7 @@ class Writer:
         most = _KEPT_BYTES // sum(each.role == "kept" for each in self.kernel.variables)
         kept = self._array(variable)
         count = "hostcuda_warp" if self._in_section(variable) else "hostcuda_threads"
-        if variable.type.kind == "class":  # its constructor runs where the thread declares it
-            type_ = f"{self._kept_type(variable)}{self.kernel.text(*variable.bounds)}"
-            self.out.append(f"\nhostcuda::Storage<{type_}> {kept}[{count}];\n")
-        else:
-            self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self.kernel.text(*variable.bounds)};\n")
+        self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self.kernel.text(*variable.bounds)};\n")
         self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
 
     def _recomputed(self, variables):
@@ -326,16 +316,6 @@ class Writer:
             self._prove(variable)
             return
         kept, const = self._kept(variable), "const " * variable.constant
-        if variable.type.kind == "class":
-            first, last = variable.initializer
-            if self.reader.text(first) == "=" and self.reader.text(first + 1) == "{":
-                first += 1
-            value = self.kernel.text(first, last, edits)
-            value = f"({value.removeprefix('=')})" if value.startswith("=") else value
-            type_ = re.sub(r"\b(struct|class)\s", "", self._kept_type(variable))
-            self.out.append(f"{const}auto &{variable.name} = *new (&{kept}) {type_}{value};\n")
-            self.out.append(f"hostcuda::require_value({variable.name});\n")
-            return
         if variable.initializer[0] != variable.initializer[1]:
             first = f"hostcuda_first_{variable.name}"
             self.out.append(f"{variable.specifiers} {self._declarator(variable, first, edits)};\n")
@@ -370,7 +350,7 @@ class Writer:
         text = edited(self.scan.text, edits, begin, tokens[node.last - 1].end)
         if node.kind == "guard":
             text = f"if (!({text})) {{ {mask}goto hostcuda_end_{region.number}; }}"
-        self.out += [text, ";\n" if node.kind == "late" else "\n"]
+        self.out.append(f"{text}\n")
 
 
 def _early(kernel, items):

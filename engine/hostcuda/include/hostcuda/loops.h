@@ -51,17 +51,12 @@ HOSTCUDA_WORD bool hostcuda_unfit;
 #define HOSTCUDA_UNROLL(n) _Pragma(HOSTCUDA_TEXT(GCC unroll n))
 #endif
 
-// A constant reference to a variable of another type would be one to a copy: inline.py puts the variable itself in its place.
-#define hostcuda_require_type(variable, ...)                                                            \
-    static_assert(::std::is_same_v<const ::std::remove_reference_t<decltype(variable)> &, __VA_ARGS__>, "this argument needs fibers")
+// Of two branches, inline.py takes the type to be that of the one.
 #define hostcuda_require_same(type, value)                                                              \
     static_assert(::std::is_same_v<type, ::std::decay_t<decltype(value)>>, "this argument needs fibers")
 
-// What the rewriter takes for granted, proved by the compiler where it is used: a constant; a constant of at most 1024; a
-// type whose variables are numbers, pointers or the like, so that built-in operators apply to them.
+// What the rewriter takes for granted, proved by the compiler where it is used: a constant; a type whose variables are numbers, pointers or the like, so that built-in operators apply to them.
 #define hostcuda_constant(...) ::hostcuda::constant<((__VA_ARGS__) == (__VA_ARGS__))>(__VA_ARGS__)
-#define hostcuda_require_small(...)                                                                     \
-    static_assert((__VA_ARGS__) >= 0 && (__VA_ARGS__) <= 1024, "this constant needs fibers");
 #define hostcuda_require_plain(...) static_assert(::hostcuda::is_plain<__VA_ARGS__>, "this type needs fibers");
 
 namespace hostcuda {
@@ -114,17 +109,6 @@ template <class T> inline __attribute__((always_inline)) T &keep(T &kept, const 
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8192, "this variable needs fibers");
     memcpy((void *)&kept, (const void *)&first, sizeof kept);
     return kept;
-}
-
-// What an object that lives across a barrier is in.
-template <class T> struct Storage {
-    alignas(T) char bytes[sizeof(T)];
-    T &object() { return *reinterpret_cast<T *>(bytes); }
-};
-
-// Bytes of an object can be copied, and nothing has to be done at its end.
-template <class T> constexpr void require_value(const T &) {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8192, "this object needs fibers");
 }
 
 // The value of a variable that lives across a barrier. half.h has another one.

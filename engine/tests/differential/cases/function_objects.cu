@@ -150,3 +150,15 @@ __global__ void object_with_a_pointer(unsigned *out, const unsigned *in, int n) 
     __syncthreads();
     out[threadIdx.x] += v * 100;
 }
+// case through_a_pointer_to_a_function
+typedef void (*Change17)(unsigned &);
+__device__ void bump17(unsigned &v) { v += 3; }
+__device__ Change17 change17 = bump17;
+__global__ void through_a_pointer_to_a_function(unsigned *out, const unsigned *in, int n) {
+    unsigned v = threadIdx.x, w = n;
+    (*change17)(v);
+    change17((w));
+    __syncthreads();
+    (*change17)((v));
+    out[threadIdx.x] = v * 3 + w;
+}

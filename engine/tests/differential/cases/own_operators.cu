@@ -185,3 +185,28 @@ __global__ void archive(unsigned *out, const unsigned *in, int n) {
     __syncthreads();
     out[threadIdx.x] = v;
 }
+// case operator_of_an_alias
+struct Bits20 { unsigned v; };
+using Ref20 = Bits20 &;
+__device__ unsigned operator+(Ref20 b, unsigned x) { b.v += 5; return b.v ^ x; }
+__global__ void operator_of_an_alias(unsigned *out, const unsigned *in, int n) {
+    Bits20 b = {in[threadIdx.x]};
+    unsigned v = b + 3u;
+    __syncthreads();
+    v += b + v;
+    __syncthreads();
+    out[threadIdx.x] = v * 7 + b.v;
+}
+// case operator_of_what_has_no_name
+enum { FIRST21 = 1, SECOND21 = 2 };
+__device__ unsigned scale21 = 3;
+__device__ unsigned operator-(decltype(FIRST21) a, unsigned b) { return scale21 * a + b; }
+__global__ void operator_of_what_has_no_name(unsigned *out, const unsigned *in, int n) {
+    const unsigned before = FIRST21 - 4u;
+    __syncthreads();
+    if (threadIdx.x == 0) scale21 = 10;
+    __syncthreads();
+    out[threadIdx.x] = before * 1000 + (SECOND21 - FIRST21);
+    __syncthreads();
+    if (threadIdx.x == 0) scale21 = 3;
+}
