@@ -52,7 +52,7 @@ class LabService extends Service {
     return { ...result, outputs, case: asked.name };
   }
 
-  async grade({ exercise, source, hint = 1 }) {
+  async grade({ exercise, source, hint = 0 }) {
     const start = performance.now(), { refused, events, arrays, ...about } = await this.attempt({ exercise, source });
     if (refused) return { exercise, verdict: 'refused', passed: false, lines: [], advice: refused, hints: 0, text: refused, ...about };
     const wrote = this.compiler.pyodide.toPy(arrays);
