@@ -62,6 +62,7 @@ export class Service {
     const key = JSON.stringify(asked), known = this.modules.get(key);
     if (known) return known;
     const start = performance.now(), built = this.compiler.compile(asked);
+    this.compiler.rest();
     if (!built.error) {
       Object.assign(built, { bytes: built.wasm, fibers: 0, compile: performance.now() - start, module: await WebAssembly.compile(built.wasm) });
       this.modules.set(key, built);
@@ -72,7 +73,6 @@ export class Service {
 
   /** Make the functions of a module ones that can wait. */
   async addFibers(built) {
-    this.compiler.rest(); // Binaryen needs 150 MB
     const start = performance.now(), worker = new Worker(new URL('asyncify.mjs', this.base), { type: 'module' });
     built.module = (await this.ask(worker, { bytes: built.bytes, pointers: built.pointers })).module;
     built.fibers = performance.now() - start;
@@ -149,6 +149,5 @@ export function serve(service) {
     } catch (error) {
       postMessage({ id, error: String(error.message ?? error), name: error.name });
     }
-    service.compiler?.rest();
   };
 }
