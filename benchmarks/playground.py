@@ -27,6 +27,7 @@ from labkit.exercises.exercise import Exercise, exercises
 from labkit.exercises.subjects import Numbers
 
 SITE = Path(__file__).resolve().parent.parent / "build" / "playground"
+METHODS = ("runExercise", "checkExercise", "grade", "grade")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ENDLESS = {
     "source": "__global__ void f(volatile float *y) { while (y[0] != 5) y[1] = y[0]; }",
@@ -112,9 +113,9 @@ def first_visit(browser: Browser, address: str) -> float:
 def row(page: Page, asked: Exercise, rounds: int) -> tuple[float, ...]:
     """Seconds of Run, of Count and check, and of Grade, of the starting code and the solution."""
     best = [1e9] * 4
-    steps = (("runExercise", asked.solution), ("checkExercise", asked.solution), ("grade", asked.start), ("grade", asked.solution))
     for turn in range(rounds):
-        for i, (method, text) in enumerate(steps):
+        for i, method in enumerate(METHODS):
+            text = asked.start if i == 2 else asked.solution
             request = {"exercise": asked.number, "source": f"{text}\n// {turn}, {i}\n"}
             done = page.evaluate(ASKED, [method, request])
             if i != 2 and not done["ok"]:
@@ -143,13 +144,14 @@ def main() -> None:
         page.evaluate(OPEN)
         memory = Memory(browser)
         memory.start()
-        print("| | Run | Count and check | Grade, start | Grade, solution | load | MB |\n|---|---:|---:|---:|---:|---:|---:|")
+        print("| | Run | Count and check | Grade, start | Grade, solution | load | MB |", "|---" * 7 + "|", sep="\n")
         most, rows = 0, []
         for number in options.numbers or offered:
             rows.append(row(page, offered[number], options.rounds))
             taken = memory.take()
             most = max(most, taken)
-            print(f"| {number} |", *(f"{seconds:.1f} |" for seconds in rows[-1]), f"{load():.1f} | {taken} |", flush=True)
+            figures = [*(f"{seconds:.1f}" for seconds in rows[-1]), f"{load():.1f}", str(taken)]
+            print("|", " | ".join([number, *figures]), "|", flush=True)
         print("| most |", *(f"{max(column):.1f} |" for column in zip(*rows, strict=True)), f"| {most} |")
         stops = [(name, *page.evaluate(STOPPED, [request, wait])) for name, request, wait in (
             ("a kernel", ENDLESS, 6000), ("a compilation", {**ENDLESS, "source": f"{ENDLESS['source']} // anew"}, 100))]

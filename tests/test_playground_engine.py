@@ -1,16 +1,19 @@
-"""The playground's engine in Chromium, against the native one: results, counts, findings, grades.
+"""The playground's engine in Chromium, against the native one: results, counts, findings, grades. Some in Firefox, too.
 
 It needs the compilers that `make playground` brings.
 """
 
 import base64
+import contextlib
 import functools
 import http.server
 import os
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
+from firefox import Firefox
 
 from hostcuda import processes, temporary
 from hostcuda.metrics import COUNTED
@@ -36,8 +39,8 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory, chromium):
-    """A page with the engine, which is ready."""
+def address(tmp_path_factory):
+    """Of an empty page beside the engine."""
     if why := missing():
         pytest.skip(why)
     folder = tmp_path_factory.mktemp("playground")
@@ -45,20 +48,42 @@ def tab(tmp_path_factory, chromium):
     (folder / "index.html").write_text("<!doctype html><title>Engine</title>")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    tab = chromium.new_page()
-    tab.set_default_timeout(300_000)
-    tab.goto(f"http://127.0.0.1:{server.server_address[1]}/")
-    tab.evaluate("import('/lab.mjs').then(({ Lab }) => (globalThis.lab = new Lab()).init())")
-    yield tab
-    tab.close()
+    yield f"http://127.0.0.1:{server.server_address[1]}/"
     server.shutdown()
     server.server_close()
+
+
+BEGIN = "() => import('/lab.mjs').then(({ Lab }) => (window.lab = new Lab()).init())"
+ASK = "([method, request]) => window.lab.ask(method, request)"
+
+
+@pytest.fixture(scope="module")
+def tab(chromium, address):
+    """A page with the engine, which is ready."""
+    tab = chromium.new_page()
+    tab.set_default_timeout(300_000)
+    tab.goto(address)
+    tab.evaluate(BEGIN)
+    yield tab
+    tab.close()
+
+
+@pytest.fixture(scope="module")
+def firefox(tmp_path_factory, address):
+    """The same in Firefox."""
+    executable = shutil.which("firefox-esr") or shutil.which("firefox")
+    if not executable:
+        pytest.skip("Firefox is not installed: on Debian, apt install firefox-esr")
+    with contextlib.closing(Firefox(executable, tmp_path_factory.mktemp("firefox"))) as tab:
+        tab.goto(address)
+        tab.evaluate(BEGIN)
+        yield tab
 
 
 @pytest.fixture
 def lab(tab):
     """Ask the engine: `lab(method, request)`."""
-    return lambda *asked: tab.evaluate("([method, request]) => lab.ask(method, request)", [*asked])
+    return lambda *asked: tab.evaluate(ASK, [*asked])
 
 
 def request(source, *arguments, n=256, grid=4, block=64, **fields):
@@ -118,10 +143,10 @@ def test_an_endless_kernel_is_stopped(lab, tab):
     took = lab("run", request("__global__ void f(float *y) { y[0] = 1; }", "y"))  # all is loaded
     assert took["ok"]
     stopped = tab.evaluate("""async request => {
-        const running = lab.run(request).catch(error => error.name);
+        const running = window.lab.run(request).catch(error => error.name);
         await new Promise(done => setTimeout(done, 3000));
         const start = performance.now();
-        await lab.stop();
+        await window.lab.stop();
         return [await running, performance.now() - start];
     }""", endless)
     assert stopped[0] == "Stopped" and stopped[1] < 1000
@@ -157,6 +182,14 @@ def test_start_and_solution_are_judged_as_natively(lab, number):
         compare(lab, asked, source)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", QUICK)
+def test_firefox_judges_as_natively(firefox, number):
+    asked = exercise(number)
+    for source in (asked.start, asked.solution):
+        compare(lambda *request: firefox.evaluate(ASK, [*request]), asked, source)
+
+
 def counted(events, number):
     """The counts of each launch that the two compilers have to agree on."""
     left_out = {"lab__local_requests_address_taken.sum"}  # what is in memory is the compiler's choice
@@ -183,11 +216,12 @@ def test_wrong_answers_are_judged_as_natively(lab, number):
     for trial in [*trials(asked)][2:]:
         (given,) = trial.attempt
         page = lab("grade", {"exercise": number, "source": given.read_text() if isinstance(given, Path) else given})
-        try:
-            source = asked.attempt(given)
-        except LabError as refused:
-            assert (page["verdict"], page["text"]) == ("refused", str(refused)), trial.about
+        if page["verdict"] == "refused":
+            with pytest.raises(LabError) as refused:
+                asked.attempt(given)
+            assert page["text"] == str(refused.value), trial.about
             continue
+        source = asked.attempt(given)
         said = grade.judge(asked, source, native(asked, source))
         assert page["verdict"] == said.verdict, trial.about
         assert [line["ok"] for line in page["lines"]] == [line.ok for line in said.lines], trial.about
