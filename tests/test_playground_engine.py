@@ -139,12 +139,13 @@ def test_faults_are_found(lab, body, says):
 
 
 def test_an_endless_kernel_is_stopped(lab, tab):
-    endless = request("__global__ void f(volatile float *y) { while (y[0] != 5) y[1] = y[0]; }", "y", grid=1, block=1)
-    took = lab("run", request("__global__ void f(float *y) { y[0] = 1; }", "y"))  # all is loaded
-    assert took["ok"]
+    endless = request("__global__ void f(volatile float *y, bool once) { do y[1] = y[0]; while (!once); }",
+                      "y", False, grid=1, block=1)
+    launch = {**endless["launch"], "arguments": ["y", True]}
+    assert lab("run", {**endless, "launch": launch})["ok"]  # it is compiled
     stopped = tab.evaluate("""async request => {
         const running = window.lab.run(request).catch(error => error.name);
-        await new Promise(done => setTimeout(done, 3000));
+        await new Promise(done => setTimeout(done, 500));
         const start = performance.now();
         await window.lab.stop();
         return [await running, performance.now() - start];

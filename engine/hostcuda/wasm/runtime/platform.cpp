@@ -81,27 +81,27 @@ void make_context(Context &context, char *top, size_t, void (*entry)()) {
     end_of(context) = canary;
 }
 
-__attribute__((noinline)) void switch_context(Context &from, Context &to) {
+__attribute__((noinline)) void switch_context(Context *from, Context *to) {
     if (contexts.rewinding) {
         contexts.rewinding = false;
         asyncify_stop_rewind();
         return;
     }
-    if (&from == &to) return;
-    contexts.next = &to;
+    if (from == to) return;
+    contexts.next = to;
     if (!contexts.inside) {
         contexts.inside = true;
         js_enter();
         contexts.inside = false;
         return;
     }
-    if (!to.entry) {                       // the block has ended, or is left
-        if (from.entry) from.started = false;
+    if (!to->entry) {                       // the block has ended, or is left
+        if (from->entry) from->started = false;
         js_leave();
     }
     contexts.unwinding = true;
-    from.stack = stack_pointer();
-    asyncify_start_unwind(&from);
+    from->stack = stack_pointer();
+    asyncify_start_unwind(from);
 }
 
 }  // namespace hostcuda
