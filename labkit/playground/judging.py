@@ -16,8 +16,7 @@ from labkit.exercises.exercise import Exercise, exercise
 from labkit.exercises.judge import Ran, advice, judge
 from labkit.ladder.source import NVCC_OPTIONS
 
-# clang does not tell a variable that has no value from one that may have none. The judge looks for g++'s words of the
-# second: the results show whether it has.
+# clang does not tell what has no value from what may have none. The judge hears g++'s words of the latter.
 _UNSET = re.compile(r"variable '(\w+)' (?:is|may be) uninitialized when (?:used|captured)(?: here)?")
 STORED: dict = {}  # of each exercise, by its number
 ARRAYS = b""
@@ -81,7 +80,7 @@ def plan(number: str, source: str) -> str:
     return json.dumps({"cases": cases})
 
 
-def grade(number: str, source: str, events: str, arrays, hints: int, problem: str) -> str:
+def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     """What an attempt is worth.
 
     Parameters
@@ -92,12 +91,10 @@ def grade(number: str, source: str, events: str, arrays, hints: int, problem: st
         For each case and run, the bytes of the arrays that the kernel wrote.
     hints : int
         The number of the hint that is due; 0: what a first attempt is told.
-    problem : str
-        Why it did not end, if so.
     """
     asked, stored = _exercise(number), STORED[number]
     happened = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
-    done = judge(asked, source, Ran(SimpleNamespace(problem=problem), happened, arrays))
+    done = judge(asked, source, Ran(SimpleNamespace(problem=""), happened, arrays))
     own = f'lab.solution("{number}")' if asked.solution else ""
     said = advice(done, hints or int(not done.follow), own, stored["times"] if done.passed else "")
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in done.lines]

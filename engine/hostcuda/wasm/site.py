@@ -20,7 +20,6 @@ from pathlib import Path
 from hostcuda.errors import EngineError
 from hostcuda.files import write
 from hostcuda.host import cache
-from hostcuda.wasm import objects
 
 __all__ = ["MISSING", "engine_files", "missing", "write_engine"]
 
@@ -133,11 +132,11 @@ def _compressed(path):
     """A file of npm's, compressed; of the compiler's files, those that kernels need."""
 
     def make(to):
-        data = _MADE.get(path.name, Path.read_bytes)(path)
+        data = _trimmed(path) if path.suffix == ".tar" else path.read_bytes()
         to.write_bytes(gzip.compress(data, 6, mtime=0))
 
-    of = path.name, path.stat().st_size, _lock(), *((_HERE / name).read_bytes() for name in ("site.py", "objects.py"))
-    return cache.obtain(f"wasm-{cache.digest(*of)[:24]}.z", make).read_bytes()
+    size = path.stat().st_size
+    return cache.obtain(f"wasm-{cache.digest(path.name, size, _lock())[:24]}.z", make).read_bytes()
 
 
 def _trimmed(path):
@@ -150,9 +149,6 @@ def _trimmed(path):
             if member.isdir() or of_c or (name.startswith(_NEEDED) and not name.startswith(_NOT_NEEDED)):
                 kept.append(whole[member.offset : member.offset_data + -(-member.size // block) * block])
     return b"".join([*kept, bytes(2 * block)])
-
-
-_MADE = {"llvm-resources.tar": _trimmed, "llvm.core.wasm": lambda path: objects.import_memory(path.read_bytes())}
 
 
 def _compiled():

@@ -56,7 +56,7 @@ class LabService extends Service {
     const start = performance.now(), { refused, events, arrays, ...about } = await this.attempt({ exercise, source });
     if (refused) return { exercise, verdict: 'refused', passed: false, lines: [], advice: refused, hints: 0, text: refused, ...about };
     const wrote = this.compiler.pyodide.toPy(arrays);
-    const grade = JSON.parse(this.judging.grade(exercise, source, JSON.stringify(events), wrote, hint, ''));
+    const grade = JSON.parse(this.judging.grade(exercise, source, JSON.stringify(events), wrote, hint));
     wrote.destroy();
     about.times.total = performance.now() - start;
     return { ...grade, ...about };

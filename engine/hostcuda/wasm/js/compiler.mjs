@@ -39,6 +39,11 @@ class Text {
   toString() { return decoder.decode(this.bytes.subarray(0, this.size)); }
 }
 
+/** Each run of clang has a memory of its own. A large allocation, of which nothing is used, makes browsers free the earlier ones. */
+function collect() {
+  try { new ArrayBuffer(2 ** 33); } catch {} // more than there is
+}
+
 export class Compiler {
   /** With the engine's Python and what was compiled for it, two zip files. */
   static of(pyodide, runLLVM, python, cache) {
@@ -81,7 +86,7 @@ export class Compiler {
     }
     const out = new Text(), err = new Text();
     try {
-      const after = this.inOneMemory(command, files, { stdout: bytes => out.add(bytes), stderr: bytes => err.add(bytes), decodeASCII: false, synchronously: true });
+      const after = this.runLLVM(command, files, { stdout: bytes => out.add(bytes), stderr: bytes => err.add(bytes), decodeASCII: false, synchronously: true });
       for (const name of command.filter((_, i) => ['-o', '-MF'].includes(command[i - 1]))) {
         let file = after;
         for (const part of name.split('/').filter(Boolean)) file = file?.[part];
@@ -90,25 +95,9 @@ export class Compiler {
       return [0, `${out}`, `${err}`];
     } catch (error) {
       return [1, `${out}`, `${err}` || String(error)];
-    }
-  }
-
-  /** Run it in the same memory as before (objects.py makes clang import it): browsers free those of earlier runs too late. */
-  inOneMemory(...asked) {
-    const memory = this.memory ??= new WebAssembly.Memory({ initial: 512, maximum: 65536 }), { Instance } = WebAssembly;
-    new Uint8Array(memory.buffer).fill(0);
-    WebAssembly.Instance = function (module, imports) { return new Instance(module, { ...imports, hostcuda: { memory } }); };
-    try {
-      return this.runLLVM(...asked);
     } finally {
-      WebAssembly.Instance = Instance;
+      collect();
     }
-  }
-
-  /** Free the memory of earlier runs: a large allocation, of which nothing is used, makes browsers look for what is free. */
-  rest() {
-    this.memory = null;
-    try { new ArrayBuffer(2 ** 33); } catch {} // more than there is
   }
 
   /** The files of a folder; those that do not change are read once. */

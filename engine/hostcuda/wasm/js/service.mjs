@@ -62,7 +62,6 @@ export class Service {
     const key = JSON.stringify(asked), known = this.modules.get(key);
     if (known) return known;
     const start = performance.now(), built = this.compiler.compile(asked);
-    this.compiler.rest();
     if (!built.error) {
       Object.assign(built, { bytes: built.wasm, fibers: 0, compile: performance.now() - start, module: await WebAssembly.compile(built.wasm) });
       this.modules.set(key, built);
