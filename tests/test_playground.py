@@ -284,7 +284,7 @@ def test_stop_ends_an_endless_kernel_and_the_next_run_works(tab, address):
     type_in(tab, example)
     tab.keyboard.press("Control+Enter")
     tab.get_by_text("It ran.").wait_for()
-    assert tab.get_by_text("6 elements are NaN.").is_visible()
+    assert tab.get_by_text("6 elements are NaN, as is memory that no thread has stored to.").is_visible()
     assert tab.get_by_text("Unchanged: a, b.").is_visible()
 
 

@@ -1,19 +1,24 @@
-"""The playground's engine in Chromium, against the native one: results, counts, findings, grades.
+"""The playground's engine in Chromium, against the native one: results, counts, findings, grades. Some in Firefox, too.
 
 It needs the compilers that `make playground` brings.
 """
 
 import base64
+import contextlib
 import functools
 import http.server
 import os
+import shutil
 import threading
+from pathlib import Path
 
 import pytest
+from firefox import Firefox
 
 from hostcuda import processes, temporary
 from hostcuda.metrics import COUNTED
 from hostcuda.wasm.site import missing
+from labkit.base.errors import LabError
 from labkit.exercises import grade
 from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.subjects import Numbers
@@ -34,8 +39,8 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory, chromium):
-    """A page with the engine, which is ready."""
+def address(tmp_path_factory):
+    """Of an empty page beside the engine."""
     if why := missing():
         pytest.skip(why)
     folder = tmp_path_factory.mktemp("playground")
@@ -43,20 +48,42 @@ def tab(tmp_path_factory, chromium):
     (folder / "index.html").write_text("<!doctype html><title>Engine</title>")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    tab = chromium.new_page()
-    tab.set_default_timeout(300_000)
-    tab.goto(f"http://127.0.0.1:{server.server_address[1]}/")
-    tab.evaluate("import('/lab.mjs').then(({ Lab }) => (globalThis.lab = new Lab()).init())")
-    yield tab
-    tab.close()
+    yield f"http://127.0.0.1:{server.server_address[1]}/"
     server.shutdown()
     server.server_close()
+
+
+BEGIN = "() => import('/lab.mjs').then(({ Lab }) => (window.lab = new Lab()).init())"
+ASK = "([method, request]) => window.lab.ask(method, request)"
+
+
+@pytest.fixture(scope="module")
+def tab(chromium, address):
+    """A page with the engine, which is ready."""
+    tab = chromium.new_page()
+    tab.set_default_timeout(300_000)
+    tab.goto(address)
+    tab.evaluate(BEGIN)
+    yield tab
+    tab.close()
+
+
+@pytest.fixture(scope="module")
+def firefox(tmp_path_factory, address):
+    """The same in Firefox."""
+    executable = shutil.which("firefox-esr") or shutil.which("firefox")
+    if not executable:
+        pytest.skip("Firefox is not installed: on Debian, apt install firefox-esr")
+    with contextlib.closing(Firefox(executable, tmp_path_factory.mktemp("firefox"))) as tab:
+        tab.goto(address)
+        tab.evaluate(BEGIN)
+        yield tab
 
 
 @pytest.fixture
 def lab(tab):
     """Ask the engine: `lab(method, request)`."""
-    return lambda *asked: tab.evaluate("([method, request]) => lab.ask(method, request)", [*asked])
+    return lambda *asked: tab.evaluate(ASK, [*asked])
 
 
 def request(source, *arguments, n=256, grid=4, block=64, **fields):
@@ -112,14 +139,15 @@ def test_faults_are_found(lab, body, says):
 
 
 def test_an_endless_kernel_is_stopped(lab, tab):
-    endless = request("__global__ void f(volatile float *y) { while (y[0] != 5) y[1] = y[0]; }", "y", grid=1, block=1)
-    took = lab("run", request("__global__ void f(float *y) { y[0] = 1; }", "y"))  # all is loaded
-    assert took["ok"]
+    endless = request("__global__ void f(volatile float *y, bool once) { do y[1] = y[0]; while (!once); }",
+                      "y", False, grid=1, block=1)
+    launch = {**endless["launch"], "arguments": ["y", True]}
+    assert lab("run", {**endless, "launch": launch})["ok"]  # it is compiled
     stopped = tab.evaluate("""async request => {
-        const running = lab.run(request).catch(error => error.name);
-        await new Promise(done => setTimeout(done, 3000));
+        const running = window.lab.run(request).catch(error => error.name);
+        await new Promise(done => setTimeout(done, 500));
         const start = performance.now();
-        await lab.stop();
+        await window.lab.stop();
         return [await running, performance.now() - start];
     }""", endless)
     assert stopped[0] == "Stopped" and stopped[1] < 1000
@@ -155,6 +183,14 @@ def test_start_and_solution_are_judged_as_natively(lab, number):
         compare(lab, asked, source)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", QUICK)
+def test_firefox_judges_as_natively(firefox, number):
+    asked = exercise(number)
+    for source in (asked.start, asked.solution):
+        compare(lambda *request: firefox.evaluate(ASK, [*request]), asked, source)
+
+
 def counted(events, number):
     """The counts of each launch that the two compilers have to agree on."""
     left_out = {"lab__local_requests_address_taken.sum"}  # what is in memory is the compiler's choice
@@ -179,8 +215,14 @@ def test_results_are_equal_bit_for_bit_and_counts_too(lab, number):
 def test_wrong_answers_are_judged_as_natively(lab, number):
     asked = exercise(number)
     for trial in [*trials(asked)][2:]:
-        source = asked.attempt(*trial.attempt)
+        (given,) = trial.attempt
+        page = lab("grade", {"exercise": number, "source": given.read_text() if isinstance(given, Path) else given})
+        if page["verdict"] == "refused":
+            with pytest.raises(LabError) as refused:
+                asked.attempt(given)
+            assert page["text"] == str(refused.value), trial.about
+            continue
+        source = asked.attempt(given)
         said = grade.judge(asked, source, native(asked, source))
-        page = lab("grade", {"exercise": number, "source": source})
         assert page["verdict"] == said.verdict, trial.about
         assert [line["ok"] for line in page["lines"]] == [line.ok for line in said.lines], trial.about

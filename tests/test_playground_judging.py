@@ -92,7 +92,7 @@ folder = sys.argv[1]
 judging.load(open(folder + "/stored.json").read(), open(folder + "/stored.bin", "rb").read())
 asked = json.load(open(folder + "/asked.json"))
 arrays = [[{name: bytes.fromhex(data) for name, data in run.items()} for run in runs] for runs in asked["arrays"]]
-said = judging.grade(asked["number"], asked["source"], json.dumps(asked["events"]), arrays, 1, "")
+said = judging.grade(asked["number"], asked["source"], json.dumps(asked["events"]), arrays, 1)
 print(json.dumps({"grade": json.loads(said), "exercises": json.loads(judging.exercises()),
                   "numpy": "numpy" in sys.modules and hasattr(sys.modules["numpy"], "array")}))
 """

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 
 from hostcuda.source import constant_arrays, has_dynamic_shared
@@ -15,6 +16,8 @@ from labkit.exercises.exercise import Exercise, exercise
 from labkit.exercises.judge import Ran, advice, judge
 from labkit.ladder.source import NVCC_OPTIONS
 
+# clang does not tell what has no value from what may have none. The judge hears g++'s words of the latter.
+_UNSET = re.compile(r"variable '(\w+)' (?:is|may be) uninitialized when (?:used|captured)(?: here)?")
 STORED: dict = {}  # of each exercise, by its number
 ARRAYS = b""
 
@@ -77,7 +80,7 @@ def plan(number: str, source: str) -> str:
     return json.dumps({"cases": cases})
 
 
-def grade(number: str, source: str, events: str, arrays, hints: int, problem: str) -> str:
+def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     """What an attempt is worth.
 
     Parameters
@@ -87,14 +90,13 @@ def grade(number: str, source: str, events: str, arrays, hints: int, problem: st
     arrays : list of list of dict
         For each case and run, the bytes of the arrays that the kernel wrote.
     hints : int
-        The number of the hint that is due.
-    problem : str
-        Why it did not end, if so.
+        The number of the hint that is due; 0: what a first attempt is told.
     """
     asked, stored = _exercise(number), STORED[number]
-    done = judge(asked, source, Ran(SimpleNamespace(problem=problem), json.loads(events), arrays))
+    happened = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
+    done = judge(asked, source, Ran(SimpleNamespace(problem=""), happened, arrays))
     own = f'lab.solution("{number}")' if asked.solution else ""
-    said = advice(done, hints, own, stored["times"] if done.passed else "")
+    said = advice(done, hints or int(not done.follow), own, stored["times"] if done.passed else "")
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in done.lines]
     return json.dumps({"exercise": number, "verdict": done.verdict, "passed": done.passed, "lines": lines,
                        "advice": done.mistake or said, "hints": len(asked.hints),

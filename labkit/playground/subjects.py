@@ -30,8 +30,7 @@ class Stored:
     headers = ()
     cases: Sequence[Case] = ()
 
-    def __init__(self, *given: object, **options: object):
-        del given, options
+    def __init__(self, *_: object, **__: object): ...
 
     def load(self, stored: list[dict], arrays) -> None:
         """Take what was stored."""

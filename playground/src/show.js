@@ -98,7 +98,7 @@ function array(name, values, before) {
   const unset = values instanceof Float32Array || values instanceof Float64Array ? values.reduce((count, value) => count + Number.isNaN(value), 0) : 0;
   return element('div', { className: 'array' }, element('h2', {}, element('code', {}, name), ` ${many(values.length, 'element')}`),
     element('p', {}, ...first.flat(), values.length > SHOWN ? ', …' : ''),
-    unset > 0 && element('p', { className: 'lab-note' }, `${many(unset, 'element')} ${unset === 1 ? 'is' : 'are'} NaN.`));
+    unset > 0 && element('p', { className: 'lab-note' }, `${many(unset, 'element')} ${unset === 1 ? 'is' : 'are'} NaN, as is memory that no thread has stored to.`));
 }
 
 /** The elements for a result of `run`, or of `check`; `before` has the arrays before a launch, by name. */
@@ -149,5 +149,6 @@ export function graded({ lines: list, advice }, solution) {
       i > 0 && element('button', { type: 'button', className: 'line', onclick: event => event.target.closest('section').append(solved(solution)) }, 'the solution'),
       ...prose(part),
     ]).filter(Boolean)),
+    advice?.includes('lab.step(') && element('p', { className: 'lab-note' }, 'lab.step is a function of the lab itself. Here, let that thread call printf, and press Run.'),
   ].filter(Boolean);
 }

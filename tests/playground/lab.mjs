@@ -57,7 +57,7 @@ export class Lab {
   async grade({ source, hint }) {
     await this.work(source);
     const solved = source.includes('TILE + 32'), wrong = source.includes('wrong');
-    if (wrong) return { verdict: 'not right yet', passed: false, messages: [], findings: [], lines: [{ ok: false, text: 'right\non layer 1', kind: '' }], advice: `Which thread is it?\nHint ${hint} of 3: this is hint number ${hint}.` };
+    if (wrong) return { verdict: 'not right yet', passed: false, messages: [], findings: [], lines: [{ ok: false, text: 'right\non layer 1', kind: '' }], advice: `Which thread is it?${hint ? `\nHint ${hint} of 3: this is hint number ${hint}.` : ''}` };
     return {
       verdict: solved ? 'goal met' : 'goal missed', passed: solved, messages: [], findings: [],
       lines: [
@@ -66,7 +66,7 @@ export class Lab {
         { ok: true, text: 'changed lines: 1, wanted at most 1', kind: 'changed lines' },
         { ok: solved, text: `wavefronts per shared load, layer 1: ${solved ? '1' : '2'}, wanted at most 1.05`, kind: '' },
       ],
-      advice: solved ? 'The lab\'s own: lab.solution("04a"). More.' : `Hint ${hint} of 3: this is hint number ${hint}.`,
+      advice: solved ? 'The lab\'s own: lab.solution("04a"). More.' : `Hint ${hint || 1} of 3: this is hint number ${hint || 1}.`,
     };
   }
 

@@ -11,7 +11,7 @@ static std::string triple(Index i) { return format("(%u,%u,%u)", i.x, i.y, i.z);
 [[noreturn]] void leave(Block &b) {
     b.failed = true;
     if (checking && !b.left_stack) b.left_stack = (uintptr_t)__builtin_frame_address(0);
-    switch_context(b.nowhere, b.home);
+    switch_context(&b.nowhere, &b.home);
     __builtin_unreachable();
 }
 

@@ -19,14 +19,7 @@ void guard(char *address, size_t bytes) {
         (void)!mprotect(address, bytes, PROT_NONE);
 }
 
-void begin_anew(Block &b, Fiber &fiber) {
-    hostcuda::make_context(fiber.context, fiber.top, stack_bytes, fiber_main);
-    fiber.wait->stack = 0;
-    fiber.next = b.free;
-    b.free = &fiber;
-}
-
-static bool add_fibers(Block &b) {
+bool add_fibers(Block &b) {
     size_t bytes = slab_fibers * stack_pitch;
     char *slab;
     if (checking) {
@@ -51,29 +44,6 @@ static bool add_fibers(Block &b) {
     }
     b.slabs.push_back({slab, fibers, waits});
     return true;
-}
-
-Fiber *take_fiber(Block &b) {
-    if (UNLIKELY(!b.free) && !add_fibers(b))
-        fail_block(b, "no memory for the stacks of %u waiting threads: %s", b.started, strerror(errno));
-    Fiber *fiber = b.free;
-    b.free = fiber->next;
-    if (checking) fiber->thread.number = ~0u;
-    return fiber;
-}
-
-void abandon_threads(Block &b) {
-    b.ready.clear();
-    b.barrier.clear();
-    b.sleeping.clear();
-    for (Warp &w : b.warps) {
-        w.meetings = nullptr;
-        w.converged.clear();
-        w.parked.clear();
-    }
-    b.free = nullptr;
-    for (Slab &slab : b.slabs)
-        for (unsigned i = slab_fibers; i-- > 0;) begin_anew(b, slab.fibers[i]);
 }
 
 [[noreturn]] static void no_memory() {

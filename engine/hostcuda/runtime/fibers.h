@@ -1,6 +1,7 @@
 // A block of threads on one worker, as the files that run it share it.
 //
 //   fibers.cpp     the stacks of a block's threads
+//   slabs.cpp      which of them are free
 //   scheduler.cpp  which thread runs next; barriers; running a block
 //   warps.cpp      lanes of a warp that wait for each other
 //   spins.cpp      threads that repeat a loop until another thread acts
@@ -124,10 +125,14 @@ extern WORD Block *block;                     // of this worker
 
 // ---- fibers.cpp -------------------------------------------------------------------------------------------
 
+bool add_fibers(Block &);                      // a slab of free ones; false if there is no memory
+void prepare_loops(Block &);                   // begin the fiber for thread loops anew
+
+// ---- slabs.cpp --------------------------------------------------------------------------------------------
+
 Fiber *take_fiber(Block &);                    // the ready fibers have to follow it
 void begin_anew(Block &, Fiber &);             // it is free, and runs no thread
 void abandon_threads(Block &);                 // of a launch that failed
-void prepare_loops(Block &);                   // begin the fiber for thread loops anew
 
 // ---- scheduler.cpp ----------------------------------------------------------------------------------------
 

@@ -12,23 +12,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace hostcuda {
-
-struct Kernel {   // as in include/hostcuda/launch.h
-    const char *name;
-    const void *function;
-    void (*call)(const char *arguments);
-    const hc_parameter *parameters;
-    int parameter_count, packed_bytes;
-    int max_threads;
-    void (*loops)(const char *arguments);
-    const void *loops_function;
-    const char *why_fibers;
-    int blocks;
-};
-
-}  // namespace hostcuda
-
 struct hc_kernel {
     const hostcuda::Kernel *kernel;
     hc_module *module;

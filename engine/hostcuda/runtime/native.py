@@ -116,7 +116,7 @@ _finished = False
 # Runtime files that are compiled as one: half of the time goes into the standard library's headers. With the header of
 # kernels beside them, two cores have about as much to do. No thread of a block waits for what the cold ones do.
 _UNITS = {
-    "scheduler": ("half", "fibers", "warps", "shared", "spins", "scheduler"),
+    "scheduler": ("half", "fibers", "slabs", "warps", "shared", "spins", "scheduler"),
     "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
 }
 _CHECK_UNITS = {  # only in check mode

@@ -64,6 +64,23 @@ extern WORD hostcuda::Turn hostcuda_turn;
 
 // ---- Blocks (fibers.h) ------------------------------------------------------------------------------------
 
+namespace hostcuda {
+
+struct Kernel {   // as in include/hostcuda/launch.h
+    const char *name;
+    const void *function;
+    void (*call)(const char *arguments);
+    const hc_parameter *parameters;
+    int parameter_count, packed_bytes;
+    int max_threads;
+    void (*loops)(const char *arguments);
+    const void *loops_function;
+    const char *why_fibers;
+    int blocks;
+};
+
+}  // namespace hostcuda
+
 // Common to all blocks of a launch.
 struct Launch {
     const char *kernel;                    // its name

@@ -147,7 +147,7 @@ void loops_main() {
         } catch (...) {
             fail_block(b, "an exception left the kernel");
         }
-        switch_context(b.loops.context, b.home);
+        switch_context(&b.loops.context, &b.home);
     }
 }
 
@@ -340,7 +340,7 @@ static void run(Block &b, Fiber &fiber) {
     fiber.next = nullptr;
     b.ready.tail = &fiber.next;
     b.running = true;
-    switch_context(b.home, fiber.context);
+    switch_context(&b.home, &fiber.context);
     b.running = false;
 }
 

@@ -48,7 +48,7 @@ _LINK = [
     )),
 ]
 # The runtime's files, those of a row compiled as one.
-_RUNTIME = (("platform",), ("warps", "scheduler"), ("faults", "printf"))
+_RUNTIME = (("platform",), ("slabs", "warps", "scheduler"), ("faults", "printf"))
 _CHECK_RUNTIME = (*_RUNTIME, ("counting",), ("allocations", "requests", "races", "check", "hooks"), ("records",))
 
 

@@ -1,5 +1,9 @@
 """The calls that a compiler inserts for check mode, in every form in which compilers write them."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from hostcuda.check import instrument
@@ -49,3 +53,34 @@ def test_blocks_of_clang_are_blocks():
              "\tcallq\t__tsan_write4@PLT", "\tretq", ".Lfunc_end0:"]
     text = instrument.instrument("\n".join(lines), checks=False)
     assert text.count("\t.long\t.Llk_piece") == 3
+
+
+# Block b makes b accesses before its lanes meet: their logs become full at each place of the loop in some block.
+FULL_LOGS = """
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda import checking
+from hostcuda.compiler import SourceModule
+module = SourceModule('''
+__global__ void meet(int *o) {
+    int sum = 0, lane = threadIdx.x;
+    for (int i = 0; i < blockIdx.x; i++) sum += ((volatile int *)o)[lane];
+    for (int i = 0; i < 2000; i++) sum += __shfl_xor_sync(0xffffffff, lane + i, 1);
+    o[32 + blockIdx.x * 32 + lane] = sum;
+}''')
+o = cuda.to_device(np.zeros(32 * 41, np.int32))
+module.get_function("meet")(o, block=(32, 1, 1), grid=(40, 1))
+cuda.Context.synchronize()
+found = cuda.from_device(o, 32 * 41, np.int32)[32:].reshape(40, 32)
+lanes = np.arange(32)
+assert (found == 2000 * (lanes ^ 1) + sum(range(2000))).all()
+assert not [finding for record in checking.launches() for finding in record.findings]
+"""
+
+
+def test_logs_that_are_full_when_lanes_meet_stop_the_right_thread():
+    tools = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile,memcheck,racecheck,initcheck,synccheck"}
+    done = subprocess.run([sys.executable, "-c", FULL_LOGS], env=os.environ | tools, capture_output=True, text=True,
+                          check=False)
+    assert not done.returncode, done.stderr

@@ -52,11 +52,11 @@ class LabService extends Service {
     return { ...result, outputs, case: asked.name };
   }
 
-  async grade({ exercise, source, hint = 1 }) {
+  async grade({ exercise, source, hint = 0 }) {
     const start = performance.now(), { refused, events, arrays, ...about } = await this.attempt({ exercise, source });
     if (refused) return { exercise, verdict: 'refused', passed: false, lines: [], advice: refused, hints: 0, text: refused, ...about };
     const wrote = this.compiler.pyodide.toPy(arrays);
-    const grade = JSON.parse(this.judging.grade(exercise, source, JSON.stringify(events), wrote, hint, ''));
+    const grade = JSON.parse(this.judging.grade(exercise, source, JSON.stringify(events), wrote, hint));
     wrote.destroy();
     about.times.total = performance.now() - start;
     return { ...grade, ...about };
@@ -75,8 +75,8 @@ class LabService extends Service {
     const plan = JSON.parse(this.judging.plan(exercise, source)), cases = plan.cases ?? [], arrays = cases.map(() => []);
     const about = { messages: [], findings: [], times, memory: 0 };
     if (plan.refused) return { refused: plan.refused, ...about };
-    for (const [i, { compile }] of cases.entries()) {
-      const module = await this.compile({ ...compile, check: true, warn: i === cases.length - 1 });
+    for (const { compile } of cases) { // a case may be compiled like the last one, of which warnings are wanted
+      const module = await this.compile({ ...compile, check: true, warn: `${compile.options}` === `${cases.at(-1).compile.options}` });
       about.messages = module.messages;
       times.compile = performance.now() - start;
       if (module.error) return { events: [{ mark: 'compile', text: module.said }], arrays, ...about };

@@ -1,13 +1,13 @@
-// Binaryen's pass by which functions can stop and go on: fibers (include/hostcuda/context.h).
-import binaryen from './binaryen.js';
-
-const { SIMD128, BulkMemory, SignExt, NontrappingFPToInt, MutableGlobals, Multivalue, ReferenceTypes, BulkMemoryOpt = 0, CallIndirectOverlong = 0 } = binaryen.Features;
+// A worker for Binaryen's pass by which functions can stop and go on: fibers (include/hostcuda/context.h). It is ended after
+// a module: Binaryen takes 150 MB and gives nothing back.
 
 /**
+ * @param {object} binaryen
  * @param {Uint8Array} bytes     a module
  * @param {boolean} pointers     whether its kernels call functions by pointers, which may then wait
  */
-export function asyncify(bytes, pointers) {
+function asyncify(binaryen, bytes, pointers) {
+  const { SIMD128, BulkMemory, SignExt, NontrappingFPToInt, MutableGlobals, Multivalue, ReferenceTypes, BulkMemoryOpt = 0, CallIndirectOverlong = 0 } = binaryen.Features;
   const module = binaryen.readBinary(bytes);
   module.setFeatures(SIMD128 | BulkMemory | SignExt | NontrappingFPToInt | MutableGlobals | Multivalue | ReferenceTypes | BulkMemoryOpt | CallIndirectOverlong);
   binaryen.setOptimizeLevel(0);
@@ -20,7 +20,14 @@ export function asyncify(bytes, pointers) {
     binaryen.setPassArgument('asyncify-addlist', 'fiber_main()'); // it calls the kernel by a pointer
   }
   module.runPasses(['asyncify']);
-  const result = module.emitBinary();
-  module.dispose();
-  return result;
+  return module.emitBinary();
 }
+
+onmessage = async ({ data: { bytes, pointers } }) => {
+  try {
+    const { default: binaryen } = await import('./binaryen.js'); // which waits while it loads: a message would be lost
+    postMessage({ module: await WebAssembly.compile(asyncify(binaryen, bytes, pointers)) });
+  } catch (error) {
+    postMessage({ error: String(error.message ?? error) });
+  }
+};

@@ -20,6 +20,30 @@ function mount(root, path, files) {
   Object.assign(at, files);
 }
 
+/** What a command writes: it comes word by word. */
+class Text {
+  bytes = new Uint8Array(1 << 16);
+  size = 0;
+
+  add(piece) {
+    if (!piece) return; // the end
+    if (this.size + piece.length > this.bytes.length) {
+      const wider = new Uint8Array(2 * (this.size + piece.length));
+      wider.set(this.bytes);
+      this.bytes = wider;
+    }
+    this.bytes.set(piece, this.size);
+    this.size += piece.length;
+  }
+
+  toString() { return decoder.decode(this.bytes.subarray(0, this.size)); }
+}
+
+/** Each run of clang has a memory of its own. A large allocation, of which nothing is used, makes browsers free the earlier ones. */
+function collect() {
+  try { new ArrayBuffer(2 ** 33); } catch {} // more than there is
+}
+
 export class Compiler {
   /** With the engine's Python and what was compiled for it, two zip files. */
   static of(pyodide, runLLVM, python, cache) {
@@ -60,18 +84,19 @@ export class Compiler {
       const place = isFolder ? path : path.slice(0, path.lastIndexOf('/'));
       mount(files, place, this.tree(instead[place] ?? place));
     }
-    const out = [], err = [], into = list => bytes => bytes && list.push(bytes.slice());
-    const text = list => decoder.decode(joined(list));
+    const out = new Text(), err = new Text();
     try {
-      const after = this.runLLVM(command, files, { stdout: into(out), stderr: into(err), decodeASCII: false, synchronously: true });
+      const after = this.runLLVM(command, files, { stdout: bytes => out.add(bytes), stderr: bytes => err.add(bytes), decodeASCII: false, synchronously: true });
       for (const name of command.filter((_, i) => ['-o', '-MF'].includes(command[i - 1]))) {
         let file = after;
         for (const part of name.split('/').filter(Boolean)) file = file?.[part];
         if (file) FS.writeFile(name.startsWith('/') ? name : `${folder}/${name}`, file);
       }
-      return [0, text(out), text(err)];
+      return [0, `${out}`, `${err}`];
     } catch (error) {
-      return [1, text(out), text(err) || String(error)];
+      return [1, `${out}`, `${err}` || String(error)];
+    } finally {
+      collect();
     }
   }
 
@@ -82,9 +107,3 @@ export class Compiler {
   }
 }
 
-function joined(pieces) {
-  const all = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) all.set(piece, at), at += piece.length;
-  return all;
-}

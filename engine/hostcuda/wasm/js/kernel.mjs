@@ -36,4 +36,3 @@ onmessage = async ({ data }) => {
     postMessage(error instanceof NeedsFibers ? { needsFibers: true } : { error: String(error.message ?? error) });
   }
 };
-postMessage({ ready: true });

@@ -72,34 +72,35 @@ export class Service {
 
   /** Make the functions of a module ones that can wait. */
   async addFibers(built) {
-    const start = performance.now(), { asyncify } = await import(new URL('asyncify.mjs', this.base).href);
-    built.module = await WebAssembly.compile(asyncify(built.bytes, built.pointers));
+    const start = performance.now(), worker = new Worker(new URL('asyncify.mjs', this.base), { type: 'module' });
+    built.module = (await this.ask(worker, { bytes: built.bytes, pointers: built.pointers })).module;
     built.fibers = performance.now() - start;
   }
 
   /** Run a job of kernel.mjs in a compiled module; `seconds` is the most that it may take: then the answer is null. */
   async execute(built, job, seconds = Infinity) {
-    const answer = await this.ask({ ...job, module: built.module }, seconds);
-    if (answer?.error) throw new Error(answer.error);
+    const worker = this.kernels;
+    this.startKernels(); // the next one
+    const answer = await this.ask(worker, { ...job, module: built.module }, seconds);
     if (!answer?.needsFibers) return answer;
     await this.addFibers(built);
     return this.execute(built, job, seconds);
   }
 
-  ask(job, seconds) {
+  /** Let a worker do a job, and end it. The answer is null if that takes longer than `seconds`. */
+  ask(worker, job, seconds = Infinity) {
     return new Promise((resolve, reject) => {
       let late;
-      const restart = () => { this.kernels.terminate(); this.startKernels(); }; // its memory is free at once
-      const end = (settle, value) => { clearTimeout(late); this.stopKernel = null; restart(); settle(value); };
-      this.stopKernel = () => end(reject, new Stopped());
+      const end = (settle, value) => { clearTimeout(late); this.stopWorker = null; worker.terminate(); settle(value); }; // its memory is free at once
+      this.stopWorker = () => end(reject, new Stopped());
       if (seconds < Infinity) late = setTimeout(() => end(resolve, null), seconds * 1000);
-      this.kernels.onmessage = ({ data }) => data.ready || end(resolve, data);
-      this.kernels.onerror = event => end(reject, new Error(event.message));
-      this.kernels.postMessage(job);
+      worker.onmessage = ({ data }) => (data.error ? end(reject, new Error(data.error)) : end(resolve, data));
+      worker.onerror = event => end(reject, new Error(event.message));
+      worker.postMessage(job);
     });
   }
 
-  stop() { this.stopKernel?.(); }
+  stop() { this.stopWorker?.(); }
 
   run(request) { return this.perform(request, false); }
   check(request) { return this.perform(request, true); }

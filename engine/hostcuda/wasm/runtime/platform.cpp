@@ -81,27 +81,27 @@ void make_context(Context &context, char *top, size_t, void (*entry)()) {
     end_of(context) = canary;
 }
 
-__attribute__((noinline)) void switch_context(Context &from, Context &to) {
+__attribute__((noinline)) void switch_context(Context *from, Context *to) {
     if (contexts.rewinding) {
         contexts.rewinding = false;
         asyncify_stop_rewind();
         return;
     }
-    if (&from == &to) return;
-    contexts.next = &to;
+    if (from == to) return;
+    contexts.next = to;
     if (!contexts.inside) {
         contexts.inside = true;
         js_enter();
         contexts.inside = false;
         return;
     }
-    if (!to.entry) {                       // the block has ended, or is left
-        if (from.entry) from.started = false;
+    if (!to->entry) {                       // the block has ended, or is left
+        if (from->entry) from->started = false;
         js_leave();
     }
     contexts.unwinding = true;
-    from.stack = stack_pointer();
-    asyncify_start_unwind(&from);
+    from->stack = stack_pointer();
+    asyncify_start_unwind(from);
 }
 
 }  // namespace hostcuda
@@ -139,44 +139,18 @@ TO_JS void hc_trapped(int signal) {
 
 // ---- Fibers -----------------------------------------------------------------------------------------------------------
 
-void begin_anew(Block &b, Fiber &fiber) {
-    hostcuda::make_context(fiber.context, fiber.top, fiber_bytes, fiber_main);
-    fiber.wait->stack = 0;
-    fiber.next = b.free;
-    b.free = &fiber;
-}
-
-Fiber *take_fiber(Block &b) {
-    if (UNLIKELY(!b.free)) {
-        char *stacks = (char *)aligned_alloc(64, slab_fibers * fiber_bytes);
-        if (!stacks) fail_block(b, "no memory for the stacks of %u waiting threads", b.started);
-        Fiber *fibers = new Fiber[slab_fibers]();
-        Wait *waits = new Wait[slab_fibers]();
-        for (unsigned i = slab_fibers; i-- > 0;) {
-            fibers[i].top = stacks + (i + 1) * fiber_bytes;
-            fibers[i].wait = &waits[i];
-            begin_anew(b, fibers[i]);
-        }
-        b.slabs.push_back({stacks, fibers, waits});
+bool add_fibers(Block &b) {
+    char *stacks = (char *)aligned_alloc(64, slab_fibers * fiber_bytes);
+    if (!stacks) return false;
+    Fiber *fibers = new Fiber[slab_fibers]();
+    Wait *waits = new Wait[slab_fibers]();
+    for (unsigned i = slab_fibers; i-- > 0;) {
+        fibers[i].top = stacks + (i + 1) * fiber_bytes;
+        fibers[i].wait = &waits[i];
+        begin_anew(b, fibers[i]);
     }
-    Fiber *fiber = b.free;
-    b.free = fiber->next;
-    if (checking) fiber->thread.number = ~0u;
-    return fiber;
-}
-
-void abandon_threads(Block &b) {
-    b.ready.clear();
-    b.barrier.clear();
-    b.sleeping.clear();
-    for (Warp &w : b.warps) {
-        w.meetings = nullptr;
-        w.converged.clear();
-        w.parked.clear();
-    }
-    b.free = nullptr;
-    for (Slab &slab : b.slabs)
-        for (unsigned i = slab_fibers; i-- > 0;) begin_anew(b, slab.fibers[i]);
+    b.slabs.push_back({stacks, fibers, waits});
+    return true;
 }
 
 // Thread loops do not wait; they have a large stack for the variables of all threads.
@@ -303,19 +277,6 @@ EXPORT char space_of(const void *address) {
 // ---- Kernels ----------------------------------------------------------------------------------------------------------
 
 namespace hostcuda {
-struct Kernel {   // as in include/hostcuda/launch.h
-    const char *name;
-    const void *function;
-    void (*call)(const char *arguments);
-    const hc_parameter *parameters;
-    int parameter_count, packed_bytes;
-    int max_threads;
-    void (*loops)(const char *arguments);
-    const void *loops_function;
-    const char *why_fibers;
-    int blocks;
-};
-
 static std::vector<const Kernel *> &kernels() {
     static std::vector<const Kernel *> all;
     return all;
@@ -349,9 +310,7 @@ static void prepare() {
     if (block) return;
     block = new Block();
     for (Warp &w : block->warps) w.meetings = nullptr;
-    Fiber *first = take_fiber(*block);
-    first->next = block->free;
-    block->free = first;
+    if (!add_fibers(*block)) abort();
     size_t count = &hostcuda_variable_count ? hostcuda_variable_count : 0;
     for (const hc_variable *v = hostcuda_variables; v < hostcuda_variables + count; v++)
         if (v->space == shared_space) arrays.push_back({v->name, nullptr, v->bytes, (char *)v->at - __stop_hc_shared, 0});

@@ -16,7 +16,7 @@ struct Context {
 };
 
 // Stop here, store the place in `from`, and continue at `to`. Returns after a switch back to `from`.
-void switch_context(Context &from, Context &to);
+void switch_context(Context *from, Context *to);
 
 // Make `context` start at entry(), which never returns, on the stack below `top`.
 void make_context(Context &context, char *top, size_t bytes, void (*entry)());
@@ -33,7 +33,7 @@ struct Switch {
 };
 
 static inline __attribute__((always_inline)) void follow(Switch s) {
-    switch_context(*(Context *)(uintptr_t)(s.both >> 32), *(Context *)(uintptr_t)s.both);
+    switch_context((Context *)(uintptr_t)(s.both >> 32), (Context *)(uintptr_t)s.both);
 }
 
 }  // namespace hostcuda
