@@ -141,7 +141,7 @@ def of_class(
     columns : mapping
         The title of an exercise and its points, by its number.
     book : mapping
-        The points of a student, by the id and the exercise's number; without those who have not handed it in.
+        The points of a student, by the id and the exercise's number; without what is not graded.
     """
     makers = {"canvas": canvas, "moodle": moodle}
     return [write(out / f"{name}.csv", _text(make(roster, columns, book)))
@@ -149,7 +149,7 @@ def of_class(
 
 
 def canvas(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """The rows of a table for Canvas: `id` is the SIS user ID. What was not handed in is empty."""
+    """The rows of a table for Canvas: `id` is the SIS user ID. What is not graded is empty."""
     # Canvas takes a number in parentheses at the end for its own number of an assignment.
     titles = [re.sub(r"\s*\((\d+)\)$", r" \1", f"{number} {title}") for number, (title, _) in columns.items()]
     rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
@@ -159,7 +159,7 @@ def canvas(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
 
 
 def moodle(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """The rows of a table for Moodle: map "ID number" to the user's. What was not handed in is "-", no grade."""
+    """The rows of a table for Moodle: map "ID number" to the user's. What is not graded is "-"."""
     titles = [f"{number} {title}" for number, (title, _) in columns.items()]
     return [["ID number", "Email address", "Name", *titles]] + [
         [each.id, each.email, shown(each.name), *_cells(each.id, columns, book, "-")] for each in roster.people]

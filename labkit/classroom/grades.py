@@ -158,7 +158,7 @@ def write_all(
             points, of = _sums(asked[each.exercise])
             row = [*([person.id if person else ""] if terms.roster else []), *_row(each, points, of, hours)]
             sheet.writerow(map(gradebooks.shown, row))
-            if person:
+            if person and each.lines:  # what is not graded is an empty cell, and not zero
                 key = person.id, each.exercise
                 book[key] = max(book.get(key, points), points)
             if each.passed:
@@ -171,7 +171,7 @@ def write_all(
                            tried=sum(bool(each.exercise) for each in own), passed=sum(each.passed for each in own),
                            titles=titles, points=_points, asked=asked, hours=hours))
     for person in terms.roster.missing(places) if terms.roster else ():
-        row = [person.id, person.name, "", 0, 0, "nothing handed in", "", "", "", "", 0]
+        row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0]
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
         columns = {each: (known.title, terms.worth(each)) for each, known in terms.exercises.items()
@@ -195,8 +195,9 @@ def _points(questions: Sequence[gradebooks.Question]) -> str:
 def _row(each: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
     why = next((text.replace("\n", "; ") for ok, text, _ in each.lines if ok is False), "")
     late = hours[each.exercise]
-    return [each.student, each.exercise, gradebooks.decimal(points), gradebooks.decimal(of), each.verdict, why,
-            each.submitted_at, each.clock, "" if late is None else f"{late:.2f}", each.seconds]
+    return [each.student, each.exercise, gradebooks.decimal(points) if each.lines else "",
+            gradebooks.decimal(of), each.verdict, why, each.submitted_at, each.clock,
+            "" if late is None else f"{late:.2f}", each.seconds]
 
 
 def rankings(results: Sequence[Result]) -> list[dict]:

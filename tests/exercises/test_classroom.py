@@ -51,7 +51,7 @@ def test_a_class_is_graded_into_a_table_and_pages(handed_in, tmp_path):
     with table.open() as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert {student: row["points"] for student, row in rows.items()} == {
-        "alice": "1", "bob": "0", "mallory": "0", "carol": "0"}
+        "alice": "1", "bob": "0", "mallory": "0", "carol": ""}
     assert rows["bob"]["verdict"] == "goal missed: this is the starting code"
     assert "the kernel calls exit" in rows["mallory"]["why"]
     assert "is not a notebook" in rows["carol"]["verdict"]
@@ -370,3 +370,21 @@ def test_cells_that_begin_like_formulas_are_texts(tmp_path):
         # Importers know students by the id and the address, which stay as they are.
         assert cells == ([] if name == "grades" else ["-1", "+1@uni.example"]), name
         assert "'=cmd|'/C calc'!A1" in (cell for row in rows for cell in row)
+
+
+def test_what_is_not_graded_is_an_empty_cell_everywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grade_one = grading._grade
+    monkeypatch.setattr(grading, "_grade", lambda each, *args: grade_one(each, *args) if each.problem else result(each))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    Path("class.csv").write_text("name,id,email\nAnn,1,\nBob,2,\n")
+    for name in ("ann_04a.cu", "04a_ann.cu", "bob_04a.cu"):
+        Path("in").mkdir(exist_ok=True)
+        Path("in", name).write_text("// a kernel")
+    done = CliRunner().invoke(app, ["grade", "in", "--roster", "class.csv", "--format", "canvas", "--format", "moodle"])
+    assert "    1  not graded:\n       ann 04a: it was handed in twice" in done.stdout, done.output
+    cells = {name: [row[-1] for row in csv.reader(Path(f"grades/{name}.csv").open())] for name in ("canvas", "moodle")}
+    assert cells["canvas"][1:] == ["1", "", "1"] and cells["moodle"][1:] == ["-", "1"]
+    assert [*pd.read_csv("grades/grades.csv", dtype=str)["points"].fillna("")] == ["", "1"]
+    page = Path("grades/ann.html").read_text()
+    assert "<p>Not graded, handed in on" in page and "0 of 1" not in page
