@@ -110,11 +110,15 @@ class Terms:
 
 
 class Written(NamedTuple):
-    """What `write_all` has written: the files, first the table; the pages; and how many submissions are late."""
+    """What `write_all` has written: the files, first the table; the pages; how many submissions are late.
+
+    `changed` are those whose points are others than in the table that was there, with the same text and verdict.
+    """
 
     files: list[Path]
     pages: list[Path]
     late: int
+    changed: list[str]
 
 
 def write_all(
@@ -143,7 +147,7 @@ def write_all(
     for each in read_results(out):
         places[each.student].append(each.exercise)
     gradebooks.require(formats, terms.roster, len(places))
-    text, late, met, ungraded = io.StringIO(), 0, [], []
+    text, late, met, ungraded, before, changed = io.StringIO(), 0, [], [], _points_before(out / "grades.csv"), []
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[tuple[str, str], Fraction] = {}  # the points of a person at an exercise
@@ -158,6 +162,9 @@ def write_all(
             points, of = _sums(asked[each.exercise])
             row = [*([person.id if person else ""] if terms.roster else []), *_row(each, points, of, hours)]
             sheet.writerow(map(gradebooks.shown, row))
+            old, new = before.get(_same(each)), gradebooks.decimal(points)
+            if each.lines and old and old != new:
+                changed.append(f"{student} {each.exercise}: {old} -> {new}")
             if person and each.lines:  # what is not graded is an empty cell, and not zero
                 key = person.id, each.exercise
                 book[key] = max(book.get(key, points), points)
@@ -180,7 +187,21 @@ def write_all(
     files = [write(out / "grades.csv", text.getvalue()), *made]
     if ranking:
         files.append(page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
-    return Written(files, pages, late)
+    return Written(files, pages, late, changed)
+
+
+def _same(each: Result) -> tuple:
+    return gradebooks.shown(each.student), each.exercise, each.verdict, each.submitted_at
+
+
+def _points_before(path: Path) -> dict[tuple, str]:
+    """The points in a table of an earlier call, by `_same`."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [*csv.DictReader(file)]
+        return {(row["student"], row["exercise"], row["verdict"], row["submitted_at"]): row["points"] for row in rows}
+    except (OSError, ValueError, KeyError, csv.Error):  # there is none, or it was edited
+        return {}
 
 
 def _sums(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fraction]:

@@ -92,6 +92,7 @@ def grade(
     if prune and not (submissions and all(path.is_dir() for path in submissions)):
         raise LabError("--prune removes the results of all hand-ins that are not given: give the folder of the class")
     found = handed_in(submissions, student) if submissions else []
+    starts = grading.changed_starts(out, found)
     with (
         tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar,
         _executor(dask, jobs, len(found)) as executor,
@@ -120,7 +121,8 @@ def grade(
         earlier += bool(each.lines) and each.grader != states.get(each.exercise)
     ungraded += [f"{each.student} {each.exercise}: {each.verdict}; the earlier result stands" for each in failed]
     gone = [f"{each.student} {each.exercise}".strip() for each in removed]
-    for what, lines in (("verdicts changed", changed), ("removed", gone), ("not graded", ungraded)):
+    for what, lines in (("verdicts changed", changed), ("points changed", written.changed if again else []),
+                        ("removed", gone), ("not graded", ungraded)):
         if what == "not graded":
             for verdict, count in counts.most_common():
                 print(f"{count:5}  {verdict}")
@@ -130,6 +132,9 @@ def grade(
         print(line)
     if found and (besides := len(grading.others(out, found))):
         print(f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them")
+    if starts:
+        print(f"{len(starts):5}  starting codes have changed since the last grading: {', '.join(starts)}. A hand-in "
+              "that equals an earlier one counts as the starting code, too")
     if written.late:
         print(f"{written.late:5}  late")
     if earlier:

@@ -47,7 +47,7 @@ FORGED = TILING.start.replace("float sum = 0;", 'float sum = 0; printf("04a: goa
 def test_a_class_is_graded_into_a_table_and_pages(handed_in, tmp_path):
     out = tmp_path / "grades"
     grading.grade_all(handed_in, out)
-    (table, *_), pages, _ = grades.write_all(out, ranking=True)
+    (table, *_), pages, *_ = grades.write_all(out, ranking=True)
     with table.open() as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert {student: row["points"] for student, row in rows.items()} == {
@@ -387,4 +387,4 @@ def test_what_is_not_graded_is_an_empty_cell_everywhere(tmp_path, monkeypatch):
     assert cells["canvas"][1:] == ["1", "", "1"] and cells["moodle"][1:] == ["-", "1"]
     assert [*pd.read_csv("grades/grades.csv", dtype=str)["points"].fillna("")] == ["", "1"]
     page = Path("grades/ann.html").read_text()
-    assert "<p>Not graded, handed in on" in page and "0 of 1" not in page
+    assert "<p>Not graded, handed in on" in page and "of 1 point" not in page

@@ -159,6 +159,30 @@ def test_a_semester(course, monkeypatch):
         "ann", found["max-score"], found["max-score"], "2026-12-01T20:00:00Z")
 
 
+@pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+def test_a_start_stays_a_start_and_points_that_change_are_told(course):
+    saxpy = exercise(course / "saxpy")
+    untouched = "goal missed: this is the starting code"
+    right = saxpy.start.replace("i < min(first + part, n)", "i < n && i < first + part")
+    hand_in("ann_saxpy.cu", saxpy.start, "2026-11-01T20:00+01:00")
+    hand_in("bee_saxpy.cu", right, "2026-11-01T20:00+01:00")
+    assert "starting codes" not in labkit("in")
+    path = course / "saxpy" / "saxpy.cu"
+    path.write_text(path.read_text().replace("i < min(first + part, n)", "i < n && i < first + part"))
+    text = (course / "saxpy" / "exercise.py").read_text()
+    (course / "saxpy" / "exercise.py").write_text(text.replace("lines=3", "lines=3, partial=0.5"))
+    hand_in("bee_saxpy.cu", right + "\n__device__ int more;\n", "2026-11-01T20:00+01:00")
+    hand_in("cem_saxpy.cu", f"// mine\n{saxpy.start}", "2026-11-01T20:00+01:00")
+    said = labkit("in", "--again")
+    assert "    1  starting codes have changed since the last grading: saxpy. A hand-in" in said
+    assert {key[0]: (row["verdict"], row["points"]) for key, row in table().items() if row["exercise"]} == {
+        "ann": (untouched, "0"), "cem": (untouched, "0"), "bee": ("goal missed", "0.5")}
+    text = (course / "saxpy" / "exercise.py").read_text()
+    (course / "saxpy" / "exercise.py").write_text(text.replace("partial=0.5", "partial=0.4"))
+    said = labkit("in", "--again")
+    assert said.startswith("    1  points changed:\n       bee saxpy: 0.5 -> 0.4\n") and "starting codes" not in said
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The readers, after their documentation
 
