@@ -48,17 +48,24 @@ class Terms:
     due : mapping of str to datetime
         Until when an exercise may be handed in, by its number, "" for all others.
     roster : Roster, optional
+    only : frozenset of str
+        The numbers of the exercises that were assigned; by default all.
     """
 
     points: Mapping[str, Fraction] = field(default_factory=dict)
     partial: Fraction | None = None
     due: Mapping[str, datetime.datetime] = field(default_factory=dict)
     roster: Roster | None = None
+    only: frozenset[str] = frozenset()
 
     @functools.cached_property
     def exercises(self) -> dict[str, Exercise]:
         """Those that are known here, by their numbers."""
         return exercises()
+
+    def counts(self, each: Result | Submission) -> bool:
+        """Whether it is shown: not if it is of an exercise that was not assigned."""
+        return not self.only or each.exercise in self.only or each.exercise not in self.exercises
 
     def worth(self, number: str) -> Fraction:
         """The points of an exercise."""
@@ -145,7 +152,8 @@ def write_all(
     terms, formats = terms or Terms(), {*formats}
     places: dict[str, list[str]] = defaultdict(list)
     for each in read_results(out):
-        places[each.student].append(each.exercise)
+        if terms.counts(each):
+            places[each.student].append(each.exercise)
     gradebooks.require(formats, terms.roster, len(places))
     text, late, met, ungraded, before, changed = io.StringIO(), 0, [], [], _points_before(out / "grades.csv"), []
     sheet = csv.writer(text, lineterminator="\n")
@@ -176,13 +184,13 @@ def write_all(
         titles = {name: known.title for name, known in terms.exercises.items()}
         pages.append(page(out / f"{names[student]}.html", "student.html.j2", student=student, results=own,
                            tried=sum(bool(each.exercise) for each in own), passed=sum(each.passed for each in own),
-                           titles=titles, points=_points, asked=asked, hours=hours))
+                           titles=titles, points=_points, asked=asked, hours=hours, budget=BUDGET))
     for person in terms.roster.missing(places) if terms.roster else ():
         row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0]
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
         columns = {each: (known.title, terms.worth(each)) for each, known in terms.exercises.items()
-                   if any(each in tried for tried in places.values())}
+                   if each in terms.only or any(each in tried for tried in places.values())}
         made += gradebooks.of_class(formats, out, terms.roster, columns, book)
     files = [write(out / "grades.csv", text.getvalue()), *made]
     if ranking:

@@ -194,7 +194,8 @@ def grade_all(
     for number in states:
         starts[number] = [*(code for code in starts[number] if code != _code(number)), _code(number)]
     lines = [f"{number} {code}\n" for number, codes in sorted(starts.items()) for code in codes]
-    write(folder / _STARTS, "".join(lines))
+    if states:
+        write(folder / _STARTS, "".join(lines))
     waiting: dict[tuple, list[Submission]] = {}
     for each in handed_in:
         known = _read(_file(folder, each))
@@ -270,12 +271,7 @@ def _result(each: Submission, future: Future) -> Result:
 def workers(jobs: int | None, most: int) -> Executor:
     """Threads for at most so many submissions; processes, where threads would wait for each other.
 
-    Parameters
-    ----------
-    jobs : int, optional
-        Submissions at a time; by default as many as there are processor cores.
-    most : int
-        How many there are.
+    `jobs` are submissions at a time, by default as many as there are processor cores.
     """
     jobs = max(1, min(jobs or os.cpu_count() or 1, most))
     if jobs <= _THREADS:
