@@ -30,13 +30,7 @@ _ROOT = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "r
 
 
 def write_zip(path: Path, asked: Iterable[Exercise]) -> Path:
-    """Write Gradescope's zip for an assignment of these exercises.
-
-    Raises
-    ------
-    LabError
-        labkit is not used from a checkout.
-    """
+    """Write Gradescope's zip for an assignment of these exercises; LabError if this is no checkout of the lab."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in _files(asked):

@@ -37,16 +37,7 @@ _SECONDS = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True)
 class Question:
-    """What a part of an answer is worth.
-
-    Attributes
-    ----------
-    name : str
-    points, of : Fraction
-        Those reached, and those there are.
-    text : str
-        The grader's answer.
-    """
+    """What a part of an answer is worth: the points reached, of those there are, and the grader's answer."""
 
     name: str
     points: Fraction
@@ -71,10 +62,7 @@ def of_student(
 ) -> list[Path]:
     """Write the results of a student: ``gradescope/NAME/results.json``, or ``result.json`` for Classroom 50.
 
-    Raises
-    ------
-    LabError
-        Classroom 50's runner has not said whose result it is.
+    Raises LabError if Classroom 50's runner has not said whose result it is.
     """
     found = {}
     if "gradescope" in formats:
@@ -93,21 +81,17 @@ def gradescope(results: Sequence[Result], asked: Mapping[str, Sequence[Question]
         for place, result in enumerate(results, 1) for part, each in enumerate(asked[result.exercise], 1)
     ]
     verdicts = "\n".join(f"{each.exercise} {each.verdict}. {each.advice}".strip() for each in results)
-    return {"score": sum(test["score"] for test in tests), "execution_time": sum(each.seconds for each in results),
-            "output": verdicts, "output_format": "text", "visibility": "visible", "tests": tests}
+    seconds = round(sum(each.seconds for each in results), 1)
+    return {"score": sum(test["score"] for test in tests), "execution_time": seconds, "output": verdicts,
+            "output_format": "text", "visibility": "visible", "tests": tests}
 
 
 def classroom50(
     results: Sequence[Result], asked: Mapping[str, Sequence[Question]], runner: Mapping[str, str]
 ) -> dict:
-    """The results of a student for Classroom 50, from the variables of its runner.
+    """The results of a student for Classroom 50, from the variables of its runner; LabError if one is missing.
 
     Its points are whole, so all of them are multiplied by the least number that makes them whole.
-
-    Raises
-    ------
-    LabError
-        A variable of the runner is missing.
     """
     identity = {name: next((runner[key] for key in keys if runner.get(key)), "") for name, keys in _RUNNER.items()}
     if missing := [_RUNNER[name][0] for name, value in identity.items() if not value]:
@@ -133,15 +117,8 @@ def of_class(
 ) -> list[Path]:
     """Write the tables of a class: ``canvas.csv``, ``moodle.csv``.
 
-    Parameters
-    ----------
-    formats : iterable of str
-    out : Path
-    roster : Roster
-    columns : mapping
-        The title of an exercise and its points, by its number.
-    book : mapping
-        The points of a student, by the id and the exercise's number; without those who have not handed it in.
+    `columns` are the title of an exercise and its points, by its number; `book` has the points of a student, by the id
+    and the exercise's number, without what is not graded.
     """
     makers = {"canvas": canvas, "moodle": moodle}
     return [write(out / f"{name}.csv", _text(make(roster, columns, book)))
@@ -149,7 +126,7 @@ def of_class(
 
 
 def canvas(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """The rows of a table for Canvas: `id` is the SIS user ID. What was not handed in is empty."""
+    """The rows of a table for Canvas: `id` is the SIS user ID. What is not graded is empty."""
     # Canvas takes a number in parentheses at the end for its own number of an assignment.
     titles = [re.sub(r"\s*\((\d+)\)$", r" \1", f"{number} {title}") for number, (title, _) in columns.items()]
     rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
@@ -159,7 +136,7 @@ def canvas(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
 
 
 def moodle(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """The rows of a table for Moodle: map "ID number" to the user's. What was not handed in is "-", no grade."""
+    """The rows of a table for Moodle: map "ID number" to the user's. What is not graded is "-"."""
     titles = [f"{number} {title}" for number, (title, _) in columns.items()]
     return [["ID number", "Email address", "Name", *titles]] + [
         [each.id, each.email, shown(each.name), *_cells(each.id, columns, book, "-")] for each in roster.people]

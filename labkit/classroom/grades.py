@@ -48,17 +48,24 @@ class Terms:
     due : mapping of str to datetime
         Until when an exercise may be handed in, by its number, "" for all others.
     roster : Roster, optional
+    only : frozenset of str
+        The numbers of the exercises that were assigned; by default all.
     """
 
     points: Mapping[str, Fraction] = field(default_factory=dict)
     partial: Fraction | None = None
     due: Mapping[str, datetime.datetime] = field(default_factory=dict)
     roster: Roster | None = None
+    only: frozenset[str] = frozenset()
 
     @functools.cached_property
     def exercises(self) -> dict[str, Exercise]:
         """Those that are known here, by their numbers."""
         return exercises()
+
+    def counts(self, each: Result | Submission) -> bool:
+        """Whether it is shown: not if it is of an exercise that was not assigned."""
+        return not self.only or each.exercise in self.only or each.exercise not in self.exercises
 
     def worth(self, number: str) -> Fraction:
         """The points of an exercise."""
@@ -110,11 +117,15 @@ class Terms:
 
 
 class Written(NamedTuple):
-    """What `write_all` has written: the files, first the table; the pages; and how many submissions are late."""
+    """What `write_all` has written: the files, first the table; the pages; how many submissions are late.
+
+    `changed` are those whose points are others than in the table that was there, with the same text and verdict.
+    """
 
     files: list[Path]
     pages: list[Path]
     late: int
+    changed: list[str]
 
 
 def write_all(
@@ -141,9 +152,10 @@ def write_all(
     terms, formats = terms or Terms(), {*formats}
     places: dict[str, list[str]] = defaultdict(list)
     for each in read_results(out):
-        places[each.student].append(each.exercise)
+        if terms.counts(each):
+            places[each.student].append(each.exercise)
     gradebooks.require(formats, terms.roster, len(places))
-    text, late, met, ungraded = io.StringIO(), 0, [], []
+    text, late, met, ungraded, before, changed = io.StringIO(), 0, [], [], _points_before(out / "grades.csv"), []
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[tuple[str, str], Fraction] = {}  # the points of a person at an exercise
@@ -158,7 +170,10 @@ def write_all(
             points, of = _sums(asked[each.exercise])
             row = [*([person.id if person else ""] if terms.roster else []), *_row(each, points, of, hours)]
             sheet.writerow(map(gradebooks.shown, row))
-            if person:
+            old, new = before.get(_same(each)), gradebooks.decimal(points)
+            if each.lines and old and old != new:
+                changed.append(f"{student} {each.exercise}: {old} -> {new}")
+            if person and each.lines:  # what is not graded is an empty cell, and not zero
                 key = person.id, each.exercise
                 book[key] = max(book.get(key, points), points)
             if each.passed:
@@ -169,18 +184,32 @@ def write_all(
         titles = {name: known.title for name, known in terms.exercises.items()}
         pages.append(page(out / f"{names[student]}.html", "student.html.j2", student=student, results=own,
                            tried=sum(bool(each.exercise) for each in own), passed=sum(each.passed for each in own),
-                           titles=titles, points=_points, asked=asked, hours=hours))
+                           titles=titles, points=_points, asked=asked, hours=hours, budget=BUDGET))
     for person in terms.roster.missing(places) if terms.roster else ():
-        row = [person.id, person.name, "", 0, 0, "nothing handed in", "", "", "", "", 0]
+        row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0]
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
         columns = {each: (known.title, terms.worth(each)) for each, known in terms.exercises.items()
-                   if any(each in tried for tried in places.values())}
+                   if each in terms.only or any(each in tried for tried in places.values())}
         made += gradebooks.of_class(formats, out, terms.roster, columns, book)
     files = [write(out / "grades.csv", text.getvalue()), *made]
     if ranking:
         files.append(page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
-    return Written(files, pages, late)
+    return Written(files, pages, late, changed)
+
+
+def _same(each: Result) -> tuple:
+    return gradebooks.shown(each.student), each.exercise, each.verdict, each.submitted_at
+
+
+def _points_before(path: Path) -> dict[tuple, str]:
+    """The points in a table of an earlier call, by `_same`."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [*csv.DictReader(file)]
+        return {(row["student"], row["exercise"], row["verdict"], row["submitted_at"]): row["points"] for row in rows}
+    except (OSError, ValueError, KeyError, csv.Error):  # there is none, or it was edited
+        return {}
 
 
 def _sums(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fraction]:
@@ -195,8 +224,9 @@ def _points(questions: Sequence[gradebooks.Question]) -> str:
 def _row(each: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
     why = next((text.replace("\n", "; ") for ok, text, _ in each.lines if ok is False), "")
     late = hours[each.exercise]
-    return [each.student, each.exercise, gradebooks.decimal(points), gradebooks.decimal(of), each.verdict, why,
-            each.submitted_at, each.clock, "" if late is None else f"{late:.2f}", each.seconds]
+    return [each.student, each.exercise, gradebooks.decimal(points) if each.lines else "",
+            gradebooks.decimal(of), each.verdict, why, each.submitted_at, each.clock,
+            "" if late is None else f"{late:.2f}", each.seconds]
 
 
 def rankings(results: Sequence[Result]) -> list[dict]:

@@ -24,6 +24,7 @@ import signal
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -52,6 +53,7 @@ from labkit.classroom import sandbox
 from labkit.classroom.submissions import MANIFEST, Submission
 from labkit.exercises import grade
 from labkit.exercises.exercise import ATTEMPT_S, Exercise, add, as_student, exercise, exercises, hand_over
+from labkit.exercises.judge import UNTOUCHED, code_lines
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.spec.devices import device
 
@@ -62,6 +64,7 @@ _THREADS = 16
 _IN_FLIGHT = 256  # submissions that an executor has at a time
 _SHOWN = ("cli", "draw", "notebooks", "page", "classroom")  # packages that decide no grade, but for these files
 _DECIDE = ("grading.py", "sandbox.py", "seccomp.py")
+_STARTS = "starts.txt"  # beside the results
 _TIMING = "labkit.classroom.timing"
 
 
@@ -174,6 +177,8 @@ def grade_all(
         if same and not found.answer:  # a full disk, or no memory
             failed.append(replace(found, student=each.student))
             return
+        if same and known.untouched:
+            found = _as_start(found)
         if same and known.grader != found.grader:
             changed = known.verdict != found.verdict
             today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -185,6 +190,12 @@ def grade_all(
 
     graded = {(each.exercise, each.answer, each.grader): path for path, each in _stored(folder) if each.answer}
     states = {number: state(number) for number in {each.exercise for each in handed_in if not each.problem}}
+    starts = _starts(folder)
+    for number in states:
+        starts[number] = [*(code for code in starts[number] if code != _code(number)), _code(number)]
+    lines = [f"{number} {code}\n" for number, codes in sorted(starts.items()) for code in codes]
+    if states:
+        write(folder / _STARTS, "".join(lines))
     waiting: dict[tuple, list[Submission]] = {}
     for each in handed_in:
         known = _read(_file(folder, each))
@@ -199,6 +210,9 @@ def grade_all(
         done(1)
 
     def ended(group: list[Submission], found: Result) -> None:
+        codes = starts.get(group[0].exercise, ())
+        if found.lines and len(codes) > 1 and _code(found.exercise, group[0].answer) in codes:
+            found = _as_start(found)
         for each in group:
             keep(each, found)
         done(len(group))
@@ -257,12 +271,7 @@ def _result(each: Submission, future: Future) -> Result:
 def workers(jobs: int | None, most: int) -> Executor:
     """Threads for at most so many submissions; processes, where threads would wait for each other.
 
-    Parameters
-    ----------
-    jobs : int, optional
-        Submissions at a time; by default as many as there are processor cores.
-    most : int
-        How many there are.
+    `jobs` are submissions at a time, by default as many as there are processor cores.
     """
     jobs = max(1, min(jobs or os.cpu_count() or 1, most))
     if jobs <= _THREADS:
@@ -318,6 +327,36 @@ def others(out: Path, handed_in: Iterable[Submission]) -> list[tuple[Path, Resul
     """The results in a folder, with their files, of hand-ins that are not among these: they count, too."""
     here = {(each.student, each.exercise) for each in handed_in}
     return [(path, each) for path, each in _stored(out / "results") if (each.student, each.exercise) not in here]
+
+
+def changed_starts(out: Path, handed_in: Iterable[Submission]) -> list[str]:
+    """The exercises of these hand-ins whose starting code is another than in the last grading."""
+    numbers, starts = sorted({each.exercise for each in handed_in if not each.problem}), _starts(out / "results")
+    return [number for number in numbers if starts[number] and starts[number][-1] != _code(number)]
+
+
+def _starts(folder: Path) -> defaultdict[str, list[str]]:
+    """The digests of all starting codes that were in use, by the exercise; the last one is that of the last grading."""
+    found = defaultdict(list)
+    if (path := folder / _STARTS).is_file():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            number, _, code = line.rpartition(" ")
+            found[number].append(code)
+    return found
+
+
+def _code(number: str, answer: str | tuple | None = None) -> str:
+    """The digest of the code of an answer, by default of the start, whatever parameters are drawn."""
+    asked = exercise(number)
+    if isinstance(asked.subject, Numbers):
+        return digest(repr(asked.subject.start if answer is None else answer))[:16]
+    asked = replace(asked, parameters=dict.fromkeys(asked.parameters, 0))
+    text = asked.start if answer is None else asked.with_parameters(answer)
+    return digest(*(" ".join(line.split()) for line in code_lines(text)))[:16]
+
+
+def _as_start(found: Result) -> Result:
+    return replace(found, passed=False, untouched=True, verdict=UNTOUCHED, advice="") if found.lines else found
 
 
 def _stored(folder: Path) -> Iterator[tuple[Path, Result]]:

@@ -41,30 +41,30 @@ class Person:
 
 @dataclass(frozen=True)
 class Roster:
-    """The students of a class, as its file lists them: `read_roster`.
-
-    Attributes
-    ----------
-    people : tuple of Person
-    extensions : tuple of str
-        The columns of extensions that the file has.
-    """
+    """The students of a class, and the columns of extensions, as its file lists them: `read_roster`."""
 
     people: tuple[Person, ...]
     extensions: tuple[str, ...] = ()
 
     @cached_property
-    def _known(self) -> dict[str, Person]:
-        """Each by all that a file or a folder may be named after; not what two of them share."""
+    def _known(self) -> dict[str, Person | None]:
+        """Each by all that a file or a folder may be named after; None by what two of them share."""
         found: dict[str, set[int]] = defaultdict(set)
         for place, each in enumerate(self.people):
             for name in (each.id, each.email, each.email.partition("@")[0], each.name):
                 found[_plain(name)].add(place)
-        return {name: self.people[min(places)] for name, places in found.items() if name and len(places) == 1}
+        return {name: self.people[min(places)] if len(places) == 1 else None for name, places in found.items() if name}
 
     def person(self, student: str) -> Person | None:
         """Whose a name of a hand-in is: an id, an e-mail address, what stands before its @, or a name."""
         return self._known.get(_plain(student))
+
+    def _begins(self, student: str) -> str:
+        """A name of a hand-in, and who it may be: somebody whom its first words name."""
+        words = _plain(student).split()
+        begins = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+        person = next((self._known[name] for name in begins if name in self._known), None)
+        return f"{student} (of {person.name}?)" if person else student
 
     def missing(self, students: Iterable[str]) -> list[Person]:
         """Those of whom nothing is there."""
@@ -80,10 +80,9 @@ class Roster:
         twice = [f"{each.name} ({', '.join(own)})" for each in self.people if len(own := names.get(each.id, ())) > 1]
         missing = [each.name for each in self.missing(students)]
         found = (("nothing handed in", missing), ("handed in under two names", twice),
-                 ("not in the roster", names.get("", [])),
+                 ("not in the roster", [self._begins(each) for each in names.get("", ())]),
                  ("extension of no exercise: columns of the roster", self._unknown(exercises)))
         return [f"{len(who):5}  {what}: {', '.join(who)}" for what, who in found if who]
-
 
     def _unknown(self, exercises: Iterable[str]) -> list[str]:
         known = {"", *(each.lower() for each in exercises)}
@@ -133,20 +132,15 @@ def table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]
             names = [name.strip().lower() for name in next(reader, [])]
             rows = [(reader.line_num, dict(zip(names, map(str.strip, row), strict=False))) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise LabError(f"{path} cannot be read: {error}. It has to be a CSV file in UTF-8") from None
+        remedy = "Save it as CSV UTF-8" if isinstance(error, UnicodeDecodeError) else "It has to be a CSV file in UTF-8"
+        raise LabError(f"{path} cannot be read: {error}. {remedy}") from None
     if missing := [name for name in needed if name not in names]:
         raise LabError(f"{path} has no column {missing[0]!r}: it needs {', '.join(needed)}, and has {', '.join(names)}")
     return [(line, dict.fromkeys(names, "") | row) for line, row in rows if any(row.values())]
 
 
 def instant(text: str) -> datetime:
-    """A time with its offset from UTC.
-
-    Raises
-    ------
-    LabError
-        It is none, or has no offset.
-    """
+    """A time with its offset from UTC; LabError if it is none, or has no offset."""
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:

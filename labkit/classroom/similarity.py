@@ -27,6 +27,7 @@ from labkit.exercises.exercise import SOURCE_CHARACTERS, exercise
 
 RUN = 8  # tokens: about a statement
 LEAST = 24  # runs of one's own: a text with fewer is too short to be compared
+_FLOOR = 0.1  # of what is alike in a pair that is listed
 _COLUMNS = 4096  # runs at a time: a class of 1,000 takes 33 MB
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|<<=|>>=|[-+*/%&|^!=<>]=|&&|\|\||\+\+|--|->|::|<<|>>|\S")
@@ -45,14 +46,8 @@ Run = tuple[str, ...]
 class Pair:
     """Two hand-ins to an exercise.
 
-    Attributes
-    ----------
-    exercise : str
-    students : tuple of str
-    alike : float
-        The weight of the runs that both have, of all runs of the one that has less: 0 to 1.
-    texts : tuple
-        For each its text in pieces, (text, whether the other one has it, too).
+    `alike` is the weight of the runs that both have, of all runs of the one that has less: 0 to 1. `texts` has for each
+    its text in pieces, (text, whether the other one has it, too).
     """
 
     exercise: str
@@ -70,7 +65,8 @@ def tokens(source: str) -> list[tuple[str, int, int]]:
         word, begin, end = match[0], *match.span()
         if word in _BRACES:
             continue
-        if (word[0].isalpha() or word[0] == "_") and word not in _KEPT and not word.startswith("__"):
+        member = word in "xyzw" and code[begin - 1 : begin] == "."  # threadIdx.x is not threadIdx.y
+        if (word[0].isalpha() or word[0] == "_") and not (member or word in _KEPT or word.startswith("__")):
             called = word not in own and code[end : end + 4].lstrip().startswith("(")  # a function of CUDA or C++
             word = word if called else "name"
         found.append((word, begin, end))
@@ -88,21 +84,32 @@ def _runs(source: str) -> dict[Run, list[tuple[int, int]]]:
 
 
 def pairs(handed_in: Sequence[Submission], most: int = 50) -> list[Pair]:
-    """The pairs of hand-ins to the same exercise that are most alike, the most alike first.
+    """The pairs of kernels for the same exercise that are most alike, at most so many of each, the most alike first."""
+    found = [pair for number, of in _texts(handed_in) for pair in _of_exercise(number, of, most)]
+    return sorted(found, key=lambda pair: -pair.alike)
 
-    Parameters
-    ----------
-    handed_in : sequence of Submission
-        Only kernels are compared.
-    most : int
-        How many of each exercise.
-    """
+
+def short(handed_in: Sequence[Submission]) -> list[str]:
+    """How many hand-ins to an exercise are too short to be compared, and how many of them another one equals."""
+    found = []
+    for number, of in _texts(handed_in):
+        given = _runs(start := exercise(number).start).keys()
+        own = [text for text in of.values() if len(_runs(text).keys() - given) < LEAST]
+        start, *own = ((*_TOKEN.findall(code_only(text)),) for text in (start, *own))
+        count = Counter(each for each in own if each != start)
+        if count:
+            same = sum(often for often in count.values() if often > 1)
+            found.append(f"{number}: {count.total()} too short to compare, {same} of them equal to another")
+    return found
+
+
+def _texts(handed_in: Sequence[Submission]) -> list[tuple[str, dict[str, str]]]:
+    """The kernels of each exercise, by the student."""
     texts: dict[str, dict[str, str]] = defaultdict(dict)
     for each in handed_in:
         if isinstance(each.answer, str) and not each.problem and len(each.answer) <= SOURCE_CHARACTERS:
             texts[each.exercise][each.student] = each.answer
-    found = [pair for number, of in sorted(texts.items()) for pair in _of_exercise(number, of, most)]
-    return sorted(found, key=lambda pair: -pair.alike)
+    return sorted(texts.items())
 
 
 def write_page(path: Path, found: Sequence[Pair]) -> Path:
@@ -116,7 +123,7 @@ def _of_exercise(number: str, texts: dict[str, str], most: int) -> Iterator[Pair
     own = {student: runs for student, runs in own.items() if len(runs) >= LEAST}
     students, common, smaller = [*own], *_alike([*own.values()])
     scores = np.triu(np.divide(common, smaller, out=np.zeros_like(common), where=smaller > 0), 1)
-    places = zip(*np.nonzero(scores), strict=True)
+    places = zip(*np.nonzero(scores >= _FLOOR), strict=True)
     for a, b in heapq.nlargest(most, places, key=lambda place: scores[place]):
         both = own[students[a]] & own[students[b]]
         marked = tuple(_marked(texts[students[each]], both, given) for each in (a, b))

@@ -57,7 +57,7 @@ def _named(stem: str) -> re.Match | None:
     """The parts of a name like 04a, 04a_alice or alice_04a."""
     own = "|".join(re.escape(number) for number, each in exercises().items() if not each.of_series)
     number = rf"\d\d?[a-z]|P\d[a-z]{'|' * bool(own)}{own}"
-    return re.fullmatch(rf"(?:(?P<before>.+)[_. -])?(?P<number>{number})(?:[_. -](?P<after>.+))?", stem)
+    return re.fullmatch(rf"(?:(?P<before>.+)[_. -])?(?P<number>{number})(?:[_. -](?P<after>.+))?", stem, re.IGNORECASE)
 
 
 def asked_by(source: str) -> str:
@@ -136,6 +136,16 @@ def _manifest(path: Path) -> dict[str, dict[str, str]]:
     return found
 
 
+def unused(path: Path) -> list[str]:
+    """The lines of a folder's manifest that name no file in it, and no folder of a student."""
+    named = _manifest(path) if path.is_dir() else {}
+    for each in path.rglob("*") if named else ():
+        below = each.relative_to(path)
+        for name in (below.as_posix(), below.parts[0]) if not each.is_dir() else (below.parts[0],):
+            named.pop(name, None)
+    return [*named]
+
+
 def _about(file: Path, path: Path, manifest: dict) -> dict[str, str]:
     """When a file was handed in, and who says so; whose it is, if the manifest says it."""
     below = file.relative_to(path)
@@ -191,7 +201,7 @@ def _all_of(file: Path, folder: str, nested: bool) -> list[Submission]:
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
         inside = sorted(path.rglob("*"))
-        return [each for each in inside if each.suffix in _KINDS and (each.is_symlink() or each.is_file())
+        return [each for each in inside if each.suffix.lower() in _KINDS and (each.is_symlink() or each.is_file())
                 and not any(part.startswith(".") for part in each.relative_to(path).parts)]
     if not path.is_file():
         raise LabError(f"there is no file or folder {path}")
@@ -213,7 +223,7 @@ def _of(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
     named = _named(file.stem)
     page = file.stem in {each.page for each in exercises().values()}
     student = folder if nested or page else file.stem
-    if file.suffix == ".cu":
+    if file.suffix.lower() == ".cu":
         number = named["number"] if named else ""
         if named and not nested:
             student = named["before"] or named["after"] or folder
@@ -222,7 +232,7 @@ def _of(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
             yield Submission(student, "", problem=f"{file.name} does not say which exercise it answers: {remedy}")
             return
         yield _kernel(student, number, file)
-    elif file.suffix == ".ipynb":
+    elif file.suffix.lower() == ".ipynb":
         yield from _cells(student, file)
     else:
         yield Submission(student, "", problem=f"{file.name} is neither a notebook nor a .cu file")

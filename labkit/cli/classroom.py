@@ -17,6 +17,10 @@ import typer
 
 from labkit.base.errors import LabError
 
+Named = Annotated[
+    list[str] | None,
+    typer.Option("--exercise", metavar="EXERCISE", help="A folder of your own; or 04a: then only those named count."),
+]
 
 def grade(
     submissions: Annotated[
@@ -59,10 +63,7 @@ def grade(
     dask: Annotated[
         str | None, typer.Option("--dask", metavar="ADDRESS", help="Grade on the workers of this Dask scheduler.")
     ] = None,
-    own: Annotated[
-        list[Path] | None,
-        typer.Option("--exercise", metavar="FOLDER", help="An exercise of your own; it is named by its folder."),
-    ] = None,
+    named: Named = None,
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Run others' kernels without a sandbox where there is none.")
     ] = False,
@@ -79,19 +80,23 @@ def grade(
     from labkit.classroom import grades, grading, sandbox
     from labkit.classroom.roster import instant, read_roster
     from labkit.classroom.submissions import submissions as handed_in
-    from labkit.exercises.exercise import add
+    from labkit.classroom.submissions import unused
 
-    for folder in own or ():
-        add(folder)
+    only = _named(named)
     terms = grades.Terms(
         _per_exercise(points, _number), _number(partial, 1) if partial else None, _per_exercise(due, instant),
-        read_roster(roster) if roster else None,
+        read_roster(roster) if roster else None, only,
     )
     if not submissions and not (out / "results").is_dir():
         raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
     if prune and not (submissions and all(path.is_dir() for path in submissions)):
         raise LabError("--prune removes the results of all hand-ins that are not given: give the folder of the class")
-    found = handed_in(submissions, student) if submissions else []
+    if lost := {each.exercise for each in grading.read_results(out) if each.lines} - {*terms.exercises}:
+        raise LabError(f"{out} holds results of {', '.join(sorted(lost))}, which is no exercise of the lab: give the "
+                       "folder of the exercise with --exercise")
+    everything = handed_in(submissions, student) if submissions else []
+    found = [each for each in everything if terms.counts(each)]
+    starts = grading.changed_starts(out, found)
     with (
         tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar,
         _executor(dask, jobs, len(found)) as executor,
@@ -100,10 +105,11 @@ def grade(
     tried = sandbox.walls.cache_info().currsize  # kernels were graded
     if tried and (sandbox.in_container() or any(sandbox.walls().values())):
         print(sandbox.standing(), file=sys.stderr)
-    removed = grades.prune(out, found) if prune else []
+    removed = grades.prune(out, everything) if prune else []
     asked = [(each.student, each.exercise) for each in found]
     written = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
-    here = (each for name in asked if (each := grading.read_result(out, *name))) if asked else grading.read_results(out)
+    here = (each for name in asked if (each := grading.read_result(out, *name))) if asked else filter(
+        terms.counts, grading.read_results(out))
     if as_json:
         print(json.dumps([asdict(each) for each in here], indent=1))
         return
@@ -120,7 +126,8 @@ def grade(
         earlier += bool(each.lines) and each.grader != states.get(each.exercise)
     ungraded += [f"{each.student} {each.exercise}: {each.verdict}; the earlier result stands" for each in failed]
     gone = [f"{each.student} {each.exercise}".strip() for each in removed]
-    for what, lines in (("verdicts changed", changed), ("removed", gone), ("not graded", ungraded)):
+    for what, lines in (("verdicts changed", changed), ("points changed", written.changed if again else []),
+                        ("removed", gone), ("not graded", ungraded)):
         if what == "not graded":
             for verdict, count in counts.most_common():
                 print(f"{count:5}  {verdict}")
@@ -128,8 +135,15 @@ def grade(
             print("\n".join([f"{len(lines):5}  {what}:", *(f"{'':7}{line}" for line in lines)]))
     for line in terms.roster.report(students, terms.exercises) if terms.roster else ():
         print(line)
-    if found and (besides := len(grading.others(out, found))):
+    if found and (besides := len(grading.others(out, everything))):
         print(f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them")
+    if len(everything) > len(found):
+        print(f"{len(everything) - len(found):5}  of exercises that --exercise does not name: left out")
+    if lines := unused(submissions[0]) if len(submissions or ()) == 1 and not student else []:
+        print(f"{len(lines):5}  in manifest.csv without a file: {', '.join(lines)}")
+    if starts:
+        print(f"{len(starts):5}  changed starting code since the last grading: {', '.join(starts)}. A hand-in "
+              "that equals an earlier one counts as the starting code, too")
     if written.late:
         print(f"{written.late:5}  late")
     if earlier:
@@ -138,6 +152,17 @@ def grade(
     for path in others:
         print(path)
     print(f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}")
+
+
+def _named(given: list[str] | None) -> frozenset[str]:
+    """Add the exercises of one's own; the numbers of all that are named, if one is the lab's: then no others count."""
+    from labkit.exercises.exercise import add, exercise
+
+    found = [exercise(each) for each in given or ()]
+    for each in found:
+        if not each.of_series:
+            add(each.folder)
+    return frozenset(each.number for each in found if any(other.of_series for other in found))
 
 
 def _per_exercise(given: list[str] | None, convert: Callable) -> dict:
@@ -187,9 +212,7 @@ def similarity(
         Path, typer.Option("--out", metavar="FILE", help="The page to write.")
     ] = Path("grades/similarity.html"),
     most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Pairs of each exercise.")] = 20,
-    own: Annotated[
-        list[Path] | None, typer.Option("--exercise", metavar="FOLDER", help="An exercise of your own.")
-    ] = None,
+    named: Named = None,
 ) -> None:
     """Show hand-ins that are alike, side by side.
 
@@ -197,13 +220,13 @@ def similarity(
     """
     from labkit.classroom import similarity
     from labkit.classroom.submissions import submissions as handed_in
-    from labkit.exercises.exercise import add
 
-    for folder in own or ():
-        add(folder)
-    found = similarity.pairs(handed_in(submissions), most)
+    only = _named(named)
+    compared = [each for each in handed_in(submissions) if not only or each.exercise in only]
+    found = similarity.pairs(compared, most)
     for each in found[:most]:
         print(f"{100 * each.alike:4.0f} %  {each.exercise}  {' and '.join(each.students)}")
+    print(*(f"        {line}\n" for line in similarity.short(compared)), sep="", end="")
     print(f"{similarity.write_page(out, found)}: a reason to look, not a verdict")
 
 
@@ -225,7 +248,8 @@ def autograder(
         raise LabError("say --gradescope with the exercises of the assignment, or --image")
     found = [exercise(each) for each in asked or ()]
     if gradescope:
-        print(autograder.write_zip(out or Path("build/grader.zip"), found))
+        points = float(sum(each.points for each in found))
+        print(f"{autograder.write_zip(out or Path('build/grader.zip'), found)}: {points:g} points in all")
     else:
         folder = out or Path("build/grader")
         print(f"{folder}: {len(autograder.write_image(folder, found))} files; podman build -t grader {folder}")

@@ -455,14 +455,15 @@ def exercise(which: str | Path) -> Exercise:
     that fails.
     """
     text = str(which).strip()
-    match = re.fullmatch(r"(\d\d?|P\d)([a-z])", text)
-    if folder := _series().get(f"{match[1]:0>2}{match[2]}" if match else ""):
+    match = re.fullmatch(r"(\d\d?|P\d)([a-z])", text, re.IGNORECASE)
+    if folder := _series().get(f"{match[1].upper():0>2}{match[2].lower()}" if match else ""):
         return _of_series(folder)
     own = bool(text) and (isinstance(which, Path) or "/" in text or os.sep in text or Path(text).is_dir())
     if own and Path(text).expanduser().is_dir():
         return load(Path(text))
-    if added := _added.get(Path(text).name):  # others may keep it at another place
-        return load(added)
+    for name, added in _added.items():
+        if name.casefold() == Path(text).name.casefold():  # others may keep it at another place
+            return load(added)
     if own:
         return load(Path(text))
     raise LabError(f"there is no exercise {which!r}; there are {', '.join((*_series(), *_added))}, and any folder of "

@@ -47,6 +47,7 @@ _LOOK = {
 _LOOK_SHARED = ("Does the array in shared memory have an element for each index? Compare its size with the "
                 "largest index of any thread.")
 BUDGET = "changed lines"
+UNTOUCHED = "goal missed: this is the starting code"
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Grade:
         if self.passed:
             return "goal met"
         if self.untouched:
-            return "goal missed: this is the starting code"
+            return UNTOUCHED
         before = self.lines[: len(self.lines) - len(self.exercise.goals)]
         wrong = any(line.ok is False and line.kind != BUDGET for line in before)
         return "not right yet" if wrong else "goal missed"

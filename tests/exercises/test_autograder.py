@@ -30,7 +30,7 @@ def none_added(monkeypatch):
 def zipped(tmp_path_factory):
     out = tmp_path_factory.mktemp("zip") / "grader.zip"
     said = CliRunner().invoke(app, ["autograder", "--gradescope", "--out", str(out), "04a", "12a", str(SMOOTH)])
-    assert said.stdout.strip() == str(out), said.output
+    assert said.stdout.strip() == f"{out}: 3 points in all", said.output
     with zipfile.ZipFile(out) as file:
         return {each.filename: (each.external_attr >> 16, file.read(each)) for each in file.infolist()}
 

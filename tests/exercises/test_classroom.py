@@ -1,11 +1,13 @@
 """A class is graded into files, each submission once, and a run that was stopped goes on."""
 
 import csv
+import json
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import nbformat
@@ -47,11 +49,11 @@ FORGED = TILING.start.replace("float sum = 0;", 'float sum = 0; printf("04a: goa
 def test_a_class_is_graded_into_a_table_and_pages(handed_in, tmp_path):
     out = tmp_path / "grades"
     grading.grade_all(handed_in, out)
-    (table, *_), pages, _ = grades.write_all(out, ranking=True)
+    (table, *_), pages, *_ = grades.write_all(out, ranking=True)
     with table.open() as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert {student: row["points"] for student, row in rows.items()} == {
-        "alice": "1", "bob": "0", "mallory": "0", "carol": "0"}
+        "alice": "1", "bob": "0", "mallory": "0", "carol": ""}
     assert rows["bob"]["verdict"] == "goal missed: this is the starting code"
     assert "the kernel calls exit" in rows["mallory"]["why"]
     assert "is not a notebook" in rows["carol"]["verdict"]
@@ -370,3 +372,67 @@ def test_cells_that_begin_like_formulas_are_texts(tmp_path):
         # Importers know students by the id and the address, which stay as they are.
         assert cells == ([] if name == "grades" else ["-1", "+1@uni.example"]), name
         assert "'=cmd|'/C calc'!A1" in (cell for row in rows for cell in row)
+
+
+def test_what_is_not_graded_is_an_empty_cell_everywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grade_one = grading._grade
+    monkeypatch.setattr(grading, "_grade", lambda each, *args: grade_one(each, *args) if each.problem else result(each))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    Path("class.csv").write_text("name,id,email\nAnn,1,\nBob,2,\n")
+    for name in ("ann_04a.cu", "04a_ann.cu", "bob_04a.cu"):
+        Path("in").mkdir(exist_ok=True)
+        Path("in", name).write_text("// a kernel")
+    done = CliRunner().invoke(app, ["grade", "in", "--roster", "class.csv", "--format", "canvas", "--format", "moodle"])
+    assert "    1  not graded:\n       ann 04a: it was handed in twice" in done.stdout, done.output
+    cells = {name: [row[-1] for row in csv.reader(Path(f"grades/{name}.csv").read_text().splitlines())]
+             for name in ("canvas", "moodle")}
+    assert cells["canvas"][1:] == ["1", "", "1"] and cells["moodle"][1:] == ["-", "1"]
+    assert [*pd.read_csv("grades/grades.csv", dtype=str)["points"].fillna("")] == ["", "1"]
+    page = Path("grades/ann.html").read_text()
+    assert "<p>Not graded, handed in on" in page and "of 1 point" not in page
+
+
+def test_only_what_is_assigned_is_graded_and_exported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(grading, "_grade", lambda each, *args: result(each))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    Path("class.csv").write_text("name,id,email\nAnn,1,\nBob,2,\n")
+    Path("in").mkdir()
+    for name in ("ann_04a.cu", "ann_p1A.CU", "bob_04b.cu"):
+        Path("in", name).write_text("// a kernel")
+
+    def said(*more):
+        done = CliRunner().invoke(app, ["grade", *more, "--roster", "class.csv", "--format", "canvas"])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    said("in")
+    text = said("in", "--exercise", "04a", "--exercise", "1a", "--exercise", "p1a")
+    assert text.startswith("    2  goal met\n    1  nothing handed in: Bob\n    1  of exercises that --exercise")
+    head, _, *rows = csv.reader(Path("grades/canvas.csv").read_text().splitlines())
+    assert [title.split()[0] for title in head[5:]] == ["01a", "04a", "P1a"]
+    assert [row[5:] for row in rows] == [["", "1", "1"], ["", "", ""]]
+    assert len([*grading.read_results(Path("grades"))]) == 3
+
+
+def test_results_of_an_exercise_that_is_not_named_are_not_taken_for_names_of_students(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("grades/results").mkdir(parents=True)
+    kept = grading.Result("ann", "saxpy", True, "goal met", lines=[[True, "right", ""]])
+    Path("grades/results/ann.json").write_text(json.dumps(asdict(kept)))
+    error = CliRunner().invoke(app, ["grade"]).exception
+    assert isinstance(error, LabError) and "grades holds results of saxpy, which is no exercise" in str(error)
+
+
+def test_a_page_says_what_too_many_lines_cost_and_has_the_first_line_of_an_error_as_its_heading(tmp_path):
+    lines = [[True, "right", ""], [False, "changed lines: 9, wanted at most 2", "changed lines"], [True, "one", "one"]]
+    (tmp_path / "results").mkdir()
+    for each in (grading.Result("ann", "04a", False, "goal missed", lines=lines),
+                 grading.Result("ann", "04b", False, "not graded: <first>\nsecond")):
+        grading._file(tmp_path / "results", each).write_text(json.dumps(asdict(each)))
+    grades.write_all(tmp_path)
+    page = (tmp_path / "ann.html").read_text()
+    assert "at most 2\nWith more changed lines than that, the goals count for nothing.</span>" in page
+    assert page.count("count for nothing") == 1
+    assert ": not graded: &lt;first&gt;</h2>" in page and ">second</pre>" in page

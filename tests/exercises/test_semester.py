@@ -102,7 +102,8 @@ def test_a_semester(course, monkeypatch):
     # Similarity finds the copies: renamed, reordered, reformatted. No pair of others is as much alike.
     done = CliRunner().invoke(app, ["similarity", "in", "--exercise", "saxpy", "--out", "grades/similarity.html"])
     assert done.exit_code == 0, done.output
-    *lines, last = done.stdout.splitlines()
+    *lines, short, last = done.stdout.splitlines()
+    assert short.strip() == "saxpy: 1 too short to compare, 0 of them equal to another"
     found = [re.fullmatch(r" *(\d+) %  (\S+)  (\S+) and (\S+)", line).groups() for line in lines]
     alike = {frozenset(who): int(share) for share, number, *who in found if number == "P5a"}
     copies = {frozenset((how, how.partition("_")[2])) for how in COPIED}
@@ -157,6 +158,30 @@ def test_a_semester(course, monkeypatch):
     found = classroom50_reads("one/result.json")
     assert (found["owner"], found["score"], found["max-score"], found["datetime"]) == (
         "ann", found["max-score"], found["max-score"], "2026-12-01T20:00:00Z")
+
+
+@pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+def test_a_start_stays_a_start_and_points_that_change_are_told(course):
+    saxpy = exercise(course / "saxpy")
+    untouched = "goal missed: this is the starting code"
+    right = saxpy.start.replace("i < min(first + part, n)", "i < n && i < first + part")
+    hand_in("ann_saxpy.cu", saxpy.start, "2026-11-01T20:00+01:00")
+    hand_in("bee_saxpy.cu", right, "2026-11-01T20:00+01:00")
+    assert "starting code since" not in labkit("in")
+    path = course / "saxpy" / "saxpy.cu"
+    path.write_text(path.read_text().replace("i < min(first + part, n)", "i < n && i < first + part"))
+    text = (course / "saxpy" / "exercise.py").read_text()
+    (course / "saxpy" / "exercise.py").write_text(text.replace("lines=3", "lines=3, partial=0.5"))
+    hand_in("bee_saxpy.cu", right + "\n__device__ int more;\n", "2026-11-01T20:00+01:00")
+    hand_in("cem_saxpy.cu", f"// mine\n{saxpy.start}", "2026-11-01T20:00+01:00")
+    said = labkit("in", "--again")
+    assert "    1  changed starting code since the last grading: saxpy. A hand-in" in said
+    assert {key[0]: (row["verdict"], row["points"]) for key, row in table().items() if row["exercise"]} == {
+        "ann": (untouched, "0"), "cem": (untouched, "0"), "bee": ("goal missed", "0.5")}
+    text = (course / "saxpy" / "exercise.py").read_text()
+    (course / "saxpy" / "exercise.py").write_text(text.replace("partial=0.5", "partial=0.4"))
+    said = labkit("in", "--again")
+    assert said.startswith("    1  points changed:\n       bee saxpy: 0.5 -> 0.4\n") and "code since" not in said
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -356,6 +381,12 @@ def test_names_of_hand_ins_are_found_in_the_roster():
     assert roster.person("rob").id == "3" and roster.person("carl") is None
 
 
+def test_a_name_that_nobody_has_is_held_against_those_that_it_begins_with():
+    roster = Roster((Person("Ann Ode", "1", "ann@a.org"), Person("Rob", "3", "rob@a.org")))
+    assert roster.report(["ann_my_kernel", "robin", "3"])[1] == (
+        "    2  not in the roster: ann_my_kernel (of Ann Ode?), robin")
+
+
 def test_two_students_of_one_name_are_not_taken_for_each_other():
     roster = Roster((Person("Bo Li", "2", "bo@a.org"), Person("Bo Li", "3", "li@a.org")))
     assert roster.person("Bo Li") is None and roster.person("bo").id == "2"
@@ -370,7 +401,7 @@ def test_two_students_of_one_name_are_not_taken_for_each_other():
         ("name,id,email\nAnn,1,\n\nBob,1,\n", "line 4: the id 1 is there twice"),
         ("name,id,email,extension\nAnn,1,,tomorrow\n", "line 2: 'tomorrow' is no time with an offset"),
         ("name;id;email;extension 04a\nAnn;1;;2026-12-01T23:59\n", "line 2: .* is no time with an offset"),
-        (b"name,id,email\n\xff,1,\n", "has to be a CSV file in UTF-8"),
+        (b"name,id,email\n\xff,1,\n", "Save it as CSV UTF-8"),
     ],
 )
 def test_a_damaged_roster_is_told(tmp_path, text, says):

@@ -60,7 +60,18 @@ def test_a_class_in_parts_is_the_same_as_in_one(monkeypatch):
         assert common[a, b] == pytest.approx(sum(np.log(8 / count[run]) for run in own[a] & own[b]), rel=1e-5)
 
 
+def test_texts_that_are_too_short_are_counted():
+    start = exercise("01a").start
+    other = start.replace("blockIdx.x", "blockIdx.y")
+    texts = {"a": start, "b": other, "c": f"// mine\n{other}", "d": start.replace("blockIdx.x", "blockIdx.z")}
+    handed_in = [Submission(student, "01a", text) for student, text in texts.items()]
+    assert other != start and similarity.pairs(handed_in) == []
+    assert similarity.short(handed_in) == ["01a: 3 too short to compare, 2 of them equal to another"]
+
+
 @pytest.mark.parametrize(("source", "words"), [
+    ("int x = threadIdx.x * blockDim.y; a.y = v.x;",
+     "int name = threadIdx . x * blockDim . y ; name . y = name . x ;"),
     ("float best = helper(x, fmaxf(a, 1.f)); /* no */ __syncthreads();",
      "float name = helper ( name , fmaxf ( name , 1.f ) ) ; __syncthreads ( ) ;"),
     ("__device__ float helper(int n) { return helper(n); }",

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 
 from labkit.base.errors import LabError
-from labkit.classroom.submissions import submissions
+from labkit.classroom.submissions import submissions, unused
 from labkit.exercises.exercise import exercise
 from labkit.ladder.source import functions
 
@@ -51,7 +51,8 @@ def test_the_lowest_cell_counts_whatever_ran_last(tmp_path):
 
 @pytest.mark.parametrize(
     ("file", "student"),
-    [("carol/04a.cu", "carol"), ("carol_04a.cu", "carol"), ("04a_carol.cu", "carol"), ("dave/4a.cu", "dave")],
+    [("carol/04a.cu", "carol"), ("carol_04a.cu", "carol"), ("04a_carol.cu", "carol"), ("dave/4a.cu", "dave"),
+     ("erin_04A.CU", "erin")],
 )
 def test_a_kernel_file_belongs_to_a_student_and_an_exercise(tmp_path, file, student):
     path = tmp_path / file
@@ -193,6 +194,17 @@ def test_a_file_was_handed_in_when_it_was_changed_or_when_a_manifest_says(tmp_pa
     manifest.write_text("file,submitted_at\nbob_04a.cu,2026-12-02 08:00\n")
     with pytest.raises(LabError, match=r"manifest.csv, line 2: '2026-12-02 08:00' is no time with an offset from UTC"):
         submissions([tmp_path])
+
+
+def test_lines_of_a_manifest_that_match_no_file_are_told(tmp_path):
+    for name in ("carol/week 4/04a.cu", "bob_04a.cu", "dan/essay.pdf"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(KERNEL)
+    names = ("carol", "bob_04a.cu", "dan/essay.pdf", "bob_4a.cu", "carol/week 4", "eve")
+    (tmp_path / "manifest.csv").write_text(
+        "file,submitted_at\n" + "".join(f"{name},2026-12-01T00:00Z\n" for name in names))
+    assert unused(tmp_path) == ["bob_4a.cu", "carol/week 4", "eve"]
+    assert unused(tmp_path / "carol") == unused(tmp_path / "bob_04a.cu") == []
 
 
 def test_a_manifest_that_may_be_the_students_own_says_nothing(tmp_path):
