@@ -2,9 +2,10 @@
 
     make playground && .venv/bin/python benchmarks/playground.py [--rounds 2] [04a 05a …]
 
-The page is served from `build/playground`, and each figure is the best of `--rounds`; the load of the machine stands
-beside it. Each round is another text, so that everything is compiled. Memory is that of the process that holds the page
-and its workers, as Linux counts it (PSS), looked at four times per second during one session with all exercises.
+The page is served from `build/playground`. A figure is the seconds until the result, and in parentheses the seconds of
+processor time that the page and its workers used: on a busy machine, about what a free one would need. The best of
+`--rounds`; the load of the machine stands beside it. Each round is another text, so that everything is compiled. Memory
+is that of the page's process (PSS), looked at four times per second during one session with all exercises.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def served(folder: Path) -> Iterator[str]:
     server.shutdown()
 
 
-class Memory(threading.Thread):
-    """Looks at the largest process of a browser that holds a page, until it is ended: `now` and `most` in MB."""
+class Watch(threading.Thread):
+    """Looks at a browser's processes that hold pages, until it is ended: `now` and `most` in MB, of the largest."""
 
     def __init__(self, browser: Browser):
         super().__init__(daemon=True)
@@ -83,6 +84,11 @@ class Memory(threading.Thread):
         """The most since it was last asked."""
         most, self.most = self.most, self.now
         return most
+
+    def processor(self) -> float:
+        """Seconds that they have used."""
+        fields = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in self.processes]
+        return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
 
     @staticmethod
     def _bytes(process):
@@ -110,18 +116,20 @@ def first_visit(browser: Browser, address: str) -> float:
     return took
 
 
-def row(page: Page, asked: Exercise, rounds: int) -> tuple[float, ...]:
-    """Seconds of Run, of Count and check, and of Grade, of the starting code and the solution."""
-    best = [1e9] * 4
+def row(page: Page, watch: Watch, asked: Exercise, rounds: int) -> list[tuple[float, float]]:
+    """Seconds of Run, of Count and check, and of Grade, of start and solution; with those of the processor."""
+    best = [(1e9, 1e9)] * 4
     for turn in range(rounds):
         for i, method in enumerate(METHODS):
             text = asked.start if i == 2 else asked.solution
             request = {"exercise": asked.number, "source": f"{text}\n// {turn}, {i}\n"}
+            before = watch.processor()
             done = page.evaluate(ASKED, [method, request])
+            used = watch.processor() - before
             if i != 2 and not done["ok"]:
                 print(f"{asked.number} {method}: not as it should be: {done['messages']}", file=sys.stderr)
-            best[i] = min(best[i], done["seconds"])
-    return tuple(best)
+            best[i] = tuple(map(min, best[i], (done["seconds"], used)))
+    return best
 
 
 def main() -> None:
@@ -142,22 +150,24 @@ def main() -> None:
         page.set_default_timeout(0)
         page.goto(f"{address}licences.txt")
         page.evaluate(OPEN)
-        memory = Memory(browser)
-        memory.start()
+        watch = Watch(browser)
+        watch.start()
         print("| | Run | Count and check | Grade, start | Grade, solution | load | MB |", "|---" * 7 + "|", sep="\n")
         most, rows = 0, []
         for number in options.numbers or offered:
-            rows.append(row(page, offered[number], options.rounds))
-            taken = memory.take()
+            rows.append(row(page, watch, offered[number], options.rounds))
+            taken = watch.take()
             most = max(most, taken)
-            figures = [*(f"{seconds:.1f}" for seconds in rows[-1]), f"{load():.1f}", str(taken)]
+            figures = [*(f"{seconds:.1f} ({used:.1f})" for seconds, used in rows[-1]), f"{load():.1f}", str(taken)]
             print("|", " | ".join([number, *figures]), "|", flush=True)
-        print("| most |", *(f"{max(column):.1f} |" for column in zip(*rows, strict=True)), f"| {most} |")
+        most_of = [" (".join(f"{max(each):.1f}" for each in zip(*column, strict=True)) + ")"
+                   for column in zip(*rows, strict=True)]
+        print("|", " | ".join(["most", *most_of, "", str(most)]), "|")
         stops = [(name, *page.evaluate(STOPPED, [request, wait])) for name, request, wait in (
             ("a kernel", ENDLESS, 6000), ("a compilation", {**ENDLESS, "source": f"{ENDLESS['source']} // anew"}, 100))]
         for name, ended, ready in stops:
             print(f"\nStop of {name}: ended after {ended:.2f} s, ready after {ready:.2f} s; load {load():.1f}")
-        memory.ended.set()
+        watch.ended.set()
         browser.close()
 
 

@@ -85,7 +85,7 @@ class LabService extends Service {
     events.push({ mark: 'warnings', text: built.at(-1).warnings, filled: true });
     for (const [i, asked] of cases.entries()) {
       events.push({ mark: 'case', case: asked.name });
-      const answer = await this.execute(built[i], this.job(asked, TOOLS), RUN_S);
+      const answer = await this.execute(built[i], this.job(asked, TOOLS), RUN_S, built.slice(i));
       if (!answer) return { events: [...events, { mark: 'endless', case: asked.name }], arrays, ...about };
       arrays[i] = answer.outputs;
       about.memory = Math.max(about.memory, answer.memory);

@@ -1,5 +1,5 @@
 // A worker for Binaryen's pass by which functions can stop and go on: fibers (include/hostcuda/context.h). It is ended after
-// a module: Binaryen takes 150 MB and gives nothing back.
+// a job: Binaryen takes 150 MB and gives nothing back.
 
 /**
  * @param {object} binaryen
@@ -20,13 +20,15 @@ function asyncify(binaryen, bytes, pointers) {
     binaryen.setPassArgument('asyncify-addlist', 'fiber_main()'); // it calls the kernel by a pointer
   }
   module.runPasses(['asyncify']);
-  return module.emitBinary();
+  const result = module.emitBinary();
+  module.dispose();
+  return result;
 }
 
-onmessage = async ({ data: { bytes, pointers } }) => {
+onmessage = async ({ data }) => {
   try {
     const { default: binaryen } = await import('./binaryen.js'); // which waits while it loads: a message would be lost
-    postMessage({ module: await WebAssembly.compile(asyncify(binaryen, bytes, pointers)) });
+    postMessage({ modules: await Promise.all(data.map(({ bytes, pointers }) => WebAssembly.compile(asyncify(binaryen, bytes, pointers)))) });
   } catch (error) {
     postMessage({ error: String(error.message ?? error) });
   }

@@ -70,20 +70,23 @@ export class Service {
     return built;
   }
 
-  /** Make the functions of a module ones that can wait. */
-  async addFibers(built) {
+  /** Make the functions of modules ones that can wait. */
+  async addFibers(modules) {
     const start = performance.now(), worker = new Worker(new URL('asyncify.mjs', this.base), { type: 'module' });
-    built.module = (await this.ask(worker, { bytes: built.bytes, pointers: built.pointers })).module;
-    built.fibers = performance.now() - start;
+    const answer = await this.ask(worker, modules.map(({ bytes, pointers }) => ({ bytes, pointers })));
+    modules.forEach((built, i) => Object.assign(built, { module: answer.modules[i], fibers: performance.now() - start }));
   }
 
-  /** Run a job of kernel.mjs in a compiled module; `seconds` is the most that it may take: then the answer is null. */
-  async execute(built, job, seconds = Infinity) {
+  /**
+   * Run a job of kernel.mjs in a compiled module. `seconds` is the most that it may take: then the answer is null. `alike` are
+   * modules of which the same threads wait, to be run next.
+   */
+  async execute(built, job, seconds = Infinity, alike = [built]) {
     const worker = this.kernels;
     this.startKernels(); // the next one
     const answer = await this.ask(worker, { ...job, module: built.module }, seconds);
     if (!answer?.needsFibers) return answer;
-    await this.addFibers(built);
+    await this.addFibers([...new Set(alike)].filter(each => !each.fibers));
     return this.execute(built, job, seconds);
   }
 
