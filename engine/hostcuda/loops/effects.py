@@ -237,9 +237,10 @@ class _Use:
             if before in STEPS:
                 self.changes, at = True, at - 1
                 continue
+            self.changes |= after in STEPS  # also of *p++, where an assignment would change what p points to
             if before in ("&", "*", "+", "-", "~", "!") and not self._is_operand(at - 2):
                 return before != "&"
-            self.changes |= after in STEPS | ASSIGNMENTS
+            self.changes |= after in ASSIGNMENTS
             if after in (".", "->", "->*", "(", "["):
                 return False
             if before == ")" and (cast := self._cast(at - 1)) is not None:
@@ -254,7 +255,7 @@ class _Use:
             copied = self._bracket(open_)
             if copied is not None:
                 return copied
-            at, end = open_, self.match[open_] + 1
+            at, end = open_ - 3 * (self._text(open_ - 2) == "::"), self.match[open_] + 1  # of std::max(v, w)
 
     def _is_operand(self, at):
         return at >= self.first and self.names.is_operand(at, self.scope)
@@ -297,7 +298,8 @@ class _Use:
         if self._text(open_ - 2) in (".", "->") or before in self.scope:
             return False
         if self._text(open_ - 2) == "::":
-            return self._text(open_ - 3) == "std" and self.file.is_pure(before)
+            known = self._text(open_ - 3) == "std" and self.file.is_pure(before)
+            return known if before not in ("min", "max") else None if known else False
         if before.startswith("hostcuda_") or before in self.file.by_value or self.file.is_known(before):
             return True
         return before not in self.file.own and self.names.is_copied_type([before])

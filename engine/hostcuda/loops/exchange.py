@@ -98,11 +98,10 @@ def exchange(statement, body, numbers):
 
 def _exchange(statement, body, at, number):
     reader, name = statement.reader, statement.reader.text(at)
-    if name == "__syncwarp" or reader.text(at + 1) != "(":
-        raise NeedsFibers(f"it uses {name} in a statement that is not understood")
-    close = reader.match[at + 1]
+    close = reader.match.get(at + 1, at + 2)
     mask, *others = reader.split(at + 2, close)
-    if not (2 <= len(others) <= 3 if name in SHUFFLES else len(others) == 1):
+    count = (2, 3) if name in SHUFFLES else (1,)
+    if name == "__syncwarp" or reader.text(at + 1) != "(" or len(others) not in count:
         raise NeedsFibers(f"it uses {name} in a statement that is not understood")
     for first, last in others:
         if not is_plain(reader, first, last, statement.file, (), statement.file.by_value):

@@ -256,7 +256,7 @@ class _Piece:
     @property
     def uses(self):
         """Its names, and its words, as `spread` wants them."""
-        return self.names, set(re.findall(r"\w+", self.text))
+        return self.names, {*re.findall(r"\w+", self.text), *self.tags}
 
 
 def _piece(head, body, after=""):

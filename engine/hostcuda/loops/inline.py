@@ -47,12 +47,12 @@ def inline(scan, bodies, file):
 
     What `kernel_bodies` gives for it; and a kernel's name -> why its warp functions cannot be replaced.
     """
-    reasons, numbers = {}, count(1)
+    reasons, numbers, once = {}, count(1), set()
     for _ in range(_MOST_DEEP):
         functions, edits = _functions(scan, file), []
         for body in bodies:
             with contextlib.suppress(NeedsFibers):
-                edits += _calls(scan, body, functions, file, numbers, reasons)
+                edits += _calls(scan, body, functions, file, numbers, reasons, once)
         if not edits:
             break
         scan, bodies = kernel_bodies(edited(scan.text, edits))
@@ -72,7 +72,8 @@ def _functions(scan, file):
     for name in waiting.keys() & heads.keys():
         with contextlib.suppress(NeedsFibers):
             function = _read(scan, *heads[name])
-            if all(map(file.is_unique, {name, *function.others})):  # its body means the same in the kernel
+            recursive = function.others & spread(uses, {name: ""}).keys()
+            if not recursive and all(map(file.is_unique, {name, *function.others})):  # it means the same in the kernel
                 functions[name] = function
     return functions
 
@@ -92,7 +93,10 @@ def _read(scan, head, open_, close):
         [_parameter(each) for each in parameter_list(head["given"])],
         open_ + 1, last, type_, result, {reader.text(at) for at in declared_names(reader, statements)},
     )
-    function.names |= {name for _, name in (*function.templates, *function.parameters)}
+    given = {name for _, name in (*function.templates, *function.parameters)}
+    if function.names & given:
+        raise NeedsFibers("a variable hides a parameter")
+    function.names |= given
     words = {
         token.text for at, token in enumerate(tokens) if token.kind == "word" and reader.text(at - 1) not in (".", "->")
     }
@@ -111,8 +115,8 @@ def _parameter(text):
     return "", match[match.lastindex]
 
 
-def _calls(scan, body, functions, file, numbers, reasons):
-    """The edits that replace the calls in a kernel: [(start, end, text)]."""
+def _calls(scan, body, functions, file, numbers, reasons, once):
+    """The edits that replace the calls in a kernel; `once`: those, by kernel, of functions with shared memory."""
     reader, edits, waiting = Reader(scan.code, body.open + 1, body.close), [], functions.keys() | WARP_FUNCTIONS.keys()
     words = [token.text for token in reader.tokens]
     if not waiting & set(words) or body.name in reasons:
@@ -130,11 +134,16 @@ def _calls(scan, body, functions, file, numbers, reasons):
             statement = Statement(scan, reader, file, own, node, parent)
             if node.kind == "declaration" and len(reader.declarators(*span)) > 1:
                 edits.append(_apart(scan, reader, node))
+            elif at not in range(*statement.span):
+                raise NeedsFibers("a declaration is not understood")
             elif words[at] in WARP_FUNCTIONS:
                 edits += exchange(statement, body, numbers)
             elif not (words[at] in names or words[at - 1] in (".", "->", "::")):
                 call = _Call(statement, at, functions[words[at]], f"hostcuda_{next(numbers)}_")
+                if (body.name, words[at]) in once:
+                    raise NeedsFibers("all calls use the same shared memory")
                 edits += call.replaced(names, functions)
+                once |= {(body.name, words[at])} if call.function.shared else set()
         except NeedsFibers as reason:
             if words[at] in WARP_FUNCTIONS:
                 reasons[body.name] = str(reason)
@@ -192,8 +201,7 @@ class _Call:
         """The edits that replace it. `names` are those of the kernel."""
         statement, function, span = self.statement, self.function, (self.at, self.end)
         reader, node = statement.reader, statement.node
-        several = sum(reader.text(self.at) == token.text for token in reader.tokens) > 1
-        if function.others & names - functions.keys() or (function.shared and several):
+        if function.others & names - functions.keys():
             raise NeedsFibers("its names have another meaning here")
         line = statement.scan.marker(reader.tokens[node.last - 1].end)
         if span == (node.first, node.last - 1):
@@ -202,6 +210,8 @@ class _Call:
             raise NeedsFibers("its type is not understood")
         if choice := self._choice(*statement.span):
             span, content = choice
+        elif statement.target > statement.span[0] + 1 and not all(type_ for type_, _ in function.parameters):
+            raise NeedsFibers("where it goes may depend on it")
         elif statement.may_follow([span]) and not statement.reads_memory([span]):
             content = self._content()
         else:

@@ -14,8 +14,6 @@ from hostcuda.loops.words import (
 )
 
 _LEFT_FIRST = {"?", "&&", "||", "<<", ">>", ","}  # with these, the operand on the left comes first
-
-
 _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
@@ -32,7 +30,7 @@ def is_plain(reader, first, last, file, calls=(), functions=frozenset(), assignm
     """
     text, tokens = reader.text, reader.tokens
     for at in _outside(first, last, calls):
-        if text(at) in STEPS or text(at) in ("{", ";"):
+        if text(at) in STEPS or text(at) in ("{", ";", "sizeof"):
             return False
         assignments -= text(at) in ASSIGNMENTS
         if text(at) == "(" and at > first and tokens[at - 1].kind == "word":

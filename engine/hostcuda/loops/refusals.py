@@ -61,18 +61,18 @@ def refuse(kernel):
     reader, file, harmful = kernel.reader, kernel.file, kernel.file.harmful
     if kernel.body.name.endswith(">"):
         raise NeedsFibers("it is a specialization of a template")
-    if both := file.declared & {*INDICES, "threadIdx"}:
+    declared = {reader.text(at) for at in declared_names(reader, reader.statements())}
+    given = re.findall(r"\w+", kernel.body.head + kernel.scan.code[kernel.body.name_end : kernel.body.open])
+    if both := {*file.declared, *declared, *given} & {*INDICES, "threadIdx"}:
         raise NeedsFibers(f"the source has a {min(both)} of its own")
     words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.close]))
     if file.operands and (file.operands & (words | {"uint3", "dim3"}) or kernel.effects.parameters):
         raise NeedsFibers("the source has operators of its own")
-    for word in re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]):
-        if word in harmful:
-            raise NeedsFibers(f"{word} uses {harmful[word]}")
+    if waiting := harmful.keys() & set(given):
+        raise NeedsFibers(use(min(waiting), harmful))
     inline = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
     if any(reader.text(at + 2) != "dynamic_shared" for at in inline):
         raise NeedsFibers("it has inline PTX")
-    declared = {reader.text(at) for at in declared_names(reader, reader.statements())}
     for at, token in enumerate(reader.tokens):
         before, after = reader.text(at - 1), reader.text(at + 1)
         if token.text == "[" and (at == 0 or not (before in OPERAND_ENDS or reader.tokens[at - 1].kind == "word")):

@@ -190,8 +190,6 @@ def assign_roles(kernel, regions):
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
 
 
-
-
 def _can_recompute(kernel, step):
     """Whether to repeat the declaration in each region: it is cheap, and its value never changes."""
     variable = step.variable

@@ -207,8 +207,6 @@ class Writer:
                 self.growing[variable] = f"hostcuda_first_{self.kernel.variables.index(variable)}"
                 self.out.append(f"const int {self.growing[variable]} = {variable.name};\n")
 
-    # -- warps
-
     def _meeting_words(self, node):
         """The number and the kind of a meeting."""
         return self.reader.text(node.first + 2), self.reader.text(node.first + 4)
