@@ -28,7 +28,9 @@ function asyncify(binaryen, bytes, pointers) {
 onmessage = async ({ data }) => {
   try {
     const { default: binaryen } = await import('./binaryen.js'); // which waits while it loads: a message would be lost
-    postMessage({ modules: await Promise.all(data.map(({ bytes, pointers }) => WebAssembly.compile(asyncify(binaryen, bytes, pointers)))) });
+    const modules = [];
+    for (const { bytes, pointers } of data) modules.push(await WebAssembly.compile(asyncify(binaryen, bytes, pointers)));
+    postMessage({ modules });
   } catch (error) {
     postMessage({ error: String(error.message ?? error) });
   }
