@@ -25,8 +25,7 @@ from recording.versus import versus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in (times, counters, sweep, streams, cudnn, versus, framework, network, edits, estimates, compare_counters,
-                compare_sanitizers, training, pictures, readme, timings, digits,
-                device):
+                compare_sanitizers, training, pictures, readme, timings, digits, device):
     app.command()(command)
 
 

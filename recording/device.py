@@ -18,6 +18,7 @@ from hostcuda import files
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.ladder.buffers import Buffers
+from labkit.measure.bench import timed
 from labkit.spec import devices
 from labkit.spec.devices import Device
 from recording.options import Dry, Folder
@@ -27,15 +28,7 @@ REPEAT, BYTES, SIDE = 10, 1 << 28, 8192
 
 def _best_s(run: Callable[[], object], repeat: int = REPEAT) -> float:
     """The least time of several runs [s]; the first one warms up."""
-    times = []
-    for _ in range(repeat + 1):
-        begin, end = hostcuda.driver.Event(), hostcuda.driver.Event()
-        begin.record()
-        run()
-        end.record()
-        end.synchronize()
-        times.append(begin.time_till(end) / 1e3)
-    return min(times[1:])
+    return min([timed(run) for _ in range(repeat + 1)][1:]) / 1e3
 
 
 def copies(size: int = BYTES) -> dict[str, float]:

@@ -66,7 +66,7 @@ def _ours(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarra
 
 
 def _opponents(given: Given, names: Sequence[str], said: set[str]) -> Iterator[Contestant]:
-    """Those of OPPONENTS that are to be had here; `said` has what was said of others already."""
+    """Those of OPPONENTS that work here; `said` has what was said of others already."""
     for name in names:
         try:
             yield from OPPONENTS[name](given)

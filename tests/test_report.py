@@ -394,7 +394,13 @@ def test_a_companion_has_a_page_beside_its_notebook(tmp_path, monkeypatch):
 def test_closer_looks_are_executed_when_asked_for(tmp_path, monkeypatch, names, companions, executed):
     folder, ran = tmp_path / "notebooks", []
     monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
-    monkeypatch.setattr(report.side_by_side, "run", lambda notebooks, *_: iter(ran.extend(notebooks) or notebooks))
+
+    def run(notebooks, *_):
+        for each in notebooks:
+            ran.append(each)
+            yield each
+
+    monkeypatch.setattr(report.side_by_side, "run", run)
     for name in ("01_one", "closer_look/01_one", "practice/P1_some"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         save(folder, name, [new_markdown_cell("# One")])

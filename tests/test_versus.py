@@ -1,4 +1,4 @@
-"""The comparison in one run: every contestant's result is looked at, opponents that are not to be had are left out.
+"""The comparison in one run: every contestant's result is looked at, opponents that are missing are left out.
 
 It is timed on a GPU only. A stand-in for PyTorch, on NumPy, has what the opponents use of it.
 """

@@ -192,9 +192,10 @@ def grade_all(
     states = {number: state(number) for number in {each.exercise for each in handed_in if not each.problem}}
     starts = _starts(folder)
     for number in states:
-        starts[number] = [*(code for code in starts[number] if code != _code(number)), _code(number)]
-    lines = [f"{number} {code}\n" for number, codes in sorted(starts.items()) for code in codes]
+        now = _code(number)
+        starts[number] = [*(code for code in starts[number] if code != now), now]
     if states:
+        lines = (f"{number} {code}\n" for number, codes in sorted(starts.items()) for code in codes)
         write(folder / _STARTS, "".join(lines))
     waiting: dict[tuple, list[Submission]] = {}
     for each in handed_in:

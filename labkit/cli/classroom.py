@@ -22,6 +22,7 @@ Named = Annotated[
     typer.Option("--exercise", metavar="EXERCISE", help="A folder of your own; or 04a: then only those named count."),
 ]
 
+
 def grade(
     submissions: Annotated[
         list[Path] | None,
@@ -162,7 +163,7 @@ def _named(given: list[str] | None) -> frozenset[str]:
     for each in found:
         if not each.of_series:
             add(each.folder)
-    return frozenset(each.number for each in found if any(other.of_series for other in found))
+    return frozenset(each.number for each in found) if any(each.of_series for each in found) else frozenset()
 
 
 def _per_exercise(given: list[str] | None, convert: Callable) -> dict:

@@ -9,7 +9,7 @@ import functools
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 
@@ -209,7 +209,7 @@ def _op_times(
                     continue
                 poison(plan, layer, batch, variant.io_dtype)
                 flush()
-                times[i].append(_timed(plan))
+                times[i].append(timed(plan.run))
                 if run == runs[i] - 1:  # the output of the last timed run itself
                     _check_on_device(sampled, plan, variant, "after timing")
                     progress.update()
@@ -221,11 +221,11 @@ def _op_times(
     return [np.array(each) for each in times], medians
 
 
-def _timed(plan: Plan) -> float:
-    """One run, between two events [ms]."""
+def timed(run: Callable[[], object]) -> float:
+    """The time of a run between two events [ms]."""
     start, end = hostcuda.driver.Event(), hostcuda.driver.Event()
     start.record()
-    plan.run()
+    run()
     end.record()
     end.synchronize()
     return start.time_till(end)
@@ -245,7 +245,7 @@ def _warm_up(plan: Plan) -> float:
     """Run for `WARM_UP_S`; return the shortest time [ms]."""
     started, shortest = time.perf_counter(), np.inf
     while shortest == np.inf or time.perf_counter() - started < WARM_UP_S:
-        shortest = min(shortest, _timed(plan))
+        shortest = min(shortest, timed(plan.run))
     return max(shortest, 1e-3)
 
 

@@ -146,7 +146,8 @@ def make(
             page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
     before = {notebook: copy.deepcopy(notebook.nb) for notebook in wanted} if compare else {}
     shown = [each for each in wanted if stored or (each.closer and not (names or companions))]
-    with contextlib.closing(_executed([each for each in wanted if each not in shown], progress, fresh)) as executed:
+    others = (each for each in wanted if each not in shown)
+    with contextlib.closing(side_by_side.run(others, progress, fresh)) as executed:
         for notebook in itertools.chain(executed, _as_stored(shown, progress)):
             if notebook in before and not notebook.failure:
                 execute.compare(notebook, before[notebook])
@@ -156,11 +157,6 @@ def make(
         exporter.write(page)
     write(out / "index.html", exporter.series())
     return [*wanted.values()]
-
-
-def _executed(notebooks: list[Notebook], progress: Progress, fresh: bool) -> Iterator[Notebook]:
-    if notebooks:
-        yield from side_by_side.run(notebooks, progress, fresh)
 
 
 def _as_stored(notebooks: Iterable[Notebook], progress: Progress) -> Iterator[Notebook]:

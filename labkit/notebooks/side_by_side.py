@@ -29,8 +29,11 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
 
     Cells that measure have the machine alone, see `labkit.base.turns`: they wait also while the caller works on what
     was yielded. A notebook of the series that has run before, with the same code and nothing changed that it depends
-    on, gets its outputs from then, unless `fresh`.
+    on, gets its outputs from then, unless `fresh`. Without notebooks, nothing is started.
     """
+    notebooks = [*notebooks]
+    if not notebooks:
+        return
     with contextlib.ExitStack() as stack:
         try:
             folder = private_cache()

@@ -118,8 +118,8 @@ struct Switch {
     Context *from, *to;
 };
 
-// The runtime has already made the thread at `to` the current one: nothing may be noted here before the switch. For a reference,
-// clang checks the alignment, and check mode notes the branches of that check.
+// The runtime has already made the thread at `to` the current one: nothing may be noted here before the switch. For a
+// reference, clang checks the alignment, and check mode notes the branches of that check.
 static inline __attribute__((always_inline)) void follow(Switch s) { switch_context(s.from, s.to); }
 
 }  // namespace hostcuda

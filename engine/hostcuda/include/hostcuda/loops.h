@@ -55,7 +55,8 @@ HOSTCUDA_WORD bool hostcuda_unfit;
 #define hostcuda_require_same(type, value)                                                              \
     static_assert(::std::is_same_v<type, ::std::decay_t<decltype(value)>>, "this argument needs fibers")
 
-// What the rewriter takes for granted, proved by the compiler where it is used: a constant; a type whose variables are numbers, pointers or the like, so that built-in operators apply to them.
+// What the rewriter takes for granted, proved by the compiler where it is used: a constant; a type whose variables are
+// numbers, pointers or the like, so that built-in operators apply to them.
 #define hostcuda_constant(...) ::hostcuda::constant<((__VA_ARGS__) == (__VA_ARGS__))>(__VA_ARGS__)
 #define hostcuda_require_plain(...) static_assert(::hostcuda::is_plain<__VA_ARGS__>, "this type needs fibers");
 

@@ -106,4 +106,3 @@ export class Compiler {
     return this.known[path] ??= tree(this.pyodide.FS, path);
   }
 }
-
