@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import shutil
 import subprocess
 import tarfile
@@ -39,8 +40,8 @@ _PLAIN = {
     "clang/bundle.js": _CLANG / "bundle.js",
     **{f"clang/llvm.core{number}.wasm": _CLANG / f"llvm.core{number}.wasm" for number in (2, 3, 4)},
     **{f"pyodide/{name}": _PYODIDE / name for name in ("pyodide.mjs", "pyodide.asm.mjs", "pyodide-lock.json")},
-    "binaryen.js": _MODULES / "binaryen" / "index.js",
 }
+_BINARYEN = _MODULES / "binaryen" / "index.js"
 # Stored compressed, so that a visitor's download is small whatever the server does.
 _LARGE = {
     "clang/llvm.core.wasm": _CLANG / "llvm.core.wasm",
@@ -67,7 +68,7 @@ def missing() -> str:
     """What is not installed, and the command that installs it; empty if everything is there."""
     if not shutil.which("node"):
         return "the playground's compilers need node: install Node.js 20 or newer"
-    absent = [path.name for path in (*_PLAIN.values(), *_LARGE.values()) if not path.is_file()]
+    absent = [path.name for path in (*_PLAIN.values(), *_LARGE.values(), _BINARYEN) if not path.is_file()]
     return f"the playground's compilers are not installed: {MISSING}" if absent else ""
 
 
@@ -98,7 +99,9 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mappi
         packed = _compressed(path)
         write(out / f"{name}.z", packed)
         sizes[name] = len(packed)
-    own = {"python.zip": _zip({**engine_files(), **(more or {})}), "cache.zip": _compiled(), **(data or {})}
+    write(out / "binaryen.js", _without_wasm(_BINARYEN.read_text(encoding="utf-8")))
+    own = {"python.zip": _zip({**engine_files(), **(more or {})}), "cache.zip": _compiled(),
+           "binaryen.wasm": _obtained("wasm", [_lock()], "unpack.mjs"), **(data or {})}
     for name, content in own.items():
         packed = gzip.compress(content, 6, mtime=0)
         write(out / f"{name}.z", packed)
@@ -153,19 +156,33 @@ def _trimmed(path):
 
 def _compiled():
     """What the engine needs compiled, as a zip file: the runtime, and the header for kernels."""
-
-    def make(to):
-        with tempfile.TemporaryDirectory() as folder:
-            archive = Path(folder, "python.zip")
-            archive.write_bytes(_zip(engine_files()))
-            done = subprocess.run(["node", _JS / "build.mjs", archive, to], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise EngineError(f"the engine's own files do not compile to WebAssembly:\n{done.stderr.strip()}")
-
     of = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # its flags, too
     files = [part for name, data in engine_files().items() if name.startswith(tuple(f"hostcuda/{each}" for each in of))
              for part in (name, data)]
-    return cache.obtain(f"wasm-{cache.digest(*files, _lock())[:24]}.zip", make).read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder, "python.zip")
+        archive.write_bytes(_zip(engine_files()))
+        return _obtained("zip", [*files, _lock()], "build.mjs", archive)
+
+
+def _obtained(kind, of, script, *arguments):
+    """What a script of ours writes in node, from the cache if it is there."""
+
+    def make(to):
+        done = subprocess.run(["node", _JS / script, *arguments, to], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise EngineError(f"the engine's own files do not compile to WebAssembly:\n{done.stderr.strip()}")
+
+    return cache.obtain(f"wasm-{cache.digest(*of)[:24]}.{kind}", make).read_bytes()
+
+
+def _without_wasm(text):
+    """Binaryen's JavaScript without the text of its WebAssembly; it exports the function that begins it."""
+    for pattern, new in ((r"`\\0asm(?:[^`\\]+|\\.)*`", "``"), (r"=await (\w+)\(\)", r"=\1")):
+        text, count = re.subn(pattern, new, text, flags=re.DOTALL)
+        if count != 1:
+            raise EngineError(f"binaryen is not what it was: {pattern} was found {count} times")
+    return text
 
 
 def _lock():

@@ -1,5 +1,6 @@
 // A worker for Binaryen's pass by which functions can stop and go on: fibers (include/hostcuda/context.h). It is ended after
-// a job: Binaryen takes 150 MB and gives nothing back.
+// a job: Binaryen gives no memory back.
+import begin from './binaryen.js';
 
 /**
  * @param {object} binaryen
@@ -25,11 +26,11 @@ function asyncify(binaryen, bytes, pointers) {
   return result;
 }
 
-onmessage = async ({ data }) => {
+onmessage = async ({ data: { wasm, built } }) => {
   try {
-    const { default: binaryen } = await import('./binaryen.js'); // which waits while it loads: a message would be lost
-    const modules = [];
-    for (const { bytes, pointers } of data) modules.push(await WebAssembly.compile(asyncify(binaryen, bytes, pointers)));
+    const instantiateWasm = (imports, done) => { WebAssembly.instantiate(wasm, imports).then(done); };
+    const binaryen = await begin({ instantiateWasm }), modules = [];
+    for (const { bytes, pointers } of built) modules.push(await WebAssembly.compile(asyncify(binaryen, bytes, pointers)));
     postMessage({ modules });
   } catch (error) {
     postMessage({ error: String(error.message ?? error) });
