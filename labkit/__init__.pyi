@@ -3,12 +3,10 @@ from .base.errors import LabError as LabError
 from .base.tables import table as table
 from .evidence.profile import estimate as estimate
 from .evidence.profile import profile as profile
-from .evidence.resources import resources as resources
 from .evidence.sanitize import sanitize as sanitize
 from .exercises.grade import grade as grade
 from .exercises.progress import progress as progress
 from .ladder.variants import variant as variant
-from .ladder.variants import variants as variants
 from .measure.bench import bench as bench
 from .measure.bench import kernel_times as kernel_times
 from .measure.check import check as check
@@ -32,7 +30,6 @@ from .page.times import times as times
 from .records.published import published as published
 from .records.recorded import recorded as recorded
 from .spec.devices import device as device
-from .spec.layers import LENET28 as LENET28
 from .spec.layers import LENET72 as LENET72
 from .spec.layers import LENET86 as LENET86
 from .spec.layers import Layer as Layer

@@ -7,6 +7,7 @@ import pytest
 
 import labkit
 from hostcuda import limits
+from labkit.spec.layers import LENET28
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
 TEXT = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
@@ -38,7 +39,7 @@ def test_links_lead_to_terms():
 
 
 def test_the_networks_are_the_presets():
-    for preset in (labkit.LENET86, labkit.LENET72, labkit.LENET28):
+    for preset in (labkit.LENET86, labkit.LENET72, LENET28):
         for layer in preset:
             assert re.search(rf"\b{layer.M}\s+maps\s+of\s+{layer.Ho}×{layer.Wo}\b", TERMS[preset.name]), layer
             assert f"{layer.K}×{layer.K}" in TERMS[preset.name]

@@ -11,13 +11,14 @@ from kernels import KERNELS, SOLUTIONS
 
 import hostcuda
 import labkit
-from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, variant
+from labkit import LENET72, LENET86, LabError, Layer, check, variant
 from labkit.exercises.exercise import exercise
 from labkit.ladder import plan as plans
 from labkit.ladder import variants
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.rungs import LADDER, rung
 from labkit.measure.check import TEST_SHAPES, is_verified
+from labkit.spec.layers import LENET28
 
 ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are
 # Tails in every dimension, and few modules: most kernels are compiled for K, some for each shape. `make test` runs the

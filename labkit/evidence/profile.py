@@ -83,7 +83,7 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, bat
         Seconds.
     nvcc : bool
         Add registers, spills and occupancy to the CPU engine's counts, if nvcc is installed. It takes about a second
-        per kernel; `labkit.resources` has them, too.
+        per kernel; `labkit.evidence.resources.resources` has them, too.
     estimate : str, optional
         A part of a card's name, such as "H200": estimate the op time of `BATCH` images there, see `labkit.estimate`.
         Only the CPU engine's counts can be used for it.
