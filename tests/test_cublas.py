@@ -7,8 +7,9 @@ import pytest
 
 import hostcuda
 import labkit
-from labkit import LENET86, LabError, Layer, check, variant, variants
+from labkit import LENET86, LabError, Layer, check, variant
 from labkit.ladder import cublas
+from labkit.ladder.variants import variants
 
 GPU = hostcuda.engine() == "gpu"
 ODD = [(Layer("odd", 3, 21, 44, 19, 7), 2), (Layer("one map", 1, 9, 7, 1, 2), 3)]

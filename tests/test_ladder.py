@@ -13,11 +13,12 @@ from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from hostcuda.limits import MAX_GRID, MAX_THREADS
-from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant, variants
+from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant
 from labkit.base.paths import cuda_src
 from labkit.ladder.rungs import LADDER, rung
-from labkit.ladder.variants import solutions
+from labkit.ladder.variants import solutions, variants
 from labkit.page.listing import without_contract
+from labkit.spec.layers import LENET28
 
 NAMES = [each.name for each in LADDER]
 
@@ -293,7 +294,7 @@ def test_io_dtypes():
 
 # ------------------------------------------------------------------------------------------------------- the limits
 def test_both_networks_are_supported_by_every_rung():
-    for layer in (*LENET86, *LENET72, *labkit.LENET28):
+    for layer in (*LENET86, *LENET72, *LENET28):
         for name in NAMES:
             variant(name).supports(layer)
 

@@ -14,17 +14,17 @@ from labkit.evidence import resources
 def test_without_nvcc_it_says_so(monkeypatch):
     monkeypatch.setattr(nsight, "find", lambda name: None)
     with pytest.raises(EngineError, match="nvcc, which is not on this machine"):
-        labkit.resources(1, labkit.LENET86[0])
+        resources.resources(1, labkit.LENET86[0])
 
 
 def test_an_unknown_architecture_is_refused():
     with pytest.raises(LabError, match="sm_90"):
-        labkit.resources(1, labkit.LENET86[0], arch="sm_1")
+        resources.resources(1, labkit.LENET86[0], arch="sm_1")
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_nvcc_compiles_the_ladder_without_a_gpu():
-    found = labkit.resources([1, 5], labkit.LENET86[1]).set_index("kernel")
+    found = resources.resources([1, 5], labkit.LENET86[1]).set_index("kernel")
     assert list(found.index) == ["conv", "im2col", "gemm"]
     assert found.loc["gemm", "shared_bytes"] == 2048
     assert found["registers"].between(16, 64).all() and (found["occupancy"] == 1).all()
@@ -35,7 +35,7 @@ def test_nvcc_compiles_the_ladder_without_a_gpu():
 def test_products_of_four_warps_are_compiled_as_on_an_h200():
     """For sm_90a, and in float with the registers of a launch whose warps exchange some: what their sum allows."""
     steps = [labkit.variant(number, step="warpgroups") for number in (10, 11)]
-    found = labkit.resources(steps, labkit.LENET86[1]).query("kernel == 'conv'").set_index("variant")
+    found = resources.resources(steps, labkit.LENET86[1]).query("kernel == 'conv'").set_index("variant")
     assert set(found["source"]) == {"nvcc, sm_90a"} and (found["spill_store_bytes"] == 0).all()
     assert found.loc[steps[1].label, "registers"] == 168 == (8 * 216 + 4 * 72) // 12
 
@@ -44,7 +44,7 @@ def test_products_of_four_warps_are_compiled_as_on_an_h200():
 def test_what_nvcc_refuses_is_told():
     source = labkit.variant(1).source.replace("y[h * Wo + w] = 0;", "y[h * Wo + w] = nowhere;")
     with pytest.raises(EngineError, match=r"(?s)nvcc refuses.*nowhere"):
-        labkit.resources(labkit.variant(1, source=source), labkit.LENET86[1])
+        resources.resources(labkit.variant(1, source=source), labkit.LENET86[1])
 
 
 @pytest.mark.skipif(nsight.find("nvdisasm") is None or shutil.which("nvcc") is None, reason="needs nvcc and nvdisasm")

@@ -12,7 +12,9 @@ from hostcuda.limits import DRIVER_BYTES, MULTIPROCESSOR, occupancy
 from hostcuda.metrics import COUNTED
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
+from labkit.evidence.resources import resources
 from labkit.ladder.rungs import LADDER, rung
+from labkit.ladder.variants import variants
 from labkit.records import store
 
 
@@ -77,17 +79,17 @@ def test_counts_are_proportional_to_the_batch(first_rungs):
 
 def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
     """Also where no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them."""
-    variants = [labkit.variant(8), labkit.variant(9, step="plain")]
-    found = labkit.profile(variants, labkit.LENET86[0], engine="cpu")
+    chosen = [labkit.variant(8), labkit.variant(9, step="plain")]
+    found = labkit.profile(chosen, labkit.LENET86[0], engine="cpu")
     assert found.table["lab__local_requests_address_taken.sum"].isna().all()
     assert not (found.sites["space"] == "local").any()
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_a_profile_and_the_resources_agree():
-    variants = [labkit.variant(4), labkit.variant(9)]  # extern shared memory, and WMMA
-    found = labkit.profile(variants, labkit.LENET86[0], engine="cpu", nvcc=True).table
-    expected = labkit.resources(variants, labkit.LENET86[0])
+    chosen = [labkit.variant(4), labkit.variant(9)]  # extern shared memory, and WMMA
+    found = labkit.profile(chosen, labkit.LENET86[0], engine="cpu", nvcc=True).table
+    expected = resources(chosen, labkit.LENET86[0])
     assert found["launch__registers_per_thread"].tolist() == expected["registers"].tolist()
     assert (found["sm__maximum_warps_per_active_cycle_pct"] / 100).tolist() == expected["occupancy"].tolist()
 
@@ -109,7 +111,7 @@ H200 = MULTIPROCESSOR["sm_90"]
 
 def test_occupancy_is_what_nsight_compute_says_of_every_kernel_that_was_recorded():
     recorded = store.read(data_dir() / "counters" / "nvidia-h200.csv")
-    every = {each.label: each for rung in LADDER for each in labkit.variants(rung.number)}
+    every = {each.label: each for rung in LADDER for each in variants(rung.number)}
     held = 0
     for row in recorded[recorded["label"].isin(every)].to_dict("records"):
         launches = every[row["label"]].launches(labkit.spec.layers.layer(row["layer"]), row["batch"])
