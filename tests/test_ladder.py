@@ -11,7 +11,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernels import KERNELS, SOLUTIONS
 
-import labkit
 from hostcuda.limits import MAX_GRID, MAX_THREADS
 from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant
 from labkit.base.paths import cuda_src
