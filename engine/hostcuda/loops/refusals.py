@@ -53,7 +53,7 @@ def indexes_by_truth(tokens):
 
 def use(name, harmful):
     """The reason for which a kernel that uses the name runs on fibers."""
-    return f"{name} uses {harmful[name]}" if name != harmful[name] else f"it uses {name}"
+    return f"{name} uses {harmful[name]}" if name not in harmful[name].split() else f"it uses {harmful[name]}"
 
 
 def refuse(kernel):
@@ -66,8 +66,6 @@ def refuse(kernel):
     if both := {*file.declared, *declared, *given} & {*INDICES, "threadIdx"}:
         raise NeedsFibers(f"the source has a {min(both)} of its own")
     words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.close]))
-    if file.operands and (file.operands & (words | {"uint3", "dim3"}) or kernel.effects.parameters):
-        raise NeedsFibers("the source has operators of its own")
     if waiting := harmful.keys() & set(given):
         raise NeedsFibers(use(min(waiting), harmful))
     inline = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")

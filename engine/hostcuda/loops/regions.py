@@ -184,7 +184,7 @@ def assign_roles(kernel, regions):
         if len(variable.dimensions) > 1:  # measured: on fibers such tiles stay in registers
             raise NeedsFibers(f"the array {variable.name} of each thread is faster on fibers")
         words = set(re.findall(r"\w+", variable.specifiers))
-        if "auto" in words or variable.type.kind == "reference":
+        if "auto" in words or variable.type == "reference":
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is a reference or auto")
         if words & {"constexpr", "static", "alignas", "__align__"}:
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
@@ -194,7 +194,7 @@ def _can_recompute(kernel, step):
     """Whether to repeat the declaration in each region: it is cheap, and its value never changes."""
     variable = step.variable
     changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
-    plain = variable.type.kind in ("scalar", "pointer", "assumed") and not variable.array
+    plain = variable.type in ("scalar", "pointer", "assumed") and not variable.array
     first, last = kernel.initializer(variable)
     if changed or not plain or first == last:
         return False

@@ -6,12 +6,9 @@ from dataclasses import dataclass, field
 from hostcuda.frontend.brackets import edited
 from hostcuda.loops.direct import begin
 from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
-from hostcuda.loops.file import Type
 from hostcuda.loops.reader import Node, Reader, escapes
 from hostcuda.loops.refusals import refuse
 from hostcuda.loops.words import ASSIGNMENTS, RESTRICT, STEPS, NeedsFibers
-
-_ARRAY = Type("pointer")  # that a parameter is
 
 
 @dataclass(eq=False)
@@ -100,7 +97,7 @@ class KernelPlan:
             words = [token.text for token in reader.tokens[first:end]]
             type_ = self.file.type_of([*words, *signs.split()], self.effects.parameters)
             variable = KernelVariable(reader.text(name), " ".join(words), signs)
-            variable.type = self._plain(variable, _ARRAY if bounds[0] < bounds[1] else type_)
+            variable.type = self._plain(variable, "pointer" if bounds[0] < bounds[1] else type_)
             variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
             scope[variable.name] = variable
             self.variables.append(variable)
@@ -108,7 +105,7 @@ class KernelPlan:
 
     @staticmethod
     def _plain(variable, type_):
-        if type_.kind == "class" and not variable.shared:
+        if type_ == "class" and not variable.shared:
             raise NeedsFibers(f"{variable.name} may refer to something")
         return type_
 
@@ -184,7 +181,7 @@ class KernelPlan:
             variable.shared = "__shared__" in words
             variable.place, variable.warp = name, warp
             variable.type = self._plain(variable, self.effects.declared_type(first, last, signs))
-            if variable.type.kind == "reference" and "&" not in signs:
+            if variable.type == "reference" and "&" not in signs:
                 variable.signs = "&"
             at = bounds[0]
             while at < bounds[1]:

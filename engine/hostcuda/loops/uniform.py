@@ -110,7 +110,7 @@ def _number_end(kernel, at, scope):
 def _counts(kernel, variable):
     """Whether a variable is the number of its thread in its row, for good."""
     first, last = kernel.initializer(variable)
-    is_integer = variable.type.kind == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
+    is_integer = variable.type == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
     if not is_integer or variable.array or first >= last:
         return False
     return [kernel.reader.text(at) for at in range(first, last)] == _THREAD
@@ -147,7 +147,7 @@ def find_uniform(kernel):
         ours = not alone or update[0].warp is step.warp  # else each warp would update the block's variable
         return ours and is_uniform(kernel, *update[1], step.scope, warp=alone)
 
-    demote(variable for variable in kernel.variables if variable.type.kind == "reference")
+    demote(variable for variable in kernel.variables if variable.type == "reference")
     _begin_steady(kernel)
     while changed:
         changed = False
