@@ -84,7 +84,7 @@ class File:
     def type_of(self, words, parameters=frozenset()):
         """The type that the words of a declaration name; `parameters` are those of the kernel's template.
 
-        A scalar, which an enumeration is, too; pointer; reference; vector, which is used member by member; class, which is
+        A scalar, which an enumeration is, too; pointer; reference; vector, whose members are scalars; class, which is
         anything else; or assumed, a scalar or a pointer if the compiler agrees.
         """
         if "(" in words and {"alignas", "__align__"} & set(words):

@@ -137,7 +137,7 @@ def _calls(scan, body, functions, file, numbers, reasons, once):
             elif at not in range(*statement.span):
                 raise NeedsFibers("a declaration is not understood")
             elif words[at] in WARP_FUNCTIONS:
-                edits += exchange(statement, body, numbers)
+                edits += exchange(statement, numbers)
             elif not (words[at] in names or words[at - 1] in (".", "->", "::")):
                 call = _Call(statement, at, functions[words[at]], f"hostcuda_{next(numbers)}_")
                 if (body.name, words[at]) in once:

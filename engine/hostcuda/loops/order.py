@@ -150,12 +150,12 @@ class Statement:
                 return False  # what is assigned comes before where it goes
         return True
 
-    def after(self, before, replaced=(), after=""):
-        """The edits that put texts before and after it, and others in place of spans of its tokens."""
+    def after(self, before, replaced=()):
+        """The edits that put a text before it, and others in place of spans of its tokens."""
         node, tokens = self.node, self.reader.tokens
         start, end = tokens[node.first].start, tokens[node.last - 1].end
         open_, close = ("", "") if self.alone else ("{ ", " }")
         edits = [(tokens[first].start, tokens[last - 1].end, new) for first, last, new in replaced]
         if node.kind == "if":  # there may be other calls in it
             return [(start, start, f"{open_}{before} "), *edits, (end, end, close)]
-        return [(start, end, f"{open_}{before} {edited(self.scan.text, edits, start, end)}{after}{close}")]
+        return [(start, end, f"{open_}{before} {edited(self.scan.text, edits, start, end)}{close}")]

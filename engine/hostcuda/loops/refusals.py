@@ -65,7 +65,6 @@ def refuse(kernel):
     given = re.findall(r"\w+", kernel.body.head + kernel.scan.code[kernel.body.name_end : kernel.body.open])
     if both := {*file.declared, *declared, *given} & {*INDICES, "threadIdx"}:
         raise NeedsFibers(f"the source has a {min(both)} of its own")
-    words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.close]))
     if waiting := harmful.keys() & set(given):
         raise NeedsFibers(use(min(waiting), harmful))
     inline = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")

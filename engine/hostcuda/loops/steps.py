@@ -129,11 +129,8 @@ class KernelPlan:
             step = PlanStep("statement", node, dict(scope), effects)
             if node.kind == "expression":
                 step.update = self.update(node.first, node.last - 1, scope)
-            escaping = escapes(node)
-            if (escaping - {"return"} and in_loop) or node.kind == "return":
+            if escapes(node) & ({"return", "break", "continue"} if in_loop else {"return"}):
                 step.kind = "jump"
-            elif "return" in escaping and is_jump(node):
-                step.kind = "jump?"
             yield step
 
     def _control(self, node, scope, in_loop, warp):

@@ -196,12 +196,12 @@ def require_uniform(kernel):
             for variable in changed[: len(steps)]:
                 variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
-            returns = step.warp is not None and "return" in escapes(step.node)  # other warps go on
-            if returns or not is_jump(step.node) or not _condition_is_uniform(kernel, step):
-                raise NeedsFibers(f"the jump of line {line}, past a {waits}, {differ}")
-        elif step.kind == "jump?":
-            alone = step.warp is not None or kernel.direct
-            step.kind = "statement" if alone or not _condition_is_uniform(kernel, step) else "jump"
+            jumps = escapes(step.node)
+            alone = "return" in jumps and (step.warp is not None or kernel.direct)  # other warps go on
+            if alone or not is_jump(step.node) or not _condition_is_uniform(kernel, step):
+                if jumps - {"return"}:
+                    raise NeedsFibers(f"the jump of line {line}, past a {waits}, {differ}")
+                step.kind = "statement"
         if step.update and step.update[0].role == "uniform":
             step.update[0].changed_uniformly.append(step.node.first)
 

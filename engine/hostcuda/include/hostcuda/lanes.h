@@ -49,26 +49,15 @@
 #define hostcuda_offer(n, value) ::hostcuda::offer<decltype(__shfl_sync(0u, value, 0))>(hostcuda_slots_##n, hostcuda_lane, value)
 #define hostcuda_offer_vote(n, value) ::hostcuda::offer<int>(hostcuda_slots_##n, hostcuda_lane, value)
 #define hostcuda_offer_word(n, kind, value) ::hostcuda::offer<decltype(__##kind##_sync(0u, value))>(hostcuda_slots_##n, hostcuda_lane, value)
-// A value that is computed before a meeting, and used after it.
-#define hostcuda_keep(n, value) ::hostcuda::offer<::std::decay_t<decltype(value)>>(hostcuda_slots_##n, hostcuda_lane, value)
-#define hostcuda_again(n, value) ::hostcuda::again<::std::decay_t<decltype(value)>>(hostcuda_slots_##n, hostcuda_lane)
 #define hostcuda_take(n, kind, value, from, width)                                                      \
     ::hostcuda::take<::hostcuda::kind, decltype(__shfl_sync(0u, value, 0))>(                    \
         hostcuda_slots_##n, (int)hostcuda_lane, hostcuda_present_##n, from, width)
 #define hostcuda_vote(n) hostcuda_word_##n
 #define hostcuda_reduced(n, kind, value) hostcuda_word_##n.as((decltype(__##kind##_sync(0u, value)))0)
 
-// A value beside a mask that is that of all lanes, or else this does not compile.
-#define hostcuda_all_lanes(mask, value) ::hostcuda::all_lanes<(unsigned)(mask)>(value)
-
 constexpr size_t hostcuda_warp = 32;
 
 namespace hostcuda {
-
-template <unsigned mask, class T> HOSTCUDA_INLINE T all_lanes(T value) {
-    static_assert(mask == 0xffffffff, "this mask needs fibers");
-    return value;
-}
 
 // Call `run` for each run of lanes that are left, with the number of its first lane and that after its last one. All lanes of
 // a group are a run of a length that the compiler knows.
@@ -93,11 +82,6 @@ inline unsigned present(const bool *live, size_t lanes) {
 template <class T> HOSTCUDA_INLINE void offer(char *slots, size_t lane, T value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16, "this value needs fibers");
     memcpy(slots + lane * sizeof value, (const void *)&value, sizeof value);
-}
-template <class T> HOSTCUDA_INLINE T again(const char *slots, size_t lane) {
-    T value;
-    memcpy((void *)&value, slots + lane * sizeof value, sizeof value);
-    return value;
 }
 
 // As shuffle_source and shuffle_combine (warp.h): a lane that reads from one that does not take part keeps its own value.
