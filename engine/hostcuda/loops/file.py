@@ -156,24 +156,19 @@ class File:
         for piece in self.pieces:
             for name in piece.functions:  # if there are several, it is not known which of them is one
                 at = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
-                alone = len(piece.functions) == 1 and at
-                good = alone and self._copies(_parameters(piece.head, at[-1]), piece.head)
+                good = len(piece.functions) == 1 and at and self._copies(piece.head, at[-1])
                 values[name] = bool(good) and values.get(name, True)
         return {name for name, good in values.items() if good}
 
-    def _copies(self, parameters, head):
-        """Whether a function's parameters are all copied from what it is given."""
+    def _copies(self, head, at):
+        """Whether a function's parameters, which start at `at`, are all copied from what it is given."""
+        parameters = head[at : closing_parenthesis(head, at - 1)]
         if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
             return False
         template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
         found = [re.findall(r"\w+|[*]|::", re.split(r"[=\[]", each)[0]) for each in parameters.split(",")]
         kinds = {self.type_of(words[:-1] or words, template) for words in found if words and "*" not in words}
         return not kinds & {"class", "reference"}
-
-
-def _parameters(code, at):
-    """The text of a function's parameters, which start at `at`."""
-    return code[at : closing_parenthesis(code, at - 1)]
 
 
 @lru_cache(1)
@@ -293,7 +288,7 @@ def _harmful(pieces, looking):
             why = "inline PTX" if needs == ["hostcuda"] else min(needs)
         elif piece.keyword and not _is_plain(piece):
             why = f"the class {min([*piece.tags, *names])}"
-        elif indexes_by_truth(tokens(piece.text, 0, len(piece.text))):
+        elif indexes_by_truth(piece.text, 0, len(piece.text)):
             why = "a comparison as an index"
         else:
             continue

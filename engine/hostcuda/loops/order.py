@@ -13,7 +13,7 @@ from hostcuda.loops.words import (
     NeedsFibers,
 )
 
-_LEFT_FIRST = {"?", "&&", "||", "<<", ">>", ","}  # with these, the operand on the left comes first
+_LEFT_FIRST = {"?", "&&", "||", "<<", ">>"}  # with these, and a comma, the operand on the left comes first
 _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
@@ -135,20 +135,14 @@ class Statement:
         """Whether C++ lets `calls`, spans of tokens, come before the rest."""
         first, last = self.span
         first += self.reader.text(first) == "="
-        if not is_plain(self.reader, first, last, self.file, calls, assignments=1):
-            return False
-        text, tokens = self.reader.text, self.reader.tokens
-        for at, _ in calls:
-            open_ = at
-            while open_ >= first:  # from the inner brackets to the outer ones
-                at, open_ = open_, self.reader.around[open_]
-                of_call = open_ >= first and text(open_) == "(" and tokens[open_ - 1].kind == "word"
-                outer = {text(i) for i in self.reader.outer(max(first, open_ + 1), at)}
-                if outer & (_LEFT_FIRST - {","} if of_call else _LEFT_FIRST):
-                    return False
-            if ASSIGNMENTS & {text(i) for i in self.reader.outer(at, last)}:
-                return False  # what is assigned comes before where it goes
-        return True
+        text, around = self.reader.text, self.reader.around
+        for at in _outside(first, last, calls):
+            of_call = around[at] > 0 and self.reader.tokens[around[at] - 1].kind == "word"
+            if text(at) in _LEFT_FIRST or (text(at) == "," and not of_call):
+                return False
+            if text(at) in ASSIGNMENTS and at > calls[0][0]:  # what is assigned comes before where it goes
+                return False
+        return is_plain(self.reader, first, last, self.file, calls, assignments=1)
 
     def after(self, before, replaced=()):
         """The edits that put a text before it, and others in place of spans of its tokens."""

@@ -184,9 +184,7 @@ def assign_roles(kernel, regions):
         if len(variable.dimensions) > 1:  # measured: on fibers such tiles stay in registers
             raise NeedsFibers(f"the array {variable.name} of each thread is faster on fibers")
         words = set(re.findall(r"\w+", variable.specifiers))
-        if "auto" in words or variable.type == "reference":
-            raise NeedsFibers(f"{variable.name}, which lives across a barrier, is a reference or auto")
-        if words & {"constexpr", "static", "alignas", "__align__"}:
+        if words & {"auto", "constexpr", "static", "alignas", "__align__"}:
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
 
 

@@ -92,8 +92,6 @@ class KernelPlan:
             if end is not None and {reader.text(at) for at in range(end, last)} <= {"*", *RESTRICT}:
                 continue  # it has no name
             [(name, signs, bounds, _)] = reader.declarators(first, last)
-            if "&" in signs:
-                raise NeedsFibers("a parameter is not understood")
             words = [token.text for token in reader.tokens[first:end]]
             type_ = self.file.type_of([*words, *signs.split()], self.effects.parameters)
             variable = KernelVariable(reader.text(name), " ".join(words), signs)
@@ -105,7 +103,7 @@ class KernelPlan:
 
     @staticmethod
     def _plain(variable, type_):
-        if type_ == "class" and not variable.shared:
+        if type_ in ("class", "reference") and not variable.shared:
             raise NeedsFibers(f"{variable.name} may refer to something")
         return type_
 
@@ -178,8 +176,6 @@ class KernelPlan:
             variable.shared = "__shared__" in words
             variable.place, variable.warp = name, warp
             variable.type = self._plain(variable, self.effects.declared_type(first, last, signs))
-            if variable.type == "reference" and "&" not in signs:
-                variable.signs = "&"
             at = bounds[0]
             while at < bounds[1]:
                 variable.dimensions += ((at, reader.match[at]),)

@@ -121,7 +121,7 @@ def _begin_steady(kernel):
     for variable in kernel.variables:
         variable.steady = False
     for step in kernel.steps:
-        if step.kind == "declaration" and not (step.variable.array or "&" in step.variable.signs):
+        if step.kind == "declaration" and not step.variable.array:
             first, last = step.variable.initializer
             step.variable.steady = first < last
     for step in kernel.steps:
@@ -147,7 +147,6 @@ def find_uniform(kernel):
         ours = not alone or update[0].warp is step.warp  # else each warp would update the block's variable
         return ours and is_uniform(kernel, *update[1], step.scope, warp=alone)
 
-    demote(variable for variable in kernel.variables if variable.type == "reference")
     _begin_steady(kernel)
     while changed:
         changed = False
@@ -156,9 +155,8 @@ def find_uniform(kernel):
             demote(effects.addressed)
             if step.kind == "declaration":
                 demote(effects.changes - {variable})
-                if variable.array or "&" in variable.signs or (
-                    not is_uniform(kernel, *kernel.initializer(variable), step.scope, warp=step.warp is not None)
-                ):
+                given = kernel.initializer(variable)
+                if variable.array or not is_uniform(kernel, *given, step.scope, warp=step.warp is not None):
                     demote([variable])
             elif step.kind == "loop" and step.node.kind == "for":
                 for span in kernel.loop_steps(step):

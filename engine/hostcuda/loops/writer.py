@@ -123,9 +123,8 @@ class Writer:
         """Whether to declare a variable const: it is taken to be the same in all threads, and never to change."""
         first, last = variable.initializer
         given = variable in self.kernel.parameters or first < last
-        plain = variable.type != "reference" and not variable.array
-        once = variable.role in ("uniform", "recomputed") and not variable.shared
-        return given and plain and once and variable not in self.changed and not variable.constant
+        once = variable.role in ("uniform", "recomputed") and not (variable.shared or variable.array)
+        return given and once and variable not in self.changed and not variable.constant
 
     def _prove(self, variable):
         """Let the compiler prove that operators on a variable whose type is not known are built-in ones."""
