@@ -43,10 +43,6 @@ class _Exchange:
         else:
             yield f"hostcuda_offer_word({self.number}, {REDUCTIONS[self.name]}, ({self.value}));"
 
-    def meeting(self):
-        """The place at which the lanes wait."""
-        return f"{MEETING}({self.number}, {WARP_FUNCTIONS[self.name]});"
-
     def taken(self):
         """What stands for the warp function."""
         if self.name in SHUFFLES:
@@ -78,11 +74,12 @@ def exchange(statement, numbers):
     calls = [(each.at, each.end) for each in exchanges]
     if not statement.may_follow(calls):
         raise NeedsFibers(f"it uses {name} in an expression whose order matters")
-    before = " ".join([*(line for each in exchanges for line in each.before()), *(e.meeting() for e in exchanges)])
+    before = [line for each in exchanges for line in each.before()]
+    before += [f"{MEETING}({each.number}, {WARP_FUNCTIONS[each.name]});" for each in exchanges]
     replaced = [(each.at, each.end, each.taken()) for each in exchanges]
     if statement.reads_memory(calls):  # another lane may write there before this one reads
         raise NeedsFibers(f"it uses {name} beside an access to memory")
-    return statement.after(before, replaced)
+    return statement.after(" ".join(before), replaced)
 
 
 def _exchange(statement, at, number):

@@ -71,31 +71,6 @@ def own_variables(reader, body, scan, file):
     return own - others | file.constants
 
 
-def reads_memory(reader, first, last, calls, own, file):
-    """Whether tokens[first:last], apart from `calls`, may read what other threads can write; `own` is as
-    `own_variables`, and constants.
-    """
-    text = reader.text
-    for at in _outside(first, last, calls):
-        kind, word = reader.tokens[at][:2]
-        before = text(at - 1) if at > first else "("
-        if word in ("[", "->"):
-            return True
-        if word == "*" and not (before in OPERAND_ENDS or reader.tokens[at - 1].kind in ("word", "number")):
-            return True
-        cast = range(reader.match[at - 1] + 1, at - 1) if word == "*" and before == ")" else ()
-        if cast and {text(i) for i in cast} <= TYPES | {"*"}:
-            return True
-        if kind == "word" and before != "." and not (
-            word in own | INDICES | SPECIFIERS | _CONSTANTS
-            or file.is_type(word)
-            or file.is_pure(word)
-            or word.startswith("hostcuda_")
-        ):
-            return True
-    return False
-
-
 class Statement:
     """An expression, a declaration of one variable, or an if, of which calls are to come before it.
 
@@ -129,7 +104,25 @@ class Statement:
 
     def reads_memory(self, calls):
         """Whether the rest of the statement may read what other threads can write, apart from its target."""
-        return reads_memory(self.reader, self.target, self.span[1], calls, self.own, self.file)
+        text, tokens, file = self.reader.text, self.reader.tokens, self.file
+        for at in _outside(self.target, self.span[1], calls):
+            kind, word = tokens[at][:2]
+            before = text(at - 1) if at > self.target else "("
+            if word in ("[", "->"):
+                return True
+            if word == "*" and not (before in OPERAND_ENDS or tokens[at - 1].kind in ("word", "number")):
+                return True
+            cast = range(self.reader.match[at - 1] + 1, at - 1) if word == "*" and before == ")" else ()
+            if cast and {text(i) for i in cast} <= TYPES | {"*"}:
+                return True
+            if kind == "word" and before != "." and not (
+                word in self.own | INDICES | SPECIFIERS | _CONSTANTS
+                or file.is_type(word)
+                or file.is_pure(word)
+                or word.startswith("hostcuda_")
+            ):
+                return True
+        return False
 
     def may_follow(self, calls):
         """Whether C++ lets `calls`, spans of tokens, come before the rest."""
@@ -137,7 +130,8 @@ class Statement:
         first += self.reader.text(first) == "="
         text, around = self.reader.text, self.reader.around
         for at in _outside(first, last, calls):
-            of_call = around[at] > 0 and self.reader.tokens[around[at] - 1].kind == "word"
+            open_ = around[at]
+            of_call = open_ > first and text(open_) == "(" and self.reader.tokens[open_ - 1].kind == "word"
             if text(at) in _LEFT_FIRST or (text(at) == "," and not of_call):
                 return False
             if text(at) in ASSIGNMENTS and at > calls[0][0]:  # what is assigned comes before where it goes

@@ -26,10 +26,6 @@ class Region:
         """The variables that its statements name."""
         return set().union(*(step.effects.uses for step in self.steps))
 
-    def kept(self):
-        """Those that live across a barrier."""
-        return {variable for variable in self.uses() if variable.role == "kept"}
-
 
 @dataclass(eq=False)
 class Section:

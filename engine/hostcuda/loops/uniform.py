@@ -77,15 +77,12 @@ def _same_in_warp(kernel, at, first, last, scope):
         return reader.match[at + 1] + 1
     if text(at) == "threadIdx" and text(at + 1) == "." and text(at + 2) in ("y", "z"):
         return at + 3
-    begin, end = at, _number_end(kernel, at, scope)
-    if text(at) == "(" and not end:
-        end = _number_end(kernel, at + 1, scope)
-        end = end + 1 if end and text(end) == ")" else 0
+    end = _number_end(kernel, at, scope)
     if not end or end + 1 >= last:
         return 0
-    before, sign, number = text(begin - 1) if begin > first else "(", text(end), text(end + 1).rstrip("uU")
+    before, sign, number = text(at - 1) if at > first else "(", text(end), text(end + 1).rstrip("uU")
     after = text(end + 2) if end + 2 < last else ")"
-    if before in ("+", "-") and not kernel.effects.is_operand(begin - 2, scope):
+    if before in ("+", "-") and not kernel.effects.is_operand(at - 2, scope):
         return 0  # -threadIdx.x / 32
     good = before in _BEFORE and after in _AFTER
     if sign == "/" and number in ("32", "warpSize"):
