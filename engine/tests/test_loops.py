@@ -257,7 +257,8 @@ def result(function, n, grid=2, block=(16, 1, 1)):
 @pytest.mark.parametrize("n", [16, 8])
 def test_both_gears_give_the_same_bits(gears, name, n):
     assert gears["fibers"][name].gear == "fibers"
-    assert (gears["loops"][name].gear, gears["loops"][name].why_fibers) == ("loops", "")
+    why_fibers = "pair may refer to something" if name == "keeps_more_than_numbers" else ""
+    assert gears["loops"][name].why_fibers == why_fibers
     for block in [(16, 1, 1), (4, 2, 3)] if name == "numbers_its_threads" else [(16, 1, 1)]:
         expected = result(gears["fibers"][name], n, block=block)
         assert not np.isnan(expected).any()
@@ -331,7 +332,7 @@ def why(body, before=""):
         ("int k = n; k += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
         ("int k = n; if (threadIdx.x) k = 2; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
         ("int k = n, *p = &k; *p += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
-        ("int k = n; int &r = k; r += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n; int &r = k; r += threadIdx.x; if (k > 3) { __syncthreads(); }", "r may refer to something"),
         ("int k = n; unknown(k); if (k > 3) { __syncthreads(); }", "calls unknown, which thread loops do not know"),
         ("int k = n; (threadIdx.x ? k : n) = 1; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
         ("int k = (int)*in; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
@@ -350,7 +351,7 @@ def why(body, before=""):
         ("float *volatile p = out; __syncthreads(); *p = n;", "it uses volatile"),
         ("volatile float *p = out; __syncthreads(); *p = *(volatile const float *)in;", ""),
         ("static int k; __syncthreads();", "static"),
-        ("auto v = in[threadIdx.x]; __syncthreads(); out[threadIdx.x] = v;", "reference or auto"),
+        ("auto v = in[threadIdx.x]; __syncthreads(); out[threadIdx.x] = v;", "is not understood"),
         ("float s[2][2] = {}; __syncthreads(); out[0] = s[1][threadIdx.x];", "faster on fibers"),
         ("\n#if 1\n __syncthreads();\n#endif\n", ""),
         ("__syncthreads(); if (int k = n; k > 3) *out = k;", "declares a variable in a condition"),
@@ -400,18 +401,18 @@ def test_other_kernels_stay_on_fibers(body, reason):
         ("__device__ void set(int &a) { a = 1; }", "set(n); if (n) { __syncthreads(); }", "in the if of line 2"),
         ("__device__ int get(int a) { return a; }", "*out = get(n); if (n) { __syncthreads(); }", ""),
         ("struct I { int i; };\n__device__ int operator>>(I a, int &b) { return b = a.i; }",
-         "I i = {2}; *out = i >> n; if (n) { __syncthreads(); }", "the source has operators of its own"),
+         "I i = {2}; *out = i >> n; if (n) { __syncthreads(); }", "I uses operators of the source"),
         ("struct I { int i; };\n__device__ int operator>>(I a, int &b) { return b = a.i; }",
          "if (n >> 1) { __syncthreads(); }", ""),
         ("struct I { int i; };\nusing R = I &;\n__device__ int operator+(R a, int b) { return a.i += b; }",
-         "I i = {2}; *out = i + 1; __syncthreads();", "the source has operators of its own"),
+         "I i = {2}; *out = i + 1; __syncthreads();", "I uses operators of the source"),
         ("struct I { int &i; I(int &i) : i(i) {} };", "I i(n); i.i = *out; if (n) { __syncthreads(); }",
-         "i may refer to something"),
-        ("struct I { int i; int me() { return i; } };", "I i = {2}; __syncthreads(); *out = i.me();", "i may refer"),
+         "it uses the class I"),
+        ("struct I { int i; int me() { return i; } };", "I i = {2}; __syncthreads(); *out = i.me();", "it uses the class I"),
         ("__device__ void f(const float &v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
-        ("struct I { int n; };", "I i = {n}; if (i.n > 3) { __syncthreads(); }", "in the if of line 2"),
-        ("struct I { int n, m; };\n__device__ I one();", "I i = one(); __syncthreads(); *out = i.m;", ""),
-        ("using R = int &;", "R r = n; r = threadIdx.x; if (n) { __syncthreads(); }", "in the if of line 2"),
+        ("struct I { int n; };", "I i = {n}; if (i.n > 3) { __syncthreads(); }", "i may refer to something"),
+        ("struct I { int n, m; };\n__device__ I one();", "I i = one(); __syncthreads(); *out = i.m;", "i may refer to something"),
+        ("using R = int &;", "R r = n; r = threadIdx.x; if (n) { __syncthreads(); }", "r may refer to something"),
         (
             "__device__ float pick(const float *p, bool second) { return p[second]; }",
             "__syncthreads(); *out = pick(in, n);",

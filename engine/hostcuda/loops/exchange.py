@@ -8,8 +8,8 @@
     v += hostcuda_take(7, shuffle_down, (v), hostcuda_from_7, 32);
 
 Then only ``hostcuda_meet`` splits the kernel, and it is a statement of its own (the words are those of lanes.h). A warp
-function inside of an expression is moved before its statement if C++ leaves the order open, or if nothing else in the
-statement depends on it. The mask must be that of all lanes.
+function inside of an expression is moved before its statement if C++ leaves the order open, and the rest of the
+statement reads no memory. The mask must be a number or a constant, that of all lanes.
 """
 
 import re
@@ -31,9 +31,11 @@ class _Exchange:
     number: int
     value: str
     others: list
+    proof: str  # as `_all_lanes`
 
     def before(self):
         """What a lane does before it waits."""
+        yield self.proof
         if self.name in SHUFFLES:
             for text, what in zip(self.others, ("from", "width"), strict=False):
                 yield f"const int hostcuda_{what}_{self.number} = {text};"
@@ -65,9 +67,8 @@ def exchange(statement, numbers):
     if name in statement.file.declared:
         raise NeedsFibers(f"the source has a {name} of its own")
     if name == "__syncwarp" and names[0] == node.first and reader.match.get(node.first + 1) == node.last - 2:
-        if node.last - node.first > 4:
-            _require_all_lanes(statement, name, (node.first + 2, node.last - 2))
-        return statement.after(f"{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")])
+        proof = _all_lanes(statement, name, (node.first + 2, node.last - 2)) if node.last - node.first > 4 else ""
+        return statement.after(f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")])
     if any(at < other < reader.match.get(at + 1, at) for at in names for other in names):
         raise NeedsFibers(f"it uses {name} on the result of another warp function")
     exchanges = [_exchange(statement, at, next(numbers)) for at in names]
@@ -92,12 +93,15 @@ def _exchange(statement, at, number):
     for first, last in others:
         if not is_plain(reader, first, last, statement.file, (), statement.file.by_value):
             raise NeedsFibers(f"it uses {name} in an expression whose order matters")
-    _require_all_lanes(statement, name, mask)
     value, *others = (statement.text(*span) for span in others)
-    return _Exchange(name, at, close + 1, number, value, others)
+    return _Exchange(name, at, close + 1, number, value, others, _all_lanes(statement, name, mask))
 
 
-def _require_all_lanes(statement, name, span):
+def _all_lanes(statement, name, span):
+    """What lets the compiler prove that a mask is that of all lanes; empty: it is."""
     mask = "".join(token.text for token in statement.reader.tokens[span[0] : span[1]])
-    if not _ALL_LANES.fullmatch(mask):
+    if _ALL_LANES.fullmatch(mask):
+        return ""
+    if mask not in statement.file.constants:
         raise NeedsFibers(f"the mask of {name} is not known to be that of all lanes")
+    return f"hostcuda_require_all_lanes({mask}); "

@@ -132,7 +132,7 @@ class Statement:
         for at in _outside(first, last, calls):
             open_ = around[at]
             of_call = open_ > first and text(open_) == "(" and self.reader.tokens[open_ - 1].kind == "word"
-            if text(at) in _LEFT_FIRST or (text(at) == "," and not of_call):
+            if at < calls[-1][0] and (text(at) in _LEFT_FIRST or (text(at) == "," and not of_call)):
                 return False
             if text(at) in ASSIGNMENTS and at > calls[0][0]:  # what is assigned comes before where it goes
                 return False

@@ -332,9 +332,8 @@ class Writer:
         begin, tokens = node.start, self.reader.tokens
         self._line_of(begin)
         # Sums in an array are vectorized as they are on fibers, not across the threads.
-        unroll = region is not None and not any(
-            v.role == "kept" and (v.array or "*" in v.signs) for v in region.uses()
-        )
+        kept = [v for v in region.uses() if v.role == "kept"] if region else []
+        unroll = region is not None and not any(v.array or "*" in v.signs for v in kept)
         edits = [*edits] + [
             (d.start, d.end, _unrolled(d.rest) if unroll else "")
             for d in self.scan.directives

@@ -55,6 +55,9 @@
 #define hostcuda_vote(n) hostcuda_word_##n
 #define hostcuda_reduced(n, kind, value) hostcuda_word_##n.as((decltype(__##kind##_sync(0u, value)))0)
 
+// A mask that is that of all lanes, or else this does not compile.
+#define hostcuda_require_all_lanes(mask) static_assert((unsigned)(mask) == 0xffffffff, "this mask needs fibers")
+
 constexpr size_t hostcuda_warp = 32;
 
 namespace hostcuda {
