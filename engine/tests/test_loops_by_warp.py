@@ -9,7 +9,7 @@ from test_loops import why
 from hostcuda.api import compiler, driver
 from hostcuda.source import rewritten
 
-# Each kernel fills out[threads of the grid] from in[4096]. All have a warp function, and all but `BESIDE` can be split.
+# Each kernel fills out[threads of the grid] from in[4096]. All have a warp function and can be split.
 SPLIT = r"""
 #include <cuda_fp16.h>
 #define ALL 0xffffffffu   // lanes
@@ -323,7 +323,6 @@ __global__ void synchronizes_its_block(float *out, const float *in, int n) {
 }
 """
 KERNELS = re.findall(r"__global__ void (\w+)\(float", SPLIT)
-BESIDE = {"changes_an_argument", "reads_beside", "advances_in_its_loop"}  # a warp function beside a read of memory
 BLOCKS = [(96, 1, 1), (20, 1, 1), (75, 1, 1), (32, 2, 2), (16, 4, 1)]  # whole warps or not; the last one on fibers
 
 
@@ -348,7 +347,7 @@ def result(module, name, n, block):
 @pytest.mark.parametrize("name", KERNELS)
 def test_both_gears_give_the_same_bits(gears, name):
     function = gears["loops"].get_function(name)
-    assert "beside an access to memory" in function.why_fibers if name in BESIDE else not function.why_fibers
+    assert (function.gear, function.why_fibers) == ("loops", "")
     for block in BLOCKS:
         for n in (16, 7):
             expected = result(gears["fibers"], name, n, block)
@@ -384,10 +383,10 @@ def test_both_gears_give_the_same_bits(gears, name):
         ("int v = threadIdx.x; if (n && __any_sync(~0u, v)) *out = 1;", "expression whose order matters"),
         ("int v = threadIdx.x; v = v++ + __shfl_sync(~0u, v, 0);", "expression whose order matters"),
         ("int v = threadIdx.x; *out = atomicAdd(out, 1) + __shfl_sync(~0u, v, 0);", "expression whose order matters"),
-        ("*out = *in + __shfl_sync(~0u, n, 0);", "beside an access to memory"),
+        ("*out = *in + __shfl_sync(~0u, n, 0);", ""),
         ("if (__any_sync(~0u, n) && n > 3) n = n >> 1;", ""),
         ("if (in[0] > __shfl_sync(~0u, n, 0)) *out = 1;", "beside an access to memory"),
-        ("int v = 1; *out = __shfl_sync(~0u, __shfl_sync(~0u, v, 1), 0);", "on the result of another warp function"),
+        ("int v = 1; *out = __shfl_sync(~0u, __shfl_sync(~0u, v, 1), 0);", "expression whose order matters"),
         ("int v = 3; while (__any_sync(~0u, v > 0)) v--;", "it uses __any_sync"),
         ("int k = 16; while (k > 0) { __syncwarp(); k /= 2; }", "in the loop of line 2 depends"),  # each warp would
         ("switch (n) { case 1: __syncwarp(); }", "it has a warp function in a switch"),

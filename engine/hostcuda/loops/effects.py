@@ -179,7 +179,7 @@ class EffectsReader:
 
     def initialization(self, span, scope, type_):
         """The `Effects` of the first value of a variable of some type."""
-        effects = self.expression(*span, scope, type_ not in ("class", "reference"))
+        effects = self.expression(*span, scope, type_ not in ("class", "struct", "reference"))
         if type_ == "reference":
             effects.addressed |= effects.uses
         return effects
@@ -214,7 +214,7 @@ class _Use:
         if type_ == "vector" and self._text(end) == "." and self._text(end + 1) in set("xyzw"):
             type_, end = "scalar", end + 2
         after = self._text(end)
-        if type_ in ("class", "reference") or after in ("(", "."):
+        if type_ in ("class", "struct", "reference") or after in ("(", "."):
             return False
         if after in ("[", "->"):
             return type_ == "pointer"

@@ -8,15 +8,15 @@
     v += hostcuda_take(7, shuffle_down, (v), hostcuda_from_7, 32);
 
 Then only ``hostcuda_meet`` splits the kernel, and it is a statement of its own (the words are those of lanes.h). A warp
-function inside of an expression is moved before its statement if C++ leaves the order open, and the rest of the
-statement reads no memory. The mask must be a number or a constant, that of all lanes.
+function inside of an expression is moved before its statement if C++ leaves the order open. The mask must be a number
+or a constant, that of all lanes.
 """
 
 import re
 from dataclasses import dataclass
 
 from hostcuda.loops.order import is_plain
-from hostcuda.loops.words import MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, NeedsFibers
+from hostcuda.loops.words import ASSIGNMENTS, MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, NeedsFibers
 
 _ALL_LANES = re.compile(r"\(*(0xffffffff[uU]?[lL]{0,2}|~0[uU]?|-1|\(unsigned(int)?\)-1|~0x0[uU]?)\)*", re.IGNORECASE)
 
@@ -69,8 +69,6 @@ def exchange(statement, numbers):
     if name == "__syncwarp" and names[0] == node.first and reader.match.get(node.first + 1) == node.last - 2:
         proof = _all_lanes(statement, name, (node.first + 2, node.last - 2)) if node.last - node.first > 4 else ""
         return statement.after(f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")])
-    if any(at < other < reader.match.get(at + 1, at) for at in names for other in names):
-        raise NeedsFibers(f"it uses {name} on the result of another warp function")
     exchanges = [_exchange(statement, at, next(numbers)) for at in names]
     calls = [(each.at, each.end) for each in exchanges]
     if not statement.may_follow(calls):
@@ -78,8 +76,13 @@ def exchange(statement, numbers):
     before = [line for each in exchanges for line in each.before()]
     before += [f"{MEETING}({each.number}, {WARP_FUNCTIONS[each.name]});" for each in exchanges]
     replaced = [(each.at, each.end, each.taken()) for each in exchanges]
-    if statement.reads_memory(calls):  # another lane may write there before this one reads
-        raise NeedsFibers(f"it uses {name} beside an access to memory")
+    if statement.reads_memory(calls):  # the lanes meet again before another one may write there
+        number, target, last = next(numbers), statement.target, statement.span[1]
+        if node.kind == "if" or reader.text(target) not in ASSIGNMENTS:
+            raise NeedsFibers(f"it uses {name} beside an access to memory")
+        value = f"({statement.text(target + 1, last, replaced)})"
+        before += [f"hostcuda_keep({number}, {value});", f"{MEETING}({number}, sync);"]
+        replaced = [(target + 1, last, f"hostcuda_again({number}, {value})")]
     return statement.after(" ".join(before), replaced)
 
 

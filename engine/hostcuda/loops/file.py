@@ -84,8 +84,8 @@ class File:
     def type_of(self, words, parameters=frozenset()):
         """The type that the words of a declaration name; `parameters` are those of the kernel's template.
 
-        A scalar, which an enumeration is, too; pointer; reference; vector, whose members are scalars; class, which is
-        anything else; or assumed, a scalar or a pointer if the compiler agrees.
+        A scalar, which an enumeration is, too; pointer; reference; vector, whose members are scalars; struct, which has
+        nothing but data; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees.
         """
         if "(" in words and {"alignas", "__align__"} & set(words):
             words = words[: words.index("(")] + words[words.index(")") + 1 :]
@@ -110,7 +110,7 @@ class File:
         found = [token.text for token in tokens(piece.head, 0, len(piece.head))]
         if piece.keyword:
             for name in piece.tags:
-                self._add_type(name, "scalar" if piece.keyword == "enum" else "class")
+                self._add_type(name, "scalar" if piece.keyword == "enum" else "struct" if _is_plain(piece) else "class")
         elif found[:1] == ["using"] and found[2:3] == ["="]:
             self._add_type(found[1], self.type_of(found[3:]))
         elif found[:1] == ["template"] and "using" in found:

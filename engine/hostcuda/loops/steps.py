@@ -60,6 +60,9 @@ class KernelPlan:
         if direct:
             statements = begin(self, statements)
         self.root = self._plan(statements, dict(scope), in_loop=False, warp=None)
+        for variable in self.variables:
+            if variable.type in ("class", "reference") and not variable.shared:
+                raise NeedsFibers(f"{variable.name} may refer to something")
 
     def line(self, at):
         """The line of token `at` in the user's file."""
@@ -95,17 +98,11 @@ class KernelPlan:
             words = [token.text for token in reader.tokens[first:end]]
             type_ = self.file.type_of([*words, *signs.split()], self.effects.parameters)
             variable = KernelVariable(reader.text(name), " ".join(words), signs)
-            variable.type = self._plain(variable, "pointer" if bounds[0] < bounds[1] else type_)
+            variable.type = "pointer" if bounds[0] < bounds[1] else type_
             variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
             scope[variable.name] = variable
             self.variables.append(variable)
         return scope
-
-    @staticmethod
-    def _plain(variable, type_):
-        if type_ in ("class", "reference") and not variable.shared:
-            raise NeedsFibers(f"{variable.name} may refer to something")
-        return type_
 
     def _plan(self, nodes, scope, in_loop, warp):
         """The steps of a block whose names are added to `scope`."""
@@ -175,7 +172,7 @@ class KernelPlan:
             variable = KernelVariable(reader.text(name), self.text(first, end), signs, bounds, initializer)
             variable.shared = "__shared__" in words
             variable.place, variable.warp = name, warp
-            variable.type = self._plain(variable, self.effects.declared_type(first, last, signs))
+            variable.type = self.effects.declared_type(first, last, signs)
             at = bounds[0]
             while at < bounds[1]:
                 variable.dimensions += ((at, reader.match[at]),)

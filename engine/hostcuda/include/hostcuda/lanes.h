@@ -49,6 +49,9 @@
 #define hostcuda_offer(n, value) ::hostcuda::offer<decltype(__shfl_sync(0u, value, 0))>(hostcuda_slots_##n, hostcuda_lane, value)
 #define hostcuda_offer_vote(n, value) ::hostcuda::offer<int>(hostcuda_slots_##n, hostcuda_lane, value)
 #define hostcuda_offer_word(n, kind, value) ::hostcuda::offer<decltype(__##kind##_sync(0u, value))>(hostcuda_slots_##n, hostcuda_lane, value)
+// A value that is computed before a meeting, and used after it.
+#define hostcuda_keep(n, value) ::hostcuda::offer<::std::decay_t<decltype(value)>>(hostcuda_slots_##n, hostcuda_lane, value)
+#define hostcuda_again(n, value) ::hostcuda::again<::std::decay_t<decltype(value)>>(hostcuda_slots_##n, hostcuda_lane)
 #define hostcuda_take(n, kind, value, from, width)                                                      \
     ::hostcuda::take<::hostcuda::kind, decltype(__shfl_sync(0u, value, 0))>(                    \
         hostcuda_slots_##n, (int)hostcuda_lane, hostcuda_present_##n, from, width)
@@ -85,6 +88,12 @@ inline unsigned present(const bool *live, size_t lanes) {
 template <class T> HOSTCUDA_INLINE void offer(char *slots, size_t lane, T value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16, "this value needs fibers");
     memcpy(slots + lane * sizeof value, (const void *)&value, sizeof value);
+}
+
+template <class T> HOSTCUDA_INLINE T again(const char *slots, size_t lane) {
+    T value;
+    memcpy((void *)&value, slots + lane * sizeof value, sizeof value);
+    return value;
 }
 
 // As shuffle_source and shuffle_combine (warp.h): a lane that reads from one that does not take part keeps its own value.
