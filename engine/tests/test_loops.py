@@ -407,7 +407,7 @@ def test_other_kernels_stay_on_fibers(body, reason):
          "I i = {2}; *out = i + 1; __syncthreads();", "I uses operators of the source"),
         ("struct I { int &i; I(int &i) : i(i) {} };", "I i(n); i.i = *out; if (n) { __syncthreads(); }",
          "it uses the class I"),
-        ("struct I { int i; int me() { return i; } };", "I i = {2}; __syncthreads(); *out = i.me();", "it uses the class I"),
+        ("struct I { int i; int me() { return i; } };", "I i = {2}; __syncthreads(); *out = i.me();", "it uses the"),
         ("__device__ void f(const float &v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
         ("struct I { int n; };", "I i = {n}; if (i.n > 3) { __syncthreads(); }", "in the if of line 2"),
         ("struct I { int n, m; };\n__device__ I one();", "I i = one(); __syncthreads(); *out = i.m;", ""),
