@@ -384,8 +384,9 @@ def test_both_gears_give_the_same_bits(gears, name):
         ("int v = threadIdx.x; v = v++ + __shfl_sync(~0u, v, 0);", "expression whose order matters"),
         ("int v = threadIdx.x; *out = atomicAdd(out, 1) + __shfl_sync(~0u, v, 0);", "expression whose order matters"),
         ("*out = *in + __shfl_sync(~0u, n, 0);", ""),
+        ("if (__any_sync(~0u, n) && n > 3) n = n >> 1;", ""),
         ("if (in[0] > __shfl_sync(~0u, n, 0)) *out = 1;", "beside an access to memory"),
-        ("int v = 1; *out = __shfl_sync(~0u, __shfl_sync(~0u, v, 1), 0);", "on the result of another warp function"),
+        ("int v = 1; *out = __shfl_sync(~0u, __shfl_sync(~0u, v, 1), 0);", "expression whose order matters"),
         ("int v = 3; while (__any_sync(~0u, v > 0)) v--;", "it uses __any_sync"),
         ("int k = 16; while (k > 0) { __syncwarp(); k /= 2; }", "in the loop of line 2 depends"),  # each warp would
         ("switch (n) { case 1: __syncwarp(); }", "it has a warp function in a switch"),

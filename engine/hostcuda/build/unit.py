@@ -132,7 +132,7 @@ class Unit:
 
     def rewritten(self, text: str) -> Rewritten:
         """What `rewrite` makes of a preprocessed file."""
-        return rewrite(text, self.extern_c, Names() if self.program else None)
+        return rewrite(text, Names() if self.program else None)
 
     def text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
         """The text for the compiler; the kernels `without` have no thread loops."""

@@ -5,7 +5,8 @@ output a text in which only these directives are left:
 
 - line markers, ``# 7 "file.cu"``, with 1 behind them where a header of the user begins and 2 where it has ended;
 - pragmas;
-- ``#include "held-0.h"`` for the text of other headers, the system's and the engine's, which nobody need read.
+- ``#include "held-0.h"`` for the text of other headers, the system's and the engine's, which nobody need read. They
+  leave the ``extern "C"`` around a source.
 
 CUDA's own words stay (``include/hostcuda/keep.h``). A line on which no macro stood is the user's own, without comments,
 so that the columns of messages are right.
@@ -152,7 +153,8 @@ class _Assembly:
         if _MARKER.sub("", text).strip():
             name = f"held-{self.files}.h"
             self.files += 1
-            (self.folder / name).write_text(text.replace(_BREAK, "\n"), encoding="utf-8", errors="surrogateescape")
+            text = f'extern "C++" {{\n{text}\n}}\n'.replace(_BREAK, "\n")
+            (self.folder / name).write_text(text, encoding="utf-8", errors="surrogateescape")
             self.written.append(f'#include "{name}"\n')
             self.place = None
 

@@ -9,8 +9,7 @@ With the engine's headers, a C++ compiler understands almost all of CUDA. The re
 - inline PTX becomes calls of functions with the same effect (``include/hostcuda/ptx.h``), or a ``static_assert`` whose
   message says what the engine does not support;
 - ``__device__`` variables are kept though no kernel writes them, and ``alignas`` moves before ``__shared__``;
-- functions that launch kernels, and texture references, become such a ``static_assert``, too;
-- the user's headers leave the ``extern "C"`` around the source.
+- functions that launch kernels, and texture references, become such a ``static_assert``, too.
 
 ``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register tile by itself, which
 is twice as fast (GEMM, 8 by 8 per thread: 4.6 against 2.1 GMAC/s) as if it had to unroll them first.
@@ -536,40 +535,16 @@ def _refused_edits(scan, host):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Headers
-
-_INCLUDED = re.compile(r'(?P<held>#include "[^"]*"\n)|# \d+ "[^"\n]*"(?:(?P<enter> 1)|(?P<leave> 2))?\n')
 
 
-def _header_edits(scan):
-    """Move the headers that are included outside of functions out of ``extern "C"``."""
-    depth = 0
-    for directive in scan.directives:
-        match = _INCLUDED.match(scan.text, directive.start)
-        if match and depth == 0 and (match["held"] or match["enter"]) and scan.scope(directive.start) is not None:
-            yield directive.start, directive.start, 'extern "C++" {\n'
-            if match["held"]:
-                yield match.end(), match.end(), "}\n"
-            depth += bool(match["enter"])
-        elif match and depth:
-            depth += bool(match["enter"]) - bool(match["leave"])
-            if depth == 0:
-                yield directive.start, directive.start, "}\n"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def rewrite(text, extern_c=False, names=None):
+def rewrite(text, names=None):
     """Rewrite CUDA C++ without macros (`hostcuda.frontend.preprocess`) for the host compiler.
 
-    With `extern_c` the source is inside ``extern "C" { }``; headers are put outside it. With `names`, a
-    `hostcuda.frontend.hostcode.Names`, the text is a whole program: launches in host code are rewritten, too, and
-    `names` gets its kernels.
+    With `names`, a `hostcuda.frontend.hostcode.Names`, the text is a whole program: launches in host code are
+    rewritten, too, and `names` gets its kernels.
     """
     scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     edits = [*_dynamic_shared_edits(scan), *_variable_edits(scan), *_asm_edits(scan)]
-    edits += _header_edits(scan) if extern_c else []
     refused = list(_refused_edits(scan, names is not None))
     edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)] + refused
     kernels = list(_find_kernels(scan))

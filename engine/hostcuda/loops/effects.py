@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from hostcuda.loops.file import Type
 from hostcuda.loops.words import (
     ASSIGNMENTS,
     BINARY,
@@ -18,7 +17,6 @@ from hostcuda.loops.words import (
 _BEFORE_OPERANDS = {
     "return", "case", "sizeof", "else", "do", "volatile", "new", "delete", *SPECIFIERS, *BUILT_IN, *CLASSES,
 }
-_SCALAR, _UNKNOWN = Type("scalar"), Type("class")
 
 
 @dataclass(eq=False)
@@ -36,7 +34,7 @@ class KernelVariable:
     warp: object = None  # the control statement (a `Node`) that a warp runs alone in which it is declared
     steady: bool = False  # whether it has the same value in all lanes of a warp, for good
     counts: bool = False  # whether it is the number of its thread in the row, for good
-    type: Type = _SCALAR  # of an array, that of its elements
+    type: str = "scalar"  # as `File.type_of` gives it; of an array, that of its elements
     place: int = -1  # the token of its name
     position: int = -1  # of the name of a parameter
     region: int = -1  # that of its declaration
@@ -120,10 +118,10 @@ class EffectsReader:
 
     def is_copied_type(self, words):
         """Whether a conversion to a type takes a copy of a scalar."""
-        kind = self.file.type_of(words, self.parameters).kind
+        kind = self.file.type_of(words, self.parameters)
         if kind == "assumed" and words != ["auto"]:
             self.assumed.add(next(word for word in words if word in self.parameters))
-        return kind in ("scalar", "pointer", "record", "assumed")
+        return kind in ("scalar", "pointer", "vector", "assumed")
 
     def statement(self, node, scope):
         """The `Effects` of a statement without barriers. What it declares hides the variables of `scope` after it."""
@@ -154,10 +152,7 @@ class EffectsReader:
         """Raise `NeedsFibers` if what reads like an expression is a declaration, such as ``int (*p)[3] = &row;``."""
         word, reader = self.reader.text(first), self.reader
         names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
-        method = reader.text(first + 1) == "::" and reader.text(first + 2) in self.file.methods
-        if word not in scope and (word in names or self.file.is_type(word)) and not (
-            method or reader.text(first + 1) == "{"
-        ):
+        if word not in scope and (word in names or self.file.is_type(word)) and reader.text(first + 1) != "{":
             raise NeedsFibers("a declaration is not understood")
         for at in range(first, last - 1):
             one, other = reader.tokens[at : at + 2]
@@ -178,14 +173,14 @@ class EffectsReader:
         return effects
 
     def declared_type(self, first, last, signs):
-        """The `Type` of a variable of the declaration tokens[first:last]."""
+        """The type of a variable of the declaration tokens[first:last]."""
         words = [token.text for token in self.reader.tokens[first : self.reader.type_end(first, last)]]
         return self.file.type_of([*words, *signs.split()], self.parameters)
 
     def initialization(self, span, scope, type_):
-        """The `Effects` of the first value of a variable of some `Type`."""
-        effects = self.expression(*span, scope, type_.kind not in ("class", "reference"))
-        if type_.kind == "reference":
+        """The `Effects` of the first value of a variable of some type."""
+        effects = self.expression(*span, scope, type_ not in ("class", "struct", "reference"))
+        if type_ == "reference":
             effects.addressed |= effects.uses
         return effects
 
@@ -216,18 +211,13 @@ class _Use:
             if self._text(end) != "[":
                 return self._text(at - 1) == "(" and self._text(at - 2) in _COPYING
             end = self.match[end] + 1
-        while self._text(end) == "." and type_.kind == "record":
-            type_ = type_.members.get(self._text(end + 1), _UNKNOWN)
-            end += 2
-            if type_ is None:  # an array
-                if self._text(end) != "[":
-                    return False
-                type_, end = _SCALAR, self.match[end] + 1
+        if type_ == "vector" and self._text(end) == "." and self._text(end + 1) in set("xyzw"):
+            type_, end = "scalar", end + 2
         after = self._text(end)
-        if type_.kind in ("class", "reference") or after in ("(", "."):
+        if type_ in ("class", "struct", "reference") or after in ("(", "."):
             return False
         if after in ("[", "->"):
-            return type_.kind == "pointer"
+            return type_ == "pointer"
         return self._is_copied(at, end)
 
     def _is_copied(self, at, end):
@@ -247,8 +237,6 @@ class _Use:
                 return cast
             if before in BINARY or after in BINARY | {"?"}:
                 return True
-            if self.file.constructs and not self._is_assigned_to_number(at):
-                return False
             open_ = self.reader.around[at]
             if open_ < self.first or (open_ == self.first and self.match[open_] + 1 == self.last):
                 return self.copied
@@ -268,15 +256,6 @@ class _Use:
         words = [self.reader.text(at) for at in range(open_ + 1, close)]
         return self.names.is_copied_type(words)
 
-    def _is_assigned_to_number(self, at):
-        """Whether what is assigned at token `at` does not become an object of a class."""
-        start = self.reader.start(at, self.first, ASSIGNMENTS)
-        if self._text(start - 1) not in ASSIGNMENTS or start - 1 == self.first:
-            return True
-        variable = self.scope.get(self._text(start - 2))
-        alone = self._text(start - 3) in ("", ";", ",", "(")
-        return alone and variable is not None and variable.type.kind in ("scalar", "pointer")
-
     def _bracket(self, open_):
         """Whether what is in a bracket is copied; None: it only groups."""
         before = self._text(open_ - 1)
@@ -286,7 +265,7 @@ class _Use:
             if open_ == self.first + 1 and before == "=":
                 return self.copied
             if before in ("{", ",", "="):
-                return self.copied and not self.file.constructs
+                return self.copied
             return self.names.is_copied_type([before])
         if before in (">", ">>") and (less := self._arguments_of(open_ - 1)):
             words = [self._text(each) for each in range(less + 1, open_ - 1)]

@@ -8,15 +8,15 @@
     v += hostcuda_take(7, shuffle_down, (v), hostcuda_from_7, 32);
 
 Then only ``hostcuda_meet`` splits the kernel, and it is a statement of its own (the words are those of lanes.h). A warp
-function inside of an expression is moved before its statement if C++ leaves the order open, or if nothing else in the
-statement depends on it. The mask must be that of all lanes.
+function inside of an expression is moved before its statement if C++ leaves the order open. The mask must be a number
+or a constant, that of all lanes.
 """
 
 import re
 from dataclasses import dataclass
 
 from hostcuda.loops.order import is_plain
-from hostcuda.loops.words import MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, NeedsFibers
+from hostcuda.loops.words import ASSIGNMENTS, MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, NeedsFibers
 
 _ALL_LANES = re.compile(r"\(*(0xffffffff[uU]?[lL]{0,2}|~0[uU]?|-1|\(unsigned(int)?\)-1|~0x0[uU]?)\)*", re.IGNORECASE)
 
@@ -31,23 +31,19 @@ class _Exchange:
     number: int
     value: str
     others: list
-    mask: str  # as `_mask`
+    proof: str  # as `_all_lanes`
 
     def before(self):
         """What a lane does before it waits."""
-        value = f"hostcuda_all_lanes({self.mask}, ({self.value}))" if self.mask else self.value
+        yield self.proof
         if self.name in SHUFFLES:
             for text, what in zip(self.others, ("from", "width"), strict=False):
                 yield f"const int hostcuda_{what}_{self.number} = {text};"
-            yield f"hostcuda_offer({self.number}, ({value}));"
+            yield f"hostcuda_offer({self.number}, ({self.value}));"
         elif self.name in VOTES:
-            yield f"hostcuda_offer_vote({self.number}, ({value}));"
+            yield f"hostcuda_offer_vote({self.number}, ({self.value}));"
         else:
-            yield f"hostcuda_offer_word({self.number}, {REDUCTIONS[self.name]}, ({value}));"
-
-    def meeting(self):
-        """The place at which the lanes wait."""
-        return f"{MEETING}({self.number}, {WARP_FUNCTIONS[self.name]});"
+            yield f"hostcuda_offer_word({self.number}, {REDUCTIONS[self.name]}, ({self.value}));"
 
     def taken(self):
         """What stands for the warp function."""
@@ -60,7 +56,7 @@ class _Exchange:
         return f"hostcuda_vote({self.number})"
 
 
-def exchange(statement, body, numbers):
+def exchange(statement, numbers):
     """The edits that replace the warp functions of a `Statement`: [(start, end, text)].
 
     Raises NeedsFibers if one of them cannot be replaced.
@@ -71,32 +67,26 @@ def exchange(statement, body, numbers):
     if name in statement.file.declared:
         raise NeedsFibers(f"the source has a {name} of its own")
     if name == "__syncwarp" and names[0] == node.first and reader.match.get(node.first + 1) == node.last - 2:
-        mask = _mask(statement, body, name, (node.first + 2, node.last - 2)) if node.last - node.first > 4 else ""
-        proof = f"hostcuda_all_lanes({mask}, 0); " if mask else ""
+        proof = _all_lanes(statement, name, (node.first + 2, node.last - 2)) if node.last - node.first > 4 else ""
         return statement.after(f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")])
-    if any(at < other < reader.match.get(at + 1, at) for at in names for other in names):
-        raise NeedsFibers(f"it uses {name} on the result of another warp function")
-    exchanges = [_exchange(statement, body, at, next(numbers)) for at in names]
+    exchanges = [_exchange(statement, at, next(numbers)) for at in names]
     calls = [(each.at, each.end) for each in exchanges]
     if not statement.may_follow(calls):
         raise NeedsFibers(f"it uses {name} in an expression whose order matters")
-    before = " ".join([*(line for each in exchanges for line in each.before()), *(e.meeting() for e in exchanges)])
+    before = [line for each in exchanges for line in each.before()]
+    before += [f"{MEETING}({each.number}, {WARP_FUNCTIONS[each.name]});" for each in exchanges]
     replaced = [(each.at, each.end, each.taken()) for each in exchanges]
-    if not statement.reads_memory(calls):
-        return statement.after(before, replaced)
-    # The lanes meet again before another one may write there.
-    number, target = next(numbers), statement.target
-    again = f"{MEETING}({number}, sync);"
-    if node.kind == "if" or target == node.first:
-        raise NeedsFibers(f"it uses {name} beside an access to memory")
-    if node.kind == "declaration" or (target == node.first + 1 and reader.text(node.first) in statement.own):
-        return statement.after(before, replaced, f" {again}")
-    value = f"({statement.text(target + 1, node.last - 1, replaced)})"  # its target is memory
-    before += f" hostcuda_keep({number}, {value}); {again}"
-    return statement.after(before, [(target + 1, node.last - 1, f"hostcuda_again({number}, {value})")])
+    if statement.reads_memory(calls):  # the lanes meet again before another one may write there
+        number, target, last = next(numbers), statement.target, statement.span[1]
+        if node.kind == "if" or reader.text(target) not in ASSIGNMENTS:
+            raise NeedsFibers(f"it uses {name} beside an access to memory")
+        value = f"({statement.text(target + 1, last, replaced)})"
+        before += [f"hostcuda_keep({number}, {value});", f"{MEETING}({number}, sync);"]
+        replaced = [(target + 1, last, f"hostcuda_again({number}, {value})")]
+    return statement.after(" ".join(before), replaced)
 
 
-def _exchange(statement, body, at, number):
+def _exchange(statement, at, number):
     reader, name = statement.reader, statement.reader.text(at)
     close = reader.match.get(at + 1, at + 2)
     mask, *others = reader.split(at + 2, close)
@@ -107,16 +97,14 @@ def _exchange(statement, body, at, number):
         if not is_plain(reader, first, last, statement.file, (), statement.file.by_value):
             raise NeedsFibers(f"it uses {name} in an expression whose order matters")
     value, *others = (statement.text(*span) for span in others)
-    return _Exchange(name, at, close + 1, number, value, others, _mask(statement, body, name, mask))
+    return _Exchange(name, at, close + 1, number, value, others, _all_lanes(statement, name, mask))
 
 
-def _mask(statement, body, name, span):
-    """The name of a warp function's mask, for the compiler to prove that it is that of all lanes; empty: it is."""
+def _all_lanes(statement, name, span):
+    """What lets the compiler prove that a mask is that of all lanes; empty: it is."""
     mask = "".join(token.text for token in statement.reader.tokens[span[0] : span[1]])
     if _ALL_LANES.fullmatch(mask):
         return ""
-    code = statement.scan.code[body.open : body.close]
-    values = ["".join(each.split()) for each in re.findall(rf"\b{re.escape(mask)}\s*=([^;,]*)", code)]
-    if (len(values) == 1 and _ALL_LANES.fullmatch(values[0])) or (mask in statement.file.constants and not values):
-        return mask  # a variable that never changes is declared const
-    raise NeedsFibers(f"the mask of {name} is not known to be that of all lanes")
+    if mask not in statement.file.constants:
+        raise NeedsFibers(f"the mask of {name} is not known to be that of all lanes")
+    return f"hostcuda_require_all_lanes({mask}); "

@@ -10,19 +10,18 @@ from functools import lru_cache
 from hostcuda.frontend.brackets import closing_parenthesis, split
 from hostcuda.frontend.source import after_registrations
 from hostcuda.host.toolchain import INCLUDE
-from hostcuda.loops.reader import Reader
 from hostcuda.loops.refusals import indexes_by_truth
 from hostcuda.loops.words import (
     BARRIER,
     BUILT_IN,
     CLASSES,
     FIBERS_ONLY,
+    INDICES,
     KEYWORDS,
     PURE,
     SPECIFIERS,
     TYPES,
     VECTORS,
-    NeedsFibers,
     tokens,
 )
 
@@ -38,20 +37,6 @@ _NOT_OF_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"
 _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit"}
 
 
-@dataclass(frozen=True)
-class Type:
-    """What is known of a type."""
-
-    # scalar, which an enumeration is, too; pointer; reference; record, whose members are all public data, so that it is
-    # used member by member; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees
-    kind: str
-    members: dict | None = None  # name -> `Type` of a record's members, or None for an array
-
-
-_SCALAR, _POINTER, _REFERENCE = Type("scalar"), Type("pointer"), Type("reference")
-_CLASS_TYPE, _ASSUMED = Type("class"), Type("assumed")
-
-
 class File:
     """A source.
 
@@ -60,13 +45,7 @@ class File:
     constants : set of str
         Names that are constants somewhere; where one is taken for a constant, the compiler proves it.
     types : dict
-        Name -> `Type` of the source's own types.
-    operands : set of str
-        Types to which own operators apply, apart from ``operator()``, and what may give objects of them.
-    methods : set of str
-        Names of functions of classes, which are no types.
-    constructs : bool
-        Whether something may become an object of an own class by a reference to it.
+        Name -> type of the source's own types, as `type_of` gives it.
     harmful : dict
         Name of a function or type -> the word for which a kernel that uses it runs on fibers.
     looking : set of str
@@ -86,16 +65,11 @@ class File:
         self.types, self.constants = {}, _constants(scan)
         for piece in pieces:
             self._add_types(piece)
-        self.operands = self._operands()
-        self.constructs = any(set(piece.functions) & set(piece.tags) for piece in pieces)
-        self.by_value = self._by_value(pieces)
-        classes = "\n".join(piece.text for piece in pieces if piece.is_class)
-        types = set(re.findall(r"\b(?:struct|class|union|enum|using|typename)\s+(\w+)", classes))
-        self.methods = set().union(*(piece.functions for piece in pieces if piece.is_class)) - types
+        self.by_value = self._by_value()
         uses = [piece.uses for piece in pieces]
         looking = [piece for piece in pieces if any(map(_LOOKS.match, re.findall(r"\w+", piece.body)))]
         self.looking = spread(uses, {name: "" for piece in looking for name in piece.names}).keys()
-        self.harmful = spread(uses, _harmful(pieces, self.looking))
+        self.harmful = spread(uses, {**self._operands(), **_harmful(pieces, self.looking)})
 
     def is_unique(self, name):
         """Whether a name means the same wherever it is known: the source declares it once, or not at all."""
@@ -108,67 +82,47 @@ class File:
     # -- types
 
     def type_of(self, words, parameters=frozenset()):
-        """The `Type` that the words of a declaration name; `parameters` are those of the kernel's template."""
+        """The type that the words of a declaration name; `parameters` are those of the kernel's template.
+
+        A scalar, which an enumeration is, too; pointer; reference; vector, whose members are scalars; struct, which has
+        nothing but data; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees.
+        """
         if "(" in words and {"alignas", "__align__"} & set(words):
             words = words[: words.index("(")] + words[words.index(")") + 1 :]
         words = [word for word in words if word not in _NOT_OF_TYPES]
         if words[:2] == ["std", "::"] and words[2:3] and words[2] in TYPES:
             words = words[2:]
         if not words or "decltype" in words or "&" in words or "&&" in words:
-            return _REFERENCE
+            return "reference"
         if "*" in words:
-            return _POINTER if not {"(", "["} & set(words) else _CLASS_TYPE
+            return "pointer" if not {"(", "["} & set(words) else "class"
         if words == ["auto"]:
-            return _ASSUMED
+            return "assumed"
         if not set(words) & self.own and set(words) <= TYPES:
-            vector = VECTORS.get(words[0])
-            return Type("record", dict.fromkeys(vector, _SCALAR)) if vector else _SCALAR
+            return "vector" if words[0] in VECTORS else "scalar"
         if len(words) > 1:
-            return _CLASS_TYPE
+            return "class"
         if words[0] in self.types:
             return self.types[words[0]]
-        return _ASSUMED if words[0] in parameters else _CLASS_TYPE
+        return "assumed" if words[0] in parameters else "class"
 
     def _add_types(self, piece):
         found = [token.text for token in tokens(piece.head, 0, len(piece.head))]
-        if piece.is_class:
-            kind = _SCALAR if piece.keyword == "enum" else self._record(piece)
+        if piece.keyword:
             for name in piece.tags:
-                self._add_type(name, kind)
+                self._add_type(name, "scalar" if piece.keyword == "enum" else "struct" if _is_plain(piece) else "class")
         elif found[:1] == ["using"] and found[2:3] == ["="]:
             self._add_type(found[1], self.type_of(found[3:]))
         elif found[:1] == ["template"] and "using" in found:
-            self._add_type(found[found.index("using") + 1], _CLASS_TYPE)
+            self._add_type(found[found.index("using") + 1], "class")
         elif found[:1] == ["typedef"]:
             plain = not {"(", "[", ","} & set(found)  # else any of its words may be the name
             for name in found[-1:] if plain else {*filter(str.isidentifier, found[1:])} - TYPES:
-                self._add_type(name, self.type_of(found[1:-1]) if plain else _CLASS_TYPE)
+                self._add_type(name, self.type_of(found[1:-1]) if plain else "class")
 
     def _add_type(self, name, kind):
         if self.types.setdefault(name, kind) != kind:
-            self.types[name] = _CLASS_TYPE
-
-    def _record(self, piece):
-        """The type of a struct: a record if it has nothing but data."""
-        head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", piece.head)
-        if piece.keyword == "union" or re.search(r":|\btemplate\b", head) or re.search(r"[(&~:]", piece.body):
-            return _CLASS_TYPE
-        members = {}
-        try:
-            reader = Reader(piece.body, 1, len(piece.body) - 1)
-            for node in reader.statements():
-                if node.kind != "declaration":
-                    return _CLASS_TYPE
-                end = reader.type_end(node.first, node.last - 1)
-                words = [token.text for token in reader.tokens[node.first : end]]
-                for name, signs, bounds, _ in reader.declarators(node.first, node.last - 1):
-                    kind = self.type_of([*words, *signs.split()])
-                    if kind.kind in ("class", "reference", "assumed") or "static" in words or "volatile" in words:
-                        return _CLASS_TYPE
-                    members[reader.text(name)] = kind if bounds[0] == bounds[1] else None
-        except (NeedsFibers, KeyError, IndexError):
-            return _CLASS_TYPE
-        return Type("record", members)
+            self.types[name] = "class"
 
     # -- functions
 
@@ -185,44 +139,36 @@ class File:
         return word in TYPES and word not in self.own
 
     def _operands(self):
+        """Types that operators outside of classes may apply to, as `harmful`."""
         found, vectors = set(), {*VECTORS, *(f"make_{name}" for name in VECTORS)}
         tags = {tag for piece in self.pieces for tag in piece.tags}
         for piece in self.pieces:
-            if _OPERATOR.search(piece.text):
-                types = set(re.findall(r"\w+", piece.text if piece.is_class else piece.head))
+            if _OPERATOR.search(piece.head):
+                types = set(re.findall(r"\w+", piece.head))
                 known = "template" not in types and not types & self.types.keys() - tags
                 types &= tags | vectors
                 found |= types if known and types else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
-        found |= vectors if found & vectors else set()
-        uses = [(piece.names - set(piece.functions if piece.is_class else ()), piece.uses[1]) for piece in self.pieces]
-        return spread(uses, dict.fromkeys(found, "")).keys()
+        found |= vectors | INDICES | {"threadIdx"} if found & vectors else set()
+        return dict.fromkeys(found, "operators of the source")
 
-    def _by_value(self, pieces):
+    def _by_value(self):
         values = {}
-        for piece in pieces:
-            if piece.is_class:
-                values |= dict.fromkeys(piece.functions, False)
-                continue
+        for piece in self.pieces:
             for name in piece.functions:  # if there are several, it is not known which of them is one
                 at = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
-                alone = len(piece.functions) == 1 and at
-                good = alone and self._copies(_parameters(piece.head, at[-1]), piece.head)
+                good = len(piece.functions) == 1 and at and self._copies(piece.head, at[-1])
                 values[name] = bool(good) and values.get(name, True)
         return {name for name, good in values.items() if good}
 
-    def _copies(self, parameters, head):
-        """Whether a function's parameters are all copied from what it is given."""
+    def _copies(self, head, at):
+        """Whether a function's parameters, which start at `at`, are all copied from what it is given."""
+        parameters = head[at : closing_parenthesis(head, at - 1)]
         if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
             return False
         template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
         found = [re.findall(r"\w+|[*]|::", re.split(r"[=\[]", each)[0]) for each in parameters.split(",")]
-        kinds = {self.type_of(words[:-1] or words, template).kind for words in found if words and "*" not in words}
+        kinds = {self.type_of(words[:-1] or words, template) for words in found if words and "*" not in words}
         return not kinds & {"class", "reference"}
-
-
-def _parameters(code, at):
-    """The text of a function's parameters, which start at `at`."""
-    return code[at : closing_parenthesis(code, at - 1)]
 
 
 @lru_cache(1)
@@ -249,8 +195,7 @@ class _Piece:
     names: set
     words: set = frozenset()  # of its head
     functions: tuple = ()  # what may be the name of a function
-    is_class: bool = False
-    keyword: str = ""
+    keyword: str = ""  # of a class or an enumeration
     tags: tuple = ()
 
     @property
@@ -282,18 +227,10 @@ def _piece(head, body, after=""):
     tags = [tag[1]] if tag and tag[1] not in CLASSES else []
     others = re.findall(r"[A-Za-z_]\w*", after.partition("=")[0])  # variables, or the names of a typedef
     tags += others if "typedef" in declared else []
-    methods = set(re.findall(r"(\w+)\s*\(", _without_bodies(body))) - TYPES  # or operator unsigned()
-    names |= {*tags, *others, *methods} - KEYWORDS
+    names |= {*tags, *others}
     if match[1] == "enum":
         names |= set(re.findall(r"(?:^|[{,])\s*(\w+)", body))
-    return _Piece(head, body, text, names - {""}, words, tuple(methods), True, match[1], tuple(tags))
-
-
-def _without_bodies(body):
-    """A class without the bodies of its functions."""
-    while (shorter := re.sub(r"(\)|\b(?:const|noexcept|override|else|do)|=)\s*\{[^{}]*\}", r"\1;", body)) != body:
-        body = shorter
-    return body
+    return _Piece(head, body, text, names - {""}, words, (), match[1], tuple(tags))
 
 
 def _pieces(scan, kernels):
@@ -349,12 +286,20 @@ def _harmful(pieces, looking):
             why = "a loop that may wait"
         elif needs:
             why = "inline PTX" if needs == ["hostcuda"] else min(needs)
-        elif indexes_by_truth(tokens(piece.text, 0, len(piece.text))):
+        elif piece.keyword and not _is_plain(piece):
+            why = f"the class {min([*piece.tags, *names])}"
+        elif indexes_by_truth(piece.text, 0, len(piece.text)):
             why = "a comparison as an index"
         else:
             continue
         harmful.update(dict.fromkeys(names, why))
     return harmful
+
+
+def _is_plain(piece):
+    """Whether a type is an enumeration, or has nothing but data."""
+    head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", piece.head)
+    return piece.keyword == "enum" or not (re.search(r":|\btemplate\b", head) or re.search(r"[(&~:]", piece.body))
 
 
 def spread(uses, reasons):

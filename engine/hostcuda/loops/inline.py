@@ -137,7 +137,7 @@ def _calls(scan, body, functions, file, numbers, reasons, once):
             elif at not in range(*statement.span):
                 raise NeedsFibers("a declaration is not understood")
             elif words[at] in WARP_FUNCTIONS:
-                edits += exchange(statement, body, numbers)
+                edits += exchange(statement, numbers)
             elif not (words[at] in names or words[at - 1] in (".", "->", "::")):
                 call = _Call(statement, at, functions[words[at]], f"hostcuda_{next(numbers)}_")
                 if (body.name, words[at]) in once:
@@ -194,7 +194,7 @@ class _Call:
         scan, function = self.statement.scan, self.function
         content = _with(self.renamed, scan.text[function.start : function.end])
         returned = _with(self.renamed, scan.text[slice(*function.result)])
-        result = f"{self.result} = ({self.type})({returned});" if returned else ""
+        result = f"{self.result} = {returned};" if returned else ""
         return f"{{ {' '.join(self.lines)}{scan.marker(function.start)}{content} {result} }}"
 
     def replaced(self, names, functions):
@@ -221,26 +221,15 @@ class _Call:
     def _choice(self, first, last):
         """Of ``= c ? f(x) : y`` or ``v = c ? f(x) : y``: the span from c to y, and what computes it; or None."""
         reader, text = self.statement.reader, self.statement.text
-        first += reader.tokens[first].kind == "word"
-        if reader.text(first) != "=":
-            return None
-        first += 1
-        if reader.text(first) == "(" and reader.text(reader.match[first] + 1) == "(":  # a cast
-            first = reader.match[first] + 1
-        if reader.text(first) == "(" and reader.match[first] == last - 1:
-            first, last = first + 1, last - 1
         signs = [at for at in reader.outer(first, last) if reader.text(at) in ("?", ":", ",", *ASSIGNMENTS)]
-        if [reader.text(at) for at in signs] != ["?", ":"]:
+        if [reader.text(at) for at in signs] != ["=", "?", ":"] or signs[0] > first + 1:
             return None
-        spans = [(signs[0] + 1, signs[1]), (signs[1] + 1, last)]
-        if (self.at, self.end) not in spans:
+        if (self.at, self.end) != (signs[1] + 1, signs[2]):
             return None
-        which = spans.index((self.at, self.end))
-        other = text(*spans[1 - which])
-        branches = [self._content(), f"{self.result} = {other};"][:: -1 if which else 1]
+        other = text(signs[2] + 1, last)
         proof = f"hostcuda_require_same({self.type}, {other});"  # else C++ converts one of them
-        chosen = f"{proof} if ({text(first, signs[0])}) {{ {branches[0]} }} else {{ {branches[1]} }}"
-        return (first, last), chosen
+        condition = text(signs[0] + 1, signs[1])
+        return (signs[0] + 1, last), f"{proof} if ({condition}) {self._content()} else {{ {self.result} = {other}; }}"
 
 
 _NAME = re.compile(

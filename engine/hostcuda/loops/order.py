@@ -13,7 +13,7 @@ from hostcuda.loops.words import (
     NeedsFibers,
 )
 
-_LEFT_FIRST = {"?", "&&", "||", "<<", ">>", ","}  # with these, the operand on the left comes first
+_LEFT_FIRST = {"?", "&&", "||", "<<", ">>"}  # with these, and a comma, the operand on the left comes first
 _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
@@ -71,31 +71,6 @@ def own_variables(reader, body, scan, file):
     return own - others | file.constants
 
 
-def reads_memory(reader, first, last, calls, own, file):
-    """Whether tokens[first:last], apart from `calls`, may read what other threads can write; `own` is as
-    `own_variables`, and constants.
-    """
-    text = reader.text
-    for at in _outside(first, last, calls):
-        kind, word = reader.tokens[at][:2]
-        before = text(at - 1) if at > first else "("
-        if word in ("[", "->"):
-            return True
-        if word == "*" and not (before in OPERAND_ENDS or reader.tokens[at - 1].kind in ("word", "number")):
-            return True
-        cast = range(reader.match[at - 1] + 1, at - 1) if word == "*" and before == ")" else ()
-        if cast and {text(i) for i in cast} <= TYPES | {"*"}:
-            return True
-        if kind == "word" and before != "." and not (
-            word in own | INDICES | SPECIFIERS | _CONSTANTS
-            or file.is_type(word)
-            or file.is_pure(word)
-            or word.startswith("hostcuda_")
-        ):
-            return True
-    return False
-
-
 class Statement:
     """An expression, a declaration of one variable, or an if, of which calls are to come before it.
 
@@ -129,33 +104,46 @@ class Statement:
 
     def reads_memory(self, calls):
         """Whether the rest of the statement may read what other threads can write, apart from its target."""
-        return reads_memory(self.reader, self.target, self.span[1], calls, self.own, self.file)
+        text, tokens, file = self.reader.text, self.reader.tokens, self.file
+        for at in _outside(self.target, self.span[1], calls):
+            kind, word = tokens[at][:2]
+            before = text(at - 1) if at > self.target else "("
+            if word in ("[", "->"):
+                return True
+            if word == "*" and not (before in OPERAND_ENDS or tokens[at - 1].kind in ("word", "number")):
+                return True
+            cast = range(self.reader.match[at - 1] + 1, at - 1) if word == "*" and before == ")" else ()
+            if cast and {text(i) for i in cast} <= TYPES | {"*"}:
+                return True
+            if kind == "word" and before != "." and not (
+                word in self.own | INDICES | SPECIFIERS | _CONSTANTS
+                or file.is_type(word)
+                or file.is_pure(word)
+                or word.startswith("hostcuda_")
+            ):
+                return True
+        return False
 
     def may_follow(self, calls):
         """Whether C++ lets `calls`, spans of tokens, come before the rest."""
         first, last = self.span
         first += self.reader.text(first) == "="
-        if not is_plain(self.reader, first, last, self.file, calls, assignments=1):
-            return False
-        text, tokens = self.reader.text, self.reader.tokens
-        for at, _ in calls:
-            open_ = at
-            while open_ >= first:  # from the inner brackets to the outer ones
-                at, open_ = open_, self.reader.around[open_]
-                of_call = open_ >= first and text(open_) == "(" and tokens[open_ - 1].kind == "word"
-                outer = {text(i) for i in self.reader.outer(max(first, open_ + 1), at)}
-                if outer & (_LEFT_FIRST - {","} if of_call else _LEFT_FIRST):
-                    return False
-            if ASSIGNMENTS & {text(i) for i in self.reader.outer(at, last)}:
-                return False  # what is assigned comes before where it goes
-        return True
+        text, around = self.reader.text, self.reader.around
+        for at in _outside(first, last, calls):
+            open_ = around[at]
+            of_call = open_ > first and text(open_) == "(" and self.reader.tokens[open_ - 1].kind == "word"
+            if at < calls[-1][0] and (text(at) in _LEFT_FIRST or (text(at) == "," and not of_call)):
+                return False
+            if text(at) in ASSIGNMENTS and at > calls[0][0]:  # what is assigned comes before where it goes
+                return False
+        return is_plain(self.reader, first, last, self.file, calls, assignments=1)
 
-    def after(self, before, replaced=(), after=""):
-        """The edits that put texts before and after it, and others in place of spans of its tokens."""
+    def after(self, before, replaced=()):
+        """The edits that put a text before it, and others in place of spans of its tokens."""
         node, tokens = self.node, self.reader.tokens
         start, end = tokens[node.first].start, tokens[node.last - 1].end
         open_, close = ("", "") if self.alone else ("{ ", " }")
         edits = [(tokens[first].start, tokens[last - 1].end, new) for first, last, new in replaced]
         if node.kind == "if":  # there may be other calls in it
             return [(start, start, f"{open_}{before} "), *edits, (end, end, close)]
-        return [(start, end, f"{open_}{before} {edited(self.scan.text, edits, start, end)}{after}{close}")]
+        return [(start, end, f"{open_}{before} {edited(self.scan.text, edits, start, end)}{close}")]

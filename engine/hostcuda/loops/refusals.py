@@ -3,6 +3,7 @@
 import re
 
 from hostcuda.loops.order import declared_names, with_parents
+from hostcuda.loops.reader import Reader
 from hostcuda.loops.words import (
     BARRIER,
     FIBERS_ONLY,
@@ -10,7 +11,6 @@ from hostcuda.loops.words import (
     KEYWORDS,
     MEETING,
     OPERAND_ENDS,
-    PAIRS,
     RESTRICT,
     WARP_FUNCTIONS,
     NeedsFibers,
@@ -19,41 +19,34 @@ from hostcuda.loops.words import (
 _TRUTHS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
 
 
-def indexes_by_truth(tokens):
+def indexes_by_truth(code, start, end):
     """Whether an array's index may be true or false: a comparison, or a variable that got one.
 
     g++ since 12 computes wrong addresses of such elements if it vectorizes the loop for AVX-512 and without its gather
     instructions: it takes the bits of the comparison for bytes.
     """
-    text = [token.text for token in tokens]
+    try:
+        reader, names = Reader(code, start, end), set()
+    except NeedsFibers:
+        return True
 
-    def is_truth(first, last):
-        words = text[first:last]
-        return "?" not in words and any(
-            words[i] in names or (word in _TRUTHS and not (word == "<" and words[i - 1].endswith("_cast")))
-            for i, word in enumerate(words)
-            if word != ">" or not any(each.endswith("_cast") for each in words)
-        )
+    def is_truth(first, *ends):
+        text = " ".join(reader.text(at) for at in range(first, reader.end(first, len(reader.tokens), ends)))
+        words = re.sub(r"_cast < [^<>]* >", " ", text).split()
+        return "?" not in words and not {*words}.isdisjoint(names | _TRUTHS)
 
-    def end(at, ends):
-        depth = 0
-        while at < len(text) and (depth or text[at] not in ends):
-            depth += (text[at] in PAIRS) - (text[at] in PAIRS.values())
-            if depth < 0:
-                break
-            at += 1
-        return at
-
-    names = {text[i + 1] for i in range(len(text) - 1) if text[i] == "bool" and tokens[i + 1].kind == "word"}
-    for at in range(1, len(text) - 1):
-        if text[at] == "=" and tokens[at - 1].kind == "word" and is_truth(at + 1, end(at + 1, {";", ",", ")"})):
-            names.add(text[at - 1])
-    return any(text[at] == "[" and is_truth(at + 1, end(at + 1, {"]"})) for at in range(len(text)))
+    for at, (kind, word, *_) in enumerate(reader.tokens):
+        before = reader.text(at - 1)
+        if kind == "word" and before == "bool":
+            names.add(word)
+        if word == "=" and before.isidentifier() and is_truth(at + 1, ";", ","):
+            names.add(before)
+    return any(token.text == "[" and is_truth(at + 1) for at, token in enumerate(reader.tokens))
 
 
 def use(name, harmful):
     """The reason for which a kernel that uses the name runs on fibers."""
-    return f"{name} uses {harmful[name]}" if name != harmful[name] else f"it uses {name}"
+    return f"{name} uses {harmful[name]}" if name not in harmful[name].split() else f"it uses {harmful[name]}"
 
 
 def refuse(kernel):
@@ -65,9 +58,6 @@ def refuse(kernel):
     given = re.findall(r"\w+", kernel.body.head + kernel.scan.code[kernel.body.name_end : kernel.body.open])
     if both := {*file.declared, *declared, *given} & {*INDICES, "threadIdx"}:
         raise NeedsFibers(f"the source has a {min(both)} of its own")
-    words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.close]))
-    if file.operands and (file.operands & (words | {"uint3", "dim3"}) or kernel.effects.parameters):
-        raise NeedsFibers("the source has operators of its own")
     if waiting := harmful.keys() & set(given):
         raise NeedsFibers(use(min(waiting), harmful))
     inline = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
@@ -97,7 +87,7 @@ def refuse(kernel):
         if token.text in INDICES | {"threadIdx"} and before == "::":
             raise NeedsFibers(f"it uses ::{token.text}")
     _refuse_waiting(kernel)
-    if indexes_by_truth(reader.tokens):
+    if indexes_by_truth(kernel.scan.code, kernel.body.open + 1, kernel.body.close):
         raise NeedsFibers("it uses a comparison as an index")
 
 

@@ -26,10 +26,6 @@ class Region:
         """The variables that its statements name."""
         return set().union(*(step.effects.uses for step in self.steps))
 
-    def kept(self):
-        """Those that live across a barrier."""
-        return {variable for variable in self.uses() if variable.role == "kept"}
-
 
 @dataclass(eq=False)
 class Section:
@@ -184,9 +180,7 @@ def assign_roles(kernel, regions):
         if len(variable.dimensions) > 1:  # measured: on fibers such tiles stay in registers
             raise NeedsFibers(f"the array {variable.name} of each thread is faster on fibers")
         words = set(re.findall(r"\w+", variable.specifiers))
-        if "auto" in words or variable.type.kind == "reference":
-            raise NeedsFibers(f"{variable.name}, which lives across a barrier, is a reference or auto")
-        if words & {"constexpr", "static", "alignas", "__align__"}:
+        if words & {"auto", "constexpr", "static", "alignas", "__align__"}:
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
 
 
@@ -194,7 +188,7 @@ def _can_recompute(kernel, step):
     """Whether to repeat the declaration in each region: it is cheap, and its value never changes."""
     variable = step.variable
     changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
-    plain = variable.type.kind in ("scalar", "pointer", "assumed") and not variable.array
+    plain = variable.type in ("scalar", "pointer", "assumed") and not variable.array
     first, last = kernel.initializer(variable)
     if changed or not plain or first == last:
         return False

@@ -117,7 +117,7 @@ class Rows:
         return self._most_of(variable, positive) if variable else 1 << 64
 
     def _most_of(self, variable, positive):
-        if variable.type.kind != "scalar" or variable.array or not set(variable.specifiers.split()) <= _COUNTS:
+        if variable.type != "scalar" or variable.array or not set(variable.specifiers.split()) <= _COUNTS:
             return 1 << 64
         if variable in self.loops:
             return self._most_of_counter(variable, self.loops[variable], positive)

@@ -6,12 +6,9 @@ from dataclasses import dataclass, field
 from hostcuda.frontend.brackets import edited
 from hostcuda.loops.direct import begin
 from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
-from hostcuda.loops.file import Type
 from hostcuda.loops.reader import Node, Reader, escapes
 from hostcuda.loops.refusals import refuse
 from hostcuda.loops.words import ASSIGNMENTS, RESTRICT, STEPS, NeedsFibers
-
-_ARRAY = Type("pointer")  # that a parameter is
 
 
 @dataclass(eq=False)
@@ -63,6 +60,9 @@ class KernelPlan:
         if direct:
             statements = begin(self, statements)
         self.root = self._plan(statements, dict(scope), in_loop=False, warp=None)
+        for variable in self.variables:
+            if variable.type in ("class", "reference") and not variable.shared:
+                raise NeedsFibers(f"{variable.name} may refer to something")
 
     def line(self, at):
         """The line of token `at` in the user's file."""
@@ -95,22 +95,14 @@ class KernelPlan:
             if end is not None and {reader.text(at) for at in range(end, last)} <= {"*", *RESTRICT}:
                 continue  # it has no name
             [(name, signs, bounds, _)] = reader.declarators(first, last)
-            if "&" in signs:
-                raise NeedsFibers("a parameter is not understood")
             words = [token.text for token in reader.tokens[first:end]]
             type_ = self.file.type_of([*words, *signs.split()], self.effects.parameters)
             variable = KernelVariable(reader.text(name), " ".join(words), signs)
-            variable.type = self._plain(variable, _ARRAY if bounds[0] < bounds[1] else type_)
+            variable.type = "pointer" if bounds[0] < bounds[1] else type_
             variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
             scope[variable.name] = variable
             self.variables.append(variable)
         return scope
-
-    @staticmethod
-    def _plain(variable, type_):
-        if type_.kind == "class" and not variable.shared:
-            raise NeedsFibers(f"{variable.name} may refer to something")
-        return type_
 
     def _plan(self, nodes, scope, in_loop, warp):
         """The steps of a block whose names are added to `scope`."""
@@ -132,11 +124,8 @@ class KernelPlan:
             step = PlanStep("statement", node, dict(scope), effects)
             if node.kind == "expression":
                 step.update = self.update(node.first, node.last - 1, scope)
-            escaping = escapes(node)
-            if (escaping - {"return"} and in_loop) or node.kind == "return":
+            if escapes(node) & ({"return", "break", "continue"} if in_loop else {"return"}):
                 step.kind = "jump"
-            elif "return" in escaping and is_jump(node):
-                step.kind = "jump?"
             yield step
 
     def _control(self, node, scope, in_loop, warp):
@@ -183,9 +172,7 @@ class KernelPlan:
             variable = KernelVariable(reader.text(name), self.text(first, end), signs, bounds, initializer)
             variable.shared = "__shared__" in words
             variable.place, variable.warp = name, warp
-            variable.type = self._plain(variable, self.effects.declared_type(first, last, signs))
-            if variable.type.kind == "reference" and "&" not in signs:
-                variable.signs = "&"
+            variable.type = self.effects.declared_type(first, last, signs)
             at = bounds[0]
             while at < bounds[1]:
                 variable.dimensions += ((at, reader.match[at]),)

@@ -77,15 +77,12 @@ def _same_in_warp(kernel, at, first, last, scope):
         return reader.match[at + 1] + 1
     if text(at) == "threadIdx" and text(at + 1) == "." and text(at + 2) in ("y", "z"):
         return at + 3
-    begin, end = at, _number_end(kernel, at, scope)
-    if text(at) == "(" and not end:
-        end = _number_end(kernel, at + 1, scope)
-        end = end + 1 if end and text(end) == ")" else 0
+    end = _number_end(kernel, at, scope)
     if not end or end + 1 >= last:
         return 0
-    before, sign, number = text(begin - 1) if begin > first else "(", text(end), text(end + 1).rstrip("uU")
+    before, sign, number = text(at - 1) if at > first else "(", text(end), text(end + 1).rstrip("uU")
     after = text(end + 2) if end + 2 < last else ")"
-    if before in ("+", "-") and not kernel.effects.is_operand(begin - 2, scope):
+    if before in ("+", "-") and not kernel.effects.is_operand(at - 2, scope):
         return 0  # -threadIdx.x / 32
     good = before in _BEFORE and after in _AFTER
     if sign == "/" and number in ("32", "warpSize"):
@@ -110,7 +107,7 @@ def _number_end(kernel, at, scope):
 def _counts(kernel, variable):
     """Whether a variable is the number of its thread in its row, for good."""
     first, last = kernel.initializer(variable)
-    is_integer = variable.type.kind == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
+    is_integer = variable.type == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
     if not is_integer or variable.array or first >= last:
         return False
     return [kernel.reader.text(at) for at in range(first, last)] == _THREAD
@@ -121,7 +118,7 @@ def _begin_steady(kernel):
     for variable in kernel.variables:
         variable.steady = False
     for step in kernel.steps:
-        if step.kind == "declaration" and not (step.variable.array or "&" in step.variable.signs):
+        if step.kind == "declaration" and not step.variable.array:
             first, last = step.variable.initializer
             step.variable.steady = first < last
     for step in kernel.steps:
@@ -147,7 +144,6 @@ def find_uniform(kernel):
         ours = not alone or update[0].warp is step.warp  # else each warp would update the block's variable
         return ours and is_uniform(kernel, *update[1], step.scope, warp=alone)
 
-    demote(variable for variable in kernel.variables if variable.type.kind == "reference")
     _begin_steady(kernel)
     while changed:
         changed = False
@@ -156,9 +152,8 @@ def find_uniform(kernel):
             demote(effects.addressed)
             if step.kind == "declaration":
                 demote(effects.changes - {variable})
-                if variable.array or "&" in variable.signs or (
-                    not is_uniform(kernel, *kernel.initializer(variable), step.scope, warp=step.warp is not None)
-                ):
+                given = kernel.initializer(variable)
+                if variable.array or not is_uniform(kernel, *given, step.scope, warp=step.warp is not None):
                     demote([variable])
             elif step.kind == "loop" and step.node.kind == "for":
                 for span in kernel.loop_steps(step):
@@ -196,12 +191,12 @@ def require_uniform(kernel):
             for variable in changed[: len(steps)]:
                 variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
-            returns = step.warp is not None and "return" in escapes(step.node)  # other warps go on
-            if returns or not is_jump(step.node) or not _condition_is_uniform(kernel, step):
-                raise NeedsFibers(f"the jump of line {line}, past a {waits}, {differ}")
-        elif step.kind == "jump?":
-            alone = step.warp is not None or kernel.direct
-            step.kind = "statement" if alone or not _condition_is_uniform(kernel, step) else "jump"
+            jumps = escapes(step.node)
+            alone = "return" in jumps and (step.warp is not None or kernel.direct)  # other warps go on
+            if alone or not is_jump(step.node) or not _condition_is_uniform(kernel, step):
+                if jumps - {"return"}:
+                    raise NeedsFibers(f"the jump of line {line}, past a {waits}, {differ}")
+                step.kind = "statement"
         if step.update and step.update[0].role == "uniform":
             step.update[0].changed_uniformly.append(step.node.first)
 

@@ -30,12 +30,11 @@ STEPS = {"++", "--"}
 OPERAND_ENDS = {")", "]"}
 BINARY = {"+", "-", "*", "/", "%", "<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "|", "^", "&&", "||"}
 
-# Types whose members are scalars.
+# Types whose members x, y, z and w are scalars.
 VECTORS = {
-    **{f"{kind}{n}": "xyzw"[: int(n)] for n in "1234" for kind in ("char", "uchar", "short", "ushort", "int", "uint",
-       "long", "ulong", "longlong", "ulonglong", "float", "double")},
-    **dict.fromkeys(("half2", "__half2", "__nv_bfloat162", "cuComplex", "cuFloatComplex", "cuDoubleComplex"), "xy"),
-    "dim3": "xyz",
+    *(f"{kind}{n}" for n in "1234" for kind in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong",
+      "longlong", "ulonglong", "float", "double")),
+    "half2", "__half2", "__nv_bfloat162", "cuComplex", "cuFloatComplex", "cuDoubleComplex", "dim3",
 }
 BUILT_IN = {"void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "auto"}
 TYPES = {

@@ -123,13 +123,12 @@ class Writer:
         """Whether to declare a variable const: it is taken to be the same in all threads, and never to change."""
         first, last = variable.initializer
         given = variable in self.kernel.parameters or first < last
-        plain = variable.type.kind != "reference" and not variable.array
-        once = variable.role in ("uniform", "recomputed") and not variable.shared
-        return given and plain and once and variable not in self.changed and not variable.constant
+        once = variable.role in ("uniform", "recomputed") and not (variable.shared or variable.array)
+        return given and once and variable not in self.changed and not variable.constant
 
     def _prove(self, variable):
         """Let the compiler prove that operators on a variable whose type is not known are built-in ones."""
-        if variable.type.kind == "assumed" and variable.role != "local":
+        if variable.type == "assumed" and variable.role != "local":
             self.out.append(f"hostcuda_require_plain(decltype({variable.name}))\n")
         if variable in self.rows.limits:
             self.out.append(f"HOSTCUDA_LIMIT({variable.name}, {LIMIT})\n")
@@ -333,7 +332,8 @@ class Writer:
         begin, tokens = node.start, self.reader.tokens
         self._line_of(begin)
         # Sums in an array are vectorized as they are on fibers, not across the threads.
-        unroll = region is not None and not any(v.array or "*" in v.signs for v in region.kept())
+        kept = [v for v in region.uses() if v.role == "kept"] if region else []
+        unroll = region is not None and not any(v.array or "*" in v.signs for v in kept)
         edits = [*edits] + [
             (d.start, d.end, _unrolled(d.rest) if unroll else "")
             for d in self.scan.directives

@@ -58,17 +58,12 @@
 #define hostcuda_vote(n) hostcuda_word_##n
 #define hostcuda_reduced(n, kind, value) hostcuda_word_##n.as((decltype(__##kind##_sync(0u, value)))0)
 
-// A value beside a mask that is that of all lanes, or else this does not compile.
-#define hostcuda_all_lanes(mask, value) ::hostcuda::all_lanes<(unsigned)(mask)>(value)
+// A mask that is that of all lanes, or else this does not compile.
+#define hostcuda_require_all_lanes(mask) static_assert((unsigned)(mask) == 0xffffffff, "this mask needs fibers")
 
 constexpr size_t hostcuda_warp = 32;
 
 namespace hostcuda {
-
-template <unsigned mask, class T> HOSTCUDA_INLINE T all_lanes(T value) {
-    static_assert(mask == 0xffffffff, "this mask needs fibers");
-    return value;
-}
 
 // Call `run` for each run of lanes that are left, with the number of its first lane and that after its last one. All lanes of
 // a group are a run of a length that the compiler knows.
@@ -94,6 +89,7 @@ template <class T> HOSTCUDA_INLINE void offer(char *slots, size_t lane, T value)
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16, "this value needs fibers");
     memcpy(slots + lane * sizeof value, (const void *)&value, sizeof value);
 }
+
 template <class T> HOSTCUDA_INLINE T again(const char *slots, size_t lane) {
     T value;
     memcpy((void *)&value, slots + lane * sizeof value, sizeof value);

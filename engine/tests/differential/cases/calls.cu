@@ -279,3 +279,12 @@ __global__ void vote_loops(unsigned *out, const unsigned *in, int n) {
     }
     out[threadIdx.x] = v;
 }
+// case comma_before_a_call
+__global__ void comma_before_a_call(unsigned *out, const unsigned *in, int n) {
+    unsigned v = in[threadIdx.x], w = 1;
+    out[threadIdx.x] = 0;
+    out[threadIdx.x + 64 * (w = v & 1, __shfl_sync(ALL, w, 3) & 1)] = v;
+    if (w = v >> 1, __any_sync(ALL, w > 9)) v += w;
+    v += (w ^= 5, __shfl_xor_sync(ALL, w, 1)) << (w & 3);
+    out[threadIdx.x] ^= v + w * 3;
+}

@@ -214,3 +214,57 @@ __global__ void pointer_to_struct(unsigned *out, const unsigned *in, int n) {
     __syncthreads();
     out[threadIdx.x] = q->x * 1000 + q->y;
 }
+// case class_without_its_name
+struct Tally { unsigned sum; __device__ void add(unsigned &v) { sum += v; v = 1; } };
+struct Owner { Tally *tally; };
+__device__ Tally class_without_its_name_tally;
+__device__ Tally *class_without_its_name_of(int n) { return n ? &class_without_its_name_tally : nullptr; }
+__global__ void class_without_its_name(unsigned *out, const unsigned *in, int n) {
+    unsigned v = in[threadIdx.x];
+    if (threadIdx.x == 0) class_without_its_name_tally.sum = 0;
+    __syncthreads();
+    if (threadIdx.x == 5) class_without_its_name_tally.add(v);
+    __syncthreads();
+    if (threadIdx.x == 6) class_without_its_name_of(n)->add(v);
+    __syncthreads();
+    out[threadIdx.x] = v + class_without_its_name_tally.sum;
+}
+// case made_by_an_assignment
+struct Taken { unsigned v; __device__ Taken(unsigned &from) : v(from++) {} Taken() = default; };
+__device__ Taken made_by_an_assignment_all[64];
+__global__ void made_by_an_assignment(unsigned *out, const unsigned *in, int n) {
+    unsigned v = in[threadIdx.x];
+    __syncthreads();
+    made_by_an_assignment_all[threadIdx.x] = v;
+    __syncthreads();
+    out[threadIdx.x] = v + made_by_an_assignment_all[threadIdx.x].v * 3;
+}
+// case reference_in_plain_data
+using InPlainData = unsigned &;
+struct WithReference { InPlainData r; };
+__device__ unsigned reference_in_plain_data_step(WithReference w) { return w.r += 3; }
+__global__ void reference_in_plain_data(unsigned *out, const unsigned *in, int n) {
+    unsigned v = in[threadIdx.x], u = n;
+    for (int i = 0; i < 3; ++i) {
+        WithReference w = {v};
+        w.r += i;
+        u += reference_in_plain_data_step(WithReference{v});
+        if (i > 1) { WithReference x{u}; x.r ^= 5; }
+    }
+    __syncthreads();
+    out[threadIdx.x] = v + u * 3;
+}
+// case function_in_plain_data
+typedef void (*OfPlainData)(unsigned &);
+struct WithFunction { OfPlainData f; };
+__device__ void function_in_plain_data_step(unsigned &v) { v += 7; }
+__global__ void function_in_plain_data(unsigned *out, const unsigned *in, int n) {
+    __shared__ WithFunction all[64];
+    unsigned v = in[threadIdx.x], u = n;
+    all[threadIdx.x].f = function_in_plain_data_step;
+    __syncthreads();
+    all[63 - threadIdx.x].f(v);
+    all[threadIdx.x].f(u);
+    __syncthreads();
+    out[threadIdx.x] = v + u * 3;
+}
