@@ -26,8 +26,7 @@ typedef unsigned long long Columns;
 template <int APART, int NEXT = 8> __device__ inline Columns columns(const uint4 *at)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    const unsigned first = __shfl_sync(0xffffffff, (unsigned)__cvta_generic_to_shared(at) >> 4, 0);
-    return first | (Columns)APART << 16 | (Columns)NEXT << 32;
+    return __cvta_generic_to_shared(at) >> 4 | (Columns)APART << 16 | (Columns)NEXT << 32;
 #else
     return (Columns)at >> 4;
 #endif
@@ -52,36 +51,35 @@ template <int APART, int NEXT = 8> __device__ inline Columns columns(const uint4
 #define D_56 D_48, "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27])
 #define D_64 D_56, "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
 #define D_72 D_64, "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35])
-#define WGMMA(N, A0, A1, A2, A3, B) if constexpr (ADD) WGMMA_(N, 1, A0, A1, A2, A3, B); \
-    else WGMMA_(N, 0, A0, A1, A2, A3, B)
-#define WGMMA_(N, ADDS, A0, A1, A2, A3, B) \
-    asm volatile("{.reg .pred p; setp.eq.u32 p, " #ADDS ", 1; " \
+#define WGMMA(ADD, N, A0, A1, A2, A3, B) \
+    asm volatile("{.reg .pred p; setp.eq.u32 p, 1, " #ADD "; " \
                  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 " \
                  "{" TO_##N "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B ", p, 1, 1, 0;}" \
                  : D_##N : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b))
+#define PRODUCT(...) if (add) WGMMA(1, __VA_ARGS__); else WGMMA(0, __VA_ARGS__)
 #endif
 
-// d += a b, or without ADD d = a b
-template <int N, int APART = N, int NEXT = 8, bool ADD = true>
+// d += a b, or if not `add`, which the compiler has to know, d = a b
+template <int N, int APART = N, int NEXT = 8>
 __device__ inline void product(float (&d)[N / 2], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
-                               Columns b)
+                               Columns b, bool add = true)
 {
     static_assert(N % 8 == 0 && N <= 72);
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if constexpr (N == 8) { WGMMA(8, 4, 5, 6, 7, 8); }
-    if constexpr (N == 16) { WGMMA(16, 8, 9, 10, 11, 12); }
-    if constexpr (N == 24) { WGMMA(24, 12, 13, 14, 15, 16); }
-    if constexpr (N == 32) { WGMMA(32, 16, 17, 18, 19, 20); }
-    if constexpr (N == 40) { WGMMA(40, 20, 21, 22, 23, 24); }
-    if constexpr (N == 48) { WGMMA(48, 24, 25, 26, 27, 28); }
-    if constexpr (N == 56) { WGMMA(56, 28, 29, 30, 31, 32); }
-    if constexpr (N == 64) { WGMMA(64, 32, 33, 34, 35, 36); }
-    if constexpr (N == 72) { WGMMA(72, 36, 37, 38, 39, 40); }
+    if constexpr (N == 8) { PRODUCT(8, 4, 5, 6, 7, 8); }
+    if constexpr (N == 16) { PRODUCT(16, 8, 9, 10, 11, 12); }
+    if constexpr (N == 24) { PRODUCT(24, 12, 13, 14, 15, 16); }
+    if constexpr (N == 32) { PRODUCT(32, 16, 17, 18, 19, 20); }
+    if constexpr (N == 40) { PRODUCT(40, 20, 21, 22, 23, 24); }
+    if constexpr (N == 48) { PRODUCT(48, 24, 25, 26, 27, 28); }
+    if constexpr (N == 56) { PRODUCT(56, 28, 29, 30, 31, 32); }
+    if constexpr (N == 64) { PRODUCT(64, 32, 33, 34, 35, 36); }
+    if constexpr (N == 72) { PRODUCT(72, 36, 37, 38, 39, 40); }
 #else
     const unsigned *at = (const unsigned *)(b << 4) + threadIdx.x;    // 4 words per column: those of lane / 4
     #pragma unroll
     for (int j = 0; j < N / 2; j += 4) {
-        if (!ADD)
+        if (!add)
             d[j] = d[j + 1] = d[j + 2] = d[j + 3] = 0;
         asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
                      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"

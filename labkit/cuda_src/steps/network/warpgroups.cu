@@ -140,11 +140,8 @@ __device__ inline void multiply(float (&sum)[First::TALL][First::N / 2], const u
             for (int step = 0; step < First::STEPS; ++step)
                 if (0 <= pair - step && pair - step < First::TALL) {
                     const unsigned (&a)[4] = pairs[pair % First::HELD][part_of_b(i)];
-                    const Columns b = weights + part_of_a(i) * First::PIECES + step * 2 * First::N;
-                    if (step + i == 0)
-                        product<First::N, First::N, 8, false>(sum[pair], a[0], a[1], a[2], a[3], b);
-                    else
-                        product<First::N>(sum[pair - step], a[0], a[1], a[2], a[3], b);
+                    product<First::N>(sum[pair - step], a[0], a[1], a[2], a[3],
+                                      weights + part_of_a(i) * First::PIECES + step * 2 * First::N, step + i > 0);
                 }
         commit();
         if (pair < First::PAIRS - 1)
@@ -180,6 +177,12 @@ __device__ inline void first(Team &s, Columns weights, float factor)
     }
 }
 
+// The same of all lanes, so that the compiler keeps it, and sums with it, in registers of the warp.
+__device__ inline Columns of_warp(Columns at)
+{
+    return at >> 32 << 32 | __shfl_sync(0xffffffff, (unsigned)at, 0);
+}
+
 // Windows `left` to left + ACROSS - 1 of eight pools below each other, and with LAST all of the ninth's. The lane has
 // outputs of map lane / 8 of its warp, in row lane / 4 % 2 of windows of two pools.
 template <int ACROSS, bool LAST>
@@ -188,7 +191,8 @@ __device__ inline void pools(Team &s, const uint4 *weights, int left, half *feat
     constexpr int AHEAD = Second::HELD - DEPTH, BELOW = Second::BELOW, N = 8 * ACROSS;
     const int lane = threadIdx.x, lower = lane / 4 % 2;
     const uint4 *maps = (const uint4 *)s.maps[0];
-    const Columns eight = columns<BELOW, BELOW>(maps + left * BELOW), ninth = columns<1>(maps + Second::LAST);
+    const Columns eight = of_warp(columns<BELOW, BELOW>(maps + left * BELOW));
+    const Columns ninth = of_warp(columns<1>(maps + Second::LAST));
     float sum[2][N / 2], last[12];
     uint4 a[Second::HELD][PARTS];
     auto load = [&](int step) {
@@ -207,19 +211,13 @@ __device__ inline void pools(Team &s, const uint4 *weights, int left, half *feat
         for (int i = 0; i < PRODUCTS; ++i) {
             const uint4 &w = a[step % Second::HELD][part_of_a(i)];
             const int part = part_of_b(i) * Second::MAP_PIECES;
-            auto add = [&](auto more) {
-                constexpr bool ADD = decltype(more)::value;
-                #pragma unroll
-                for (int below = 0; below < 2; ++below)
-                    product<N, BELOW, BELOW, ADD>(sum[below], w.x, w.y, w.z, w.w,
-                                                  eight + part + Second::piece(row + 2 * below, x));
-                if (LAST)
-                    product<24, 1, 8, ADD>(last, w.x, w.y, w.z, w.w, ninth + part + row * Second::ACROSS + x);
-            };
-            if (step + i == 0)
-                add(std::false_type());
-            else
-                add(std::true_type());
+            const bool add = step + i > 0;
+            #pragma unroll
+            for (int below = 0; below < 2; ++below)
+                product<N, BELOW, BELOW>(sum[below], w.x, w.y, w.z, w.w,
+                                         eight + part + Second::piece(row + 2 * below, x), add);
+            if (LAST)
+                product<24, 1>(last, w.x, w.y, w.z, w.w, ninth + part + row * Second::ACROSS + x, add);
         }
         commit();
         if (step < Second::STEPS - 1)
