@@ -8,7 +8,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -124,13 +124,10 @@ def bench_network(
     repeat = REPEAT[here.engine] if repeat is None else repeat
     if repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
-    torch = _pytorch(pytorch)
-    rows = []
+    torch, rows = _pytorch(pytorch), []
     for B in as_list(BATCH[here.engine] if batch is None else batch):
         with ExitStack() as stack:
-            flush = Flush(here)
-            stack.callback(flush.close)
-            images = Images(B)
+            flush, images = stack.enter_context(closing(Flush(here))), Images(B)
             cases = [*_ours(stack, images), *(_of_pytorch(torch, images, compiled) if torch else ())]
             for case in cases:
                 images.check(case, "before timing")
@@ -162,17 +159,15 @@ class Images:
     """B images in three forms, and what is expected of some of them."""
 
     def __init__(self, B: int):
-        at = np.arange(B) % len(dataset())
         self.weights = load_weights("digits")
         floats = cycle(dataset(size=86), B).images
-        small = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[at]
+        small = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[np.arange(B) % len(dataset())]
         large = np.rint(floats[:, 0] * 255).astype(np.uint8)
         # Pixels: the array, height and width of bytes, and the byte that stands for 1.
         self.forms = {"float32": (np.ascontiguousarray(floats), None, 255.0), "uint8 86x86": (large, (86, 86), 255.0),
                       "uint8 8x8": (small, (8, 8), WHITE)}
         inner = np.random.default_rng(2).permutation(np.arange(1, max(B - 1, 1)))[: CHECKED_IMAGES - 2]
-        self.checked = np.unique([0, *inner, B - 1])
-        self._expected = {}
+        self.checked, self._expected = np.unique([0, *inner, B - 1]), {}
 
     def check(self, case: Case, when: str, again: bool = True) -> None:
         """Compare the probabilities of some images with float64; `again`: of a new run, else of the last one."""
@@ -202,16 +197,10 @@ def passes(B: int) -> int:
     return max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1
 
 
-def _again(run: Callable[[], object], count: int) -> object:
-    return [run() for _ in range(count)][-1]
-
-
 def _ours(stack: ExitStack, images: Images) -> Iterator[Case]:
     """The plain network from the host, and the fused one from everywhere."""
-    memory = stack.enter_context(Buffers())
-    B = len(images.forms["float32"][0])
-    plain, found = Network(images.weights, conv=PLAIN), {}
-    floats = images.forms["float32"][0]
+    memory, floats = stack.enter_context(Buffers()), images.forms["float32"][0]
+    B, plain, found = len(floats), Network(images.weights, conv=PLAIN), {}
     yield Case("plain", "float32", HOST, "float32", "float32", lambda: found.update(y=plain.forward(floats)),
                lambda some: found["y"][some], found.clear)
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
@@ -225,10 +214,10 @@ def _ours(stack: ExitStack, images: Images) -> Iterator[Case]:
             launch = functools.partial(network.launch, x, y, B, source, white)
             yield Case(label, dtype, DEVICE, pixels, dtype, launch, *result)
             if source is None:
-                stream, count = hostcuda.driver.Stream(), passes(B)
-                graph = Graph(functools.partial(_again, functools.partial(launch, stream=stream), count), stream)
-                stack.callback(graph.close)
-                yield Case(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream, count)
+                stream = hostcuda.driver.Stream()
+                graph = stack.enter_context(closing(Graph(
+                    lambda launch=launch, stream=stream: [launch(stream=stream) for _ in range(passes(B))], stream)))
+                yield Case(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream, passes(B))
             batch = stack.enter_context(network.batch(B, source, white))
             batch.x[...] = array
             yield Case(label, dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
@@ -259,8 +248,7 @@ def _of_pytorch(torch, images: Images, compiled: bool) -> Iterator[Case]:
         pinned = torch.from_numpy(array).pin_memory()
         for mode in MODES:
             forward, place = _forward(torch, images.weights, mode, source, white)
-            given = pinned if source else place(pinned)  # float images: in the mode's type and layout
-            ways = _Ways(torch, mode, pixels, pinned, given.to("cuda"))
+            ways = _Ways(torch, mode, pixels, pinned, (pinned if source else place(pinned)).to("cuda"))
             yield from ways.eager(forward)
             yield from ways.fastest(forward, ", graph", ", streams")
             if compiled and mode in COMPILED[0] and pixels in COMPILED[1]:
@@ -288,14 +276,10 @@ class _Ways:
 
     def eager(self, forward) -> Iterator[Case]:
         """Calls one by one; from the host after the copy."""
-        found = {}
-
-        def result(some):
-            return found["y"].float().cpu().numpy()[some]
-
-        yield self.case("", DEVICE, lambda: found.update(y=self.call(forward, self.x)), result, found.clear)
+        found, results = {}, (lambda some: found["y"].float().cpu().numpy()[some],)
+        yield self.case("", DEVICE, lambda: found.update(y=self.call(forward, self.x)), *results, found.clear)
         yield self.case("", HOST, lambda: found.update(
-            y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), result, found.clear)
+            y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), *results, found.clear)
 
     def compiled(self, forward, images: Images) -> list[Case]:
         """Both ways of `fastest` with torch.compile's first options that work; none, and a sentence, if all fail."""
@@ -320,11 +304,11 @@ class _Ways:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            y = _again(functools.partial(self.call, forward, self.x), passes(B))
+            for _ in range(passes(B)):
+                y = self.call(forward, self.x)
         yield self.case(on_device, DEVICE, graph.replay, lambda some: y.float().cpu().numpy()[some],
                         lambda: y.fill_(float("nan")), None, passes(B))
-        lanes = [torch.cuda.Stream() for _ in range(STREAMS)]
-        out = torch.empty((B, 10), pin_memory=True)
+        lanes, out = [torch.cuda.Stream() for _ in range(STREAMS)], torch.empty((B, 10), pin_memory=True)
 
         def overlapped():
             for first, lane in zip(range(0, B, CHUNK), itertools.cycle(lanes), strict=False):
@@ -341,9 +325,8 @@ def _forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, wh
     """The forward pass as a function of a tensor on the GPU; and one that gives floats the mode's type and layout."""
     f, dtype = torch.nn.functional, torch.float16 if mode == "fp16" else torch.float32
     order = torch.channels_last if mode == "fp16" else torch.contiguous_format  # the faster one of each
-    w = {name: torch.from_numpy(each).to("cuda", dtype) for name, each in weights.items()}
-    for name in ("conv1", "conv2"):
-        w[name] = w[name].to(memory_format=order)
+    w = {name: torch.from_numpy(each).to("cuda", dtype, **({"memory_format": order} if each.ndim == 4 else {}))
+         for name, each in weights.items()}
 
     def place(x):
         return x.to(dtype, memory_format=order)

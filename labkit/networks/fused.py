@@ -120,12 +120,9 @@ def arrange_convolution(k: np.ndarray) -> np.ndarray:
     it. A lane has the rows lane / 4 and lane / 4 + 8, and of each the terms in columns 2 (lane % 4) and the next, in
     two rows of the window.
     """
-    M, C = k.shape[:2]
-    padded = np.pad(k, _AROUND)
-    group, c, step, lane, register, column = np.indices((M // 4, C, _STEPS, 32, 4, 2), sparse=True)
-    p = 2 * step - lane // 4 % 2 + register // 2
-    q = lane % 4 * 2 - register % 2 + column
-    return padded[4 * group + lane // 8, c, p + 1, q + 1]
+    group, c, step, lane, register, column = np.indices((len(k) // 4, k.shape[1], _STEPS, 32, 4, 2), sparse=True)
+    p, q = 2 * step - lane // 4 % 2 + register // 2, lane % 4 * 2 - register % 2 + column
+    return np.pad(k, _AROUND)[4 * group + lane // 8, c, p + 1, q + 1]
 
 
 def arrange_windows(k: np.ndarray) -> np.ndarray:
