@@ -29,7 +29,7 @@ from recording.cudnn import software
 from recording.options import Dry, Folder, Repeat
 from recording.several import bench_devices
 
-BATCHES = {10_000: True, 100: True, 1000: False}  # and whether torch.compile is measured, which takes a minute
+BATCHES = {10_000: True, 1000: False, 100: True}  # and whether torch.compile is measured, which takes a minute
 ON_SEVERAL = 40_000  # images in all
 COUNTERS = (*MEASURED.values(), *RECORDED.values(), *map(STALLED.format, STALLS))
 KEY = ["device", "label", "dtype", "batch", "where", "pixels"]

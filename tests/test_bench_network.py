@@ -93,10 +93,10 @@ class Tensor(np.ndarray):
 
 
 def fake_torch(compiled, scale=1):
-    """What is used of PyTorch, on NumPy; its graphs compute when they are recorded. `compiled` gets the modes."""
-    def compile(function, dynamic, mode):
+    """What is used of PyTorch, on NumPy; its graphs compute when they are recorded. `compiled` gets the options."""
+    def compile(function, dynamic, options):
         assert not dynamic
-        compiled.append(mode)
+        compiled.append(options)
         return function
 
     def pool(x, window, stride, ceil_mode=False):
@@ -133,7 +133,7 @@ def test_pytorch_has_bytes_streams_and_its_compiler(monkeypatch):
             images.check(case, "before timing")
         seen.append((case.label, case.where, case.pixels))
     forms = list(images.forms)
-    assert compiled == ["max-autotune-no-cudagraphs"] * 4
+    assert compiled == [benchmark.COMPILERS[0]] * 4
     for mode in benchmark.MODES:
         own = {each for each in seen if each[0].split(",")[0] == f"PyTorch {mode}"}
         wanted = {(f"PyTorch {mode}{suffix}", where, form) for form in forms for suffix, where in (
@@ -144,15 +144,19 @@ def test_pytorch_has_bytes_streams_and_its_compiler(monkeypatch):
     assert len(seen) == len(set(seen)) == 3 * 3 * 4 + 2 * 2 * 2
 
 
-@pytest.mark.parametrize(("modes", "measured", "at_chunks"), [(1, 4, False), (1, 4, True), (2, 0, False)])
-def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, modes, measured, at_chunks):
-    """The autotuner fails: the default mode is taken. Both fail: the others are measured, and a sentence says so."""
+@pytest.mark.parametrize(("failing", "measured", "at_chunks", "wrong"),
+                         [(1, 4, False, False), (1, 4, True, False), (1, 4, True, True), (2, 0, False, False)])
+def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, failing, measured, at_chunks, wrong):
+    """The autotuner fails, or is wrong: the second options are taken. Both fail: the others are measured, and a
+    sentence says so."""
     tried, torch = [], fake_torch([])
 
-    def compile(function, dynamic, mode):
-        tried.append(mode)
-        if mode in benchmark.COMPILERS[:modes]:
+    def compile(function, dynamic, options):
+        tried.append(options)
+        if options in benchmark.COMPILERS[:failing]:
             def fails(x):
+                if wrong:
+                    return 1 - function(x)
                 if not at_chunks or len(x) == benchmark.CHUNK:
                     raise RuntimeError("setStorage: out of bounds")
                 return function(x)
@@ -166,9 +170,11 @@ def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, modes, measured,
     assert len(cases) == 3 * 3 * 4 + 2 * measured
     assert tried == [*benchmark.COMPILERS] * 4
     told = capsys.readouterr().out.splitlines()
-    assert len(told) == 4 * modes
-    assert told[0] == ("PyTorch tf32, float32: torch.compile fails in its mode max-autotune-no-cudagraphs: "
-                       "RuntimeError: setStorage: out of bounds")
+    assert len(told) == 4 * failing
+    assert told[0].startswith("PyTorch tf32, float32: torch.compile fails with comprehensive_padding, max_autotune, "
+                              "max_autotune_conv_backends: " + (
+                                  "CheckFailed: PyTorch tf32, compiled in float32 is wrong once compiled" if wrong else
+                                  "RuntimeError: setStorage: out of bounds"))
 
 
 def test_a_wrong_forward_pass_of_pytorch_is_refused(monkeypatch):

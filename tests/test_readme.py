@@ -111,6 +111,39 @@ def test_what_is_said_of_the_networks_step_is_what_was_counted():
     assert f"in half {half}, in float {floats}." in words_of_results()
 
 
+def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
+    table = labkit.recorded("H200").network(None)
+    ms = table.set_index(["batch", "where", "pixels", "dtype", "label"])["ms"].sort_index()
+
+    def over(batch, where, pixels, label="", ours="fused, warpgroups"):
+        """PyTorch's best time over ours in half and in float."""
+        for dtype, mode in (("float16", "fp16"), ("float32", "tf32")):
+            rows = ms[batch, where, pixels, dtype]
+            theirs = rows[rows.index.str.match(label or f"PyTorch {mode}")]
+            yield f"{theirs.min() / rows[rows.index.str.startswith(ours)].min():.1f}"
+
+    words, many = words_of_results(), 10_000
+    assert list(over(many, "device", "float32", "fused$")) == ["1.9", "1.6"]
+    assert "1.9 times as fast as page 13's kernel in half, and 1.6 times in float" in words
+    for where, pixels, told in (
+            ("device", "float32", "{} times as long from float images in half, and {} times in TF32"),
+            ("host", "float32", "best way takes {} times as long in half, and {} times in TF32"),
+            ("host", "uint8 86x86", "From bytes of 86 × 86 its best way takes {} and {} times as long")):
+        assert told.format(*over(many, where, pixels)) in words
+    plain = over(many, "host", "float32", "PyTorch (?:fp16|tf32)$")
+    assert "without torch.compile, it takes {} and {} times as long".format(*plain) in words
+    for where in ("device", "host"):
+        for dtype in ("float16", "float32"):
+            rows = ms[many, where, "float32", dtype]
+            assert rows[rows.index.str.startswith("PyTorch")].idxmin().endswith("compiled")
+    few = [1e3 * ms[100, "device", "float32", dtype].min() for dtype in ("float16", "float32")]
+    assert max(few) < 20
+    assert "**100 images** take {:.1f} µs in half and {:.1f} µs in float".format(*few) in words
+    assert "PyTorch's best way {} and {} times as long".format(*over(100, "device", "float32")) in words
+    compiled = table[table["label"].str.endswith("compiled")]
+    assert not (compiled["batch"] == 1000).any() and not (compiled["pixels"] == "uint8 8x8").any()
+
+
 def test_what_page_10_says_of_the_step_is_what_was_recorded():
     layers = [labkit.LENET86[1], labkit.LENET72[1]]
     times = labkit.recorded("H200").op_ms(labkit.variant(10, step="warpgroups"), layers)

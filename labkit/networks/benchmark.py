@@ -8,7 +8,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,16 +36,18 @@ MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}  # PyTorch's, 
 # TF32 and half have mantissas of equal length, so the bound of half is that of both.
 _BOUND = {"fp32": "float32", "tf32": "float16", "fp16": "float16"}
 COMPILED = ("tf32", "fp16"), ("float32", "uint8 86x86")  # modes and pixels that PyTorch compiles
-# PyTorch 2.11's autotuner fails on rows of 1296 floats, which it pads to 1312: the default mode is the second choice.
-COMPILERS = ("max-autotune-no-cudagraphs", "default")
+# Of rows of 1296 floats, padded to 1312, PyTorch 2.11's autotuner fails, and its default mode makes wrong ones. Of
+# convolutions the autotuner chose cuDNN's each time: `recording.versus`.
+COMPILERS = ({"comprehensive_padding": False, "max_autotune": True, "max_autotune_conv_backends": "ATEN"},
+             {"comprehensive_padding": False})
 
 
 @dataclass
 class Case:
     """One way to compute the forward pass.
 
-    `run` takes one forward pass and waits, or on the device only issues it, on `stream`; `result` has the probabilities
-    of the images with the given numbers; `before` is not timed.
+    `run` takes one forward pass and waits, or on the device only issues it, or several, on `stream`; `result` has the
+    probabilities of the images with the given numbers; `before` is not timed.
     """
 
     label: str
@@ -57,6 +59,7 @@ class Case:
     result: Callable[[np.ndarray], np.ndarray]
     before: Callable[[], None] = lambda: None
     stream: object = None
+    passes: int = 1
     times: list[float] = field(default_factory=list)
     error: float = 0.0
 
@@ -75,7 +78,7 @@ class Case:
         self.run()
         end.record(self.stream)
         end.synchronize()
-        return begin.time_till(end)
+        return begin.time_till(end) / self.passes
 
 
 def bench_network(
@@ -121,13 +124,10 @@ def bench_network(
     repeat = REPEAT[here.engine] if repeat is None else repeat
     if repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
-    torch = _pytorch(pytorch)
-    rows = []
+    torch, rows = _pytorch(pytorch), []
     for B in as_list(BATCH[here.engine] if batch is None else batch):
         with ExitStack() as stack:
-            flush = Flush(here)
-            stack.callback(flush.close)
-            images = Images(B)
+            flush, images = stack.enter_context(closing(Flush(here))), Images(B)
             cases = [*_ours(stack, images), *(_of_pytorch(torch, images, compiled) if torch else ())]
             for case in cases:
                 images.check(case, "before timing")
@@ -159,17 +159,15 @@ class Images:
     """B images in three forms, and what is expected of some of them."""
 
     def __init__(self, B: int):
-        at = np.arange(B) % len(dataset())
         self.weights = load_weights("digits")
         floats = cycle(dataset(size=86), B).images
-        small = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[at]
+        small = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[np.arange(B) % len(dataset())]
         large = np.rint(floats[:, 0] * 255).astype(np.uint8)
         # Pixels: the array, height and width of bytes, and the byte that stands for 1.
         self.forms = {"float32": (np.ascontiguousarray(floats), None, 255.0), "uint8 86x86": (large, (86, 86), 255.0),
                       "uint8 8x8": (small, (8, 8), WHITE)}
         inner = np.random.default_rng(2).permutation(np.arange(1, max(B - 1, 1)))[: CHECKED_IMAGES - 2]
-        self.checked = np.unique([0, *inner, B - 1])
-        self._expected = {}
+        self.checked, self._expected = np.unique([0, *inner, B - 1]), {}
 
     def check(self, case: Case, when: str, again: bool = True) -> None:
         """Compare the probabilities of some images with float64; `again`: of a new run, else of the last one."""
@@ -194,12 +192,15 @@ def steps() -> list[str | None]:
     return [*KERNELS] if device().compute_capability == (9, 0) else [None]
 
 
+def passes(B: int) -> int:
+    """Of a graph: of few images so many that its time is not that of its launch."""
+    return max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1
+
+
 def _ours(stack: ExitStack, images: Images) -> Iterator[Case]:
     """The plain network from the host, and the fused one from everywhere."""
-    memory = stack.enter_context(Buffers())
-    B = len(images.forms["float32"][0])
-    plain, found = Network(images.weights, conv=PLAIN), {}
-    floats = images.forms["float32"][0]
+    memory, floats = stack.enter_context(Buffers()), images.forms["float32"][0]
+    B, plain, found = len(floats), Network(images.weights, conv=PLAIN), {}
     yield Case("plain", "float32", HOST, "float32", "float32", lambda: found.update(y=plain.forward(floats)),
                lambda some: found["y"][some], found.clear)
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
@@ -214,9 +215,9 @@ def _ours(stack: ExitStack, images: Images) -> Iterator[Case]:
             yield Case(label, dtype, DEVICE, pixels, dtype, launch, *result)
             if source is None:
                 stream = hostcuda.driver.Stream()
-                graph = Graph(functools.partial(launch, stream=stream), stream)
-                stack.callback(graph.close)
-                yield Case(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream)
+                graph = stack.enter_context(closing(Graph(
+                    lambda launch=launch, stream=stream: [launch(stream=stream) for _ in range(passes(B))], stream)))
+                yield Case(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream, passes(B))
             batch = stack.enter_context(network.batch(B, source, white))
             batch.x[...] = array
             yield Case(label, dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
@@ -247,12 +248,11 @@ def _of_pytorch(torch, images: Images, compiled: bool) -> Iterator[Case]:
         pinned = torch.from_numpy(array).pin_memory()
         for mode in MODES:
             forward, place = _forward(torch, images.weights, mode, source, white)
-            given = pinned if source else place(pinned)  # float images: in the mode's type and layout
-            ways = _Ways(torch, mode, pixels, pinned, given.to("cuda"))
+            ways = _Ways(torch, mode, pixels, pinned, (pinned if source else place(pinned)).to("cuda"))
             yield from ways.eager(forward)
             yield from ways.fastest(forward, ", graph", ", streams")
             if compiled and mode in COMPILED[0] and pixels in COMPILED[1]:
-                yield from ways.compiled(forward)
+                yield from ways.compiled(forward, images)
 
 
 @dataclass
@@ -276,27 +276,24 @@ class _Ways:
 
     def eager(self, forward) -> Iterator[Case]:
         """Calls one by one; from the host after the copy."""
-        found = {}
-
-        def result(some):
-            return found["y"].float().cpu().numpy()[some]
-
-        yield self.case("", DEVICE, lambda: found.update(y=self.call(forward, self.x)), result, found.clear)
+        found, results = {}, (lambda some: found["y"].float().cpu().numpy()[some],)
+        yield self.case("", DEVICE, lambda: found.update(y=self.call(forward, self.x)), *results, found.clear)
         yield self.case("", HOST, lambda: found.update(
-            y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), result, found.clear)
+            y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), *results, found.clear)
 
-    def compiled(self, forward) -> list[Case]:
-        """Both ways of `fastest` in torch.compile's first mode that works; none, and a sentence, if all fail."""
+    def compiled(self, forward, images: Images) -> list[Case]:
+        """Both ways of `fastest` with torch.compile's first options that work; none, and a sentence, if all fail."""
         self.torch._dynamo.config.recompile_limit = 64  # a function with its shapes counts once for each
         for how in COMPILERS:
             try:
-                compiled = self.torch.compile(forward, dynamic=False, mode=how)
+                compiled = self.torch.compile(forward, dynamic=False, options=how)
                 cases = list(self.fastest(compiled, ", compiled", ", compiled"))
                 for case in cases:
                     case.run()  # compiles the chunks' shape, too
+                    images.check(case, "once compiled", again=False)
                 return cases
             except Exception as error:  # the others are still worth a measurement
-                print(f"PyTorch {self.mode}, {self.pixels}: torch.compile fails in its mode {how}: "
+                print(f"PyTorch {self.mode}, {self.pixels}: torch.compile fails with {', '.join(how)}: "
                       f"{type(error).__name__}: {str(error).strip()[:300]}", flush=True)
         return []
 
@@ -307,11 +304,11 @@ class _Ways:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            y = self.call(forward, self.x)
+            for _ in range(passes(B)):
+                y = self.call(forward, self.x)
         yield self.case(on_device, DEVICE, graph.replay, lambda some: y.float().cpu().numpy()[some],
-                        lambda: y.fill_(float("nan")))
-        lanes = [torch.cuda.Stream() for _ in range(STREAMS)]
-        out = torch.empty((B, 10), pin_memory=True)
+                        lambda: y.fill_(float("nan")), None, passes(B))
+        lanes, out = [torch.cuda.Stream() for _ in range(STREAMS)], torch.empty((B, 10), pin_memory=True)
 
         def overlapped():
             for first, lane in zip(range(0, B, CHUNK), itertools.cycle(lanes), strict=False):
@@ -328,9 +325,8 @@ def _forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, wh
     """The forward pass as a function of a tensor on the GPU; and one that gives floats the mode's type and layout."""
     f, dtype = torch.nn.functional, torch.float16 if mode == "fp16" else torch.float32
     order = torch.channels_last if mode == "fp16" else torch.contiguous_format  # the faster one of each
-    w = {name: torch.from_numpy(each).to("cuda", dtype) for name, each in weights.items()}
-    for name in ("conv1", "conv2"):
-        w[name] = w[name].to(memory_format=order)
+    w = {name: torch.from_numpy(each).to("cuda", dtype, **({"memory_format": order} if each.ndim == 4 else {}))
+         for name, each in weights.items()}
 
     def place(x):
         return x.to(dtype, memory_format=order)

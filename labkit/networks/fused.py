@@ -36,7 +36,7 @@ LIMIT = 16.0  # the largest absolute value of a pixel: no map then exceeds the l
 MOST_HALF = 65504.0
 CHUNK, STREAMS = 1000, 3
 DEVIATIONS = 6  # standard deviations that an error may reach
-_STEPS, _K = 4, 7
+_STEPS, _AROUND = 4, ((0, 0), (0, 0), (1, 1), (1, 2))  # of a mask: zeros
 _SIGNATURE = "PPPPPPifffff"
 _CAPABILITY = (8, 0)
 
@@ -68,7 +68,7 @@ class Precision:
 
 PRECISIONS = {
     "float16": Precision(1, 1, 2.0**-11, {"WARPS": 7, "BLOCKS": 4, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1},
-                         {"TEAMS": 4, "SLOTS": 7}),
+                         {"TEAMS": 3, "SLOTS": 8}),
     "float32": Precision(3, 2, 2.0**-22, {"WARPS": 10, "BLOCKS": 2, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1},
                          {"TEAMS": 2, "SLOTS": 4}),
 }
@@ -120,26 +120,30 @@ def arrange_convolution(k: np.ndarray) -> np.ndarray:
     it. A lane has the rows lane / 4 and lane / 4 + 8, and of each the terms in columns 2 (lane % 4) and the next, in
     two rows of the window.
     """
-    M, C = k.shape[:2]
-    padded = np.zeros((M, C, _K + 2, _K + 3), k.dtype)
-    padded[:, :, 1:-1, 1:-2] = k
-    group, c, step, lane, register, column = np.indices((M // 4, C, _STEPS, 32, 4, 2), sparse=True)
-    p = 2 * step - lane // 4 % 2 + register // 2
-    q = lane % 4 * 2 - register % 2 + column
-    return padded[4 * group + lane // 8, c, p + 1, q + 1]
+    group, c, step, lane, register, column = np.indices((len(k) // 4, k.shape[1], _STEPS, 32, 4, 2), sparse=True)
+    p, q = 2 * step - lane // 4 % 2 + register // 2, lane % 4 * 2 - register % 2 + column
+    return np.pad(k, _AROUND)[4 * group + lane // 8, c, p + 1, q + 1]
 
 
 def arrange_windows(k: np.ndarray) -> np.ndarray:
     """The mask for products of four warps, [C, step, half, column, term].
 
-    A column is an output of a window of 2 x 2: four maps, then four others, have their rows in turn. Of each map it is
-    the output on the left, then the one on the right. Half a step has the 8 terms of a row of the window.
+    A column is an output of a window of 2 x 2: the maps' rows in turn, of each map the output on the left, then the one
+    on the right. Half a step has the 8 terms of a row of the window.
     """
-    M, C = k.shape[:2]
-    padded = np.zeros((M, C, _K + 2, _K + 3), k.dtype)
-    padded[:, :, 1:-1, 1:-2] = k
-    c, step, half, four, row, m, column, term = np.indices((C, _STEPS, 2, M // 4, 2, 4, 2, 8), sparse=True)
-    return padded[4 * four + m, c, 2 * step + half - row + 1, term - column + 1]
+    c, step, half, row, m, column, term = np.indices((k.shape[1], _STEPS, 2, 2, len(k), 2, 8), sparse=True)
+    return np.pad(k, _AROUND)[m, c, 2 * step + half - row + 1, term - column + 1]
+
+
+def arrange_rows(k: np.ndarray) -> np.ndarray:
+    """The mask as rows of products of four warps, [step, warp, lane, register, 2]; a step is half a row of a window.
+
+    Rows lane / 4 and lane / 4 + 8 of a warp are an output and the one beside it, in map lane / 8, row lane / 4 % 2. The
+    terms are two columns in each of four channels, then the next two.
+    """
+    step, warp, lane, register, column = np.indices((4 * _STEPS, len(k) // 4, 32, 4, 2), sparse=True)
+    q = step % 2 * 4 + register // 2 * 2 - register % 2 + column
+    return np.pad(k, _AROUND)[4 * warp + lane // 8, lane % 4, step // 2 - lane // 4 % 2 + 1, q + 1]
 
 
 def arrange_matrix(w: np.ndarray) -> np.ndarray:
@@ -157,8 +161,8 @@ class Kernel:
     ----------
     file : str
         In cuda_src.
-    arrange : function
-        Of the masks of both convolutions.
+    arrange : tuple of function
+        Of the mask of each convolution.
     sizes : function
         Its compile-time parameters, of a `Precision`.
     blocks, warps, shared_bytes : function
@@ -166,7 +170,7 @@ class Kernel:
     """
 
     file: str
-    arrange: Callable[[np.ndarray], np.ndarray]
+    arrange: tuple[Callable[[np.ndarray], np.ndarray], ...]
     sizes: Callable[[Precision], dict[str, int]]
     blocks: Callable[[Precision], int]
     warps: Callable[[Precision], int]
@@ -178,16 +182,16 @@ class Kernel:
 
 
 def _teams_bytes(p: Precision) -> int:
-    """The weights; for each team an image, its maps, and the features of some."""
-    weights = 16 * p.parts * (4 * 2 * 16 + 4 * 4 * 2 * 64)
-    team = 4 * p.parts * (86 * 43 + 4 * 888 + p.teams["SLOTS"] * (1296 // 2 + 4)) + 4
+    """The weights; for each team its maps, an image, and the features of some."""
+    weights, maps = 16 * p.parts * (4 * 2 * 16 + 16 * 4 * 32), 80 * (11 if p.parts == 1 else 10) + 8 * 20
+    team = 4 * p.parts * (86 * 43 + 4 * maps + p.teams["SLOTS"] * (1296 // 2 + 4)) + 4
     return weights + p.teams["TEAMS"] * tiles(team, 16) * 16
 
 
 KERNELS = {
-    None: Kernel("13_network.cu", arrange_convolution, lambda p: p.sizes, lambda p: p.sizes["BLOCKS"],
+    None: Kernel("13_network.cu", (arrange_convolution,) * 2, lambda p: p.sizes, lambda p: p.sizes["BLOCKS"],
                  lambda p: p.sizes["WARPS"], lambda p: p.parts * 49_128),
-    "warpgroups": Kernel("steps/network/warpgroups.cu", arrange_windows, lambda p: p.teams, lambda p: 1,
+    "warpgroups": Kernel("steps/network/warpgroups.cu", (arrange_windows, arrange_rows), lambda p: p.teams, lambda p: 1,
                          lambda p: 4 * p.teams["TEAMS"], _teams_bytes),
 }
 
@@ -235,7 +239,7 @@ class FusedNetwork:
         self.scales = Scales.of(self.weights)
         self._memory, self._functions = Buffers(), {}
         self._kernel = KERNELS[step]
-        arrange = (self._kernel.arrange, self._kernel.arrange, arrange_matrix)
+        arrange = (*self._kernel.arrange, arrange_matrix)
         masks = [_parts(each(self.weights[name]) * np.float32(scale), self.precision.parts)
                  for name, each, scale in zip(("conv1", "conv2", "fc1"), arrange, self.scales.weights, strict=True)]
         self._weights = [self._memory.copy_in(np.ascontiguousarray(each)) for each in masks]

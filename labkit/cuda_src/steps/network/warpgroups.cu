@@ -4,16 +4,19 @@
 //           the weights of all maps in shared memory. A team of four warps has an image of its own. The teams
 //           of a block share the weights and never wait for each other: while one fetches or pools, others
 //           multiply.
-// Delta     from the kernel of page 13: rows and columns of a product change places, as in the steps
-//           warpgroups of rungs 10 and 11. Two windows side by side are a lane's, so that it has all outputs
-//           of a pool's window. All loads of an image's pixels are on their way at once.
+// Delta     from the kernel of page 13: in the first layer rows and columns of a product change places, as in
+//           the steps warpgroups of rungs 10 and 11. Two windows side by side are a lane's, so that it has all
+//           outputs of a pool's window. In the second layer the weights remain the rows: 16 maps of 2 x 2
+//           outputs are 64. The columns are windows, and no warp loads them: the maps lie in shared memory as
+//           wgmma reads them, and a window begins at any piece. All loads of an image's pixels are on their way
+//           at once.
 // Numbers   PRODUCTS = 1: halves. PRODUCTS = 3: a number is the sum of two halves. Scales and factors as there.
 // Shapes    x [B,86,86] float32, or [B,SOURCE_H,SOURCE_W] bytes; y [B,10] float32. The arranged weights have 16
-//           bytes per column of a product and 8 terms: a1 [part,4,2,16] of the first layer, a2 [part,4,4,2,64]
-//           of the second. a3 and `dense` are those of page 13's kernel.
+//           bytes per column of a product and 8 terms in the first layer, a1 [part,4,2,16]; 16 bytes per lane
+//           and step in the second, a2 [part,16,4,32]. a3 and `dense` are those of page 13's kernel.
 // Launch    any grid, one block per multiprocessor; block (32, 4 TEAMS). Team t of block b computes images
 //           b + t gridDim.x, and so on, TEAMS gridDim.x further each. Dynamic shared memory: the weights, and
-//           for each team an image, its maps, and the features of SLOTS images.
+//           for each team its maps, an image, and the features of SLOTS images.
 // Requires  |pixel| <= LIMIT: an image with another pixel, an infinity or a NaN gets ten NaN. Bytes:
 //           SOURCE_W <= 39, or 86 x 86. SLOTS <= 8. Compute capability 8.0, and 9.0 for wgmma.
 
@@ -24,22 +27,33 @@ constexpr int THREADS = 128;                                // of a team
 
 constexpr int DEPTH = PARTS;                                // batches of products on their way
 
-// A layer: a warpgroup computes 64 windows of 2 x 2 outputs at once, TALL of them below each other. A step of a window
-// is a pair of rows of inputs, 16 terms.
-template <int C_, int M_, int PITCH_, int TALL_, int STRIPS, int HELD_> struct Convolution {
-    static constexpr int C = C_, TALL = TALL_, STEPS = 4, N = 4 * M_, PITCH = PITCH_;       // words: two pixels each
-    static constexpr int ROWS = 2 * TALL * STRIPS + 6, PAIRS = TALL + STEPS - 1;    // of an image, of a strip
-    static constexpr int HELD = HELD_;                      // pairs in registers
-    static constexpr int PLANE = C > 1 ? (ROWS * PITCH + 23) / 16 * 16 - 8 : ROWS * PITCH;  // in different banks
-    static constexpr int WORDS = C * PLANE, PIECES = C * STEPS * 2 * N;     // of one part: image, 16 bytes of weights
+// The first layer: a warpgroup computes 64 windows of 2 x 2 outputs at once, and TALL of them below each other. A step
+// of a window is a pair of rows of inputs, 16 terms.
+struct First {
+    static constexpr int TALL = 5, STEPS = 4, N = 16, PITCH = SIZE / 2, PAIRS = TALL + STEPS - 1;
+    static constexpr int HELD = 4;                          // pairs in registers
+    static constexpr int WORDS = SIZE * PITCH, PIECES = STEPS * 2 * N;
+    static constexpr int ACROSS = 40, WINDOWS = 8 * ACROSS;
 };
-using First = Convolution<1, 4, SIZE / 2, 5, 8, 4>;
-using Second = Convolution<4, 16, 21, 2, 9, 5>;
-constexpr int ACROSS = 40, WINDOWS = 8 * ACROSS, POOLS = POOLED * POOLED;       // of the first layer, of the second
-static_assert(First::ROWS == SIZE && FEATURES == 16 * POOLS);
+
+// The second: a window of 64 outputs, 2 x 2 in 16 maps, is a column of a product. A piece of 16 bytes is two pixels
+// side by side, of all maps. Pieces in rows 4 apart lie together, so eight columns are windows of eight pools below
+// each other. The ninth pool's windows read a copy of their rows, and eight columns are side by side.
+struct Second {
+    static constexpr int ACROSS = 20, STEPS = 16, HELD = 5;
+    static constexpr int BELOW = PARTS == 1 ? 11 : 10;      // pieces together; 11: neighbours in different banks
+    static constexpr int LAST = 4 * ACROSS * BELOW;         // where the ninth pool's rows begin
+    static constexpr int MAP_PIECES = LAST + 8 * ACROSS, WORDS = 4 * MAP_PIECES, PIECES = STEPS * THREADS;
+
+    // Where row h of the maps is, in column x of pieces.
+    __device__ static constexpr int piece(int h, int x) { return (h % 4 * ACROSS + x) * BELOW + h / 4; }
+};
+constexpr int POOLS = POOLED * POOLED;
+static_assert(FEATURES == 16 * POOLS);
 
 struct alignas(16) Team {
-    unsigned image[PARTS][First::WORDS], maps[PARTS][Second::WORDS], features[PARTS][SLOTS * FEATURE_WORDS];
+    alignas(16) unsigned maps[PARTS][Second::WORDS];
+    unsigned image[PARTS][First::WORDS], features[PARTS][SLOTS * FEATURE_WORDS];
     unsigned refused;                                       // a bit per slot
 };
 
@@ -100,45 +114,41 @@ __device__ inline bool fetch(Team &s, const void *x, int b, int, float scale, fl
 #endif
 
 // ------------------------------------------------------------------------------------------------- the convolutions
-// The products of 64 windows, of which the lane reads words of two from `left` on. A pair of rows is step 0 of a window,
-// step 1 of the one above it, and so on.
-template <class L>
-__device__ inline void multiply(float (&sum)[L::TALL][L::N / 2], const unsigned *left, Columns weights)
+// The products of 64 windows, of which the lane reads words of two from `left` on. A pair of rows is step 0 of a
+// window, step 1 of the one above it, and so on.
+__device__ inline void multiply(float (&sum)[First::TALL][First::N / 2], const unsigned *left, Columns weights)
 {
-    constexpr int AHEAD = L::HELD - DEPTH;
-    unsigned pairs[L::HELD][PARTS][4];
-    auto load = [&](int pair, const unsigned *from) {
+    constexpr int AHEAD = First::HELD - DEPTH;
+    unsigned pairs[First::HELD][PARTS][4];
+    auto load = [&](int pair) {
         #pragma unroll
         for (int part = 0; part < PARTS; ++part)
             #pragma unroll
             for (int i = 0; i < 4; ++i)
-                pairs[pair % L::HELD][part][i] = from[part * L::WORDS + (2 * pair + i / 2) * L::PITCH + i % 2];
+                pairs[pair % First::HELD][part][i] =
+                    left[part * First::WORDS + (2 * pair + i / 2) * First::PITCH + i % 2];
     };
     #pragma unroll
     for (int pair = 0; pair < AHEAD; ++pair)
-        load(pair, left);
-    #pragma unroll 1
-    for (int c = 0; c < L::C; ++c, left += L::PLANE, weights += L::STEPS * 2 * L::N)
+        load(pair);
+    #pragma unroll
+    for (int pair = 0; pair < First::PAIRS; ++pair) {
+        begin();
         #pragma unroll
-        for (int pair = 0; pair < L::PAIRS; ++pair) {
-            begin();
+        for (int i = 0; i < PRODUCTS; ++i)
             #pragma unroll
-            for (int i = 0; i < PRODUCTS; ++i)
-                #pragma unroll
-                for (int step = 0; step < L::STEPS; ++step)
-                    if (0 <= pair - step && pair - step < L::TALL) {
-                        const unsigned (&a)[4] = pairs[pair % L::HELD][part_of_b(i)];
-                        product<L::N>(sum[pair - step], a[0], a[1], a[2], a[3],
-                                      weights + part_of_a(i) * L::PIECES + step * 2 * L::N);
-                    }
-            commit();
-            if (L::C > 1 || pair < L::PAIRS - 1)
-                wait<DEPTH>();                              // what the batches before have read is free
-            if (pair + AHEAD < L::PAIRS)
-                load(pair + AHEAD, left);
-            else if (c + 1 < L::C)
-                load(pair + AHEAD - L::PAIRS, left + L::PLANE);
-        }
+            for (int step = 0; step < First::STEPS; ++step)
+                if (0 <= pair - step && pair - step < First::TALL) {
+                    const unsigned (&a)[4] = pairs[pair % First::HELD][part_of_b(i)];
+                    product<First::N>(sum[pair - step], a[0], a[1], a[2], a[3],
+                                      weights + part_of_a(i) * First::PIECES + step * 2 * First::N, step + i > 0);
+                }
+        commit();
+        if (pair < First::PAIRS - 1)
+            wait<DEPTH>();                                  // what the batches before have read is free
+        if (pair + AHEAD < First::PAIRS)
+            load(pair + AHEAD);
+    }
     wait<0>();
 }
 
@@ -147,48 +157,109 @@ __device__ inline void first(Team &s, Columns weights, float factor)
 {
     const int lane = threadIdx.x;
     #pragma unroll 1
-    for (int window = threadIdx.y % 4 * 16 + lane / 4 * 2; window < WINDOWS; window += 64) {
-        const int strip = window / ACROSS * First::TALL, w = window % ACROSS;
-        float sum[First::TALL][First::N / 2] = {};
-        multiply<First>(sum, s.image[0] + strip * 2 * First::PITCH + w + lane % 4, weights);
-        unsigned *to = s.maps[0] + lane % 4 * Second::PLANE + strip * Second::PITCH + w / 2;
+    for (int start = 0; start < First::WINDOWS; start += 64) {
+        const int window = start + threadIdx.y % 4 * 16 + lane / 4 * 2;
+        const int strip = window / First::ACROSS * First::TALL, w = window % First::ACROSS, x = w / 2;
+        float sum[First::TALL][First::N / 2];
+        multiply(sum, s.image[0] + strip * 2 * First::PITCH + w + lane % 4, weights);
         #pragma unroll
         for (int t = 0; t < First::TALL; ++t) {
             const float (&d)[8] = sum[t];
-            const float left = fmaxf(fmaxf(fmaxf(d[0], d[1]), fmaxf(d[4], d[5])), 0);
-            const float right = fmaxf(fmaxf(fmaxf(d[2], d[3]), fmaxf(d[6], d[7])), 0);
-            keep_two(to + t * Second::PITCH, Second::WORDS, factor * left, factor * right);
+            const float left = factor * fmaxf(fmaxf(fmaxf(d[0], d[1]), fmaxf(d[4], d[5])), 0);
+            const float right = factor * fmaxf(fmaxf(fmaxf(d[2], d[3]), fmaxf(d[6], d[7])), 0);
+            const int h = strip + t;
+            unsigned *to = s.maps[0] + lane % 4;
+            keep_two(to + 4 * Second::piece(h, x), Second::WORDS, left, right);
+            if (h >= 32)
+                keep_two(to + 4 * (Second::LAST + (h - 32) * Second::ACROSS + x), Second::WORDS, left, right);
         }
+        __syncwarp();                                       // products are for whole warps
     }
 }
 
-// The lane has a pool's window, 4 x 4 outputs, of maps lane % 4, lane % 4 + 4 and so on.
-__device__ inline void second(Team &s, Columns weights, int slot, float factor)
+// The same of all lanes, so that the compiler keeps it, and sums with it, in registers of the warp.
+__device__ inline Columns of_warp(Columns at)
 {
-    const int lane = threadIdx.x;
-    #pragma unroll 1
-    for (int pool = threadIdx.y % 4 * 8 + lane / 4; pool < (POOLS + 31) / 32 * 32; pool += 32) {
-        const int at = min(pool, POOLS - 1), h = at / POOLED, w = at % POOLED;
-        float sum[Second::TALL][Second::N / 2] = {};
-        multiply<Second>(sum, s.maps[0] + h * 4 * Second::PITCH + w * 2 + lane % 4, weights);
-        half *to = (half *)(s.features[0] + slot * FEATURE_WORDS) + lane % 4 * POOLS + at;
-        const bool wide = w < POOLED - 1, high = h < POOLED - 1;        // else cut at the edge
-        if (pool < POOLS)
+    return at >> 32 << 32 | __shfl_sync(0xffffffff, (unsigned)at, 0);
+}
+
+// Windows `left` to left + ACROSS - 1 of eight pools below each other, and with LAST all of the ninth's. The lane has
+// outputs of map lane / 8 of its warp, in row lane / 4 % 2 of windows of two pools.
+template <int ACROSS, bool LAST>
+__device__ inline void pools(Team &s, const uint4 *weights, int left, half *features, float factor)
+{
+    constexpr int AHEAD = Second::HELD - DEPTH, BELOW = Second::BELOW, N = 8 * ACROSS;
+    const int lane = threadIdx.x, lower = lane / 4 % 2;
+    const uint4 *maps = (const uint4 *)s.maps[0];
+    const Columns eight = of_warp(columns<BELOW, BELOW>(maps + left * BELOW));
+    const Columns ninth = of_warp(columns<1>(maps + Second::LAST));
+    float sum[2][N / 2], last[12];
+    uint4 a[Second::HELD][PARTS];
+    auto load = [&](int step) {
+        #pragma unroll
+        for (int part = 0; part < PARTS; ++part)
+            a[step % Second::HELD][part] = weights[part * Second::PIECES + step * THREADS];
+    };
+    #pragma unroll
+    for (int step = 0; step < AHEAD; ++step)
+        load(step);
+    #pragma unroll
+    for (int step = 0; step < Second::STEPS; ++step) {
+        const int row = step / 2, x = step % 2 * 2;
+        begin();
+        #pragma unroll
+        for (int i = 0; i < PRODUCTS; ++i) {
+            const uint4 &w = a[step % Second::HELD][part_of_a(i)];
+            const int part = part_of_b(i) * Second::MAP_PIECES;
+            const bool add = step + i > 0;
             #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                float most = 0;
-                #pragma unroll
-                for (int t = 0; t < Second::TALL; ++t) {
-                    const float *d = &sum[t][8 * i];
-                    const float left = fmaxf(fmaxf(d[0], d[1]), fmaxf(d[4], d[5]));
-                    const float right = fmaxf(fmaxf(d[2], d[3]), fmaxf(d[6], d[7]));
-                    const float both = wide ? fmaxf(left, right) : left;
-                    most = t == 0 || high ? fmaxf(most, both) : most;
-                }
-                keep(to + 4 * i * POOLS, 2 * SLOTS * FEATURE_WORDS, factor * most);
-            }
-        __syncwarp();                                       // products are for whole warps
+            for (int below = 0; below < 2; ++below)
+                product<N, BELOW, BELOW>(sum[below], w.x, w.y, w.z, w.w,
+                                         eight + part + Second::piece(row + 2 * below, x), add);
+            if (LAST)
+                product<24, 1>(last, w.x, w.y, w.z, w.w, ninth + part + row * Second::ACROSS + x, add);
+        }
+        commit();
+        if (step < Second::STEPS - 1)
+            wait<DEPTH>();
+        if (step + AHEAD < Second::STEPS)
+            load(step + AHEAD);
     }
+    wait<0>();
+    auto store = [&](int h, int w, float most) {
+        keep(features + h * POOLED + w, 2 * SLOTS * FEATURE_WORDS, factor * fmaxf(most, 0));
+    };
+    auto largest = [](const float (&d)[N / 2], int i) { return fmaxf(d[i], d[i + 2]); };
+    #pragma unroll
+    for (int j = 0; j < ACROSS; j += 2) {                   // two windows of a pool; its last one is cut at the edge
+        float most[2];
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            most[i] = fmaxf(largest(sum[0], 4 * j + i), largest(sum[1], 4 * j + i));
+            if (j + 1 < ACROSS)
+                most[i] = fmaxf(most[i], fmaxf(largest(sum[0], 4 * j + 4 + i), largest(sum[1], 4 * j + 4 + i)));
+        }
+        const float other = __shfl_xor_sync(0xffffffff, lower ? most[0] : most[1], 4);
+        store(lane % 4 * 2 + lower, (left + j) / 2, fmaxf(lower ? most[1] : most[0], other));
+    }
+    if (LAST)
+        #pragma unroll
+        for (int j = 0; j < 3; ++j) {
+            const int w = 4 * j + lane % 4;
+            const float even = fmaxf(last[4 * j], last[4 * j + 2]), odd = fmaxf(last[4 * j + 1], last[4 * j + 3]);
+            const float most = w < POOLED - 1 ? fmaxf(even, odd) : even, other = __shfl_xor_sync(0xffffffff, most, 4);
+            if (w < POOLED && !lower)
+                store(POOLED - 1, w, fmaxf(most, other));
+        }
+    __syncwarp();                                           // products are for whole warps
+}
+
+__device__ inline void second(Team &s, const uint4 *weights, int slot, float factor)
+{
+    const int lane = threadIdx.x, warp = threadIdx.y % 4;
+    half *features = (half *)(s.features[0] + slot * FEATURE_WORDS) + (4 * warp + lane / 8) * POOLS;
+    pools<8, true>(s, weights + warp * 32 + lane, 0, features, factor);
+    pools<9, false>(s, weights + warp * 32 + lane, 8, features, factor);
 }
 
 extern "C" __global__ __launch_bounds__(THREADS * TEAMS, 1)
@@ -215,8 +286,9 @@ void network(const void *__restrict__ x, const uint4 *__restrict__ a1, const uin
             atomicOr(&s.refused, 1u << slot);
         team_barrier();                                     // the image is complete
         first(s, columns<First::N>(weights), factor1);
+        publish();
         team_barrier();                                     // its maps are complete
-        second(s, columns<Second::N>(weights + SECOND), slot, factor2);
+        second(s, weights + SECOND, slot, factor2);
         if (++slot == SLOTS || b + stride >= B) {
             team_barrier();                                 // the features of all slots are complete
             float *to = y + (size_t)(b - (slot - 1) * stride) * CLASSES;
