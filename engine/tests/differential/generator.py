@@ -409,11 +409,11 @@ class Kernel:
             if self.has("disguised"):
                 options += [
                     lambda: self.pick([f"floor({p});", f"trunc({p}, 9);", f"make_odd({p});", f"atomicTwice({p});"]),
-                    lambda: f"Best::max({p}, {c});",
+                    *([lambda: f"Best::max({p}, {c});"] if self.rare else []),
                 ]
             if self.has("aliases") and p != q:
                 options.append(lambda: f"raise({p}, {q});")
-            if self.has("classes"):
+            if self.has("classes") and self.rare:
                 options += [
                     lambda: f"Adder{{{c}}}({p});",
                     lambda: f"{{ Holder z = {{{p}}}; z.add({self.constant()}); }}",
@@ -518,7 +518,7 @@ class Kernel:
             scope.add(name, f"{name}.low", uniform=uniform, plain=False)
             scope.add(name, f"{name}.high", uniform=uniform, plain=False)
             return [Node(f"Packed {name} = {{({value}) & 127u, 9u}};")]
-        if kind < 29 and self.has("operators"):
+        if kind < 29 and self.has("operators") and self.rare:
             name = self.name(scope, value)
             scope.declare(name)
             nodes = [Node(f"Bits {name} = {{{value}}};")]
