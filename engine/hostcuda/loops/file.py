@@ -69,7 +69,7 @@ class File:
         uses = [piece.uses for piece in pieces]
         looking = [piece for piece in pieces if any(map(_LOOKS.match, re.findall(r"\w+", piece.body)))]
         self.looking = spread(uses, {name: "" for piece in looking for name in piece.names}).keys()
-        self.harmful = spread(uses, {**self._operands(), **_harmful(pieces, self.looking)})
+        self.harmful = spread(uses, {**self._operands(), **_harmful(pieces, self.looking, self._is_plain)})
 
     def is_unique(self, name):
         """Whether a name means the same wherever it is known: the source declares it once, or not at all."""
@@ -109,8 +109,9 @@ class File:
     def _add_types(self, piece):
         found = [token.text for token in tokens(piece.head, 0, len(piece.head))]
         if piece.keyword:
+            kind = "class" if not self._is_plain(piece) else "scalar" if piece.keyword == "enum" else "struct"
             for name in piece.tags:
-                self._add_type(name, "scalar" if piece.keyword == "enum" else "struct" if _is_plain(piece) else "class")
+                self._add_type(name, kind)
         elif found[:1] == ["using"] and found[2:3] == ["="]:
             self._add_type(found[1], self.type_of(found[3:]))
         elif found[:1] == ["template"] and "using" in found:
@@ -119,6 +120,14 @@ class File:
             plain = not {"(", "[", ","} & set(found)  # else any of its words may be the name
             for name in found[-1:] if plain else {*filter(str.isidentifier, found[1:])} - TYPES:
                 self._add_type(name, self.type_of(found[1:-1]) if plain else "class")
+
+    def _is_plain(self, piece):
+        """Whether a type is an enumeration, or has nothing but data: no values of its own, no references."""
+        head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", piece.head)
+        body = re.sub(r"\b(?:struct|union)\s*\w*\s*\{", "", piece.body[1:])
+        kinds = {self.types.get(word) for word in re.findall(r"\w+", body)}
+        signs = re.search(r":|\btemplate\b", head) or re.search(r"[(&~:={]", body)
+        return piece.keyword == "enum" or not (piece.keyword == "typedef" or signs or kinds & {"class", "reference"})
 
     def _add_type(self, name, kind):
         if self.types.setdefault(name, kind) != kind:
@@ -139,7 +148,7 @@ class File:
         return word in TYPES and word not in self.own
 
     def _operands(self):
-        """Types that operators outside of classes may apply to, as `harmful`."""
+        """Words of what operators outside of classes may apply to, as `harmful`: types, and threadIdx, a vector."""
         found, vectors = set(), {*VECTORS, *(f"make_{name}" for name in VECTORS)}
         tags = {tag for piece in self.pieces for tag in piece.tags}
         for piece in self.pieces:
@@ -195,7 +204,7 @@ class _Piece:
     names: set
     words: set = frozenset()  # of its head
     functions: tuple = ()  # what may be the name of a function
-    keyword: str = ""  # of a class or an enumeration
+    keyword: str = ""  # of a class or an enumeration; or typedef
     tags: tuple = ()
 
     @property
@@ -213,9 +222,10 @@ def _piece(head, body, after=""):
     names -= TYPES | SPECIFIERS | KEYWORDS | _FUNCTION_WORDS
     words = set(re.findall(r"[A-Za-z_]\w*", head.partition("=")[0])) - TYPES - SPECIFIERS - KEYWORDS - _FUNCTION_WORDS
     text = head + body
-    declared = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*@", " ", plain)
+    declared = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*@|\[\[[^\]]*\]\]", " ", plain)
+    declared = re.split(r"(?<!:):(?!:)", declared)[0]  # without bases
     match = _CLASS.search(declared)
-    if not match or "=" in declared or "@" in declared or not body:
+    if not body or not re.search(r"\b(?:struct|class|union|enum)\b[^@=]*$", declared):
         if match and not body:  # a forward declaration, or a variable
             names.add(match[2])
         member = re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain)
@@ -223,14 +233,15 @@ def _piece(head, body, after=""):
             names.add(member[1] or member[2])
         functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
         return _Piece(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
-    tag = re.search(r"([A-Za-z_]\w*)\s*(?:<.*)?$", re.sub(r"\bfinal\b", "", declared[match.end(1) :].partition(":")[0]))
+    tag = re.search(r"([A-Za-z_]\w*)\s*(?:<.*)?$", re.sub(r"\bfinal\b", "", declared[match.end(1) :]))
     tags = [tag[1]] if tag and tag[1] not in CLASSES else []
     others = re.findall(r"[A-Za-z_]\w*", after.partition("=")[0])  # variables, or the names of a typedef
     tags += others if "typedef" in declared else []
     names |= {*tags, *others}
     if match[1] == "enum":
         names |= set(re.findall(r"(?:^|[{,])\s*(\w+)", body))
-    return _Piece(head, body, text, names - {""}, words, (), match[1], tuple(tags))
+    keyword = "typedef" if set("*&[(") & set(after) else match[1]  # of pointers or references to it
+    return _Piece(head, body, text, names - {""}, words, (), keyword, tuple(tags))
 
 
 def _pieces(scan, kernels):
@@ -276,7 +287,7 @@ _FENCE = re.compile(r"__threadfence")
 _LOOKS = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")
 
 
-def _harmful(pieces, looking):
+def _harmful(pieces, looking, is_plain):
     """Name -> the word for which its use needs fibers, apart from names that use such names."""
     harmful = {}
     for piece in pieces:
@@ -286,20 +297,16 @@ def _harmful(pieces, looking):
             why = "a loop that may wait"
         elif needs:
             why = "inline PTX" if needs == ["hostcuda"] else min(needs)
-        elif piece.keyword and not _is_plain(piece):
-            why = f"the class {min([*piece.tags, *names])}"
+        elif piece.keyword and not is_plain(piece):
+            why = f"the class {min(piece.tags or names)}"
+        elif _OPERATOR.search(piece.body):  # of a class in a function
+            why = "operators of the source"
         elif indexes_by_truth(piece.text, 0, len(piece.text)):
             why = "a comparison as an index"
         else:
             continue
         harmful.update(dict.fromkeys(names, why))
     return harmful
-
-
-def _is_plain(piece):
-    """Whether a type is an enumeration, or has nothing but data."""
-    head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", piece.head)
-    return piece.keyword == "enum" or not (re.search(r":|\btemplate\b", head) or re.search(r"[(&~:]", piece.body))
 
 
 def spread(uses, reasons):

@@ -37,10 +37,7 @@ export class Service {
   /** @param {string} base  the address of the folder with the engine */
   constructor(base = new URL('./', import.meta.url).href) {
     Object.assign(this, { base, modules: new Map(), progress() {} });
-    this.startKernels();
   }
-
-  startKernels() { this.kernels = new Worker(new URL('kernel.mjs', this.base), { type: 'module' }); }
 
   /** Load everything, once. */
   init() { return this.loading ??= this.load(); }
@@ -85,8 +82,7 @@ export class Service {
    * modules of which the same threads wait, to be run next.
    */
   async execute(built, job, seconds = Infinity, alike = [built]) {
-    const worker = this.kernels;
-    this.startKernels(); // the next one
+    const worker = new Worker(new URL('kernel.mjs', this.base), { type: 'module' });
     const answer = await this.ask(worker, { ...job, module: built.module }, seconds);
     if (!answer?.needsFibers) return answer;
     await this.addFibers([...new Set(alike)].filter(each => !each.fibers));
