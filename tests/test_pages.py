@@ -1,11 +1,11 @@
 """The site: the report of the stored outputs and the documents, as copied elsewhere, and as a browser shows them."""
 
-import hashlib
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from labkit.base import kept
 from labkit.notebooks import execute, links, site
 
 DOCUMENTS = [path.stem.lower() for path in site.texts(execute.folder().parent)]
@@ -108,9 +108,8 @@ def test_nothing_is_cut_off_and_axe_finds_nothing(browse, name, folder, chromium
     a page takes a second to load."""
     axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
     page = (folder / f"{name}.html").read_bytes()
-    state = [axe.encode(), Path(__file__).read_bytes(), page, chromium.version.encode()]
-    digest, passed = hashlib.sha256(b"".join(state)).hexdigest(), f"pages/{name}"
-    if pytestconfig.cache.get(passed, "") == digest:
+    state, passed = kept.digest(axe, Path(__file__).read_bytes(), page, chromium.version), f"pages/{name}"
+    if pytestconfig.cache.get(passed, "") == state:
         return
     tab = browse(name)
     assert tab.evaluate(f"{WIDE}.map(t => t.innerText.slice(0, 200))") == []
@@ -128,7 +127,7 @@ def test_nothing_is_cut_off_and_axe_finds_nothing(browse, name, folder, chromium
         if theme == "dark":
             found[size["width"]] = tab.evaluate(AXE, OTHERS)
     assert not {where: what for where, what in found.items() if what}
-    pytestconfig.cache.set(passed, digest)
+    pytestconfig.cache.set(passed, state)
 
 
 def test_the_contents_are_reached_on_a_phone_from_anywhere(browse):

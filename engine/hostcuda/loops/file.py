@@ -69,7 +69,7 @@ class File:
         uses = [piece.uses for piece in pieces]
         looking = [piece for piece in pieces if any(map(_LOOKS.match, re.findall(r"\w+", piece.body)))]
         self.looking = spread(uses, {name: "" for piece in looking for name in piece.names}).keys()
-        self.harmful = spread(uses, {**self._operands(), **_harmful(pieces, self.looking, self._is_plain)})
+        self.harmful = spread(uses, {**self._operands(), **self._harmful()})
 
     def is_unique(self, name):
         """Whether a name means the same wherever it is known: the source declares it once, or not at all."""
@@ -159,6 +159,27 @@ class File:
                 found |= types if known and types else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
         found |= vectors | INDICES | {"threadIdx"} if found & vectors else set()
         return dict.fromkeys(found, "operators of the source")
+
+    def _harmful(self):
+        """Name -> the word for which its use needs fibers, apart from names that use such names."""
+        harmful = {}
+        for piece in self.pieces:
+            names, words = piece.uses
+            needs = [w for w in words if w in ("threadIdx", BARRIER, "hostcuda") or FIBERS_ONLY.fullmatch(w)]
+            if words & {"while", "for", "do"} and (piece.names & self.looking or any(map(_FENCE.match, words))):
+                why = "a loop that may wait"
+            elif needs:
+                why = "inline PTX" if needs == ["hostcuda"] else min(needs)
+            elif piece.keyword and not self._is_plain(piece):
+                why = f"the class {min(piece.tags or names)}"
+            elif _OPERATOR.search(piece.body):  # of a class in a function
+                why = "operators of the source"
+            elif indexes_by_truth(piece.text, 0, len(piece.text)):
+                why = "a comparison as an index"
+            else:
+                continue
+            harmful.update(dict.fromkeys(names, why))
+        return harmful
 
     def _by_value(self):
         values = {}
@@ -285,28 +306,6 @@ def _without_arguments(head):
 
 _FENCE = re.compile(r"__threadfence")
 _LOOKS = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")
-
-
-def _harmful(pieces, looking, is_plain):
-    """Name -> the word for which its use needs fibers, apart from names that use such names."""
-    harmful = {}
-    for piece in pieces:
-        names, words = piece.uses
-        needs = [w for w in words if w in ("threadIdx", BARRIER, "hostcuda") or FIBERS_ONLY.fullmatch(w)]
-        if words & {"while", "for", "do"} and (piece.names & looking or any(map(_FENCE.match, words))):
-            why = "a loop that may wait"
-        elif needs:
-            why = "inline PTX" if needs == ["hostcuda"] else min(needs)
-        elif piece.keyword and not is_plain(piece):
-            why = f"the class {min(piece.tags or names)}"
-        elif _OPERATOR.search(piece.body):  # of a class in a function
-            why = "operators of the source"
-        elif indexes_by_truth(piece.text, 0, len(piece.text)):
-            why = "a comparison as an index"
-        else:
-            continue
-        harmful.update(dict.fromkeys(names, why))
-    return harmful
 
 
 def spread(uses, reasons):

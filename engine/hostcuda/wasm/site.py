@@ -101,7 +101,7 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mappi
         sizes[name] = len(packed)
     write(out / "binaryen.js", _without_wasm(_BINARYEN.read_text(encoding="utf-8")))
     own = {"python.zip": _zip({**engine_files(), **(more or {})}), "cache.zip": _compiled(),
-           "binaryen.wasm": _obtained("wasm", [_lock()], "unpack.mjs"), **(data or {})}
+           "binaryen.wasm": _binaryen(), **(data or {})}
     for name, content in own.items():
         packed = gzip.compress(content, 6, mtime=0)
         write(out / f"{name}.z", packed)
@@ -156,24 +156,33 @@ def _trimmed(path):
 
 def _compiled():
     """What the engine needs compiled, as a zip file: the runtime, and the header for kernels."""
-    of = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # its flags, too
-    files = [part for name, data in engine_files().items() if name.startswith(tuple(f"hostcuda/{each}" for each in of))
-             for part in (name, data)]
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Path(folder, "python.zip")
-        archive.write_bytes(_zip(engine_files()))
-        return _obtained("zip", [*files, _lock()], "build.mjs", archive)
-
-
-def _obtained(kind, of, script, *arguments):
-    """What a script of ours writes in node, from the cache if it is there."""
+    files = engine_files()
 
     def make(to):
-        done = subprocess.run(["node", _JS / script, *arguments, to], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise EngineError(f"the engine's own files do not compile to WebAssembly:\n{done.stderr.strip()}")
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder, "python.zip")
+            archive.write_bytes(_zip(files))
+            _run("the engine's own files do not compile to WebAssembly", "build.mjs", archive, to)
 
-    return cache.obtain(f"wasm-{cache.digest(*of)[:24]}.{kind}", make).read_bytes()
+    of = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # its flags, too
+    parts = [part for name, data in files.items() if name.startswith(tuple(f"hostcuda/{each}" for each in of))
+             for part in (name, data)]
+    return cache.obtain(f"wasm-{cache.digest(*parts, _lock())[:24]}.zip", make).read_bytes()
+
+
+def _binaryen():
+    """The WebAssembly that Binaryen's JavaScript holds as a text."""
+
+    def make(to):
+        _run("the WebAssembly of binaryen is not found", "unpack.mjs", to)
+
+    return cache.obtain(f"wasm-{cache.digest(_lock())[:24]}.wasm", make).read_bytes()
+
+
+def _run(failure, script, *arguments):
+    done = subprocess.run(["node", _JS / script, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise EngineError(f"{failure}:\n{done.stderr.strip()}")
 
 
 def _without_wasm(text):
