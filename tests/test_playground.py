@@ -111,6 +111,7 @@ def type_in(tab, text):
 
 
 def source(tab):
+    tab.locator(".cm-line").first.wait_for()  # the page is loaded before the list of exercises is
     return "\n".join(tab.locator(".cm-line").all_inner_texts()).replace("\n\n", "\n")
 
 
@@ -277,10 +278,11 @@ def test_stop_ends_an_endless_kernel_and_the_next_run_works(tab, address):
     tab.goto(f"{address}#own")
     example = source(tab)
     type_in(tab, "__global__ void f(int *x) { while (true) x[0]++; }")
-    tab.get_by_role("button", name="Run").click()
+    tab.keyboard.press("Control+Enter")
     tab.get_by_text("Compiling and running").wait_for()
     tab.keyboard.press("Control+.")
     tab.get_by_text("Stopped.").wait_for()
+    assert tab.locator(".cm-content").evaluate("each => each === document.activeElement")  # the keyboard stays where it was
     type_in(tab, example)
     tab.keyboard.press("Control+Enter")
     tab.get_by_text("It ran.").wait_for()

@@ -239,7 +239,7 @@ for (const what of ['run', 'check', 'grade']) $(what).onclick = () => act(what);
 $('stop').onclick = async () => {
   say('Stopping …');
   await engine.stop();
-  $('run').focus();
+  if ([document.body, $('stop')].includes(document.activeElement)) $('run').focus(); // Stop is disabled and cannot keep it
 };
 $('again').onclick = () => {
   editor.replace(at.start);
