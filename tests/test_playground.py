@@ -282,7 +282,7 @@ def test_stop_ends_an_endless_kernel_and_the_next_run_works(tab, address):
     tab.get_by_text("Compiling and running").wait_for()
     tab.keyboard.press("Control+.")
     tab.get_by_text("Stopped.").wait_for()
-    assert tab.locator(".cm-content").evaluate("each => each === document.activeElement")  # the keyboard stays where it was
+    assert tab.locator(".cm-content").evaluate("each => each === document.activeElement")  # it stays there
     type_in(tab, example)
     tab.keyboard.press("Control+Enter")
     tab.get_by_text("It ran.").wait_for()

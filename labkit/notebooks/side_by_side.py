@@ -63,7 +63,8 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
         stack.callback(pool.shutdown, cancel_futures=True)
         environment = {**execute.environment(), "HOSTCUDA_ENGINE": hostcuda.engine()}
         # Ends first, also after Ctrl-C: without their kernels, the threads of the pool end, too.
-        warm = stack.enter_context(contextlib.closing(kernels.Warm(environment, folder, kept.state)))
+        with mine.together():  # its imports would disturb what another report measures
+            warm = stack.enter_context(contextlib.closing(kernels.Warm(environment, folder, kept.state)))
         for future in as_completed([pool.submit(one, each, warm) for each in others]):
             with mine.together():
                 yield future.result()

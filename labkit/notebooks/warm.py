@@ -7,6 +7,7 @@ process. It ends when its input does, and then so do the kernels.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -85,9 +86,11 @@ def _be_a_kernel(argv: list[str], cwd: str, messages: str, folder: str, state: s
             os.dup2(os.open(name, flags), stream)
     os.chdir(cwd)
     np.random.seed()  # noqa: NPY002 - pages may use it, and all kernels would draw the same; `random` sees to itself
+    mine = turns.Turns(Path(folder))
     app = IPKernelApp.instance(parent_handle=os.getppid())
-    app.initialize(argv)
-    _take_turns(app.shell.events, turns.Turns(Path(folder)))
+    with mine.together():
+        app.initialize(argv)
+    _take_turns(app.shell.events, mine)
     kept.join(kept.Kept(state, Path(folder)))
     app.start()
 
@@ -95,21 +98,15 @@ def _be_a_kernel(argv: list[str], cwd: str, messages: str, folder: str, state: s
 def _take_turns(events, mine: turns.Turns) -> None:
     """Run cells while no other kernel measures; those that read a clock themselves, alone."""
     turns.join(mine)
-    measuring = []
+    cell = contextlib.ExitStack()
 
     def begin(info):
-        mine.begin()
+        cell.enter_context(mine.together())
         if _CLOCK.search(info.raw_cell):
-            measuring.append(mine.alone())
-            measuring[-1].__enter__()
-
-    def end(result):
-        while measuring:
-            measuring.pop().__exit__(None, None, None)
-        mine.end()
+            cell.enter_context(mine.alone())
 
     events.register("pre_run_cell", begin)
-    events.register("post_run_cell", end)
+    events.register("post_run_cell", lambda result: cell.close())
 
 
 if __name__ == "__main__":

@@ -106,7 +106,9 @@ def compare(batch, cache_dir=None, sanitize=False, gears=GEARS):
             results[name].verdict, results[name].detail = "illegal", str(outs)
     legal = Batch(batch.prelude, [case for case in batch.cases if results[case.name].verdict == "same"])
     for gear in gears:
-        for part, module in _modules(legal, gear, cache_dir):
+        # What the loops left to fibers has run on them: its text for the compiler is the same.
+        rest = [case for case in legal.cases if gear != "fibers" or results[case.name].gear != "fibers"]
+        for part, module in _modules(Batch(batch.prelude, rest), gear, cache_dir):
             for case in part.cases:
                 _hold(results[case.name], case, gear, module, given, expected[case.name])
     return list(results.values())
