@@ -48,7 +48,7 @@ def state() -> str:
     folders = (PACKAGE, Path(hostcuda.__file__).parent, data_dir())
     files = sorted(path for folder in folders for path in folder.rglob("*")
                    if path.is_file() and path.suffix not in (".pyc", ".lock"))
-    packages = sorted(each.name for folder in filter(os.path.isdir, sys.path) for each in Path(folder).glob("*-info"))
+    packages = sorted(each.name for folder in filter(os.path.isdir, sys.path) for each in Path(folder).glob("*-[0-9]*-info"))
     settings = sorted(each for each in os.environ.items()
                       if each[0].startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and each[0] not in _ENGINE)
     contents = (part for path in files for part in (path, path.read_bytes()))
