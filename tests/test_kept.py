@@ -83,7 +83,7 @@ def test_a_full_disk_is_no_error(joined):
     assert once(compute, "a") == ("value", 1)
 
 
-def test_the_state_is_that_of_files_compiler_and_settings(tmp_path, monkeypatch):
+def test_the_state_is_that_of_files_compiler_settings_and_packages(tmp_path, monkeypatch):
     seen = {kept.state()}
     monkeypatch.setenv("HOSTCUDA_GEAR", "fibers")
     seen.add(kept.state())
@@ -96,6 +96,11 @@ def test_the_state_is_that_of_files_compiler_and_settings(tmp_path, monkeypatch)
     seen.add(kept.state())
     assert len(seen) == 6
     assert kept.state() in seen
+    monkeypatch.syspath_prepend(tmp_path)  # a checkout, in which a build has left its notes
+    (tmp_path / "lab.egg-info").mkdir()
+    assert kept.state() in seen
+    (tmp_path / "lab-2.0.dist-info").mkdir()
+    assert kept.state() not in seen
 
 
 def test_old_files_are_removed(joined, monkeypatch):

@@ -29,7 +29,8 @@ def state():
             parts = path.relative_to(folder).parts
             if path.is_file() and not MADE.intersection(parts) and ".egg-info" not in parts[0]:
                 sha.update(repr((parts, path.read_bytes())).encode())
-    packages = sorted(each.name for folder in filter(os.path.isdir, sys.path) for each in Path(folder).glob("*-info"))
+    folders = map(Path, filter(os.path.isdir, sys.path))
+    packages = sorted(each.name for folder in folders for each in folder.glob("*-[0-9]*-info"))
     settings = sorted(each for each in os.environ.items() if each[0].startswith(("HOSTCUDA_", "CUDA_")))
     tools = [shutil.which(tool) for tool in TOOLS]
     sha.update(repr((checking.fingerprint(), sys.version, platform.platform(), packages, settings, tools)).encode())

@@ -48,8 +48,8 @@ def state() -> str:
     folders = (PACKAGE, Path(hostcuda.__file__).parent, data_dir())
     files = sorted(path for folder in folders for path in folder.rglob("*")
                    if path.is_file() and path.suffix not in (".pyc", ".lock"))
-    folders = map(Path, filter(os.path.isdir, sys.path))
-    packages = sorted(each.name for folder in folders for each in folder.glob("*-[0-9]*-info"))
+    places = map(Path, filter(os.path.isdir, sys.path))
+    packages = sorted(each.name for place in places for each in place.glob("*-[0-9]*-info"))  # not of a build here
     settings = sorted(each for each in os.environ.items()
                       if each[0].startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and each[0] not in _ENGINE)
     contents = (part for path in files for part in (path, path.read_bytes()))
