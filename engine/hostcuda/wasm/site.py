@@ -139,7 +139,7 @@ def _compressed(path):
         to.write_bytes(gzip.compress(data, 6, mtime=0))
 
     size = path.stat().st_size
-    return cache.obtain(f"wasm-{cache.digest(path.name, size, _lock())[:24]}.z", make).read_bytes()
+    return cache.obtain(f"wasm-{cache.digest(path.name, size, *_key())[:24]}.z", make).read_bytes()
 
 
 def _trimmed(path):
@@ -167,7 +167,7 @@ def _compiled():
     of = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # its flags, too
     parts = [part for name, data in files.items() if name.startswith(tuple(f"hostcuda/{each}" for each in of))
              for part in (name, data)]
-    return cache.obtain(f"wasm-{cache.digest(*parts, _lock())[:24]}.zip", make).read_bytes()
+    return cache.obtain(f"wasm-{cache.digest(*parts, *_key('build.mjs', 'compiler.mjs'))[:24]}.zip", make).read_bytes()
 
 
 def _binaryen():
@@ -176,7 +176,7 @@ def _binaryen():
     def make(to):
         _run("the WebAssembly of binaryen is not found", "unpack.mjs", to)
 
-    return cache.obtain(f"wasm-{cache.digest(_lock())[:24]}.wasm", make).read_bytes()
+    return cache.obtain(f"wasm-{cache.digest(*_key('unpack.mjs'))[:24]}.wasm", make).read_bytes()
 
 
 def _run(failure, script, *arguments):
@@ -194,12 +194,12 @@ def _without_wasm(text):
     return text
 
 
-def _lock():
-    return (_JS / "package-lock.json").read_bytes()
+def _key(*scripts):  # with the packages' versions: what a file depends on that these scripts make
+    return [(_JS / name).read_bytes() for name in ("package-lock.json", *scripts)]
 
 
 def _licences():
-    packages = json.loads(_lock())["packages"]
+    packages = json.loads((_JS / "package-lock.json").read_bytes())["packages"]
     shipped = {name.removeprefix("node_modules/"): facts for name, facts in packages.items()
                if name.removeprefix("node_modules/") in ("@yowasp/clang", "binaryen", "pyodide")}
     lines = "".join(f"{name} {facts['version']}: {facts['license']}\n" for name, facts in shipped.items())
