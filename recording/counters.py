@@ -1,6 +1,7 @@
 """Nsight Compute's counters of the ladder's kernels, for data/counters/.
 
-Every rung on 1000 images of lenet86; 03 and 04 also on lenet72; of 07 also how far its loop is unrolled, as swept.
+Every rung on 1000 images of lenet86; 03 and 04, and 10 and 11 with their steps warpgroups, also on lenet72; of 07 also
+how far its loop is unrolled, as swept.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ BOTH = ("registers", "tiling")  # what tiling gains reverses from one network to
 def kernels(rung: Rung) -> list[jobs.Job]:
     """The variants of a rung on their layers; not a library's. Of a variant that limits its images per launch, as many
     images as one launch computes."""
-    layers = (*LENET86, *(LENET72 if rung.name in BOTH else ()))
-    found = [(each, layer) for each in variants(rung.number) if not each.library for layer in layers]
+    both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
+    found = [(each, layer) for each in variants(rung.number) if not each.library
+             for layer in (*LENET86, *(LENET72 if rung.name in BOTH or each.label in both else ()))]
     return [jobs.of(each, layer, each.rung.images(each.scope(layer)) or BATCH)
             for each, layer in found if _fits(each, layer)]
 

@@ -5,8 +5,8 @@
 //           for all images. A word of the image, once in a register, serves all maps.
 // Delta     from the rung: rows and columns of a product change places. With several channels a window has
 //           1 x 2 outputs instead of 2 x 2: two channels share a step for their last rows, and 7/8 of the
-//           terms are needed. Teams of warps fetch, compute and store at the same time. Finished maps leave
-//           shared memory as one bulk copy.
+//           terms are needed. Teams of warps fetch, compute and store at the same time. Where rows are odd,
+//           a pixel of the image has a word, with the next pixel. Finished maps leave as one bulk copy.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1. The
 //           arranged mask a [GROUPS,TURNS,STEPS,2,N] has 16 bytes per column and 8 terms of a step.
 // Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: grid GROUPS times any number of blocks,
@@ -28,9 +28,9 @@ constexpr int ACROSS = (Wo + 1) / 2, STRIPS = (Ho + DOWN * TALL - 1) / (DOWN * T
 constexpr int WINDOWS = STRIPS * ACROSS;
 constexpr int INPUTS = DOWN * (TALL - 1) + WINDOW;          // rows of inputs that a strip needs
 constexpr int ROWS = DOWN * TALL * (STRIPS - 1) + INPUTS;   // that all strips need: some are beyond the image
-constexpr int PITCH = W + W % 2;                            // a row in shared memory begins with a word
-constexpr int PIXELS = (TURNS * TOGETHER - 1) * H * PITCH + ROWS * PITCH + 8;
-constexpr int IMAGE_PIECES = (PIXELS + 7) / 8, OUT_PIECES = (MAPS * Ho * Wo + 7) / 8;    // of 16 bytes
+constexpr int WORDS = 1 + W % 2, PITCH = W * WORDS / 2;     // if W is odd, a word for each pixel: it and the next
+constexpr int IMAGE_WORDS = ((TURNS * TOGETHER - 1) * H + ROWS) * PITCH + 4 * WORDS;
+constexpr int IMAGE_PIECES = (IMAGE_WORDS + 3) / 4, OUT_PIECES = (MAPS * Ho * Wo + 7) / 8;    // of 16 bytes
 constexpr int WEIGHT_PIECES = TURNS * STEPS * 2 * N, THREADS = 32 * (COMPUTE + FETCH + STORE);
 constexpr int IMAGE = 1, OUTPUT = 2, STORED = 3;            // barriers
 constexpr bool EARLY = C > 1 || ROOM == 1;                  // else device memory is the limit already
@@ -86,7 +86,7 @@ __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const
         for (int t = 0; t < TOGETHER; ++t)
             #pragma unroll
             for (int i = 0; i < 2; ++i)
-                rows[h % HELD][t][i] = left[i][(t * H + h) * PITCH / 2];
+                rows[h % HELD][t][i] = left[i][(t * H + h) * PITCH];
     };
     constexpr int FIRST = WINDOW > 1;                       // no window ends in row 0
     #pragma unroll
@@ -174,7 +174,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                 auto left_of = [&](int window) {
                     const int strip = window / ACROSS, place = window % ACROSS;
                     return (const unsigned *)(images + turn * IMAGE_PIECES)
-                        + strip * DOWN * TALL * PITCH / 2 + place + lane % 4;
+                        + strip * DOWN * TALL * PITCH + (place + lane % 4) * WORDS;
                 };
                 const int last = WINDOWS - 1;
                 const unsigned *left[] = {left_of(min(window, last)), left_of(min(window + 8, last))};
@@ -183,8 +183,8 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                 #pragma unroll 1
                 for (int i = 0; i < TURNS; ++i, at += STEPS * 2 * N) {
                     multiply(sum, left, at);
-                    left[0] += TOGETHER * H * PITCH / 2;
-                    left[1] += TOGETHER * H * PITCH / 2;
+                    left[0] += TOGETHER * H * PITCH;
+                    left[1] += TOGETHER * H * PITCH;
                 }
                 if (OUTS == 1 && unit < COMPUTE / 4)
                     barrier(STORED, COMPUTE + STORE);       // `out` may be overwritten
@@ -197,32 +197,39 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
     } else if (warp < COMPUTE + FETCH) {
         const int thread = (warp - COMPUTE) * 32 + lane;
         for (int b = first, turn = 0; b < B; b += blocks, turn ^= 1) {
-            half *image = (half *)(images + turn * IMAGE_PIECES);
+            uint4 *image = images + turn * IMAGE_PIECES;
             const half *from = x + (size_t)b * C * H * W;
             if (C * H * W % 4 == 0 && W % 2 == 0) {
                 constexpr int PIECE = C * H * W % 8 ? 4 : 8;
                 #pragma unroll 4
                 for (int i = PIECE * thread; i < C * H * W; i += PIECE * 32 * FETCH)
-                    __pipeline_memcpy_async(image + i, from + i, 2 * PIECE);
+                    __pipeline_memcpy_async((half *)image + i, from + i, 2 * PIECE);
                 __pipeline_commit();
                 __pipeline_wait_prior(0);
-            } else {                                        // odd rows move by half a word
-                using Piece = std::conditional_t<C * H * W % 2, half, half2>;
-                constexpr int PIECE = sizeof(Piece) / 2, BATCH = 24;
-                for (int start = PIECE * thread; start < C * H * W; start += BATCH * PIECE * 32 * FETCH) {
-                    Piece pieces[BATCH];                    // all of them are on their way at once
+            } else if (C * H * W % 4 == 0) {                // four pixels are four words
+                constexpr int FOURS = C * H * W / 4, BATCH = 35;
+                const uint2 *fours = (const uint2 *)from;
+                for (int start = thread; start < FOURS; start += BATCH * 32 * FETCH) {
+                    uint2 four[BATCH];                      // all of them are on their way at once
+                    unsigned next[BATCH];
                     #pragma unroll
                     for (int j = 0; j < BATCH; ++j)
-                        if (const int i = start + j * PIECE * 32 * FETCH; i < C * H * W)
-                            pieces[j] = *(const Piece *)(from + i);
+                        if (const int i = start + j * 32 * FETCH; i < FOURS) {
+                            four[j] = fours[i];
+                            next[j] = fours[min(i + 1, FOURS - 1)].x;
+                        }
                     #pragma unroll
-                    for (int j = 0; j < BATCH * PIECE; ++j) {
-                        const int i = start + j / PIECE * PIECE * 32 * FETCH + j % PIECE;
-                        if (i < C * H * W)
-                            image[i / W * PITCH + i % W] = ((const half *)pieces)[j];
-                    }
+                    for (int j = 0; j < BATCH; ++j)
+                        if (const int i = start + j * 32 * FETCH; i < FOURS)
+                            image[i] = make_uint4(four[j].x, __byte_perm(four[j].x, four[j].y, 0x5432),
+                                                  four[j].y, __byte_perm(four[j].y, next[j], 0x5432));
                 }
-            }
+            } else
+                #pragma unroll 4
+                for (int i = thread; i < C * H * PITCH; i += 32 * FETCH) {
+                    const half *two = from + i * 2 / WORDS;
+                    ((half2 *)image)[i] = __halves2half2(two[0], two[i < C * H * PITCH - 1 || WORDS == 1]);
+                }
             barrier(IMAGE, COMPUTE + FETCH);                // complete; the one before is read no more
         }
     } else {

@@ -4,19 +4,20 @@
 //           split image in registers, times both parts of the weights of a group of maps in shared memory.
 //           The weights stay there for all images. A word of the image, once in a register, serves all maps.
 // Delta     from the rung: rows and columns of a product change places, and maps that do not fit in shared
-//           memory are another block's. The compute warps take registers that the others do not need.
+//           memory are another block's. All maps of a block fit sooner if it holds one image, and stores
+//           them in STAGES. The compute warps take registers that the others do not need.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1. The
 //           arranged mask a [GROUPS,2,TURNS,STEPS,2,2 MAPS] has 16 bytes per column and half of a step: 8
 //           terms; first their high parts, then the low ones. Behind it are an exponent per map, and a copy
 //           of k.
 // Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: grid GROUPS times any number of blocks,
 //           each of which computes many images; block (32, COMPUTE + FETCH + STORE), COMPUTE a multiple of 4,
-//           the others four. Shared memory: the weights of a group, two images with four bytes per pixel,
-//           MAPS maps.
+//           the others four. Shared memory: the weights of a group, IMAGES images with four bytes per pixel,
+//           OUTS times MAPS / STAGES maps, an exponent per map.
 // Requires  K <= 7; compute capability 8.0, and 9.0 for wgmma. Errors are relative to the largest |x| of the
 //           image and the largest |k| of the map. An image or a mask that is not finite is computed without
-//           the tensor cores. MAPS is a multiple of 4, at most 24. Compiled once for each layer and choice of
-//           sizes.
+//           the tensor cores. MAPS is a multiple of 4 STAGES, at most 24. With several stages, the compute
+//           warps have all windows at once. Compiled once for each layer and choice of sizes.
 
 #include "warpgroups.cuh"
 #include <cuda_pipeline_primitives.h>
@@ -29,15 +30,20 @@ constexpr int PAIRS = K > 1 ? K / 2 : 1;                    // of rows in a wind
 constexpr int STEPS = (TOGETHER * K + 1) / 2, TURNS = (C + TOGETHER - 1) / TOGETHER;
 constexpr int ACROSS = (Wo + 1) / 2, STRIPS = (Ho + TALL - 1) / TALL, WINDOWS = STRIPS * ACROSS;
 constexpr int INPUTS = TALL + K - 1, ROWS = TALL * (STRIPS - 1) + INPUTS;    // of a strip, of all strips
+constexpr int UNITS = (WINDOWS + 63) / 64, AT_ONCE = COMPUTE / 4, ROUNDS = (UNITS + AT_ONCE - 1) / AT_ONCE;
 constexpr int FOURS = ((TURNS * TOGETHER - 1) * H * W + ROWS * W + 11) / 4;  // of pixels in shared memory
+constexpr int STAGED = MAPS / STAGES, OUTPUTS = STAGED * Ho * Wo;            // maps that are stored at once
+constexpr int OUT_FOURS = (OUTPUTS + 3) / 4;
 constexpr int PART_PIECES = TURNS * STEPS * 2 * N;          // of 16 bytes: one part of the weights of a group
 constexpr int COPY = GROUPS * 2 * PART_PIECES, THREADS = 32 * (COMPUTE + FETCH + STORE);
-constexpr int IMAGE = 1, OUTPUT = 2, TEAM = 3, STORED = 4;  // barriers
-constexpr int HELD = TALL * MAPS < 40 ? 4 : 3;              // rows in registers; four for two batches at once
+constexpr int IMAGE = 1, OUTPUT = 2, TEAM = 3, STORED = 4, READ = 5;         // barriers
+constexpr int HELD = C > 1 && TALL * MAPS < 80 ? 4 : 3;     // rows in registers; four for two batches at once
 constexpr bool MOVE_REGISTERS = COMPUTE == 8;               // 168 per thread are too few for them
+static_assert(STAGES == 1 || ROUNDS == 1);
 
-// The map of pair i of columns in eight j.
-__device__ inline int map_of(int j, int i) { return i * (MAPS / 4) + j; }
+// The map of pair i of columns in eight j. EIGHTS of them have the maps of a stage.
+constexpr int EIGHTS = STAGED / 4;
+__device__ inline int map_of(int j, int i) { return j / EIGHTS * STAGED + i * EIGHTS + j % EIGHTS; }
 
 extern "C" __global__
 void arrange(const float *x, const float *__restrict__ k, uint4 *__restrict__ a, int, int, int, int, int, int)
@@ -139,9 +145,9 @@ __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const
     }
 }
 
-// Store the lane's sums, times 2^e and the power of two of the map: two outputs side by side of the window
-// and of the one eight further.
-__device__ inline void store(float *maps, const float (&sum)[TALL][N / 2], int window,
+// Store the lane's sums of a stage, times 2^e and the power of two of the map: two outputs side by side of
+// the window and of the one eight further.
+__device__ inline void store(float *maps, const float (&sum)[TALL][N / 2], int stage, int window,
                              const int *exponents, int e, int count)
 {
     #pragma unroll
@@ -150,13 +156,13 @@ __device__ inline void store(float *maps, const float (&sum)[TALL][N / 2], int w
         if (window >= WINDOWS)
             continue;
         #pragma unroll
-        for (int j = 0; j < N / 8; ++j) {
+        for (int j = stage * EIGHTS; j < (stage + 1) * EIGHTS; ++j) {
             const int m = map_of(j, threadIdx.x % 4);
             if (m >= count)
                 continue;
             const int all = e + exponents[m];
             const float some = power(all / 2), others = power(all - all / 2);    // 2^all may be no float
-            float *at = maps + (m * Ho + h0) * Wo + w;
+            float *at = maps + ((m - stage * STAGED) * Ho + h0) * Wo + w;
             #pragma unroll
             for (int t = 0; t < TALL; ++t, at += Wo) {
                 if (h0 + t >= Ho)
@@ -192,19 +198,21 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
           int B, int, int, int, int, int)
 {
     extern __shared__ uint4 weights[];                      // [2 PART_PIECES]; behind them images and maps
-    __shared__ int largest[2];
-    float4 *images = (float4 *)(weights + 2 * PART_PIECES);                  // [2][FOURS]
-    float *out = (float *)(images + 2 * FOURS);                              // [MAPS,Ho,Wo]
+    __shared__ int largest[2];                              // of the images
+    float4 *images = (float4 *)(weights + 2 * PART_PIECES);                  // [IMAGES][FOURS]
+    float4 *outs = images + IMAGES * FOURS;                                  // [OUTS][STAGED,Ho,Wo]
+    int *exponents = (int *)(outs + OUTS * OUT_FOURS);                       // [MAPS]
     const int lane = threadIdx.x, warp = threadIdx.y;
     const int m0 = blockIdx.x % GROUPS * MAPS, count = min(MAPS, M - m0);
     const int first = blockIdx.x / GROUPS, blocks = gridDim.x / GROUPS;
-    const int *exponents = (const int *)(a + COPY) + m0;
     const float *k = (const float *)((const int *)(a + COPY) + GROUPS * MAPS) + m0 * C * K * K;
 
     for (int i = 32 * warp + lane; i < 2 * PART_PIECES; i += THREADS)
         weights[i] = a[m0 / MAPS * 2 * PART_PIECES + i];
-    for (int i = 32 * warp + lane; i < 2 * FOURS; i += THREADS)
+    for (int i = 32 * warp + lane; i < IMAGES * FOURS; i += THREADS)
         images[i] = make_float4(0, 0, 0, 0);                // beyond the image: 0 times a NaN would be a NaN
+    for (int i = 32 * warp + lane; i < MAPS; i += THREADS)
+        exponents[i] = ((const int *)(a + COPY))[m0 + i];
     publish();
     __syncthreads();
 
@@ -214,36 +222,54 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
         bool finite = true;                                 // the weights of these maps
         for (int i = 0; i < MAPS; ++i)
             finite &= exponents[i] != INFINITE;
-        for (int b = first, turn = 0; b < B; b += blocks, turn ^= 1) {
+        for (int b = first, turn = 0, slot = 0; b < B; b += blocks, turn = (turn + 1) % IMAGES) {
             barrier(IMAGE, COMPUTE + FETCH);                // this image is split
             const int bits = largest[turn];
             if (bits >= INFINITE || !finite) {
-                barrier(STORED, COMPUTE + STORE);           // `out` may be overwritten
-                direct(out, x + (size_t)b * C * H * W, k, count);
-            } else
-                for (int unit = warp / 4; unit < (WINDOWS + 63) / 64; unit += COMPUTE / 4) {
-                    const int window = 64 * unit + warp % 4 * 16 + lane / 4;
-                    auto left_of = [&](int window) {
-                        const int strip = window / ACROSS, place = window % ACROSS;
-                        return (const unsigned *)(images + turn * FOURS) + strip * TALL * W
-                            + (place + lane % 4) * 2;
-                    };
-                    const int last = WINDOWS - 1;
-                    const unsigned *left[] = {left_of(min(window, last)), left_of(min(window + 8, last))};
-                    float sum[TALL][N / 2] = {};
-                    Columns at = columns<N>(weights);
-                    #pragma unroll 1
-                    for (int i = 0; i < TURNS; ++i, at += STEPS * 2 * N) {
-                        multiply(sum, left, at);
-                        left[0] += TOGETHER * H * W;
-                        left[1] += TOGETHER * H * W;
-                    }
-                    if (unit < COMPUTE / 4)
-                        barrier(STORED, COMPUTE + STORE);   // `out` may be overwritten
-                    store(out, sum, window, exponents, exponent(bits) - 14, count);
-                    __syncwarp();                           // products are for whole warps
+                for (int m = 0; m < MAPS; m += STAGED, slot = (slot + 1) % OUTS) {
+                    if (OUTS == 1)
+                        barrier(STORED, COMPUTE + STORE);   // `outs` may be overwritten
+                    direct((float *)(outs + slot * OUT_FOURS), x + (size_t)b * C * H * W, k + m * C * K * K,
+                           min(STAGED, count - m));
+                    barrier(OUTPUT, COMPUTE + STORE);       // complete; of two, those before are stored
                 }
-            barrier(OUTPUT, COMPUTE + STORE);               // these maps are complete
+                if (IMAGES == 1)
+                    barrier(READ, COMPUTE + FETCH);
+                continue;
+            }
+            #pragma unroll 1
+            for (int round = 0; round < ROUNDS; ++round) {  // of all warps: so `at` is in uniform registers
+                const int unit = round * AT_ONCE + warp / 4, window = 64 * unit + warp % 4 * 16 + lane / 4;
+                auto left_of = [&](int window) {
+                    const int strip = window / ACROSS, place = window % ACROSS;
+                    return (const unsigned *)(images + turn * FOURS) + strip * TALL * W
+                        + (place + lane % 4) * 2;
+                };
+                const int last = WINDOWS - 1;
+                const unsigned *left[] = {left_of(min(window, last)), left_of(min(window + 8, last))};
+                float sum[TALL][N / 2] = {};
+                Columns at = columns<N>(weights);
+                #pragma unroll 1
+                for (int i = 0; i < TURNS && (UNITS % AT_ONCE == 0 || unit < UNITS); ++i, at += STEPS * 2 * N) {
+                    multiply(sum, left, at);
+                    left[0] += TOGETHER * H * W;
+                    left[1] += TOGETHER * H * W;
+                }
+                if (IMAGES == 1 && round == ROUNDS - 1)
+                    barrier(READ, COMPUTE + FETCH);         // the image may be overwritten
+                #pragma unroll
+                for (int stage = 0; stage < STAGES; ++stage) {
+                    if (OUTS == 1 && round == 0)
+                        barrier(STORED, COMPUTE + STORE);
+                    store((float *)(outs + slot * OUT_FOURS), sum, stage, window, exponents,
+                          exponent(bits) - 14, count);
+                    __syncwarp();                           // products are for whole warps
+                    if (round == ROUNDS - 1) {
+                        barrier(OUTPUT, COMPUTE + STORE);
+                        slot = (slot + 1) % OUTS;
+                    }
+                }
+            }
         }
         return;
     }
@@ -251,7 +277,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
         give_registers<72>();
     if (warp < COMPUTE + FETCH) {
         const int thread = (warp - COMPUTE) * 32 + lane;
-        for (int b = first, turn = 0; b < B; b += blocks, turn ^= 1) {
+        for (int b = first, turn = 0; b < B; b += blocks, turn = (turn + 1) % IMAGES) {
             float4 *image = images + turn * FOURS;
             constexpr int PIECE = C * H * W % 4 ? 1 : 4;
             #pragma unroll 4
@@ -280,19 +306,28 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                 const float2 left = split(v.x * scale, v.y * scale), right = split(v.z * scale, v.w * scale);
                 image[i] = make_float4(left.x, left.y, right.x, right.y);
             }
-            barrier(IMAGE, COMPUTE + FETCH);                // it is split; the one before is read no more
+            barrier(IMAGE, COMPUTE + FETCH);                // split; of two, the one before is read no more
+            if (IMAGES == 1) {
+                const float *next = x + (size_t)(b + blocks) * C * H * W;
+                for (int i = 32 * thread; b + blocks < B && i < C * H * W; i += 32 * 32 * FETCH)
+                    prefetch(next + i);
+                barrier(READ, COMPUTE + FETCH);
+            }
         }
     } else {
-        using Piece = std::conditional_t<M * Ho * Wo % 4 || MAPS * Ho * Wo % 4, float, float4>;
+        using Piece = std::conditional_t<M * Ho * Wo % 4 || OUTPUTS % 4, float, float4>;
         constexpr int PIECE = sizeof(Piece) / 4;
         const int thread = (warp - COMPUTE - FETCH) * 32 + lane;
-        for (int b = first; b < B; b += blocks) {
-            barrier(STORED, COMPUTE + STORE);               // those before them are
-            barrier(OUTPUT, COMPUTE + STORE);
-            float *to = y + ((size_t)b * M + m0) * Ho * Wo;
-            #pragma unroll 8
-            for (int i = PIECE * thread; i < count * Ho * Wo; i += PIECE * 32 * STORE)
-                *(Piece *)&to[i] = *(const Piece *)&out[i];
-        }
+        for (int b = first, slot = 0; b < B; b += blocks)
+            for (int m = 0; m < MAPS; m += STAGED, slot = (slot + 1) % OUTS) {
+                if (OUTS == 1)
+                    barrier(STORED, COMPUTE + STORE);       // those before them are
+                barrier(OUTPUT, COMPUTE + STORE);
+                const float *from = (const float *)(outs + slot * OUT_FOURS);
+                float *to = y + ((size_t)b * M + m0 + m) * Ho * Wo;
+                #pragma unroll 8
+                for (int i = PIECE * thread; i < min(STAGED, count - m) * Ho * Wo; i += PIECE * 32 * STORE)
+                    *(Piece *)&to[i] = *(const Piece *)&from[i];
+            }
     }
 }
