@@ -249,8 +249,9 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                 const unsigned *left[] = {left_of(min(window, last)), left_of(min(window + 8, last))};
                 float sum[TALL][N / 2] = {};
                 Columns at = columns<N>(weights);
+                const int turns = UNITS % AT_ONCE == 0 || unit < UNITS ? TURNS : 0;
                 #pragma unroll 1
-                for (int i = 0; i < TURNS && (UNITS % AT_ONCE == 0 || unit < UNITS); ++i, at += STEPS * 2 * N) {
+                for (int i = 0; i < turns; ++i, at += STEPS * 2 * N) {
                     multiply(sum, left, at);
                     left[0] += TOGETHER * H * W;
                     left[1] += TOGETHER * H * W;
