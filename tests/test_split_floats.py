@@ -5,7 +5,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.measure.compare import draw_reals, tolerance
+from labkit.measure.compare import draw_integers, draw_reals, tolerance
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
@@ -76,7 +76,8 @@ def test_products_of_four_warps_cover_every_layer(rung):
     """Sizes for wide and deep layers, too: within a product's columns, a thread's sums and a block's memory."""
     kernel = labkit.variant(rung, step="warpgroups")
     several = (Layer("deep", 16, 20, 33, 100, 5), Layer("one of each", 1, 1, 1, 1, 1),
-               Layer("even mask", 3, 40, 9, 7, 4), Layer("8 bytes too many", 19, 13, 53, 17, 3))
+               Layer("even mask", 3, 40, 9, 7, 4), Layer("16 bytes too many", 16, 32, 31, 25, 3),
+               Layer("16 bytes too many in three stages", 20, 14, 30, 24, 6))
     for layer in (*labkit.LENET86, *labkit.LENET72, *several):
         s = kernel.scope(layer, 1000)
         assert s.groups == -(-layer.M // s.maps)  # as the kernel counts them
@@ -86,12 +87,38 @@ def test_products_of_four_warps_cover_every_layer(rung):
         assert grid % s.groups == 0 and grid <= 264
 
 
-def test_a_layer_8_bytes_too_large_for_a_block_is_refused():
+def test_a_layer_16_bytes_too_large_for_a_block_is_refused():
     """What the kernel declares itself counts, too: on a GPU the launch would fail."""
-    layer = Layer("8 bytes too many", C=6, H=60, W=60, M=15, K=4)
-    assert WARPGROUPS.geometry(layer, 1)[1].shared == 227 * 1024 - 8
-    with pytest.raises(LabError, match="needs 232,456 bytes of shared memory"):
+    layer = Layer("16 bytes too many", C=6, H=60, W=60, M=15, K=4)
+    assert WARPGROUPS.geometry(layer, 1)[1].shared == 227 * 1024
+    with pytest.raises(LabError, match="needs 232,464 bytes of shared memory"):
         WARPGROUPS.supports(layer)
+
+
+def test_a_block_with_one_image_stores_its_maps_in_stages():
+    """One image after the other in the same place, also after one that is not finite."""
+    kernel, layer = labkit.variant("split_floats", step="warpgroups", blocks=1), labkit.LENET72[1]
+    s = kernel.scope(layer)
+    assert (s.images, s.stages, s.outs, s.groups, s.maps) == (1, 3, 2, 1, 24)
+    assert kernel.launches(layer, 4)[1].grid == (1, 1, 1)
+    x, k = draw_integers(kernel, layer, 4, np.random.default_rng(1))
+    x[1, 7, 20, 32] = np.nan
+    with kernel.plan(layer, 4) as plan:
+        y = computed(plan, x, k)
+    np.testing.assert_array_equal(y, conv_float64(x, k))
+    assert np.isnan(y[1]).any() and np.isfinite(y[[0, 2, 3]]).all()
+
+
+@pytest.mark.parametrize("layer", [labkit.LENET72[1], Layer("fours of pixels", 4, 13, 15, 5, 6),
+                                   Layer("an odd number of pixels", 3, 11, 13, 9, 4)], ids=str)
+def test_odd_rows_of_several_images_per_block(layer):
+    """A word per pixel in shared memory: the pixel and the next one."""
+    kernel = labkit.variant("speed_of_light", step="warpgroups", blocks=4)  # per multiprocessor; so it is one
+    images = 2 * kernel.launches(layer, 9)[1].grid[0] + 1
+    assert layer.W % 2 == 1 and images <= 5
+    x, k = draw_integers(kernel, layer, images, np.random.default_rng(1))
+    with kernel.plan(layer, images) as plan:
+        np.testing.assert_array_equal(computed(plan, x, k), conv_float64(x, k))
 
 
 def test_three_products_are_float_and_one_is_half(drawn):

@@ -28,7 +28,7 @@ constexpr int ACROSS = (Wo + 1) / 2, STRIPS = (Ho + DOWN * TALL - 1) / (DOWN * T
 constexpr int WINDOWS = STRIPS * ACROSS;
 constexpr int INPUTS = DOWN * (TALL - 1) + WINDOW;          // rows of inputs that a strip needs
 constexpr int ROWS = DOWN * TALL * (STRIPS - 1) + INPUTS;   // that all strips need: some are beyond the image
-constexpr int WORDS = 1 + W % 2, PITCH = W * WORDS / 2;     // if W is odd, a word for each pixel: it and the next
+constexpr int WORDS = 1 + W % 2, PITCH = W * WORDS / 2;     // if W is odd, a word per pixel: it and the next
 constexpr int IMAGE_WORDS = ((TURNS * TOGETHER - 1) * H + ROWS) * PITCH + 4 * WORDS;
 constexpr int IMAGE_PIECES = (IMAGE_WORDS + 3) / 4, OUT_PIECES = (MAPS * Ho * Wo + 7) / 8;    // of 16 bytes
 constexpr int WEIGHT_PIECES = TURNS * STEPS * 2 * N, THREADS = 32 * (COMPUTE + FETCH + STORE);
