@@ -78,7 +78,7 @@ def test_what_is_said_of_the_opponents_is_what_was_recorded():
     ours, half, told = (best.index.str.match(each) for each in (r"\d\d ", "10 |.*FP16", ".*TF32"))
     exact = ~half & (~told | best.index.str.contains("3×"))
     many = best.columns.get_level_values("batch") == 10_000
-    for kind, wanted in ((half, "3.9 to 10.5 times"), (~half, "2.2 to 6.4 times")):
+    for kind, wanted in ((half, "3.9 to 10.4 times"), (~half, "2.2 to 6.3 times")):
         over = best[kind & ~ours].min() / best[kind & ours].min()
         assert over.min() > 1
         least, most = wanted.split()[0], wanted.split()[2]
@@ -97,11 +97,7 @@ def test_what_is_said_of_the_opponents_is_what_was_recorded():
     wins = pd.concat([best[kind].loc[:, many].idxmin() for kind in (half, ~half)], axis=1).map(lambda x: "warp" in x)
     assert wins.xs(2, level="layer").all(axis=None) and wins[0].all() and not wins.xs(1, level="layer")[1].any()
     assert set(table.loc[table["label"].str.startswith("cuDNN"), "how"]) == {"all plans"}
-    compiled = best.loc[["torch.compile FP16", "torch.compile TF32"]].stack(["network", "layer", "batch"],
-                                                                             future_stack=True).dropna()
-    assert set(compiled.index.get_level_values("batch")) == {10_000}
-    missing = best.loc[:, many].isna().stack(["network", "layer", "batch"], future_stack=True)
-    assert list(missing[missing].index) == [("torch.compile TF32", "lenet72", 2, 10_000)]
+    assert {"torch.compile FP16", "torch.compile TF32"} < set(best.index) and best.notna().all(axis=None)
 
 
 def test_what_is_said_of_the_networks_step_is_what_was_counted():
