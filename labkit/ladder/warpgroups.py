@@ -15,13 +15,11 @@ def _units(s, down: int, tall: int) -> int:
 
 
 def _geometry(s, parts: int, down: int, groups: int, outs: int = 1, images: int = 2, stages: int = 1) -> dict:
-    """The sizes with this height of a window, for this many groups of maps. There are `outs` buffers, each with the
-    maps of one of several stages."""
+    """The sizes with this height of a window, for this many groups of maps; `outs` buffers for the maps of a stage."""
     window = s.K + down - 1
     together = 2 if s.C > 1 and window % 2 else 1  # two channels share a step for their last rows
     steps, turns = tiles(together * window, 2), tiles(s.C, together)
-    multiple = 4 // down
-    maps = multiple * tiles(tiles(s.M, groups), multiple)
+    maps = 4 // down * tiles(tiles(s.M, groups), 4 // down)
     highest = min(tiles(s.Ho, down), 12, SUMS // (down * maps))
     tall = min(range(1, highest + 1), key=lambda tall: _units(s, down, tall) * (tall + BESIDE))
     rows = down * tall * tiles(s.Ho, down * tall) - down + window
@@ -34,25 +32,11 @@ def _geometry(s, parts: int, down: int, groups: int, outs: int = 1, images: int 
     shared = 16 * (parts * turns * steps * 4 * down * maps + images * image + outs * out) + 4 * maps * (parts - 1)
     room = 2 if parts == 1 and 2 * (shared + DRIVER_BYTES) <= SHARED_OPT_IN_BYTES + DRIVER_BYTES else 1
     units = _units(s, down, tall)
-    if parts == 1:
-        compute, store = 1 if room == 2 else tiles(units, tiles(units, 3)), 1
-        fetch = 3 if s.W % 2 or down == room == 2 else 1
-    else:
-        compute, store = min(units, 2), images
-        fetch = 4 - store
+    compute, store = (min(units, 2), images) if parts == 2 else (1 if room == 2 else tiles(units, tiles(units, 3)), 1)
+    fetch = 4 - store if parts == 2 or s.W % 2 or down == room == 2 else 1
     return {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": turns, "steps": steps, "tall": tall,
             "warps": 4 * compute, "fetch": fetch, "store": store, "outs": outs, "images": images, "stages": stages,
-            "room": room, "units": units, "shared": shared}
-
-
-def _staged(s, groups: int) -> dict | None:
-    """Sizes with one image, whose maps are stored in stages of equally many, as few stages as possible; None if all
-    windows are too many for two warpgroups, or shared memory is too small."""
-    for stages in range(2, 7):
-        sizes = _geometry(s, 2, 1, groups, outs=2, images=1, stages=stages)
-        if sizes["maps"] % (4 * stages) == 0 and 4 * sizes["units"] == sizes["warps"] and _fits(sizes):
-            return sizes
-    return None
+            "room": room, "at_once": units == compute, "shared": shared}
 
 
 def _fits(sizes: dict) -> bool:
@@ -63,23 +47,24 @@ def sizes(s, parts: int) -> dict:
     """The sizes for a scope, if `parts` halves stand for a number: 1 in rung 10, 2 in rung 11.
 
     They are what kept an H200 busiest: two blocks per multiprocessor rather than two buffers for maps, those rather
-    than one, and in rung 11 all maps in one block rather than two images.
+    than one, and in rung 11 all maps in one block, stored in few stages, rather than two images.
     """
     down = 2 if parts == 1 and s.C == 1 else 1  # of two channels, windows of an odd height waste less
     for groups in range(tiles(s.M, COLUMNS // (2 * down)), s.M + 1):
         one = _geometry(s, parts, down, groups)
         if _fits(one) or one["maps"] == 4 // down:
             break
-        if parts == 2 and (staged := _staged(s, groups)):
-            return staged
+        for stages in range(2, 7 if parts == 2 and one["at_once"] else 2):
+            staged = _geometry(s, parts, down, groups, outs=2, images=1, stages=stages)
+            if staged["maps"] % (4 * stages) == 0 and _fits(staged):
+                return staged
     two = _geometry(s, parts, down, groups, outs=2)
     return two if parts == 1 and _fits(two) and two["room"] == one["room"] else one
 
 
 def defines(s) -> dict:
     """The compile-time parameters, besides the layer's."""
-    both = {"MAPS": s.maps, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store,
-            "OUTS": s.outs}
+    both = {"MAPS": s.maps, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store, "OUTS": s.outs}
     return both | ({"DOWN": s.down, "ROOM": s.room} if s.parts == 1 else {"IMAGES": s.images, "STAGES": s.stages})
 
 
