@@ -1,7 +1,6 @@
 """Nsight Compute's counters of the ladder's kernels, for data/counters/.
 
-Every rung on 1000 images of lenet86; 03 and 04, and 10 and 11 with their steps warpgroups, also on lenet72; of 07 also
-how far its loop is unrolled, as swept.
+Every rung on 1000 images of lenet86; 03, 04, 10, 11 and the steps warpgroups also on lenet72; of 07 its unrolling, too.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ BOTH = ("registers", "tiling")  # what tiling gains reverses from one network to
 
 
 def kernels(rung: Rung) -> list[jobs.Job]:
-    """The variants of a rung on their layers; not a library's. Of a variant that limits its images per launch, as many
-    images as one launch computes."""
+    """The variants of a rung on their layers; not a library's. At most as many images as one launch computes."""
     both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
     found = [(each, layer) for each in variants(rung.number) if not each.library
              for layer in (*LENET86, *(LENET72 if rung.name in BOTH or each.label in both else ()))]
