@@ -90,7 +90,7 @@ def test_what_is_said_of_the_opponents_is_what_was_recorded():
     assert best[~half & ~ours].loc[:, many].idxmin().str.match(".* TF32").all()
     assert (best[exact & ~ours].min() > best.loc["07 tuning"]).all()
     behind = best[~half & ~ours].min() / best[best.index.str.startswith("11 ")].min()
-    assert list(behind[behind < 1].index) == [("lenet72", 1, 100)] and round(behind.min(), 2) == 0.98
+    assert list(behind[behind < 1].index) == [("lenet72", 1, 100)] and behind.min() > 0.97
     assert best[~half & ~ours]["lenet72", 1, 100].idxmin() == "Triton TF32"
     fewest = best[~half].xs(100, axis=1, level="batch").idxmin()
     assert (fewest == "07 tuning").groupby("layer").agg(list).to_dict() == {1: [True, True], 2: [False, False]}

@@ -62,13 +62,15 @@ def test_what_is_not_finite_spreads_as_far_as_in_float(plan, drawn, value):
 
 @pytest.mark.parametrize(("kernel", "maps"), [(RUNG, 8), (WARPGROUPS, 24)], ids=str)
 def test_a_map_that_is_not_finite_leaves_the_next_maps_right(kernel, maps):
-    """The weights of the next maps are loaded, although those of this group were not used."""
+    """The weights of the next maps are loaded, although those of this group were not used, and so are their powers of
+    two, which are others."""
     layer = Layer("three groups", C=2, H=5, W=6, M=2 * maps + 4, K=3)
     x, k = draw_reals(kernel, layer, BATCH, np.random.default_rng(1))
+    k[maps:] *= 64
     k[3, 0, 1, 1] = np.inf
     with kernel.plan(layer, BATCH) as plan:
         y, expected = computed(plan, x, k), conv_float64(x, k)
-    np.testing.assert_allclose(y[:, maps:], expected[:, maps:], atol=1e-4)
+    np.testing.assert_allclose(y[:, maps:], expected[:, maps:], atol=64e-4)
 
 
 @pytest.mark.parametrize("rung", ["speed_of_light", "split_floats"])
@@ -82,7 +84,9 @@ def test_products_of_four_warps_cover_every_layer(rung):
         s = kernel.scope(layer, 1000)
         assert s.groups == -(-layer.M // s.maps)  # as the kernel counts them
         assert 2 * s.down * s.maps <= 48 and s.down * s.maps % 4 == 0 and s.tall * s.down * s.maps <= 80
-        assert s.room * (s.shared + 16 * (s.parts - 1)) <= 227 * 1024  # in float 16 are not the launch's
+        assert s.maps % (4 * s.stages) == 0 or s.parts == 1
+        # Of each block, the driver has 1 KB, and in float 16 bytes are not the launch's.
+        assert s.room * (s.shared + 16 * (s.parts - 1) + 1024) <= 228 * 1024
         grid = kernel.launches(layer, 1000)[1].grid[0]
         assert grid % s.groups == 0 and grid <= 264
 
@@ -110,15 +114,17 @@ def test_a_block_with_one_image_stores_its_maps_in_stages():
 
 
 @pytest.mark.parametrize("layer", [labkit.LENET72[1], Layer("fours of pixels", 4, 13, 15, 5, 6),
+                                   Layer("more than a thread loads at once", 16, 31, 31, 4, 3),
                                    Layer("an odd number of pixels", 3, 11, 13, 9, 4)], ids=str)
 def test_odd_rows_of_several_images_per_block(layer):
-    """A word per pixel in shared memory: the pixel and the next one."""
+    """A word per pixel in shared memory: the pixel and the next one, which the last pixel does not have."""
     kernel = labkit.variant("speed_of_light", step="warpgroups", blocks=4)  # per multiprocessor; so it is one
     images = 2 * kernel.launches(layer, 9)[1].grid[0] + 1
     assert layer.W % 2 == 1 and images <= 5
     x, k = draw_integers(kernel, layer, images, np.random.default_rng(1))
     with kernel.plan(layer, images) as plan:
         np.testing.assert_array_equal(computed(plan, x, k), conv_float64(x, k))
+    assert layer.C > 4 or labkit.sanitize([kernel], layer, images, engine="cpu").clean
 
 
 def test_three_products_are_float_and_one_is_half(drawn):

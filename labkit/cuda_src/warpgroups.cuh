@@ -112,7 +112,7 @@ template <int bytes> __device__ inline void copy_out(void *to, const void *from)
     WARPGROUP_ASM("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-// Have the 128 bytes around `at` in the L2 cache soon.
+// Start to load the cache line of `at` into L2.
 __device__ inline void prefetch(const void *at) { WARPGROUP_ASM("prefetch.global.L2 [%0];" :: "l"(at)); }
 
 // Registers per thread from here on: a team of warpgroups takes those that another has given.

@@ -1,6 +1,7 @@
 """Registers, spills and occupancy: read from what ptxas prints, and with nvcc where there is one."""
 
 import shutil
+import subprocess
 
 import pytest
 
@@ -8,6 +9,7 @@ import labkit
 from hostcuda.errors import EngineError
 from hostcuda.gpu import nsight
 from labkit.base.errors import LabError
+from labkit.base.paths import cuda_src
 from labkit.evidence import resources
 
 
@@ -38,6 +40,19 @@ def test_products_of_four_warps_are_compiled_as_on_an_h200():
     found = resources.resources(steps, labkit.LENET86[1]).query("kernel == 'conv'").set_index("variant")
     assert set(found["source"]) == {"nvcc, sm_90a"} and (found["spill_store_bytes"] == 0).all()
     assert found.loc[steps[1].label, "registers"] == 168 == (8 * 216 + 4 * 72) // 12
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.parametrize("layer", [labkit.LENET86[1], labkit.LENET72[1], labkit.Layer("8 maps", 4, 43, 43, 8, 5),
+                                   labkit.Layer("12 maps", 3, 48, 48, 12, 7)], ids=str)
+def test_products_of_four_warps_are_not_serialized(layer, tmp_path):
+    """nvcc says so in a remark where registers do not suffice."""
+    step = labkit.variant(11, step="warpgroups")
+    defines = [f"-D{name}={value}" for name, value in step.defines(layer).items()]
+    command = ["nvcc", "-std=c++17", "-arch=sm_90a", "-cubin", "-o", str(tmp_path / "conv.cubin"), *defines,
+               f"-I{cuda_src()}", str(step.rung.step_file("warpgroups"))]
+    compiled = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "serialized" not in compiled.stdout + compiled.stderr
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")

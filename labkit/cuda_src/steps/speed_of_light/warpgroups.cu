@@ -5,13 +5,14 @@
 //           for all images. A word of the image, once in a register, serves all maps.
 // Delta     from the rung: rows and columns of a product change places. With several channels a window has
 //           1 x 2 outputs instead of 2 x 2: two channels share a step for their last rows, and 7/8 of the
-//           terms are needed. Teams of warps fetch, compute and store at the same time. Where rows are odd,
-//           a pixel of the image has a word, with the next pixel. Finished maps leave as one bulk copy.
+//           terms are needed. Teams of warps fetch, compute and store at the same time. Where W is odd, a
+//           pixel has a word in shared memory: it and the next one. Finished maps leave as one bulk copy.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1. The
 //           arranged mask a [GROUPS,TURNS,STEPS,2,N] has 16 bytes per column and 8 terms of a step.
 // Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: grid GROUPS times any number of blocks,
 //           each of which computes many images; block (32, COMPUTE + FETCH + STORE), COMPUTE a multiple of 4.
-//           Shared memory: the weights of a group, two images, OUTS times MAPS maps.
+//           Shared memory: the weights of a group, two images with two bytes per pixel, or four if W is odd,
+//           OUTS times MAPS maps.
 // Requires  K <= 7; x finite; |y| < 65504, the largest half; compute capability 8.0, and 9.0 for wgmma.
 //           DOWN MAPS is a multiple of 4, at most 24. Compiled once for each layer and choice of sizes.
 
@@ -207,10 +208,11 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                 __pipeline_commit();
                 __pipeline_wait_prior(0);
             } else if (C * H * W % 4 == 0) {                // four pixels are four words
-                constexpr int FOURS = C * H * W / 4, BATCH = 35;
+                constexpr int FOURS = C * H * W / 4, EACH = (FOURS + 32 * FETCH - 1) / (32 * FETCH);
+                constexpr int BATCH = EACH < 35 ? EACH : 35;    // 35: all of layer 2 of lenet72 at once
                 const uint2 *fours = (const uint2 *)from;
                 for (int start = thread; start < FOURS; start += BATCH * 32 * FETCH) {
-                    uint2 four[BATCH];                      // all of them are on their way at once
+                    uint2 four[BATCH];
                     unsigned next[BATCH];
                     #pragma unroll
                     for (int j = 0; j < BATCH; ++j)
@@ -224,7 +226,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                             image[i] = make_uint4(four[j].x, __byte_perm(four[j].x, four[j].y, 0x5432),
                                                   four[j].y, __byte_perm(four[j].y, next[j], 0x5432));
                 }
-            } else
+            } else                                          // any alignment; no pixel follows the last
                 #pragma unroll 4
                 for (int i = thread; i < C * H * PITCH; i += 32 * FETCH) {
                     const half *two = from + i * 2 / WORDS;

@@ -4,20 +4,20 @@
 //           split image in registers, times both parts of the weights of a group of maps in shared memory.
 //           The weights stay there for all images. A word of the image, once in a register, serves all maps.
 // Delta     from the rung: rows and columns of a product change places, and maps that do not fit in shared
-//           memory are another block's. All maps of a block fit sooner if it holds one image, and stores
-//           them in STAGES. The compute warps take registers that the others do not need.
+//           memory are another block's. More maps fit in a block that holds one image and stores its maps
+//           in STAGES. The compute warps take registers that the others do not need.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1. The
 //           arranged mask a [GROUPS,2,TURNS,STEPS,2,2 MAPS] has 16 bytes per column and half of a step: 8
 //           terms; first their high parts, then the low ones. Behind it are an exponent per map, and a copy
 //           of k.
 // Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: grid GROUPS times any number of blocks,
 //           each of which computes many images; block (32, COMPUTE + FETCH + STORE), COMPUTE a multiple of 4,
-//           the others four. Shared memory: the weights of a group, IMAGES images with four bytes per pixel,
-//           OUTS times MAPS / STAGES maps, an exponent per map.
+//           FETCH + STORE = 4. Shared memory: the weights of a group, IMAGES images with four bytes per
+//           pixel, OUTS times MAPS / STAGES maps, an exponent per map. IMAGES and OUTS are 1 or 2.
 // Requires  K <= 7; compute capability 8.0, and 9.0 for wgmma. Errors are relative to the largest |x| of the
 //           image and the largest |k| of the map. An image or a mask that is not finite is computed without
-//           the tensor cores. MAPS is a multiple of 4 STAGES, at most 24. With several stages, the compute
-//           warps have all windows at once. Compiled once for each layer and choice of sizes.
+//           the tensor cores. MAPS is a multiple of 4 STAGES, at most 24. With several stages, one round of
+//           the compute warps covers all windows. Compiled once for each layer and choice of sizes.
 
 #include "warpgroups.cuh"
 #include <cuda_pipeline_primitives.h>
@@ -37,9 +37,10 @@ constexpr int OUT_FOURS = (OUTPUTS + 3) / 4;
 constexpr int PART_PIECES = TURNS * STEPS * 2 * N;          // of 16 bytes: one part of the weights of a group
 constexpr int COPY = GROUPS * 2 * PART_PIECES, THREADS = 32 * (COMPUTE + FETCH + STORE);
 constexpr int IMAGE = 1, OUTPUT = 2, TEAM = 3, STORED = 4, READ = 5;         // barriers
-constexpr int HELD = C > 1 && TALL * MAPS < 80 ? 4 : 3;     // rows in registers; four for two batches at once
+constexpr bool TWO_BATCHES = C > 1 && MAPS >= 16 && TALL * MAPS < 80;        // if there are registers enough
+constexpr int HELD = TWO_BATCHES ? 4 : 3;                   // rows in registers
 constexpr bool MOVE_REGISTERS = COMPUTE == 8;               // 168 per thread are too few for them
-static_assert(STAGES == 1 || ROUNDS == 1);
+static_assert(MAPS % (4 * STAGES) == 0 && (STAGES == 1 || ROUNDS == 1) && IMAGES <= 2 && OUTS <= 2);
 
 // The map of pair i of columns in eight j. EIGHTS of them have the maps of a stage.
 constexpr int EIGHTS = STAGED / 4;
@@ -138,7 +139,7 @@ __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const
         commit();
         if (h < INPUTS - 1)
             load(h + 1);
-        if (h < INPUTS - 1 && HELD == 4)
+        if (h < INPUTS - 1 && TWO_BATCHES)
             wait<1>();                                      // what the batch before this one read is free
         else
             wait<0>();
@@ -231,14 +232,14 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                         barrier(STORED, COMPUTE + STORE);   // `outs` may be overwritten
                     direct((float *)(outs + slot * OUT_FOURS), x + (size_t)b * C * H * W, k + m * C * K * K,
                            min(STAGED, count - m));
-                    barrier(OUTPUT, COMPUTE + STORE);       // complete; of two, those before are stored
+                    barrier(OUTPUT, COMPUTE + STORE);       // complete; those before are stored
                 }
                 if (IMAGES == 1)
                     barrier(READ, COMPUTE + FETCH);
                 continue;
             }
             #pragma unroll 1
-            for (int round = 0; round < ROUNDS; ++round) {  // of all warps: so `at` is in uniform registers
+            for (int round = 0; round < ROUNDS; ++round) {  // as many for all warps: `at` stays uniform
                 const int unit = round * AT_ONCE + warp / 4, window = 64 * unit + warp % 4 * 16 + lane / 4;
                 auto left_of = [&](int window) {
                     const int strip = window / ACROSS, place = window % ACROSS;
@@ -307,7 +308,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                 const float2 left = split(v.x * scale, v.y * scale), right = split(v.z * scale, v.w * scale);
                 image[i] = make_float4(left.x, left.y, right.x, right.y);
             }
-            barrier(IMAGE, COMPUTE + FETCH);                // split; of two, the one before is read no more
+            barrier(IMAGE, COMPUTE + FETCH);                // split; with two images, the one before may go
             if (IMAGES == 1) {
                 const float *next = x + (size_t)(b + blocks) * C * H * W;
                 for (int i = 32 * thread; b + blocks < B && i < C * H * W; i += 32 * 32 * FETCH)
