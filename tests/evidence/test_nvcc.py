@@ -56,6 +56,13 @@ def test_products_of_four_warps_are_not_serialized(layer, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_products_of_four_warps_compile_for_one_pixel():
+    """nvcc refuses arrays without elements, which g++ accepts."""
+    steps = [labkit.variant(number, step="warpgroups") for number in (10, 11)]
+    assert len(resources.resources(steps, labkit.Layer("one pixel", 1, 1, 1, 1, 1))) == 4
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_what_nvcc_refuses_is_told():
     source = labkit.variant(1).source.replace("y[h * Wo + w] = 0;", "y[h * Wo + w] = nowhere;")
     with pytest.raises(EngineError, match=r"(?s)nvcc refuses.*nowhere"):

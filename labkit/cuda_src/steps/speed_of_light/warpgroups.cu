@@ -208,7 +208,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                 __pipeline_commit();
                 __pipeline_wait_prior(0);
             } else if (C * H * W % 4 == 0) {                // four pixels are four words
-                constexpr int FOURS = C * H * W / 4, EACH = (FOURS + 32 * FETCH - 1) / (32 * FETCH);
+                constexpr int FOURS = (C * H * W + 3) / 4, EACH = (FOURS + 32 * FETCH - 1) / (32 * FETCH);
                 constexpr int BATCH = EACH < 35 ? EACH : 35;    // 35: all of layer 2 of lenet72 at once
                 const uint2 *fours = (const uint2 *)from;
                 for (int start = thread; start < FOURS; start += BATCH * 32 * FETCH) {
