@@ -77,10 +77,11 @@ def caption(results: Recorded) -> str:
     changed = dict.fromkeys(label.partition(",")[0] for label in outdated(results))
     return (
         f"Op time and op time over reference, {batch:,} images, {results.device}, {results.table['date'].min()} to "
-        f"{results.date}. {reference_words(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by default "
-        "for convolutions; cuDNN TF32 is with it, over the reference time of FP32. Layer time is from host memory to host "
-        f"memory with the kernel of {' and '.join(inside)}, over the link's reference time: with streams in page-locked "
-        "memory, without them in ordinary memory. The steps warpgroups use `wgmma`, which needs compute capability 9.0."
+        f"{results.date}. {reference_words(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by "
+        "default for convolutions; cuDNN TF32 is with it, over the reference time of FP32. Layer time is from host "
+        f"memory to host memory with the kernel of {' and '.join(inside)}, over the link's reference time: with "
+        "streams in page-locked memory, without them in ordinary memory. The steps warpgroups use `wgmma`, which needs "
+        "compute capability 9.0."
         + (f" Kernels have changed since they were measured: {', '.join(changed)}." if changed else "")
     )
 
