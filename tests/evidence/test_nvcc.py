@@ -11,6 +11,7 @@ from hostcuda.gpu import nsight
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.evidence import resources
+from labkit.ladder.source import NVCC_OPTIONS
 
 
 def test_without_nvcc_it_says_so(monkeypatch):
@@ -49,7 +50,7 @@ def test_products_of_four_warps_are_not_serialized(layer, tmp_path):
     """nvcc says so in a remark where registers do not suffice."""
     step = labkit.variant(11, step="warpgroups")
     defines = [f"-D{name}={value}" for name, value in step.defines(layer).items()]
-    command = ["nvcc", "-std=c++17", "-arch=sm_90a", "-cubin", "-o", str(tmp_path / "conv.cubin"), *defines,
+    command = ["nvcc", *NVCC_OPTIONS, "-arch=sm_90a", "-cubin", "-o", str(tmp_path / "conv.cubin"), *defines,
                f"-I{cuda_src()}", str(step.rung.step_file("warpgroups"))]
     compiled = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "serialized" not in compiled.stdout + compiled.stderr
