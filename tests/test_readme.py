@@ -218,3 +218,26 @@ def test_the_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "PASS 01 baseline, my_kernel.cu" in said
     assert said.count("lenet86 layer") == 4
+
+
+def test_the_h100s_table_has_what_was_recorded():
+    """Op times and multiples of the reference time, and what is said of them beside the H200's."""
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    text = text.partition("## On an H100")[2].partition("\n## ")[0]
+    h100, h200 = labkit.recorded("H100"), labkit.recorded("H200")
+    layers, longer = [*labkit.LENET86, *labkit.LENET72], {}
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line[:3] in ("| 0", "| 1")]
+    assert [row[0][:2] for row in rows] == ["07", "10", "10", "11", "11"]
+    for label, *cells in rows:
+        label = label.removesuffix(", FP16")
+        for layer, cell in zip(layers, cells, strict=True):
+            ms, over = (h100.value(name, label, layer) for name in ("op_ms", "x_reference"))
+            assert cell == f"{ms:#.3g} ms · {over:.2f}×"
+            longer[label, layer.name] = ms / h200.value("op_ms", label, layer)
+    said = " ".join(text.split())
+    halves = ("10 speed of light", "10 speed of light, warpgroups")
+    told = [longer.pop((label, f"{network} layer 1")) for label in halves for network in ("lenet86", "lenet72")]
+    assert "by 25 to 37 %" in said and (round(min(told), 2), round(max(told), 2)) == (1.25, 1.37)
+    assert "by 27 %" in said and round(longer.pop(("11 split floats", "lenet86 layer 1")), 2) == 1.27
+    assert "by 12 %" in said and round(longer.pop(("10 speed of light, warpgroups", "lenet86 layer 2")), 2) == 1.12
+    assert "less than 7 %" in said and all(abs(ratio - 1) < 0.07 for ratio in longer.values())
