@@ -2,9 +2,58 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["of"]
+from hostcuda.frontend.source import Scan
+
+__all__ = ["of", "of_warnings"]
+
+_UNSET = re.compile(r"(?m)^(.+):(\d+):\d+: warning: '(\w+)(?:\[.*\])?' (is|may be) used uninitialized")
+_FUNCTION = re.compile(r"[Ii]n (?:static )?(?:member )?function '[^'(]*?(\w+)(?: *<.*>)?\(")
+
+
+def of_warnings(warnings: str, source: str) -> list[dict]:
+    """The findings among a compiler's warnings (`hostcuda.source.warnings_about`) about a source: unset variables.
+
+    g++ is sure of some. Where it says "may be", a condition that it does not see may set the variable first. It is sure
+    then, too, if each statement that sets the variable also reads it, as ``sum += x`` does.
+
+    Returns
+    -------
+    list of dict
+        As those of `of`, one per variable, at the line of its declaration.
+    """
+    lines = Scan(source).masked.splitlines()
+    rows: dict[tuple, dict] = {}
+    for warning in _UNSET.finditer(warnings):
+        file, line, name, how = warning.groups()
+        declared = re.compile(rf"^{re.escape(file)}:(\d+):\d+: note: '{name}' (?:was )?declared here", re.M)
+        note, after = declared.search(warnings, warning.end()), _UNSET.search(warnings, warning.end())
+        number = int(note[1] if note and (not after or note.start() < after.start()) else line)
+        if how != "is" and not _always_read(name, lines[number - 1 :]):
+            continue
+        functions = _FUNCTION.findall(warnings[: warning.start()])
+        used = f"line {line} uses it" if int(line) != number else "it is used"
+        rows.setdefault((file, number, name), {
+            "tool": "initcheck", "kind": "uninitialized variable", "kernel": functions[-1] if functions else "",
+            "file": file, "line": number, "block": None, "thread": None, "other": None, "address": 0, "size": 0,
+            "buffer": None, "count": 1, "launches": None, "op": "", "source": "compiler",
+            "message": f"the variable {name} has no value when {used}: give it one where it is declared",
+        })
+    return list(rows.values())
+
+
+def _always_read(name: str, lines: Sequence[str]) -> bool:
+    """Whether all statements that set a variable also read it; its declaration is in the first line."""
+    scope, depth = "", 0
+    for sign in "\n".join(lines).partition(name)[2]:
+        depth += (sign == "{") - (sign == "}")
+        if depth < 0:
+            break
+        scope += sign
+    sets = re.finditer(rf"\b{name}\b\s*(?:\[[^]]*\]\s*)*(?:\.\w+\s*)*=(?!=)([^;]*)", scope)
+    return not re.search(rf"(?:&|>>)\s*{name}\b", scope) and all(re.search(rf"\b{name}\b", each[1]) for each in sets)
 
 
 def of(records: Sequence[dict]) -> list[dict]:

@@ -6,8 +6,10 @@ import pytest
 
 import hostcuda
 from hostcuda import processes
+from hostcuda.findings import of_warnings
 from hostcuda.gpu import nsight
 from hostcuda.sanitize import checked, sanitize_script
+from hostcuda.source import warnings_about
 
 PROGRAM = """
 import numpy as np
@@ -154,3 +156,52 @@ def test_a_finding_without_a_line_is_still_one():
 def test_nothing_launched_is_not_called_clean():
     found = checked([], ["memcheck"], processes.Ended(0, 1.0))
     assert "nothing was checked" in repr(found)
+
+
+WITHOUT_A_VALUE = """
+__global__ void accumulated(const float *x, float *y, int n) {
+  float acc;
+  for (int i = 0; i < n; i++) acc += x[i];
+  y[0] = acc;
+}
+__global__ void written_out(const float *x, float *y, int n) {
+  float acc;
+  for (int i = 0; i < n; i++) acc = x[i] + acc;
+  y[0] = acc;
+}
+__global__ void own_index(const float *x, float *y, int n) {
+  int i;
+  if (i < n) y[i] = x[i];
+}
+__global__ void table(const float *x, float *y, int n) {
+  float r[2][2];
+  for (int i = 0; i < n; i++) for (int j = 0; j < 2; j++) for (int k = 0; k < 2; k++) r[j][k] += x[i];
+  for (int j = 0; j < 2; j++) for (int k = 0; k < 2; k++) y[2 * j + k] = r[j][k];
+}
+__global__ void guarded_twice(const float *x, float *y, int n) {
+  float v;
+  if (threadIdx.x < n) v = x[threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x < n) y[threadIdx.x] = v;
+}
+__global__ void set_in_the_first_round(const float *x, float *y, int n) {
+  float before;
+  for (int i = 0; i < n; i++) {
+    if (x[i] > 0) y[i] = before;
+    before = x[i];
+  }
+}
+__global__ void three_of_four(const float *x, float4 *y, int n) {
+  float4 v;
+  v.x = v.y = v.z = x[0];
+  y[0] = v;
+}
+"""
+
+
+def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_is_sure():
+    rows = of_warnings(warnings_about(WITHOUT_A_VALUE, no_extern_c=True), WITHOUT_A_VALUE)
+    assert [(row["kernel"], row["line"]) for row in sorted(rows, key=lambda row: row["line"])] == [
+        ("accumulated", 3), ("written_out", 8), ("own_index", 13), ("table", 17),
+    ]
+    assert "the variable acc has no value when line 5 uses it" in rows[1]["message"] + rows[2]["message"]
