@@ -3,18 +3,24 @@
 import re
 import sys
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import fakes
 import numpy as np
+import pandas as pd
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct, random_shapes
 
 from labkit.base.errors import LabError
+from labkit.base.paths import cuda_src
 from labkit.ladder.rung import Rounding
+from labkit.ladder.variants import variant
 from labkit.measure import check as check_module
+from labkit.measure import compare as compare_module
 from labkit.measure.check import TEST_SHAPES, CheckFailed, Compared, check, is_verified
 from labkit.measure.compare import compare, compare_array, largest_exact_integer, tolerance
+from labkit.playground import comparison
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
@@ -266,11 +272,8 @@ def test_one_output_beyond_its_own_bound_looks_like_nothing_else():
 
 
 def test_a_result_that_may_be_right_by_luck_has_the_compilers_warning_beside_it(monkeypatch):
-    from labkit.base.paths import cuda_src
-    from labkit.ladder.variants import variant
-
     text, shapes = (cuda_src() / "03_registers.cu").read_text(), [(Layer("odd", 2, 9, 12, 3, 3), 1)]
-    assert repr(check(variant(3, text), shapes)).endswith("within rounding on reals")
+    assert repr(check(variant(3, text), shapes)).endswith("races were not looked for: lab.sanitize")
     # As if the register of the sum held 0 by luck.
     monkeypatch.setattr(check_module, "_check_shape", lambda *_: {"worst_of_allowed": 0.0})
     said = repr(check(variant(3, text.replace("float sum = 0;", "float sum;")), shapes))
@@ -476,23 +479,77 @@ def test_random_shapes():
 
 def test_the_ladder_passes(capsys):
     from labkit.ladder.rungs import LADDER
-    from labkit.ladder.variants import variant
 
     for rung in LADDER[:2]:  # the others are compiled for each K; tests/test_kernels.py has them all
         assert check(variant(rung.number), [*TEST_SHAPES, *random_shapes(60)]).worst > 0
     assert capsys.readouterr().out.count("PASS") == 2
 
 
-def test_what_is_wrong_says_how_to_look_closer(monkeypatch):
+TILING = (cuda_src() / "04_tiling.cu").read_text()
+BASELINE = (cuda_src() / "01_baseline.cu").read_text()
+CAUSES = [  # a rung, its text, what is changed, and what the message has to say; what it must not
+    ("halo not loaded", 4, TILING, "j < SIDE; j += TILE", "j < TILE; j += TILE",
+     r"became NaN in the kernel(?s:.*)The sanitizer says why(?s:.*)shared memory", "not written"),
+    ("returns before the barrier", 4, TILING, "    float sum = 0;\n",
+     "    if (h >= Ho || w >= Wo) return;\n    float sum = 0;\n",
+     r"The sanitizer says why(?s:.*)barrier", "not written"),
+    ("rows not written", 1, BASELINE, "h >= Ho", "h >= Ho - 1", r"80 outputs were not written(?s:.*)Next: lab\.step\(",
+     "lab.sanitize"),
+    ("mask flipped", 1, BASELINE, "* K + p) * K + q]", "* K + (K - 1 - p)) * K + (K - 1 - q)]",
+     r"the mask was flipped(?s:.*)Next: lab\.step\(", "lab.sanitize"),
+]
+
+
+@pytest.mark.parametrize("case", CAUSES, ids=[case[0] for case in CAUSES])
+def test_a_wrong_kernel_is_told_the_cause_that_the_sanitizer_sees(case):
+    _, number, text, before, after, says, never = case
+    assert text.count(before) == 1
+    with pytest.raises(CheckFailed, match=says) as wrong:
+        check(variant(number, text.replace(before, after)))
+    assert never not in str(wrong.value)
+
+
+def test_the_next_step_names_the_kernel_as_the_readers_program_does(monkeypatch):
     layer = Layer("odd", 2, 9, 12, 3, 4)
     off = FakeVariant(lambda x, k, state: correct(x, k, state) + 1)
+    off.own = True
+    monkeypatch.setattr(check_module.sanitizer, "sanitize",
+                        lambda *of, **how: SimpleNamespace(table=pd.DataFrame()))
     for name in ("variant", "mine"):
         if name == "mine":  # as the reader's program calls it
             monkeypatch.setattr(sys.modules["__main__"], name, off, raising=False)
         with pytest.raises(CheckFailed) as wrong:
             check(off, [(layer, 5)])
         last = str(wrong.value).splitlines()[-1]
-        assert last.startswith(f"Next: lab.sanitize({name}, lab.{layer!r}, 5)") and eval(repr(layer)) == layer
+        assert last.startswith(f"Next: lab.step({name}, layer=lab.{layer!r})") and eval(repr(layer)) == layer
+
+
+def test_a_pass_says_that_nobody_looked_for_races():
+    tiled = variant(4, "".join(TILING.rpartition("__syncthreads();")[::2]))
+    assert tiled.source != TILING
+    with suppress(CheckFailed):  # a race may show
+        assert repr(check(tiled, [ODD])).endswith("; races were not looked for: lab.sanitize")
+    assert "races" not in repr(check(variant(4), [ODD]))
+
+
+def test_parameters_in_another_order_are_refused_before_anything_runs():
+    rung = "const float *x, const float *k, float *y,\n          int B, int C, int H, int W, int M, int K"
+    turned = BASELINE.replace(
+        rung, "float *y, const float *x, const float *k, int B, int M, int C, int H, int W, int K")
+    assert turned != BASELINE
+    says = "(y, x, k, B, M, C, H, W, K), but 01 baseline passes (x, k, y, B, C, H, W, M, K)"
+    with pytest.raises(LabError, match=re.escape(says)):
+        variant(1, turned)
+    assert variant(1, BASELINE.replace("int B,", "int images,")).own  # names of one's own are fine
+
+
+@pytest.mark.parametrize("dtype", [HALF, SINGLE])
+def test_an_output_that_nobody_wrote_is_a_nan_that_nothing_else_is(dtype):
+    marked = compare_module.unwritten(dtype)
+    fresh = np.frombuffer(b"\xff" * dtype.itemsize, dtype)[0]
+    assert np.isnan(marked) and not compare_module._poisoned(np.array([fresh, np.nan, 0], dtype)).any()
+    assert compare_module._poisoned(np.full(3, marked)).all()
+    assert comparison._UNWRITTEN[dtype.itemsize] == marked.tobytes()  # the page in the browser has the same
 
 
 def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, capsys):
@@ -518,9 +575,6 @@ def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, c
 
 
 def test_the_sanitizer_gets_a_shape_with_several_channels_where_a_tile_is_used_again():
-    from labkit.base.paths import cuda_src
-    from labkit.ladder.variants import variant
-
     text = (cuda_src() / "04_tiling.cu").read_text()
     before, _, after = text.rpartition("__syncthreads();")  # the one before the next channel
     shapes = [Layer("one channel", 1, 20, 20, 1, 3), Layer("two channels", 2, 20, 20, 2, 3)]
@@ -528,18 +582,23 @@ def test_the_sanitizer_gets_a_shape_with_several_channels_where_a_tile_is_used_a
         check(variant(4, before + after), shapes, sanitize=True)
 
 
-def test_a_kernel_that_takes_long_is_named(monkeypatch, capsys):
+def test_a_kernel_that_takes_long_is_named(monkeypatch, capfd):
     def slow(x, k, state):
         time.sleep(0.2)
         return correct(x, k, state)
 
     layer = Layer("odd", 2, 9, 12, 3, 4)
     check(FakeVariant(slow), layer)
-    assert "running" not in capsys.readouterr().out
+    assert "running" not in "".join(capfd.readouterr())
     monkeypatch.setattr(check_module, "PATIENCE_S", 0.1)
     check(FakeVariant(slow), layer)
-    said = [line for line in capsys.readouterr().out.splitlines() if "has been running for 0.1 s" in line]
+    out, err = capfd.readouterr()
+    said = [line for line in err.splitlines() if "has been running for 0.1 s" in line]
     assert len(said) == 1 and said[0].startswith(f"99 fake on {layer}, B = 3")
+    assert "running" not in out  # a cell's output, which tests compare
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    check(FakeVariant(slow), layer)
+    assert "running" not in "".join(capfd.readouterr())
 
 
 def test_an_interrupt_says_what_it_stopped():

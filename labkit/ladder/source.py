@@ -88,6 +88,12 @@ def functions(text: str) -> dict[str, tuple[int, int]]:
     return found
 
 
+def parameter_names(code: str, function: str) -> list[str]:
+    """Return the names of a function's parameters, in order; `code` has no comments, as `code_only` gives it."""
+    found = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)
+    return re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", found[1].strip()) if found else []
+
+
 def with_functions(whole: str, part: str) -> str:
     """A source with some of its functions replaced by those of the same name in `part`.
 

@@ -32,7 +32,16 @@ from labkit.ladder.options import short
 from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding, Rung
 from labkit.ladder.rungs import LADDER, PAGES, rung
-from labkit.ladder.source import as_path, digest, header_folders, module_arguments, read, solution_files, view
+from labkit.ladder.source import (
+    as_path,
+    digest,
+    header_folders,
+    module_arguments,
+    parameter_names,
+    read,
+    solution_files,
+    view,
+)
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer, as_layer
 
@@ -86,6 +95,8 @@ class Variant:
         self.calls = tuple(call for call in rung.calls if call.used(SimpleNamespace(**options)))
         code = code_only(text)
         self.kernels = self._kernel_names(kernel_names(code))
+        if own:
+            self._require_order(code)
         self.constant = rung.constant
         arrays = constant_arrays(code)
         if (own or self.step) and rung.constant not in arrays:
@@ -103,6 +114,17 @@ class Variant:
             f"{self.file_name} takes the place of {self.rung.label} and has to define {' and '.join(wanted)}; "
             f"it defines {', '.join(found) or 'no __global__ void function'}"
         )
+
+    def _require_order(self, code):
+        """Refuse a kernel that has the rung's parameters in another order: it gets its arguments in the rung's."""
+        lab = code_only(read(self.rung.step_file(self.step) if self.step else self.rung.file))
+        for call, kernel in zip(self.calls, self.kernels, strict=True):
+            theirs, ours = parameter_names(code, kernel), parameter_names(lab, call.kernel)
+            if theirs != ours and sorted(theirs) == sorted(ours):
+                raise LabError(
+                    f"{self.file_name}: {kernel} has the parameters ({', '.join(theirs)}), but {self.rung.label} "
+                    f"passes ({', '.join(ours)}): put them in this order"
+                )
 
     @property
     def label(self) -> str:

@@ -9,6 +9,7 @@ sums in float, and no longer where they are kept in half, which the bound for re
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
@@ -44,6 +45,7 @@ from labkit.spec.reference import conv_float64, error_scale
 
 _BY_LUCK = r"uninitialized|array bounds"  # warnings of a kernel whose result need not be the same the next time
 PATIENCE_S = 10  # for one shape, until a message says what is running
+SANITIZER_S = 60  # for the cause of a failed check
 
 
 class Compared(NamedTuple):
@@ -110,6 +112,7 @@ class CheckReport:
     tools: tuple[str, ...] = ()  # of the sanitizer that found nothing
     sanitized: str = ""  # the shape that it looked at
     warning: str = ""  # of the compiler, about a reader's own kernel whose result may be right by luck
+    own: bool = False  # whether the kernel is a reader's own
 
     @property
     def worst(self) -> float:
@@ -120,6 +123,7 @@ class CheckReport:
         shapes = f"{len(self.table)} shape{'s' * (len(self.table) != 1)}"
         line = f"PASS {self.label}: {shapes}, exact on integers, within rounding on reals"
         line += f", clean on {self.sanitized} under {', '.join(self.tools)}" if self.tools else ""
+        line += "; races were not looked for: lab.sanitize" if self.own and not self.tools else ""
         refused = len(self.refused)
         line += f"; {refused} shape{'s' * (refused != 1)} refused" if refused else ""
         return line + (f", but the compiler warns: {self.warning}" if self.warning else "")
@@ -207,7 +211,7 @@ def check(
         rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
                 for index, (layer, batch) in shapes.items()]
     clean = _sanitized(variant, shapes.values()) if sanitize else ((), "")
-    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *clean, warning.result())
+    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *clean, warning.result(), variant.own)
     _verified.add(_key(variant))
     if not quiet:
         print(report)
@@ -269,24 +273,42 @@ def _check_model(model: Model, seed: int, quiet: bool) -> ModelReport:
 def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> dict:
     """Check one shape: its row."""
     plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: its error is raised as it is
-    follow = (f"\nNext: lab.sanitize({_name(variant)}, lab.{layer!r}, {batch}) finds invalid addresses, races and "
-              "uninitialized memory, line by line.")
     try:
         with _patience(f"{variant.label} on {layer}, B = {batch}"), plan:
             worst = _worst_of_runs(plan, variant, layer, batch, rng)
     except CheckFailed as wrong:
-        raise CheckFailed(f"{wrong}{follow}") from None
+        raise CheckFailed(f"{wrong}{_cause(variant, layer, batch)}") from None
     except hostcuda.driver.Error as fault:
         # Freeing the buffers may find that the kernel wrote past them, after its result was found wrong.
         wrong = fault.__context__ if isinstance(fault.__context__, CheckFailed) else None
         message = f"{wrong}\nAnd it faults" if wrong else f"{variant.label} faults on {layer}, B = {batch}"
-        raise CheckFailed(f"{message}: {fault}{follow}") from fault
+        raise CheckFailed(f"{message}: {fault}{_cause(variant, layer, batch)}") from fault
     return {
         "shape": layer.name,
         **dict(zip("BCHWMK", (batch, layer.C, layer.H, layer.W, layer.M, layer.K), strict=True)),
         "terms": layer.terms,
         "worst_of_allowed": worst,
     }
+
+
+def _cause(variant: Variant, layer: Layer, batch: int) -> str:
+    """Return the lines of a failed check that name its cause: what the sanitizer finds on this shape, or what does.
+
+    A kernel that reads what nobody wrote, or races, gives wrong numbers that look like wrong arithmetic. The sanitizer
+    runs on the CPU engine, in a process of its own.
+    """
+    if not variant.own:
+        return ""
+    try:
+        found = sanitizer.sanitize(variant, layer, batch, engine="cpu", timeout=SANITIZER_S)
+    except (EngineError, Interrupted):
+        return (f"\nNext: lab.sanitize({_name(variant)}, lab.{layer!r}, {batch}) looks for invalid addresses, races "
+                "and uninitialized memory.")
+    if found.table.empty:
+        return ("\nThe sanitizer finds no invalid address, race or uninitialized memory on this shape, so the kernel "
+                f"computes something else than the convolution.\nNext: lab.step({_name(variant)}, layer=lab.{layer!r}) "
+                "shows what one thread reads and computes, line by line.")
+    return f"\nThe sanitizer says why:\n{found}"
 
 
 def _name(variant: Variant) -> str:
@@ -297,9 +319,14 @@ def _name(variant: Variant) -> str:
 
 @contextmanager
 def _patience(what: str) -> Iterator[None]:
-    """Print after `PATIENCE_S` what is running: a kernel that does not end prints nothing itself."""
+    """Print after `PATIENCE_S` what is running: a kernel that does not end prints nothing itself.
+
+    The line goes to the process's own standard error, which Jupyter shows below the cell. It is no output of the cell,
+    so a busy machine changes no page; where nobody watches (TQDM_DISABLE, as in a report), it is left out.
+    """
     end = "interrupt it to stop it" if device().engine == "cpu" else "if it does not end, restart Python"
-    late = threading.Timer(PATIENCE_S, print, (f"{what} has been running for {PATIENCE_S} s: {end}",))
+    line = f"{what} has been running for {PATIENCE_S} s: {end}"
+    late = threading.Timer(PATIENCE_S, lambda: os.environ.get("TQDM_DISABLE") or print(line, file=sys.__stderr__))
     late.daemon = True
     late.start()
     try:
@@ -338,7 +365,7 @@ def _worst_of_runs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: 
 
 def _right_after_zeros(plan, layer, batch, variant, expected, allowed) -> bool:
     """Whether the result is right if the output holds zeros before."""
-    poison(plan, layer, batch, variant.io_dtype, 0)
+    poison(plan, layer, batch, variant.io_dtype, with_zeros=True)
     plan.run()
     return bool((np.abs(plan.result() - expected) <= allowed).all())
 

@@ -123,14 +123,29 @@ def draw_reals(variant: Variant, layer: Layer, batch: int, rng: np.random.Genera
     return x, k
 
 
-def poison(plan: Plan, layer: Layer, batch: int, dtype: DTypeLike, byte: int = 0xFF) -> None:
-    """Fill a plan's output with a byte. By default that is NaN: bytes 0xFF are one in float32 and in float16."""
-    hostcuda.driver.memset_d8(plan.y, byte, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
+_UNWRITTEN = {2: np.uint16(0x7E5D), 4: np.uint32(0x7FC05EED)}  # a NaN by its bits, for each size of a number
+
+
+def unwritten(dtype: DTypeLike) -> np.ndarray:
+    """Return the NaN that outputs hold before a kernel runs, as an array of no dimensions.
+
+    No operation on numbers has this one as its result, and neither fresh memory nor shared memory of the CPU engine
+    holds it: their bytes are 0xFF. So it says which outputs a kernel did not write.
+    """
+    return np.array(_UNWRITTEN[np.dtype(dtype).itemsize]).view(dtype)
+
+
+def poison(plan: Plan, layer: Layer, batch: int, dtype: DTypeLike, with_zeros: bool = False) -> None:
+    """Fill a plan's output with `unwritten`, or with zeros."""
+    bits = np.uint32(0) if with_zeros else _UNWRITTEN[np.dtype(dtype).itemsize]
+    fill = hostcuda.driver.memset_d16 if np.dtype(dtype).itemsize == 2 else hostcuda.driver.memset_d32
+    fill(plan.y, int(bits), int(np.prod(layer.y_shape(batch))))
 
 
 def _poisoned(y: np.ndarray) -> np.ndarray:
-    """Which elements hold the NaN of `poison`: no operation on numbers has this one as its result."""
-    return (np.ascontiguousarray(y)[..., None].view(np.uint8) == 0xFF).all(axis=-1)
+    """Return which elements still hold the NaN of `poison`."""
+    bits = _UNWRITTEN[y.dtype.itemsize]
+    return np.ascontiguousarray(y).view(bits.dtype) == bits
 
 
 def compare(
@@ -222,7 +237,8 @@ def _hints(y, expected, slack, inputs) -> Iterator[str]:
         share = "nothing was" if unwritten == y.size else f"{unwritten} outputs were not"
         yield f"{share} written (the output held NaN before)"
     if computed:
-        yield f"{computed} outputs became NaN in the kernel, by 0 / 0, inf - inf or a NaN that it read"
+        yield (f"{computed} outputs became NaN in the kernel: by memory that it read before anything was written "
+               "there, by 0 / 0 or by inf - inf")
     if infinite:
         yield f"{infinite} outputs are infinite: larger than {np.finfo(y.dtype).max:.6g}, the largest {y.dtype}"
     if not y.any():
@@ -240,9 +256,6 @@ def _hints(y, expected, slack, inputs) -> Iterator[str]:
             yield "the mask was flipped; this convolution does not flip it"
         if like(y, conv_float64(x, k.swapaxes(2, 3))):
             yield "the rows and columns of the mask were swapped"
-
-
-_verified: set[tuple[str, str]] = set()  # (engine, identity of the variant)
 
 
 def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np.ndarray) -> float:

@@ -15,6 +15,7 @@ from labkit.base.errors import CheckFailed
 
 _CODES = {"float64": "d", "float32": "f", "float16": "e", "int32": "i", "uint32": "I", "uint8": "B"}
 _LARGEST = {"float32": "3.40282e+38", "float16": "65504"}
+_UNWRITTEN = {2: b"\x5d\x7e", 4: b"\xed\x5e\xc0\x7f"}  # as `labkit.measure.compare.unwritten`, for each size
 _SHOWN = 8  # mismatches in a message
 
 
@@ -139,7 +140,7 @@ def _hints(array: Array, convolution: Convolution) -> Iterator[str]:
     if like(values, expected):
         return
     width = size(array.dtype)
-    unset = b"\xff" * width
+    unset = _UNWRITTEN[width]
     unwritten = sum(array.data[at : at + width] == unset for at in range(0, len(array.data), width))
     computed = sum(value != value for value in values) - unwritten
     infinite = sum(map(math.isinf, values))
@@ -147,7 +148,8 @@ def _hints(array: Array, convolution: Convolution) -> Iterator[str]:
         share = "nothing was" if unwritten == len(values) else f"{unwritten} outputs were not"
         yield f"{share} written (the output held NaN before)"
     if computed:
-        yield f"{computed} outputs became NaN in the kernel, by 0 / 0, inf - inf or a NaN that it read"
+        yield (f"{computed} outputs became NaN in the kernel: by memory that it read before anything was "
+               "written there, by 0 / 0 or by inf - inf")
     if infinite:
         yield f"{infinite} outputs are infinite: larger than {_LARGEST[array.dtype]}, the largest {array.dtype}"
     if not any(values):

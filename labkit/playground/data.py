@@ -13,7 +13,7 @@ from labkit.exercises.exercise import Exercise, exercises
 from labkit.exercises.grade import times_of
 from labkit.exercises.subjects import InPlaceOf, Kernels, Output
 from labkit.ladder.plan import images_per_launch
-from labkit.measure.compare import tolerance
+from labkit.measure.compare import tolerance, unwritten
 from labkit.spec.reference import conv_float64, error_scale
 
 _LATER = ("12", "13", "14")  # pages of part 3
@@ -92,7 +92,7 @@ def _convolution(subject, mine, case, arrays):
         if run:
             output["scale"] = arrays.add(scale)
         given = {"x": x.astype(io), "k": k.astype(io)}
-        poisoned = np.full(sizes["y"], 0xFF, np.uint8)
+        poisoned = np.full(buffers["y"], unwritten(io)).view(np.uint8).ravel()
         runs.append({"write": {name: arrays.add(each) for name, each in (*given.items(), ("y", poisoned))},
                      "constant": arrays.add(given["k"].astype(mine.mask_dtype)), "outputs": [output]})
     return {"name": case.name, "counted": case.counted, "options": _defines(mine.defines(layer)), "buffers": sizes,
