@@ -20,6 +20,7 @@ import json
 import math
 import multiprocessing
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -52,7 +53,7 @@ from labkit.base.paths import PACKAGE, SERIES, data_dir
 from labkit.classroom import sandbox
 from labkit.classroom.submissions import MANIFEST, Submission
 from labkit.exercises import grade
-from labkit.exercises.exercise import ATTEMPT_S, Exercise, add, as_student, exercise, exercises, hand_over
+from labkit.exercises.exercise import ATTEMPT_S, Exercise, add, exercise, exercises, hand_over
 from labkit.exercises.judge import UNTOUCHED, code_lines
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.spec.devices import device
@@ -101,6 +102,8 @@ class Result:
         The digest of what was handed in; empty if it could not be graded: the next run tries again.
     grader : str
         The digest of what decided the grade: `state`.
+    seed : str
+        What inputs and a hidden shape were drawn from; a regrade draws the same.
     format : int
         Of the file.
     """
@@ -122,6 +125,7 @@ class Result:
     regraded: str = ""
     answer: str = ""
     grader: str = ""
+    seed: str = ""
     format: int = FORMAT
 
 
@@ -131,7 +135,7 @@ class Result:
 
 def grade_all(
     handed_in: Sequence[Submission], out: Path, executor: Executor | None = None, unsafe: bool = False,
-    again: bool = False, done: Callable[[int], object] = lambda count: None,
+    again: bool = False, done: Callable[[int], object] = lambda count: None, seed: str = "",
 ) -> list[Result]:
     """Grade submissions; each result is kept in a file as soon as it is known, and not computed again.
 
@@ -150,6 +154,9 @@ def grade_all(
         result stands until the student hands in something else.
     done : callable
         Called with the number of submissions that have just been finished, for a progress bar.
+    seed : str
+        What inputs and a hidden shape are drawn from; by default what the text was graded with before, else another
+        one for each text, which nobody can know.
 
     Returns
     -------
@@ -206,7 +213,8 @@ def grade_all(
         elif key in graded and (found := _read(graded[key])):
             keep(each, replace(found, before="", regraded=""), known)
         else:
-            waiting.setdefault(key, []).append(each)
+            before = known.seed if known and known.answer == key[1] else ""
+            waiting.setdefault(key, []).append(replace(each, seed=seed or before))
             continue
         done(1)
 
@@ -289,8 +297,7 @@ def _begin() -> None:
 
 def timed(result: Result, submission: Submission, images: int = 1000) -> Result:
     """A result with the op time on this device, if it met its goal in place of a rung's kernel and has none yet."""
-    with as_student(result.student):
-        asked = exercise(result.exercise) if result.passed else None
+    asked = exercise(result.exercise) if result.passed else None
     subject = asked and asked.subject
     if not isinstance(subject, InPlaceOf) or device().name in result.op_ms:
         return result
@@ -347,12 +354,11 @@ def _starts(folder: Path) -> defaultdict[str, list[str]]:
 
 
 def _code(number: str, answer: str | tuple | None = None) -> str:
-    """The digest of the code of an answer, by default of the start, whatever parameters are drawn."""
+    """The digest of the code of an answer, by default of the start."""
     asked = exercise(number)
     if isinstance(asked.subject, Numbers):
         return digest(repr(asked.subject.start if answer is None else answer))[:16]
-    asked = replace(asked, parameters=dict.fromkeys(asked.parameters, 0))
-    text = asked.start if answer is None else asked.with_parameters(answer)
+    text = asked.start if answer is None else answer
     return digest(*(" ".join(line.split()) for line in code_lines(text)))[:16]
 
 
@@ -388,24 +394,8 @@ def _handed_in(each: Submission, known: Result | None) -> tuple[str, str]:
 
 
 def _answer(each: Submission) -> str:
-    """The digest of what was handed in, and of the parameters that were drawn for it."""
-    drawn = _drawn(each.exercise, each.student) if not each.problem and _draws(each.exercise) else ()
-    return digest(repr((each.answer, each.problem, *drawn)))[:16]
-
-
-@functools.cache
-def _draws(number: str) -> bool:
-    """Whether an exercise has parameters: most have none, and are the same for all."""
-    return bool(exercise(number).parameters)
-
-
-@functools.lru_cache(1 << 16)
-def _drawn(number: str, student: str) -> tuple:
-    try:
-        with as_student(student):
-            return tuple(exercise(number).parameters.items())
-    except Exception as error:  # the exercise fails for this student: grading says so
-        return (repr(error),)
+    """The digest of what was handed in."""
+    return digest(repr((each.answer, each.problem)))[:16]
 
 
 def state(number: str) -> str:
@@ -452,12 +442,11 @@ def _grade(each: Submission, unsafe: bool, own: Mapping[str, Path] = MappingProx
             return Result(each.student, each.exercise, False, each.problem, answer=_answer(each), grader=_lab())
         if each.exercise in own:
             add(own[each.exercise])
-        with as_student(each.student):
-            asked = exercise(each.exercise)
-            if isinstance(asked.subject, Numbers):
-                found = grade.grade(asked.number, *each.answer, quiet=True, record=False)
-            else:
-                found, peak = in_sandbox(asked, asked.attempt(each.answer), unsafe)
+        asked = exercise(each.exercise).drawn(each.seed or secrets.token_hex(8))
+        if isinstance(asked.subject, Numbers):
+            found = grade.grade(asked.number, *each.answer, quiet=True, record=False)
+        else:
+            found, peak = in_sandbox(asked, asked.attempt(each.answer), unsafe)
         goals = [goal.what for goal in asked.goals]
         reached = {what: float(got) for what, got in zip(goals, found.reached, strict=False) if math.isfinite(got)}
         before = found.lines[: len(found.lines) - len(goals)]
@@ -466,7 +455,7 @@ def _grade(each: Submission, unsafe: bool, own: Mapping[str, Path] = MappingProx
             each.student, asked.number, found.passed, found.verdict, found.untouched,
             [[line.ok, line.text, part] for line, part in zip(found.lines, parts, strict=False)], found.mistake,
             reached, round(time.monotonic() - began, 2), round(peak / 1e6, 1), answer=_answer(each),
-            grader=state(asked.number),
+            grader=state(asked.number), seed=asked.seed,
         )
     except EngineError as error:  # without a digest: the next run tries again
         return Result(each.student, each.exercise, False, f"not graded: {error}")

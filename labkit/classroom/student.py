@@ -17,7 +17,7 @@ from hostcuda.files import require_writable, write
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.classroom.submissions import asked_by
-from labkit.exercises.exercise import NAME, as_student, exercise
+from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import read, without_solution
 
@@ -29,7 +29,7 @@ _SOLUTION = re.compile(r"\blab\.solution\(")
 _GRADE = re.compile(r'(lab\.grade\("([^"]+)",.*\));?[ \t]*(#.*)?')
 
 
-def write_edition(out: Path, nbgrader: bool = False, name: str = "") -> list[Path]:
+def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     """Copy this checkout without the solutions of its exercises.
 
     A file of an exercise keeps its starting code alone, so that the exercises are graded there as they are here. Left
@@ -41,8 +41,6 @@ def write_edition(out: Path, nbgrader: bool = False, name: str = "") -> list[Pat
         A folder that is empty or does not exist.
     nbgrader : bool
         Mark the exercises' cells for nbgrader, see `mark`.
-    name : str
-        Of the student whom it is for, where exercises have parameters.
 
     Returns
     -------
@@ -66,13 +64,10 @@ def write_edition(out: Path, nbgrader: bool = False, name: str = "") -> list[Pat
             if text := posed(path):
                 written.append(write(target, text))
         elif path.suffix == ".ipynb":
-            with as_student(name):
-                written.append(write(target, _notebook(path, nbgrader)))
+            written.append(write(target, _notebook(path, nbgrader)))
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             written.append(Path(shutil.copy2(path, target)))
-    if name:
-        written.append(write(out / NAME.relative_to(checkout), name))
     return written
 
 
@@ -135,9 +130,6 @@ def unanswered(module: str) -> str:
 def _notebook(path: Path, nbgrader: bool) -> str:
     nb = nbformat.read(path, 4)
     nb.cells = [cell for cell in nb.cells if not (cell.cell_type == "code" and _SOLUTION.search(cell.source))]
-    for cell in nb.cells:
-        if number := cell.cell_type == "code" and asked_by(cell.source):
-            cell.source = exercise(number).with_parameters(cell.source)
     if nbgrader:
         mark(nb)
     return nbformat.writes(nb) + "\n"

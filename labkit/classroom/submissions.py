@@ -43,6 +43,8 @@ class Submission:
         When it was handed in, in UTC; empty if nobody knows.
     clock : str
         Who says so: `MANIFEST`, or "file" for the time at which the file was last changed.
+    seed : str
+        What inputs and a hidden shape are drawn from; by default another one in each grading.
     """
 
     student: str
@@ -51,6 +53,7 @@ class Submission:
     problem: str = ""
     submitted_at: str = ""
     clock: str = ""
+    seed: str = ""
 
 
 def _named(stem: str) -> re.Match | None:

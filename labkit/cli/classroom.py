@@ -65,6 +65,9 @@ def grade(
         str | None, typer.Option("--dask", metavar="ADDRESS", help="Grade on the workers of this Dask scheduler.")
     ] = None,
     named: Named = None,
+    seed: Annotated[
+        str, typer.Option("--seed", metavar="TEXT", help="Draw inputs and hidden shapes from this, as a result has it.")
+    ] = "",
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Run others' kernels without a sandbox where there is none.")
     ] = False,
@@ -102,7 +105,7 @@ def grade(
         tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar,
         _executor(dask, jobs, len(found)) as executor,
     ):
-        failed = grading.grade_all(found, out, executor, unsafe, again, bar.update)
+        failed = grading.grade_all(found, out, executor, unsafe, again, bar.update, seed)
     tried = sandbox.walls.cache_info().currsize  # kernels were graded
     if tried and (sandbox.in_container() or any(sandbox.walls().values())):
         print(sandbox.standing(), file=sys.stderr)
@@ -259,10 +262,9 @@ def autograder(
 def student(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")] = Path("build/student"),
     nbgrader: Annotated[bool, typer.Option("--nbgrader", help="Mark the exercises' cells for nbgrader.")] = False,
-    name: Annotated[str, typer.Option("--name", help="The student, where exercises draw parameters.")] = "",
 ) -> None:
     """Write an edition of the lab without solutions."""
     from labkit.classroom import student
 
-    files = student.write_edition(out, nbgrader, name)
+    files = student.write_edition(out, nbgrader)
     print(f"{out}: {len(files)} files")

@@ -23,15 +23,11 @@ def new(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="It must n
 @app.command()
 def start(
     which: Annotated[str, typer.Argument(metavar="EXERCISE", help="A folder, or a number: 04a.")],
-    student: Annotated[
-        str, typer.Option("--student", metavar="NAME", help="Whose parameters it has, if it draws some.")
-    ] = "",
 ) -> None:
     """Print what is asked and the starting code: the file to hand out."""
-    from labkit.exercises.exercise import as_student, exercise
+    from labkit.exercises.exercise import exercise
 
-    with as_student(student):
-        print(exercise(which).start, end="")
+    print(exercise(which).start, end="")
 
 
 @app.command("test")

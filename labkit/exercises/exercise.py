@@ -13,34 +13,29 @@ Starting code and solution are two views of one file, so that they cannot drift 
         __shared__ float tile[SIDE][SIDE + 2];
     #endif
 
-An exercise may be another one for each student: ``TILE = drawn("TILE", 8, 16, 32)`` in its exercise.py is a parameter
-that is drawn from the student's name, here and at home alike, and a line ``#define TILE 8`` of the text then has it.
-
 The lab's own exercises are in `series/`, in a folder per page: `04_tiling/a_no_conflicts` is exercise 04a. Any other
 folder is an exercise, too, and is named by its path. ``labkit exercise new FOLDER`` writes one to begin with.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib.util
 import os
+import pickle
 import re
 import sys
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from hostcuda.errors import EngineError
 from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
-from labkit.base.paths import PACKAGE, SERIES
+from labkit.base.paths import SERIES
 from labkit.ladder.source import read, view
 
 if TYPE_CHECKING:
@@ -91,14 +86,20 @@ class Subject(Protocol):
     cases: Sequence[Case]
     headers: Sequence[str]  # those that come with the exercise: a kernel may include them
 
+    def drawn(self, shapes: str, values: str = "") -> Self:
+        """The same with a hidden shape drawn from the text `shapes`, and inputs drawn from the text `values`."""
+
+    def inputs(self, case: Case) -> object:
+        """What the child process gets for a case: inputs, and nothing of what is expected."""
+
     def source(self, attempt: object) -> str:
         """The text of an attempt; raises LabError if it cannot be one."""
 
     def prepare(self, source: str) -> None:
         """Compile what the cases need."""
 
-    def execute(self, source: str, case: Case) -> Iterable[dict[str, np.ndarray]]:
-        """Run the kernel on a case, once or several times: the arrays that each run has written, by their names."""
+    def execute(self, source: str, case: Case, given: object) -> Iterable[dict[str, np.ndarray]]:
+        """Run the kernel on a case, with its `inputs`, once or several times; yield the arrays that each run writes."""
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed if an array is wrong."""
@@ -247,10 +248,8 @@ class Exercise:
         The share of the points for a kernel that is clean and right and misses the goal, from 0 to 1.
     folder : Path
         Where it was found: `exercise` fills it in.
-    parameters : mapping of str to value
-        What was `drawn` for the student, by its name.
     seed : str
-        What it was drawn from; empty for the first of all choices.
+        What its inputs and a hidden shape are `drawn` from.
     """
 
     title: str
@@ -262,8 +261,11 @@ class Exercise:
     points: float = 1
     partial: float = 0.25
     folder: Path = Path()
-    parameters: Mapping[str, object] = field(default_factory=dict)
     seed: str = ""
+
+    def drawn(self, seed: str) -> Exercise:
+        """The same with inputs and a hidden shape that follow from a seed: who does not know it cannot know them."""
+        return replace(self, seed=seed, subject=self.subject.drawn(_shapes(seed), seed))
 
     @property
     def of_series(self) -> bool:
@@ -294,18 +296,12 @@ class Exercise:
     @cached_property
     def start(self) -> str:
         """The starting code; empty for an exercise that is answered by numbers."""
-        return self.with_parameters(view(read(self.file), skeleton=True)) if self.file else ""
+        return view(read(self.file), skeleton=True) if self.file else ""
 
     @cached_property
     def solution(self) -> str:
         """The lab's own solution; empty for an exercise that is answered by numbers."""
-        return self.with_parameters(view(read(self.file), skeleton=False)) if self.file else ""
-
-    def with_parameters(self, text: str) -> str:
-        """A text with the drawn values in its ``#define`` lines."""
-        for name, value in self.parameters.items():
-            text = _define(name).sub(rf"\g<1>{value}", text)
-        return text
+        return view(read(self.file), skeleton=False) if self.file else ""
 
     def attempt(self, given: object) -> str:
         """The text of an attempt.
@@ -318,11 +314,6 @@ class Exercise:
         if isinstance(given, str):
             _short(given)  # before it is read
         text = _short(self.subject.source(given))
-        for name, value in self.parameters.items():
-            if (other := _define(name).search(text)) and other[2] != str(value):
-                raise LabError(f"exercise {self.number} asks this student for {name} {value}, and this has {other[2]}: "
-                               "it answers another student's, or the name is another one. Parameters are drawn from "
-                               "the name under which a student hands in; LABKIT_STUDENT holds one's own")
         asked, found = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(found) != set(asked):
             wanted, has = (" and ".join(names) or "no __global__ void function" for names in (asked, found))
@@ -336,52 +327,6 @@ def _short(text: str) -> str:
         raise LabError(f"this has {text.count(chr(10)):,} lines and {len(text):,} characters: an attempt may have "
                        f"{SOURCE_LINES:,} and {SOURCE_CHARACTERS:,}")
     return text
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Parameters of a student
-
-NAME = PACKAGE / "student"  # of an edition for one student: the name
-_student: ContextVar[str] = ContextVar("student")
-_drawing: ContextVar[tuple[str, dict]] = ContextVar("drawing")
-
-
-def student() -> str:
-    """For whom parameters are drawn: `as_student`, else ``LABKIT_STUDENT``, else of this edition; empty for nobody."""
-    name = _student.get("") or os.environ.get("LABKIT_STUDENT") or (read(NAME) if NAME.is_file() else "")
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-
-
-@contextlib.contextmanager
-def as_student(name: str) -> Iterator[None]:
-    """Within this, parameters of exercises are drawn for this student."""
-    before = _student.set(name)
-    try:
-        yield
-    finally:
-        _student.reset(before)
-
-
-def drawn(name: str, *choices: object) -> object:
-    """A parameter of an exercise, one of `choices`: drawn from the student's name; the first for nobody.
-
-    Only for use in an ``exercise.py``. What follows from it, shapes, launches, references and goals, is computed there.
-    Keep it out of the names of goals.
-
-    Raises
-    ------
-    LabError
-        There are no choices, or the exercise has drawn one of this name.
-    """
-    seed, parameters = _drawing.get()
-    if not choices or name in parameters:
-        raise LabError(f"drawn({name!r}, ...) needs a name of its own and something to choose from")
-    at = int(hashlib.sha256(f"{seed}\n{name}".encode()).hexdigest(), 16) % len(choices) if seed else 0
-    return parameters.setdefault(name, choices[at])
-
-
-def _define(name: str) -> re.Pattern:
-    return re.compile(rf"(?m)^([ \t]*#[ \t]*define[ \t]+{re.escape(name)}[ \t]+)(\S+)")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -407,17 +352,11 @@ def add(folder: Path | str) -> Exercise:
     return found
 
 
-def load(folder: Path, seed: str | None = None) -> Exercise:
-    """The exercise in a folder. Raises LabError if there is none, or its ``exercise.py`` fails.
-
-    Parameters are drawn from `seed`, by default from the name of the `student`, with that of the exercise.
-    """
+def load(folder: Path) -> Exercise:
+    """The exercise in a folder. Raises LabError if there is none, or its ``exercise.py`` fails."""
     path = folder.expanduser().resolve() / "exercise.py"
     if not path.is_file():
         raise LabError(f"{folder} is no exercise: it has no exercise.py. `labkit exercise new {folder}` writes one")
-    if seed is None:
-        seed = f"{student()}\n{path.parent.name}" if student() else ""
-    drawing = _drawing.set((seed, {}))
     spec = importlib.util.spec_from_file_location(f"exercise of {path.parent}", path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
@@ -426,20 +365,12 @@ def load(folder: Path, seed: str | None = None) -> Exercise:
         raise
     except Exception as error:
         raise LabError(f"{path} fails: {type(error).__name__}: {error}") from error
-    finally:
-        _, parameters = _drawing.get()
-        _drawing.reset(drawing)
     if not isinstance(found := getattr(module, "EXERCISE", None), Exercise):
         raise LabError(f"{path} defines no exercise: write EXERCISE = Exercise(...)")
-    return replace(found, folder=path.parent, parameters=parameters, seed=seed if parameters else "")
+    return replace(found, folder=path.parent)
 
 
-_for_nobody = functools.cache(functools.partial(load, seed=""))
-
-
-def _of_series(folder: Path) -> Exercise:
-    found = _for_nobody(folder)
-    return load(folder) if found.parameters and student() else found
+_of_series = functools.cache(load)
 
 
 def exercises() -> dict[str, Exercise]:
@@ -470,17 +401,27 @@ def exercise(which: str | Path) -> Exercise:
                    "an exercise, given by its path")
 
 
+def _shapes(seed: str) -> str:
+    """What shapes are drawn from: a child process knows it, and it tells nothing of the seed."""
+    return hashlib.sha256(f"{seed}\nshapes".encode()).hexdigest() if seed else ""
+
+
 def hand_over(asked: Exercise, source: str, folder: Path) -> None:
-    """Write what a child process reads: `received` gives it back there. Solution and wrong answers stay here."""
+    """Write what a child process reads: `received` gives it back there.
+
+    What stays here: the solution, wrong answers, the seed, and what is expected.
+    """
     (folder / "exercise").mkdir()
     for path in asked.folder.iterdir():
         if path.is_file() and path.name != "wrong.toml" and path != asked.file:
             (folder / "exercise" / path.name).write_bytes(path.read_bytes())
     (folder / "attempt.cu").write_text(source, encoding="utf-8")
-    (folder / "seed").write_text(asked.seed, encoding="utf-8")
+    (folder / "shapes").write_text(_shapes(asked.seed), encoding="utf-8")
+    (folder / "inputs").write_bytes(pickle.dumps([*map(asked.subject.inputs, asked.subject.cases)]))
 
 
 def received(folder: Path) -> tuple[Exercise, str]:
     """The exercise, without its solution, and the text of the attempt that `hand_over` has written."""
-    seed = (folder / "seed").read_text(encoding="utf-8")
-    return load(folder / "exercise", seed), (folder / "attempt.cu").read_text(encoding="utf-8")
+    found = load(folder / "exercise")
+    subject = found.subject.drawn((folder / "shapes").read_text(encoding="utf-8"))
+    return replace(found, subject=subject), (folder / "attempt.cu").read_text(encoding="utf-8")

@@ -36,7 +36,9 @@ _GRADER = "labkit.exercises.grader"
 CHECKS = ",".join(("profile", *TOOLS))  # of check mode, as the child has them
 
 
-def grade(which: str | Path, *attempt: object, quiet: bool = False, record: bool = True) -> Grade:
+def grade(
+    which: str | Path, *attempt: object, quiet: bool = False, record: bool = True, seed: str = "",
+) -> Grade:
     """Grade an attempt at an exercise, print the answer, and note it in the reader's progress.
 
     The sanitizer's tools look first. Then the results are compared on shapes that the page does not name, with integers
@@ -54,6 +56,9 @@ def grade(which: str | Path, *attempt: object, quiet: bool = False, record: bool
         Print nothing.
     record : bool
         Note it in the progress, and give the hint that is due; without it, the first.
+    seed : str
+        What inputs and a hidden shape are drawn from; by default the attempt's text: the same text gets the same
+        answer, and no text can hold results of inputs that follow from it.
 
     Returns
     -------
@@ -74,7 +79,7 @@ def grade(which: str | Path, *attempt: object, quiet: bool = False, record: bool
         if len(attempt) != 1:
             raise LabError(f"exercise {asked.number} is answered by one kernel: grade(\"{asked.key}\", mine)")
         source = asked.attempt(attempt[0])
-        done = of_source(asked, source)
+        done = of_source(asked, source, seed)
         if done.passed and isinstance(asked.subject, InPlaceOf) and device().engine == "gpu":
             done = _on_the_gpu(done, source)
     done = replace(done, advice=_advice(done, source, record))
@@ -153,8 +158,9 @@ def _on_the_gpu(done: Grade, source: str) -> Grade:
     return replace(done, lines=(*done.lines[:at], line, *done.lines[at:]))
 
 
-def of_source(asked: Exercise, source: str) -> Grade:
+def of_source(asked: Exercise, source: str, seed: str = "") -> Grade:
     """Grade the text of a kernel in a child process of this one, if a report has not done so before."""
+    asked = asked.drawn(seed or hashlib.sha256(f"{asked.number}\n{source}".encode()).hexdigest()[:16])
     if not asked.of_series:  # its folder is not among what kept grades depend on
         return Grade(asked, *_in_a_child(asked, source)[0])
     name = "grade", asked.number, asked.seed, source

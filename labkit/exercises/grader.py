@@ -1,8 +1,9 @@
 """The child process of `labkit.exercises.grade`: runs an attempt in the CPU engine's check mode.
 
-``python -m labkit.exercises.grader FOLDER`` reads the attempt from `FOLDER/attempt.cu` and the exercise's number from
-`FOLDER/exercise`. It writes the arrays that the kernel wrote, and to `FOLDER/events`, among the engine's records of the
-launches, what it does. It judges nothing: the parent does, from these.
+``python -m labkit.exercises.grader FOLDER`` reads the attempt from `FOLDER/attempt.cu`, the exercise from
+`FOLDER/exercise`, and the inputs of its cases from `FOLDER/inputs`. It writes the arrays that the kernel wrote, and to
+`FOLDER/events`, among the engine's records of the launches, what it does. It judges nothing: the parent does, from
+these, and what is expected stays there.
 
 ``--untrusted`` after the folder: the attempt is somebody else's. It is checked before it is compiled and loaded (see
 `hostcuda.untrusted`), and all that was written is packed into one answer, with a word from standard input.
@@ -15,6 +16,7 @@ import contextlib
 import functools
 import json
 import os
+import pickle
 import resource
 import sys
 import threading
@@ -53,9 +55,10 @@ def _run(asked: Exercise, source: str, folder: Path, untrusted: bool, done: Call
         hostcuda.ensure_context()
         subject.prepare(source)
         _mark("warnings", text=subject.warnings(source), filled=checking.fills_variables())
+        given = pickle.loads((folder / "inputs").read_bytes())
         for number, case in enumerate(subject.cases):
             with _watched(case.name, done):
-                for run, arrays in enumerate(subject.execute(source, case)):
+                for run, arrays in enumerate(subject.execute(source, case, given[number])):
                     for name, array in arrays.items():
                         np.save(folder / f"{number}-{run}-{name}.npy", array, allow_pickle=False)
             if any(record.findings for record in checking.launches()):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from labkit.measure.compare import compare, compare_array, draw_integers, draw_r
 from labkit.spec.layers import LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
 
+_TRIES = 100  # to draw a shape that a rung supports
 LAYERS = {"layer 1": LENET86[0], "layer 2": LENET86[1]}
 # Two values of K, because each is compiled anew: several rows of tiles with a rest, outputs that fill whole tiles, and
 # a map smaller than a tile with more channels and maps than most loops have steps.
@@ -31,6 +33,11 @@ HIDDEN = (
     (Layer("whole tiles", C=1, H=38, W=54, M=3, K=7), 1),
     (Layer("less than a tile", C=5, H=9, W=13, M=18, K=4), 3),
 )
+
+
+def generator(*texts: str) -> np.random.Generator:
+    """Random numbers that follow from texts: from a seed, and from what they are for."""
+    return np.random.default_rng([*hashlib.sha256("\n".join(texts).encode()).digest()])
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,8 @@ class InPlaceOf:
         The shapes on which it is checked besides. Those that the variant does not support are left out.
     chosen : mapping, optional
         The options of its launch, if they are not those for which the solution is recorded.
+    seed : str
+        What inputs are drawn from: `drawn` sets it.
     """
 
     name: str
@@ -56,12 +65,26 @@ class InPlaceOf:
     layers: Mapping[str, Layer] = field(default_factory=lambda: LAYERS)
     hidden: tuple[tuple[Layer, int], ...] = HIDDEN
     chosen: Mapping[str, object] | None = None
+    seed: str = ""
     headers = ("tensor.cuh",)  # the lab's own
 
     @cached_property
     def options(self) -> dict:
         """Of the rung, for this exercise."""
         return dict(rung(self.name).solved.get(self.letter, {}) if self.chosen is None else self.chosen)
+
+    def drawn(self, shapes: str, values: str = "") -> Self:
+        """The same with a hidden shape drawn from `shapes`, and inputs from `values`.
+
+        Its K is that of another hidden shape: each K is compiled anew.
+        """
+        random, like = generator(shapes), variant(self.name, **self.options)
+        for _ in range(_TRIES if shapes and self.hidden else 0):
+            K = int(random.choice([layer.K for layer, _ in self.hidden]))
+            C, H, W, M, batch = (int(random.integers(*each)) for each in ((1, 5), (K, 42), (K, 42), (1, 19), (1, 4)))
+            if _supported(like, layer := Layer("a drawn shape", C=C, H=H, W=W, M=M, K=K)):
+                return replace(self, hidden=(*self.hidden, (layer, batch)), seed=values)
+        return replace(self, seed=values)
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
@@ -89,11 +112,17 @@ class InPlaceOf:
         """Compile what the cases need, side by side."""
         self.variant(source).precompile(*(case.what[0] for case in self.cases))
 
-    def execute(self, source: str, case: Case) -> Iterator[dict[str, np.ndarray]]:
-        """Run on integers, and on real numbers where nothing is counted; yield y [B,M,Ho,Wo] of each run."""
+    def inputs(self, case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
+        """x and k of each run: integers, then real numbers where nothing is counted."""
+        like, random = variant(self.name, **self.options), generator(self.seed, case.name)
+        draws = (draw_integers,) if case.counted else (draw_integers, draw_reals)
+        return [draw(like, *case.what, random) for draw in draws]
+
+    def execute(self, source: str, case: Case, given: list[tuple]) -> Iterator[dict[str, np.ndarray]]:
+        """Run on the `inputs`; yield y [B,M,Ho,Wo] of each run."""
         mine, (layer, batch) = self.variant(source), case.what
         with mine.plan(layer, batch) as plan:
-            for x, k in self._inputs(mine, case):
+            for x, k in given:
                 plan.load(x, k)
                 poison(plan, layer, batch, mine.io_dtype)
                 plan.run()
@@ -102,7 +131,7 @@ class InPlaceOf:
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed at the first wrong output."""
         mine, (layer, batch) = self.variant(source), case.what
-        for run, ((x, k), arrays) in enumerate(zip(self._inputs(mine, case), runs, strict=True)):
+        for run, ((x, k), arrays) in enumerate(zip(self.inputs(case), runs, strict=True)):
             allowed = tolerance(mine.rounding, error_scale(x, k), layer.terms) if run else 0.0
             title = f"on {layer}, B = {batch} ({'real numbers' if run else 'integers'})"
             compare(arrays["y"], conv_float64(x, k), allowed, mine.io_dtype, title, (x, k))
@@ -111,7 +140,7 @@ class InPlaceOf:
         """The largest error of a hidden shape's real numbers, relative to sum |x| |k| of the output."""
         if case.counted:
             return {}
-        _, (x, k) = self._inputs(variant(self.name, **self.options), case)
+        _, (x, k) = self.inputs(case)
         return {"largest_error": float((np.abs(runs[-1]["y"] - conv_float64(x, k)) / error_scale(x, k)).max())}
 
     def last_launch(self, message: str) -> LastLaunch:
@@ -119,12 +148,6 @@ class InPlaceOf:
         layer = next(case.what[0] for case in self.cases if f"on {case.what[0]}, B" in message)
         launch = variant(self.name, **self.options).launches(layer)[-1]
         return LastLaunch(launch.kernel, launch.grid, launch.block, (layer.M, layer.Ho, layer.Wo), repr(layer))
-
-    def _inputs(self, mine: Variant, case: Case) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        rng = np.random.default_rng([*case.name.encode()])
-        yield draw_integers(mine, *case.what, rng)
-        if not case.counted:
-            yield draw_reals(mine, *case.what, rng)
 
     def warnings(self, source: str) -> str:
         """What the host's compiler warns of."""
@@ -175,6 +198,13 @@ class Output:
             raise CheckFailed(f"{wrong}{unset if left else ''}") from None
 
 
+class Before(NamedTuple):
+    """An `Output` as the child process gets it: its name, and what it holds before the launch."""
+
+    name: str
+    array: np.ndarray
+
+
 class Launch(NamedTuple):
     """A launch of a kernel: `launch` makes one."""
 
@@ -212,19 +242,39 @@ class Kernels:
     Attributes
     ----------
     launches : callable
-        Of what a case holds, its arguments: the `launch`, or several in their order. It is called twice, once to run
-        the kernel and once for the reference, and has to answer alike.
+        Of random numbers, ``random``, a `numpy.random.Generator`, and of what a case holds, its arguments: the
+        `launch`, or several in their order. Inputs that are drawn from `random` are others in each grading, so that no
+        attempt can compute or store them. It is called twice, once for the inputs and once for the reference, and has
+        to answer alike.
     cases : tuple of Case
     options : callable
         Of the same arguments: the options that the compiler gets for the case.
     headers : tuple of str
         Names that come with the exercise and may be included.
+    hidden : sequence of sequences
+        Of each number of a case, what is possible: a hidden shape that is another one in each grading.
+    seed : str
+        What inputs are drawn from: `drawn` sets it.
     """
 
     launches: Callable[..., Launch | Sequence[Launch]]
     cases: tuple[Case, ...] = ()
     options: Callable[..., tuple[str, ...]] = lambda *what: ()
     headers: tuple[str, ...] = ()
+    hidden: Sequence[Sequence] = ()
+    seed: str = ""
+
+    def drawn(self, shapes: str, values: str = "") -> Self:
+        """The same with a hidden shape drawn from `shapes`, and inputs from `values`."""
+        if not (shapes and self.hidden):
+            return replace(self, seed=values)
+        random = generator(shapes)
+        what = tuple(each[random.integers(len(each))] for each in self.hidden)
+        names = [*inspect.signature(self.launches).parameters][1:]
+        name = ", ".join(f"{name} = {value}" for name, value in zip(names, what, strict=True))
+        first = [case.counted for case in self.cases].index(True)
+        cases = (*self.cases[:first], Case(name, what), *self.cases[first:])
+        return replace(self, cases=cases, seed=values)
 
     def source(self, attempt: object) -> str:
         """The text of an attempt: of a module of ``%%cuda``, of a file, or the text itself."""
@@ -236,32 +286,40 @@ class Kernels:
         for case in self.cases:
             self._module(source, case)
 
-    def execute(self, source: str, case: Case) -> Iterator[dict[str, np.ndarray]]:
-        """Launch the kernels of a case; yield the arrays that they have written."""
-        module, launches = self._module(source, case), self._launches(case)
-        given = [each for one in launches for each in one.arguments]
-        arrays = {id(each): each for each in given if isinstance(each, (np.ndarray, Output))}
-        filled = {key: each.filled() if isinstance(each, Output) else np.ascontiguousarray(each)
-                  for key, each in arrays.items()}
-        on_device = {key: hostcuda.driver.to_device(each) for key, each in filled.items()}
-        for kernel, arguments, grid, block, shared in launches:
+    def inputs(self, case: Case) -> list[Launch]:
+        """The launches of a case, with a `Before` in place of each `Output`."""
+        launches, known = self.launched(case), {}
+
+        def given(each: object) -> object:
+            return known.setdefault(id(each), Before(each.name, each.filled())) if isinstance(each, Output) else each
+
+        return [one._replace(arguments=tuple(map(given, one.arguments))) for one in launches]
+
+    def execute(self, source: str, case: Case, given: list[Launch]) -> Iterator[dict[str, np.ndarray]]:
+        """Launch the kernels of a case on its `inputs`; yield the arrays that they have written."""
+        module = self._module(source, case)
+        arrays = {id(each): each for one in given for each in one.arguments if isinstance(each, (np.ndarray, Before))}
+        on_device = {key: hostcuda.driver.to_device(
+            each.array if isinstance(each, Before) else np.ascontiguousarray(each)) for key, each in arrays.items()}
+        for kernel, arguments, grid, block, shared in given:
             passed = [on_device[id(each)] if id(each) in on_device else _scalar(each) for each in arguments]
             module.get_function(kernel)(*passed, grid=grid, block=block, shared=shared)
-        yield {each.name: hostcuda.driver.from_device_like(on_device[key], each.expected)
-               for key, each in arrays.items() if isinstance(each, Output)}
+        yield {each.name: hostcuda.driver.from_device_like(on_device[key], each.array)
+               for key, each in arrays.items() if isinstance(each, Before)}
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed at the first wrong element."""
         (got,) = runs
-        for each in (each for one in self._launches(case) for each in one.arguments if isinstance(each, Output)):
+        for each in (each for one in self.launched(case) for each in one.arguments if isinstance(each, Output)):
             each.compare(got[each.name], case.name)
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
         """Nothing: the goals of kernels are counters."""
         return {}
 
-    def _launches(self, case: Case) -> Sequence[Launch]:
-        found = self.launches(*case.what)
+    def launched(self, case: Case) -> Sequence[Launch]:
+        """The launches of a case, with its inputs and what is expected."""
+        found = self.launches(generator(self.seed, case.name), *case.what)
         return [found] if isinstance(found, Launch) else found
 
     def arguments(self, source: str, case: Case | None = None) -> dict:
@@ -296,6 +354,10 @@ class Numbers:
     start: tuple = ()
     solution: Callable[[], tuple] = tuple
     cases: tuple[Case, ...] = ()
+
+    def drawn(self, shapes: str, values: str = "") -> Self:
+        """The same: nothing is launched, and nothing is drawn."""
+        return self
 
     def counts(self, answer: tuple) -> Mapping[str, Counts]:
         """Of an answer.

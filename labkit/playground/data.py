@@ -80,7 +80,7 @@ def _convolution(subject, mine, case, arrays):
         for launch, call in zip(mine.geometry(layer, batch), mine.calls, strict=True)
     ]
     runs = []
-    for run, (x, k) in enumerate(subject._inputs(mine, case)):
+    for run, (x, k) in enumerate(subject.inputs(case)):
         scale = error_scale(x, k)
         allowed = tolerance(mine.rounding, scale, layer.terms) if run else np.zeros(1)
         output = {
@@ -105,7 +105,7 @@ def _defines(defines: Mapping[str, int]) -> list[str]:
 
 def _launches(subject, case, arrays):
     buffers, write, outputs, launches, names = {}, {}, [], [], {}
-    for kernel, arguments, grid, block, shared in subject._launches(case):
+    for kernel, arguments, grid, block, shared in subject.launched(case):
         passed = []
         for each in arguments:
             if not isinstance(each, (np.ndarray, Output)):

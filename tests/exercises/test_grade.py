@@ -1,6 +1,7 @@
 """The grader's answers: what is said of any attempt, the hints, and the reader's progress."""
 
 import json
+import pickle
 from types import SimpleNamespace
 
 import pytest
@@ -8,9 +9,9 @@ import pytest
 import labkit
 from labkit.base.errors import LabError
 from labkit.exercises import progress
-from labkit.exercises.exercise import Exercise, Goal, counted, exercise, exercises, number
+from labkit.exercises.exercise import Exercise, Goal, counted, exercise, exercises, hand_over, number, received
 from labkit.exercises.grade import Grade, Line, grade
-from labkit.exercises.subjects import Numbers
+from labkit.exercises.subjects import Before, Numbers
 
 TILING = exercise("04a")
 SUM = "float sum = 0;"
@@ -21,8 +22,8 @@ def own_progress(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_PROGRESS", str(tmp_path / "progress.json"))
 
 
-def answer(source):
-    return str(grade("04a", source, quiet=True, record=False))
+def answer(source, number="04a"):
+    return str(grade(number, source, quiet=True, record=False))
 
 
 def test_the_starting_code_is_no_attempt(capsys):
@@ -50,6 +51,35 @@ def test_each_new_miss_unlocks_a_hint():
     for said, at in zip(hints, shown, strict=True):
         assert said.startswith(f"Hint {at + 1} of 3: {asked.hints[at]}")
     assert "lab.solution" in hints[-1] and "lab.solution" not in hints[0]
+
+
+@pytest.mark.parametrize("number", ["00a", "01b", "14a", "P5b"])
+def test_each_seed_draws_other_inputs_and_the_same_seed_the_same(number):
+    def drawn(seed):
+        subject = exercise(number).drawn(seed).subject
+        return [case.what for case in subject.cases], pickle.dumps([*map(subject.inputs, subject.cases)])
+
+    (shapes, inputs), (others, other_inputs) = drawn("one"), drawn("two")
+    assert drawn("one") == (shapes, inputs)
+    assert inputs != other_inputs and (shapes != others or number == "14a")
+
+
+@pytest.mark.parametrize("number", ["04a", "P3a"])
+def test_the_child_gets_neither_the_seed_nor_what_is_expected(number, tmp_path):
+    asked = exercise(number).drawn("only the judge knows")
+    hand_over(asked, asked.start, tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and asked.seed.encode() in path.read_bytes()]
+    child, _ = received(tmp_path)
+    assert child.subject.cases == asked.subject.cases and child.subject.seed == ""
+    given = pickle.loads((tmp_path / "inputs").read_bytes())
+    if number == "P3a":
+        outputs = [each for launches in given for each in launches[0].arguments if isinstance(each, Before)]
+        assert len(outputs) == len(given) and not any(each.array.any() for each in outputs)  # zeros: not yet summed
+
+
+def test_a_kernel_that_knows_the_shapes_of_the_lab_is_not_right():
+    known = exercise("00a").solution.replace("{", "{ if (n != 777 && n != 256 && n != 50 && n != 1000) return;", 1)
+    assert "✗ right\n  sum, n = " in answer(known, "00a")
 
 
 WRONG = "right\non {}, B = 2 (integers): 9 of 5780 outputs\nThe first two:\n   b  m  h  w  got\n   {} 2 17  9 -3.5 4\n"

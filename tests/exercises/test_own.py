@@ -18,6 +18,7 @@ from labkit.cli import app
 from labkit.exercises import exercise as module
 from labkit.exercises import progress
 from labkit.exercises.exercise import exercise
+from labkit.exercises.judge import Grade, Line
 from labkit.exercises.trial import begin, trials
 
 OWN = Path(__file__).parent / "own"
@@ -156,6 +157,23 @@ def test_it_is_graded_in_the_sandbox(added, tmp_path):
     alice, bob = grading.read_results(tmp_path / "out")
     assert (alice.exercise, alice.verdict, bob.verdict) == ("saxpy", "goal met", "not right yet"), (alice, bob)
     assert bob.advice == "This stores a x alone: y is an input, too."
+
+
+def test_a_regrade_draws_what_the_first_grading_drew(added, tmp_path, monkeypatch):
+    """Another text draws anew, and `--seed` says what to draw from."""
+    seeds = []
+    graded = Grade(added, (Line(True, "sectors per load"),), (4.0,))
+    monkeypatch.setattr(grading, "in_sandbox", lambda asked, *_: (seeds.append(asked.seed), (graded, 0))[1])
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    file, states = tmp_path / "alice_saxpy.cu", iter("abcd")
+    for text, seed in ((added.solution, ""), (added.solution, ""), (added.start, ""), (added.start, "given")):
+        file.write_text(text)
+        now = next(states)
+        monkeypatch.setattr(grading, "state", lambda number, now=now: now)  # the lab has changed
+        grading.grade_all(submissions([tmp_path]), tmp_path / "out", again=True, seed=seed)
+        assert grading.read_result(tmp_path / "out", "alice", "saxpy").seed == seeds[-1]
+    assert len(seeds) == 4 and len(seeds[0]) == 16
+    assert seeds[0] == seeds[1] != seeds[2] and seeds[3] == "given"
 
 
 @needs_sandbox

@@ -5,10 +5,9 @@ import numpy as np
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 
-def add(n: int, blocks: int, threads: int):
+def add(random: np.random.Generator, n: int, blocks: int, threads: int):
     """Two vectors of whole numbers, which float32 adds without an error."""
-    a = np.arange(n, dtype=np.float32)
-    b = 1000 * (a % 7)
+    a, b = random.integers(-1000, 1000, (2, n)).astype(np.float32)
     return launch("add", a, b, Output("sum", a + b), n, grid=blocks, block=threads)
 
 
@@ -24,7 +23,8 @@ EXERCISE = Exercise(
     title="All threads at work",
     # Grids with fewer threads than elements, as many, and more.
     subject=Kernels(add, (_hidden(777, 3, 64), _hidden(256, 4, 64), _hidden(50, 2, 64),
-                          Case("1,000 elements", (1000, 4, 64), counted=True))),
+                          Case("1,000 elements", (1000, 4, 64), counted=True)),
+                    hidden=(range(1, 1500), range(1, 6), [64])),
     lines=4,
     goals=(counted("global_load_requests", "1,000 elements", at_most=64),),
     hints=(

@@ -7,9 +7,9 @@ from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, 
 _PIXELS = "4,096 pixels"
 
 
-def histogram(n: int, blocks: int, threads: int):
+def histogram(random: np.random.Generator, n: int, blocks: int, threads: int):
     """Pixels of which many are dark, as those of an image are, and bins that are zero."""
-    pixels = (np.random.default_rng(n).exponential(30, n)).clip(0, 255).astype(np.uint8)
+    pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
     bins = np.bincount(pixels, minlength=256).astype(np.uint32)
     return launch("histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads)
 
@@ -24,7 +24,7 @@ EXERCISE = Exercise(
         Case("1,000 pixels in 3 blocks of 64", (1000, 3, 64)),
         Case("100 pixels in 2 blocks of 512", (100, 2, 512)),
         Case(_PIXELS, (4096, 4, 128), counted=True),
-    )),
+    ), hidden=(range(1, 3000), range(1, 6), range(32, 544, 32))),
     goals=(
         counted("global_load_requests", _PIXELS, what="load requests", at_most=128),
         counted("reduction_requests", _PIXELS, what="atomic requests to global memory", at_most=32),
