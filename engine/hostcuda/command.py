@@ -5,7 +5,9 @@ A sub-command imports what it needs when it runs: `hostcuda --help` loads neithe
 
 from __future__ import annotations
 
+import os
 import sys
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +26,7 @@ app = terminal.application(
 
 def main() -> None:
     """Run the command."""
+    os.environ["HOSTCUDA_WARNINGS"] = "1"  # programs show what the compiler warns of
     terminal.run(app, "hostcuda")
 
 
@@ -34,8 +37,6 @@ def doctor(json: Json = False) -> None:
 
     report = doctor.examine()
     if json:
-        from json import dumps
-
         print(dumps(report.as_dict(), indent=2, ensure_ascii=False))
     else:
         doctor.show(report)
@@ -72,27 +73,44 @@ Engine = Annotated[
     ),
 ]
 Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
+Most = Annotated[
+    int | None,
+    typer.Option("--output-limit", metavar="BYTES", min=0, help="Print at most so much of what the program prints."),
+]
 _PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # what follows PROGRAM is its own
 
 
 @app.command(context_settings=_PROGRAM)
 def run(
-    context: typer.Context, script: Program, args: Arguments = None, options: Options = "", engine: Engine = None
+    context: typer.Context,
+    script: Program,
+    args: Arguments = None,
+    options: Options = "",
+    engine: Engine = None,
+    timeout: Timeout = None,
+    most: Most = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit status 1 if the program ignores an error and ends with 0.")
+    ] = False,
 ) -> None:
     """Run a program, on either engine.
 
     A .cu file is compiled with its host code: its kernels run on the CPU engine where there is no GPU. A Python program
-    may import PyCUDA.
+    may import PyCUDA. The exit status is the program's; 124 after a timeout. An error that the program did not look at
+    is the last line of its standard error output.
     """
     from shlex import split
 
     from hostcuda import processes
 
-    _warn_of_options(context, script, args or ())
+    _prepare(context, script, args or (), most)
     on = processes.engine(engine)
-    ended = processes.run(processes.program(script, args or (), on, split(options)), {"HOSTCUDA_ENGINE": on})
-    if ended.status:
-        raise typer.Exit(ended.status if ended.status > 0 else 128 - ended.status)
+    environment = {"HOSTCUDA_ENGINE": on, **({"HOSTCUDA_STRICT": "1"} if strict else {})}
+    ended = processes.run(processes.program(script, args or (), on, split(options)), environment, timeout)
+    if ended.status is None:
+        print(f"hostcuda: {script} {ended.problem}", file=sys.stderr)
+    if ended.status != 0:
+        raise typer.Exit(_status(ended))
 
 
 @app.command(context_settings=_PROGRAM)
@@ -111,17 +129,19 @@ def profile(
         str | None, typer.Option("--estimate", metavar="CARD", help="Estimate the kernels' times on a GPU: H200.")
     ] = None,
     options: Options = "",
+    lines: Annotated[bool, typer.Option("--lines", help="Count each source line with accesses by itself.")] = False,
+    most: Most = None,
 ) -> None:
     """Run a program and count the memory accesses of its launches.
 
-    One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the counters. With
-    --estimate its time on a GPU, estimated from the counts.
+    One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the counters. With --lines
+    one per line of the source. With --estimate its time on a GPU, estimated from the counts.
     """
     from shlex import split
 
     from hostcuda.profile import profile_script
 
-    _warn_of_options(context, script, args or ())
+    _prepare(context, script, args or (), most)
     files.require_place(csv)
     if estimate is not None:
         _estimate(script, args or (), estimate, timeout, csv, json, split(options), nvcc)
@@ -129,7 +149,10 @@ def profile(
     profile = profile_script(
         script, args or (), engine, timeout, capture=json, nvcc=nvcc, on_the_cpu="--engine cpu", options=split(options)
     )
-    _print(profile, csv, json)
+    table = profile.lines() if lines else profile.table
+    _print(profile.ended, table.to_json(orient="records", indent=2, default_handler=str) if json else
+           f"{profile.note}\n{table.to_string(index=False)}" if lines else profile)
+    _write(csv, table, json)
     _after(profile.ended, script)
 
 
@@ -154,22 +177,30 @@ def sanitize(
     engine: Engine = None,
     timeout: Timeout = None,
     options: Options = "",
+    most: Most = None,
 ) -> None:
     """Run a program and find the errors of its kernels.
 
-    Bad addresses, races, uninitialized memory and divergent barriers. Exit status 1 if anything was found, 0 if not.
+    Bad addresses, races, uninitialized memory and divergent barriers. The last line and the exit status are the
+    verdict: 0 pass, 1 unsafe (something was found), 3 wrong result (the program itself failed), 4 compile error,
+    5 refused (a call or launch), 6 not checked, 124 hang. With --json an object with the verdict and the findings.
     """
     from shlex import split
 
     from hostcuda.sanitize import sanitize_script
 
-    _warn_of_options(context, script, args or ())
+    _prepare(context, script, args or (), most)
     files.require_place(csv)
     findings = sanitize_script(script, args or (), tool, engine, timeout, capture=json, options=split(options))
-    _print(findings, csv, json)
-    if not findings.clean and not findings.ended.interrupted:
-        raise typer.Exit(1)
-    _after(findings.ended, script)
+    _print(findings.ended, dumps(findings.as_dict(), indent=2, default=str) if json else findings)
+    _write(csv, findings.table, json)
+    verdict, reason = findings.outcome
+    if findings.ended.problem:
+        print(f"hostcuda: {script} {findings.ended.problem}; above is what was seen before", file=sys.stderr)
+    if not json:
+        shown = "" if reason.startswith(findings.verdict()) else f": {reason.splitlines()[0]}"
+        print(f"verdict: {verdict} (exit status {findings.status}){shown}")
+    raise typer.Exit(findings.status)
 
 
 def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:
@@ -180,25 +211,31 @@ def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:
 
     card(device)  # refused before minutes of work
     records, modules, ended = recorded(processes.program(script, args, "cpu", options), timeout, capture=json)
-    print(ended.output, end="", file=sys.stderr)
+    _print(ended, "")
     _after(ended, script)
     found = estimate(records, modules if nvcc else (), device)
     print(found.table.to_json(orient="records", indent=2) if json else found.launches())
-    if csv:
-        files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))
+    _write(csv, found.table, json)
 
 
-def _print(result, csv: Path | None, json: bool) -> None:
-    """Print what the program has printed, and a profile or findings; as JSON it has the standard output for itself."""
-    print(result.ended.output, end="", file=sys.stderr)
-    print(result.table.to_json(orient="records", indent=2, default_handler=str) if json else result)
+def _print(ended, result: object) -> None:
+    """Print what the program has printed, if it was captured, and the result: as JSON alone on the standard output."""
+    most = os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
+    print(ended.output[: int(most) if most else None], end="", file=sys.stderr)
+    print(result, end="\n" if result else "")
+
+
+def _write(csv: Path | None, table, json: bool) -> None:
+    """Write a table to a file, if one was asked for, and say so."""
     if csv:
-        files.write(csv, result.table.to_csv(index=False, lineterminator="\n"))
+        files.write(csv, table.to_csv(index=False, lineterminator="\n"))
         print(csv, file=sys.stderr if json else sys.stdout)
 
 
-def _warn_of_options(context: typer.Context, script: str, args: list[str]) -> None:
-    """Warn of the program's arguments that this command has as options, too: they may be in the wrong place."""
+def _prepare(context: typer.Context, script: str, args: list[str], most: int | None) -> None:
+    """Set the limit of the program's output, and warn of its arguments that this command has as options, too."""
+    if most is not None:
+        os.environ["HOSTCUDA_OUTPUT_LIMIT"] = str(most)
     own = {name for each in context.command.params for name in (*each.opts, *each.secondary_opts) if name[:1] == "-"}
     if both := [each for each in args if each.partition("=")[0] in own]:
         sentence = f"{script} itself gets {', '.join(both)}: put options of hostcuda in front of it"
@@ -209,5 +246,9 @@ def _after(ended, script: str) -> None:
     """Exit with the status of the program that failed, as a shell reports it."""
     if ended.problem:
         print(f"hostcuda: {script} {ended.problem}; above is what was seen before", file=sys.stderr)
-        status = 124 if ended.status is None else ended.status if ended.status > 0 else 128 - ended.status
-        raise typer.Exit(status)
+        raise typer.Exit(_status(ended))
+
+
+def _status(ended) -> int:
+    """A program's exit status, as a shell reports it."""
+    return 124 if ended.status is None else ended.status if ended.status >= 0 else 128 - ended.status

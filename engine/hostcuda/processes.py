@@ -17,10 +17,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import hostcuda
 from hostcuda.errors import EngineError, Interrupted
@@ -196,12 +198,21 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     if timeout is not None and not timeout > 0:
         raise EngineError(f"a time limit of {timeout:g} s: give a positive number of seconds, or none")
     path = os.pathsep.join(filter(None, [str(HOME), *_added(), os.environ.get("PYTHONPATH")]))
+    most = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    limited = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     began = time.monotonic()
     process = subprocess.Popen(
         command, env={**os.environ, "PYTHONPATH": path, **environment}, start_new_session=True,
-        stdin=subprocess.DEVNULL if capture else None, preexec_fn=_end_with_parent(), **(pipe if capture else {}),
+        stdin=subprocess.DEVNULL if capture else None, preexec_fn=_end_with_parent(),
+        **(pipe if capture else limited if most else {}),
     )
+    copiers = [threading.Thread(target=_copy, args=(each, to, int(most))) for each, to in (
+        (process.stdout, 1), (process.stderr, 2))] if most else []
+    for copier in copiers:
+        copier.start()
+    if copiers:  # they read, not communicate()
+        process.stdout = process.stderr = None
     try:
         output, _ = process.communicate(timeout=timeout)
         status = process.returncode
@@ -216,7 +227,21 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         _signal(process, signal.SIGKILL)
         process.wait()
         raise
+    for copier in copiers:
+        copier.join()
     return Ended(status, time.monotonic() - began, output or "")
+
+
+def _copy(pipe: BinaryIO, to: int, most: int) -> None:
+    """Copy at most so many bytes from a program to a file of this process; the rest is read and counted."""
+    count = 0
+    while data := os.read(pipe.fileno(), 1 << 16):
+        left = memoryview(data)[: max(0, most - count)]
+        while left:
+            left = left[os.write(to, left) :]
+        count += len(data)
+    if count > most:
+        print(f"\nhostcuda: {count - most:,} more bytes were not printed (--output-limit {most})", file=sys.stderr)
 
 
 def _added() -> list[str]:

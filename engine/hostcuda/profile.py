@@ -125,6 +125,14 @@ class Profile:
             return float("inf") if over else float("nan")
         return over / under
 
+    def lines(self) -> pd.DataFrame:
+        """The counts of each source line with memory accesses: a row per kernel, line, space and operation."""
+        if self.sites.empty:
+            return self.sites
+        keys = ["kernel", "file", "line", "space", "op", "size"]
+        counts = self.sites.drop(columns=["launch", "worst"], errors="ignore").groupby(keys, sort=False, dropna=False)
+        return counts.sum(min_count=1).reset_index()
+
     def traffic(self) -> HTML:
         """The traffic of each row of `counts`, level by level, as a table for a page."""
         shown = self.summary()

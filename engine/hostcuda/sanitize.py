@@ -8,6 +8,7 @@ memory. The program runs in a process of its own.
 from __future__ import annotations
 
 import html
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,13 @@ from hostcuda.gpu import nsight
 from hostcuda.tables import table
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+_STUCK = "waits in a loop for memory that nobody writes"  # as in runtime/spins.cpp
 COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
            "launches", "message", "op")
+
+
+# The verdicts with their exit statuses. Ctrl-C makes it 130.
+STATUS = {"pass": 0, "unsafe": 1, "wrong result": 3, "compile error": 4, "refused": 5, "not checked": 6, "hang": 124}
 
 
 @dataclass(repr=False)
@@ -46,6 +52,8 @@ class Findings:
         What was not checked, if anything.
     whole : bool
         Whether every launch up to the program's end was checked.
+    events : sequence of dict
+        What happened outside of the launches, on the CPU engine: ``kind`` and ``message``.
     """
 
     table: pd.DataFrame
@@ -54,11 +62,52 @@ class Findings:
     ended: processes.Ended
     note: str = ""
     whole: bool = True
+    events: Sequence[dict] = ()
 
     @property
     def clean(self) -> bool:
         """Whether everything was checked and nothing was found."""
         return self.table.empty and self.whole
+
+    @property
+    def outcome(self) -> tuple[str, str]:
+        """The verdict, one of `STATUS`, and a sentence with the reason."""
+        told = {event["kind"]: event["message"] for event in reversed(self.events)}  # the first of each kind
+        if self.ended.interrupted:
+            return "not checked", f"the program {self.ended.problem}"
+        if "compile error" in told:
+            return "compile error", told["compile error"]
+        if self.ended.status is None:
+            return "hang", self.verdict()
+        if stuck := next((event["message"] for event in self.events if _STUCK in event["message"]), None):
+            return "hang", stuck
+        if len(self.table):
+            return "unsafe", self.verdict()
+        if self.ended.status in (-signal.SIGSEGV, -signal.SIGBUS):
+            return "unsafe", f"the program {self.ended.problem}: its host code accessed an invalid address"
+        if "refused" in told:
+            return "refused", told["refused"]
+        if self.launches == 0 or not self.whole:
+            return "not checked", told.get("failed") or self.verdict()
+        if self.ended.status:
+            return "wrong result", f"{self.verdict()}, but the program {self.ended.problem}"
+        return "pass", self.verdict()
+
+    @property
+    def status(self) -> int:
+        """The exit status of `hostcuda sanitize`."""
+        return 130 if self.ended.interrupted else STATUS[self.outcome[0]]
+
+    def as_dict(self) -> dict:
+        """What ``hostcuda sanitize --json`` prints."""
+        verdict, reason = self.outcome
+        return {
+            "verdict": verdict.replace(" ", "_"), "status": self.status, "reason": reason,
+            "checked": {"launches": self.launches, "complete": self.whole, "tools": self.tools},
+            "program": {"status": self.ended.status, "seconds": round(self.ended.seconds, 2)},
+            "events": [{name: event[name] for name in ("kind", "message")} for event in self.events],
+            "findings": self.table.astype(object).where(self.table.notna(), None).to_dict("records"),
+        }
 
     def __repr__(self) -> str:
         return "\n".join([*self.lines(), self.verdict()])
@@ -133,12 +182,15 @@ def _tools(tool: str) -> tuple[str, ...]:
 def _check(command, tools, out: Path, timeout, capture) -> Findings:
     """On the CPU engine."""
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
+    if "initcheck" in tools:  # the compiler knows of variables without a value
+        environment["HOSTCUDA_WARNINGS"] = "1"
     ended = processes.run(command, environment, timeout, capture)
-    return checked(processes.lines(out), tools, ended)
+    return checked(processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events")))
 
 
-def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended) -> Findings:
-    """The findings in the CPU engine's records, a dict per launch."""
+def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended,
+            events: Sequence[dict] = ()) -> Findings:
+    """The findings in the CPU engine's records, a dict per launch, and in what it has told of the program."""
     cut = [record for record in records if record.get("error")]
     unexplained = [record["error"] for record in cut if not record["findings"]]
     note = f"{_launches(len(cut))} not checked to the end" if cut else ""
@@ -147,7 +199,10 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
     unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
     note = "; ".join(filter(None, [note, *unchecked]))
     whole = not unchecked and (ended.stopped or not unexplained)
-    return Findings(_frame(findings.of(records)), len(records), tuple(tools), ended, note, whole)
+    unset = [row for event in events if event["kind"] == "warnings" and "initcheck" in tools
+             for row in findings.of_warnings(event["message"], event["source"])]
+    told = [event for event in events if event["kind"] != "warnings" or event["message"]]
+    return Findings(_frame([*unset, *findings.of(records)]), len(records), tuple(tools), ended, note, whole, told)
 
 
 def _launches(count: int) -> str:
@@ -173,7 +228,7 @@ def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findin
             break
     none = script and not (launched.is_file() and launched.stat().st_size)  # child processes are not counted
     note = "the program itself launched no kernel" if none else ""
-    return Findings(_frame(rows), None, tuple(ran), ended, note)
+    return Findings(_frame(rows), 0 if none else None, tuple(ran), ended, note)
 
 
 def _frame(rows: list[dict]) -> pd.DataFrame:

@@ -7,19 +7,17 @@ directives are known. Nothing is expanded, so what a macro stands for is not see
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from hostcuda.build import messages
 from hostcuda.build.unit import unit
 from hostcuda.errors import CompileError
-from hostcuda.frontend.preprocess import SKELETON
 from hostcuda.frontend.source import Scan, without_comments
-from hostcuda.host import cache, toolchain
+from hostcuda.host import cache
 
 __all__ = [
     "code_only", "constant_arrays", "has_dynamic_shared", "headers", "kernel_names", "loops", "rewritten",
@@ -133,12 +131,6 @@ def rewritten(source: str, options: str | Sequence = (), no_extern_c: bool = Fal
         return whole.text(whole.rewritten(whole.preprocessed(Path(folder)).text).text, whole.why_fibers)
 
 
-_WARNINGS = (
-    "-Wuninitialized", "-Wmaybe-uninitialized", "-Warray-bounds", "-Wparentheses", "-Wunused-variable",
-    "-Wunused-value", "-Wempty-body", "-Wmisleading-indentation", "-Wreturn-type", "-Wsequence-point", "-Wdiv-by-zero",
-)
-
-
 def warnings_about(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
                    include_dirs: Iterable | None = None) -> str:
     """What the host's compiler warns of in a source: the text of its messages, with the source's own files and lines.
@@ -146,18 +138,6 @@ def warnings_about(source: str, options: str | Sequence = (), no_extern_c: bool 
     For the parameters see `hostcuda.compiler.SourceModule`. It works beside either engine. Nothing is compiled into a
     file; the text is empty if there is no compiler, or if the source does not compile.
     """
-    try:
-        whole = unit(source, options, no_extern_c, arch, include_dirs)
-    except CompileError:
-        return ""
-    flags = [flag for flag in whole.flags if flag != "-w"]
-    with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
-        folder = Path(place)
-        try:
-            text = whole.text(whole.rewritten(whole.preprocessed(folder).text).text, "it is not to run")
-        except CompileError:
-            return ""
-        (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
-        command = [*whole.command, *flags, *_WARNINGS, *whole.includes]
-        status, _, err = toolchain.run([*command, "-S", "-o", os.devnull, SKELETON], cwd=folder)
-        return "" if status else messages.tidy(err, folder, SKELETON)
+    with contextlib.suppress(CompileError):
+        return unit(source, options, no_extern_c, arch, include_dirs).warnings()
+    return ""

@@ -4,16 +4,19 @@ The host's compiler takes about a second. A source that any process has compiled
 covers the source, its options and headers, the compiler, the processor and the engine.
 """
 
+import os
 import re
+import sys
 import warnings
 from collections.abc import Iterable
+from pathlib import Path
 
 from hostcuda.api.kernels import Function, Module
 from hostcuda.build import modules
 from hostcuda.build.unit import Unit, unit
 from hostcuda.check import records
 from hostcuda.errors import CompileError, LogicError
-from hostcuda.host import toolchain
+from hostcuda.host import cache, toolchain
 from hostcuda.limits import CONSTANT_BYTES, SHARED_BYTES
 from hostcuda.runtime import native
 
@@ -120,6 +123,8 @@ def _record(start: float, duration: float) -> None:
 def _load(source: Unit, manifest: dict) -> Module:
     """The module in a compiled file."""
     _warn(manifest["unsynchronized"])
+    if "HOSTCUDA_WARNINGS" in os.environ:
+        _show_warnings(source, manifest["path"].with_suffix(".warnings"))
     native.library()
     path = modules.own_copy(manifest["path"])
     try:
@@ -136,6 +141,16 @@ def _load(source: Unit, manifest: dict) -> Module:
     _check_sizes(module)
     records.loaded(path, source.nvccs_source, source.options.words, source.options.include_dirs)
     return module
+
+
+def _show_warnings(source: Unit, kept: Path) -> None:
+    """Print what the compiler warns of, a line each, and record it; `kept` keeps its words beside the module."""
+    if not kept.is_file():
+        cache.publish(source.warnings().encode(), kept)
+    text = kept.read_text(errors="replace")
+    for line in dict.fromkeys(line for line in text.splitlines() if ": warning: " in line):
+        print(line, file=sys.stderr, flush=True)
+    records.tell("warnings", text, source=source.source)
 
 
 def _check_sizes(module: Module) -> None:

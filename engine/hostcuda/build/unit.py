@@ -6,8 +6,9 @@ A `Unit` is what one call of the compiler gets. `hostcuda.build.modules` keeps w
 import contextlib
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, NoReturn
 
@@ -28,6 +29,11 @@ __all__ = ["Unit", "unit"]
 before_compile = None  # called with the text of each source; it can raise to refuse it (see hostcuda.untrusted)
 _FOR_HOST = '#include "hostcuda/leave.h"'
 _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')
+
+_WARNINGS = (
+    "-Wuninitialized", "-Wmaybe-uninitialized", "-Warray-bounds", "-Wparentheses", "-Wunused-variable",
+    "-Wunused-value", "-Wempty-body", "-Wmisleading-indentation", "-Wreturn-type", "-Wsequence-point", "-Wdiv-by-zero",
+)
 
 
 def _why_fibers(options: Options, checked: bool) -> str:
@@ -188,6 +194,20 @@ class Unit:
             "kernels": {kernel.name: kernel.parameters for each in rewritten for kernel in each.kernels},
             "unsynchronized": [place for each in preprocessed for place in unsynchronized(each.text)],
         }
+
+    def warnings(self) -> str:
+        """What the compiler warns of in its first file, compiled without check mode; empty if it does not compile."""
+        plain = replace(self, tools=())
+        with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
+            folder = Path(place)
+            try:
+                text = plain.text(plain.rewritten(plain.preprocessed(folder).text).text, "it is not to run")
+            except CompileError:
+                return ""
+            (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
+            flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
+            status, _, err = toolchain.run([*self.command, *flags, "-S", "-o", os.devnull, SKELETON], cwd=folder)
+            return "" if status else messages.tidy(err, folder, SKELETON)
 
     def prepare(self, path: Path, alone: bool) -> None:
         """Change the assembler text of a file for the tools of check mode."""

@@ -11,17 +11,20 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from pathlib import Path
+from types import TracebackType
 
+from hostcuda import errors
 from hostcuda.check.mode import TOOLS
 from hostcuda.errors import EngineError
 from hostcuda.host import toolchain
 from hostcuda.metrics import COUNTERS
 
-__all__ = ["Finding", "LaunchRecord", "attach", "follow", "launches", "loaded", "read", "take"]
+__all__ = ["Finding", "LaunchRecord", "attach", "follow", "launches", "loaded", "read", "take", "tell"]
 
 
 @dataclass
@@ -174,9 +177,31 @@ def take() -> None:
     for line in text.splitlines():
         record = _record(json.loads(line))
         _records.append(record)
-        if os.environ.get("HOSTCUDA_CHECK_OUT"):
-            with open(os.environ["HOSTCUDA_CHECK_OUT"], "a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(record)) + "\n")
+        _append("", asdict(record))
+
+
+def _append(suffix: str, row: dict) -> None:
+    """Append a line to the file that HOSTCUDA_CHECK_OUT names, or to the one with this suffix."""
+    if out := os.environ.get("HOSTCUDA_CHECK_OUT"):
+        with open(out + suffix, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def tell(kind: str, message: str, **more: str) -> None:
+    """Record what happens outside of a launch: a "compile error", "warnings", a call that was "refused" or "failed"."""
+    _append(".events", {"kind": kind, "message": message, **more})
+
+
+def _tell_exception(kind: type, error: BaseException, trace: TracebackType | None) -> None:
+    """Record an exception that ends the program, and print it as before."""
+    what = {"CompileError": "compile error", "LaunchError": "failed"}.get(kind.__name__, "refused")
+    tell(what if kind.__module__ == errors.__name__ else "failed", f"{kind.__name__}: {error}")
+    _print_exception(kind, error, trace)
+
+
+_print_exception = sys.excepthook
+if TOOLS and "HOSTCUDA_CHECK_OUT" in os.environ:
+    sys.excepthook = _tell_exception
 
 
 def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
@@ -190,11 +215,9 @@ def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
 def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path]) -> None:
     """Record what a module was compiled from, so that nvcc can compile it, too: its file (``module``), ``source``,
     nvcc's ``options`` and ``include_dirs``."""
-    out = os.environ.get("HOSTCUDA_CHECK_OUT")
-    if TOOLS and out:
+    if TOOLS:
         row = {"module": str(path), "source": source, "options": options, "include_dirs": [*map(str, include_dirs)]}
-        with open(f"{out}.modules", "a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        _append(".modules", row)
 
 
 def launches() -> list[LaunchRecord]:

@@ -24,6 +24,7 @@ from hostcuda.api.pitched import PITCH
 from hostcuda.api.streams import Stream
 from hostcuda.build.options import SOURCE
 from hostcuda.check import mode as checkmode
+from hostcuda.check import records
 from hostcuda.errors import EngineError, Interrupted
 from hostcuda.runtime import native
 
@@ -41,6 +42,8 @@ _OF_FAULT = {
     "allocation": ILLEGAL_ADDRESS,
 }  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
+# Calls whose error is an answer: programs ask so what a device can do.
+_QUESTIONS = ("cudaDeviceEnablePeerAccess", "cudaDeviceDisablePeerAccess", "cudaDeviceGetP2PAttribute", "cudaSetDevice")
 _LIMITS = {0: 64 << 10, 1: 1 << 20, 2: 8 << 20}  # of cudaLimit: bytes of a stack, of printf's buffer and of the heap
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
@@ -102,6 +105,7 @@ class _Runtime:
         for kernel in module.kernels():
             self.functions.setdefault(kernel.function, Function(module, kernel))
         self.last = self.sticky = SUCCESS
+        self.unseen = ""  # the first call that failed since the program has last asked for an error
         self.pinned = {}  # address -> its storage
         self.managed = set()
         self.symbols = {}  # address -> bytes of variables whose address the program has
@@ -146,6 +150,9 @@ class _Runtime:
         self.last = number
         if number != NOT_READY:
             _say(reason)
+            if name not in _QUESTIONS:
+                self.unseen = self.unseen or reason
+                records.tell("failed" if self.sticky else "refused", reason)
         return number
 
     # -- launches
@@ -242,17 +249,18 @@ class _Runtime:
     # -- errors and the end
 
     def cudaGetLastError(self):
-        last, self.last = self.sticky or self.last, SUCCESS
+        last, self.last = self.cudaPeekAtLastError(), SUCCESS
         return last
 
     def cudaPeekAtLastError(self):
+        self.unseen = ""
         return self.sticky or self.last
 
     def refuse(self, number, sentence):
         raise _Refused(number, ctypes.string_at(sentence).decode())
 
     def exit(self, status):
-        _leave(status & 0xFF)
+        _leave(status & 0xFF, self.unseen)
 
     # -- the device
 
@@ -629,14 +637,21 @@ class _Output:
         _libc.fflush(self._file)
 
 
-def _leave(status):
-    """End the process as the C library does; what the device has not done is done first."""
+def _leave(status, unseen=""):
+    """End the process as the C library does; what the device has not done is done first.
+
+    A program that ignores its errors ends with its own status, as on a GPU; the last line names the first of them.
+    """
     native.library().hc_host_calls(True, False)
     try:
         native.synchronize()
     except errors.Error as error:
-        _say(error)
+        unseen = unseen or str(error)
+        records.tell("failed", str(error))
     native._finish()
+    if unseen and not status:
+        _say(f"the program ended with status 0 and did not look at this error: {unseen}")
+        status = int("HOSTCUDA_STRICT" in os.environ)
     _libc.fflush(None)
     sys.stderr.flush()
     _libc.exit(status)
@@ -690,12 +705,11 @@ def main(arguments: list[str]) -> NoReturn:
         module = _load(Path(file), options)
     except Interrupted:
         sys.exit(128 + signal.SIGINT)
-    except EngineError as error:
-        sys.exit(f"hostcuda: {error}")
-    except errors.CompileError as error:
-        sys.exit(f"hostcuda: {_with_lines(error.msg, Path(file))}")
-    except errors.Error as error:  # of the engine's start
-        sys.exit(f"hostcuda: {error}")
+    except (EngineError, errors.Error) as error:
+        compiled = not isinstance(error, errors.CompileError)  # else of the options, or of the engine's start
+        text = str(error) if compiled else _with_lines(error.msg, Path(file))
+        records.tell("refused" if compiled else "compile error", text)
+        sys.exit(f"hostcuda: {text}")
     runtime = _Runtime(module)
     callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)
     _at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value
@@ -706,7 +720,8 @@ def main(arguments: list[str]) -> NoReturn:
     sys.stdout = _Output()
     if not checkmode.TOOLS:  # else what was seen until then is kept
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _leave(start(len(words), argv) & 0xFF)
+    status = start(len(words), argv) & 0xFF
+    _leave(status, runtime.unseen)
 
 
 if __name__ == "__main__":
