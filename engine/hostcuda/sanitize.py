@@ -105,7 +105,7 @@ class Findings:
             "verdict": verdict.replace(" ", "_"), "status": self.status, "reason": reason,
             "checked": {"launches": self.launches, "complete": self.whole, "tools": self.tools},
             "program": {"status": self.ended.status, "seconds": round(self.ended.seconds, 2)},
-            "events": [{name: event[name] for name in ("kind", "message")} for event in self.events],
+            "events": list(self.events),
             "findings": self.table.astype(object).where(self.table.notna(), None).to_dict("records"),
         }
 
@@ -201,7 +201,10 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
     whole = not unchecked and (ended.stopped or not unexplained)
     unset = [row for event in events if event["kind"] == "warnings" and "initcheck" in tools
              for row in findings.of_warnings(event["message"], event["source"])]
-    told = [event for event in events if event["kind"] != "warnings" or event["message"]]
+    warned = dict.fromkeys(line for event in events if event["kind"] == "warnings"
+                           for line in event["message"].splitlines() if ": warning: " in line)
+    told = [*({"kind": "warning", "message": line} for line in warned),
+            *(event for event in events if event["kind"] != "warnings")]
     return Findings(_frame([*unset, *findings.of(records)]), len(records), tuple(tools), ended, note, whole, told)
 
 

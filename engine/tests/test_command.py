@@ -16,6 +16,7 @@ COMMANDS = ("doctor", "profile", "pycuda", "run", "sanitize")
 @pytest.fixture
 def command(monkeypatch, capsys):
     """Run `hostcuda` in this process: (exit status, stdout, stderr)."""
+    monkeypatch.setenv("HOSTCUDA_WARNINGS", "1")  # which the command sets, and which is not to stay
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["hostcuda", *map(str, arguments)])
@@ -74,7 +75,9 @@ def test_json_is_alone_on_the_standard_output(command, tmp_path, name):
     program, csv = tmp_path / "program.py", tmp_path / "rows.csv"
     program.write_text("print('hello')\n")
     status, out, err = command(name, "--engine", "cpu", "--json", "--csv", csv, program)
-    assert (status, json.loads(out), err) == (0, [], f"hello\n{csv}\n")
+    told = json.loads(out)
+    assert (status, err) == (0 if name == "profile" else 6, f"hello\n{csv}\n")
+    assert told == [] if name == "profile" else (told["verdict"], told["status"]) == ("not_checked", 6)
     assert csv.is_file()
 
 

@@ -12,6 +12,7 @@ from hostcuda import command as cli
 @pytest.fixture
 def hostcuda_command(monkeypatch, capfd):
     """The command `hostcuda`, within this process: exit status, stdout, stderr (its child's too)."""
+    monkeypatch.setenv("HOSTCUDA_WARNINGS", "1")  # which the command sets, and which is not to stay
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["hostcuda", *arguments])
