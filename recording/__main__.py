@@ -14,6 +14,7 @@ from recording.digits import digits
 from recording.edits import edits
 from recording.estimates import estimates
 from recording.framework import framework
+from recording.manifest import manifest
 from recording.network import network
 from recording.pictures import pictures
 from recording.readme import readme, timings
@@ -25,7 +26,7 @@ from recording.versus import versus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in (times, counters, sweep, streams, cudnn, versus, framework, network, edits, estimates, compare_counters,
-                compare_sanitizers, training, pictures, readme, timings, digits, device):
+                compare_sanitizers, training, pictures, readme, timings, digits, device, manifest):
     app.command()(command)
 
 

@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 from typer import Option
 
-from hostcuda import files
 from hostcuda.gpu import nvcc
 from hostcuda.metrics import COUNTED, MEASURED
 from hostcuda.profile import watch
+from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import resources
@@ -116,7 +116,7 @@ def record_instructions() -> Path:
     parts.append(textbook.assign(program="textbook", shape=textbook["kernel"], source=textbook["kernel"].map(sources)))
     table = store.named(pd.concat(parts, ignore_index=True).assign(compiler=f"{nvcc.nvcc_version()}, {ARCH}"))
     rest = ["line", "instruction", "space", "op", "bytes", "predicated", "count"]
-    return files.write(INSTRUCTIONS, table[["compiler", *KEYS, *rest]].to_csv(index=False, lineterminator="\n"))
+    return manifest.write(INSTRUCTIONS, table[["compiler", *KEYS, *rest]].to_csv(index=False, lineterminator="\n"))
 
 
 # --------------------------------------------------------------------------------------------------- the comparison
@@ -360,7 +360,7 @@ def compare_counters(
     theirs, code = as_addressed(store.read(path)), store.read(INSTRUCTIONS)
     ours, sites = on_cpu(jobs.every())
     table = explained(compare(ours, theirs), Code(sites, code))
-    print(files.write(REPORT, report(table, theirs, code["compiler"].iloc[0])))
+    print(manifest.write(REPORT, report(table, theirs, code["compiler"].iloc[0])))
     close = table["error"] <= ALLOWED
     print(f"{close.sum()} of {len(table)} counters agree within {ALLOWED:.0%}, {(~close & (table['why'] == '')).sum()} "
           "differ without a known reason")

@@ -21,7 +21,7 @@ from hostcuda import files
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, data_dir
 from labkit.evidence import sanitize
-from labkit.records.store import record_evidence
+from labkit.records import store
 from recording import jobs
 from recording.options import Device
 
@@ -125,12 +125,12 @@ def compare_sanitizers(
     """
     if record:
         for find in (bugs, kernels):
-            print(f"{find.__name__}: in {record_evidence(find('gpu'), RECORDED, by=['kernel'])}", flush=True)
+            print(f"{find.__name__}: in {store.record_evidence(find('gpu'), RECORDED, by=['kernel'])}", flush=True)
         return
     path = RECORDED / f"{device}.csv"
     if not path.is_file():
         raise LabError(f"there is no {path.name} in {RECORDED}: record it on that GPU with --record")
-    theirs, corpus = pd.read_csv(path), {bug.kernel for bug in planted().corpus()}
+    theirs, corpus = store.stored(path), {bug.kernel for bug in planted().corpus()}
     if not corpus <= set(theirs["kernel"]):
         raise LabError(f"{path} is of another corpus: record it again with --record")
     ours = pd.concat([bugs("cpu"), kernels("cpu")], ignore_index=True)

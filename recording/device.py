@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import hostcuda
-from hostcuda import files
+from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.ladder.buffers import Buffers
@@ -96,5 +96,5 @@ def device(dry: Dry = False, out: Folder = None) -> None:
     print(text.strip())
     if not dry:
         path = Path(out or data_dir()) / "devices.toml"
-        files.write(path, (path.read_text() if path.is_file() else "") + text)
+        manifest.write(path, (path.read_text() if path.is_file() else "") + text)
         print(f"\nkept in {path}; next `python -m recording times`, and lab.recorded(\"{here.name}\") has them")

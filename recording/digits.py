@@ -1,16 +1,15 @@
 """data/digits-*.gz, made from scikit-learn's copy of the UCI digits.
 
 The 1797 images keep their order and their values, 0 to 16. The files are in MNIST's idx format, so that one parser
-reads all data sets. data/README.md and labkit/networks/images.py record their SHA-256.
+reads all data sets.
 """
 
 import gzip
-import hashlib
 import struct
 
 import numpy as np
 
-from hostcuda.files import write
+from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from recording.options import Folder
@@ -33,5 +32,5 @@ def digits(out: Folder = None) -> None:
     assert (images == found.images).all()  # whole numbers: a byte holds them exactly
     for name, array in (("digits-images-idx3-ubyte.gz", images), ("digits-labels-idx1-ubyte.gz", labels)):
         content = gzip.compress(idx(array), compresslevel=9, mtime=0)  # no time stamp: always the same bytes
-        write((out or data_dir()) / name, content)
-        print(f"{hashlib.sha256(content).hexdigest()}  {name}  {len(content)} bytes")
+        manifest.write((out or data_dir()) / name, content)
+        print(f"{name}  {len(content)} bytes")

@@ -34,6 +34,7 @@ from labkit.evidence.work import for_batch
 from labkit.ladder import tables
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import Variant, solutions, variant, variants
+from labkit.records import store
 from labkit.records.recorded import recorded
 from labkit.spec import devices
 from labkit.spec.layers import LENET72, LENET86, Layer
@@ -68,11 +69,9 @@ def _label(each: Variant) -> str:
 
 def swept(layer: Layer) -> list[Variant]:
     """Evenly spaced by their recorded times, some of the swept sizes of 07."""
-    table = pd.read_csv(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
-    table = table[(table.batch == SWEPT_BATCH) & (table.layer == layer.name) & table.op_ms.notna()].sort_values(
-        "op_ms"
-    )
-    rows = table.iloc[np.linspace(0, len(table) - 1, SWEPT).astype(int)]
+    table = store.stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
+    table = table[(table.batch == SWEPT_BATCH) & (table.layer == layer.name) & table.op_ms.notna()]
+    rows = table.sort_values("op_ms").iloc[np.linspace(0, len(table) - 1, SWEPT).astype(int)]
     return [variant("tuning", **tables.options(text)) for text in rows.options]
 
 
@@ -103,13 +102,12 @@ def collect(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
 
 def keep(table: pd.DataFrame, name: str) -> None:
     """Write a table of data/estimates."""
-    FOLDER.mkdir(exist_ok=True)
-    write(FOLDER / name, table.to_csv(index=False, float_format="%.6g"))
+    store.merge(FOLDER / name, table, None)
 
 
 def read(name: str) -> pd.DataFrame:
     """A table of data/estimates."""
-    return pd.read_csv(FOLDER / name).fillna({"options": ""}).fillna(0.0)
+    return store.stored(FOLDER / name).fillna({"options": ""}).fillna(0.0)
 
 
 # ------------------------------------------------------------------------------------------------------- comparing
@@ -256,7 +254,7 @@ _STARTS = {"b_together.cu": "tiling, weights", "a_turned.cu, block=8x8": "baseli
 
 def limiters(several: Sequence[Case], on: Card) -> dict[str, float]:
     """How often the estimate's busiest unit is the one that Nsight Compute found busiest, or within 10 % of it."""
-    counted = pd.read_csv(data_dir() / "counters" / f"{devices.slug(DEVICE)}.csv")
+    counted = store.stored(data_dir() / "counters" / f"{devices.slug(DEVICE)}.csv")
     counted = counted[counted["idc__requests.sum"].notna()].drop_duplicates(["label", "layer", "kernel"])
     counted = counted.set_index(["label", "layer", "kernel"])
     same = near = total = 0
@@ -306,16 +304,13 @@ def validated(table: pd.DataFrame, sweep: pd.DataFrame) -> dict[str, object]:
         found[f"batch {batch}"] = predict(
             cases(table, batch, times(batch), lambda row: variants_[row.label]), "fine", start
         )
-    recorded_sweep = pd.read_csv(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
+    recorded_sweep = store.stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
     recorded_sweep = recorded_sweep[recorded_sweep.batch == SWEPT_BATCH]
     columns = (recorded_sweep[name] for name in ("label", "layer", "op_ms"))
     swept_times = {(label, layer): ms for label, layer, ms in zip(*columns, strict=True)}
     without_07 = fit([case for case in several if case.rung != "tuning"], "fine", start)
-    found["sweep"] = predict(
-        cases(sweep, SWEPT_BATCH, swept_times, lambda row: variant("tuning", **tables.options(row.options))),
-        "fine",
-        without_07,
-    )
+    sizes = cases(sweep, SWEPT_BATCH, swept_times, lambda row: variant("tuning", **tables.options(row.options)))
+    found["sweep"] = predict(sizes, "fine", without_07)
     return found
 
 
@@ -429,10 +424,8 @@ def estimates(
     """Compare estimates with times: docs/estimates.md."""
     if collect_:
         keep(collect((each, layer) for layer in LAYERS.values() for each in known().values()), "work.csv")
-        keep(
-            pd.concat([collect((each, layer) for each in swept(layer)) for layer in (LENET72[1], *LENET86)]),
-            "sweep.csv",
-        )
+        sizes = [collect((each, layer) for each in swept(layer)) for layer in (LENET72[1], *LENET86)]
+        keep(pd.concat(sizes), "sweep.csv")
     if edits_:
         keep(predicted(), "predicted.csv")
     table, sweep = read("work.csv"), read("sweep.csv")
@@ -459,9 +452,8 @@ def predicted() -> pd.DataFrame:
     for edit in every_edit():
         for layer in edit.layers:
             found = estimate(edit.variant, layer, DEVICE)
-            rows.append(
-                {"label": _label(edit.variant), "code": edit.variant.code, "case": layer.name, **_said(found)}
-            )
+            case = {"label": _label(edit.variant), "code": edit.variant.code, "case": layer.name}
+            rows.append(case | _said(found))
             print(f"{edit.variant.label}, {layer.name}: {found}", flush=True)
     for path in every_program():
         size = str(size_of(path.stem))
@@ -475,14 +467,8 @@ def predicted() -> pd.DataFrame:
 
 def _said(found: Estimate) -> dict[str, object]:
     low, high = found.interval
-    return {
-        "kind": found.kind,
-        "ms": found.ms,
-        "low_ms": low,
-        "high_ms": high,
-        "busiest": found.busiest,
-        "why_not": found.why_not,
-    }
+    return {"kind": found.kind, "ms": found.ms, "low_ms": low, "high_ms": high, "busiest": found.busiest,
+            "why_not": found.why_not}
 
 
 def put_card(card: Card) -> None:

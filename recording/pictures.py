@@ -10,7 +10,6 @@ The code is that of labkit/cuda_src, the times those of data/results/nvidia-h200
 
 from pathlib import Path
 
-import pandas as pd
 from pygments.lexers import get_lexer_by_name
 from pygments.token import string_to_tokentype
 
@@ -21,6 +20,7 @@ from labkit.draw import ladder, style
 from labkit.draw.dark import dark
 from labkit.draw.style import SMALL, Page, figure, wide, widest
 from labkit.page import overview
+from labkit.records import store
 from labkit.records.recorded import Recorded, recorded
 from labkit.spec.devices import slug
 from labkit.spec.layers import LENET86
@@ -168,4 +168,4 @@ def pictures(out: Folder = None) -> None:
     if not out:
         put("ladder", overview.markdown(results))
         put("network", overview.network_markdown(results))
-        put("versus", versus.markdown(pd.read_csv(data_dir() / "versus" / f"{slug(results.device)}.csv")))
+        put("versus", versus.markdown(store.stored(data_dir() / "versus" / f"{slug(results.device)}.csv")))

@@ -20,12 +20,12 @@ import pandas as pd
 from typer import Option
 
 import hostcuda
-from hostcuda import files
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
 from labkit.base.paths import data_dir
 from labkit.ladder.variants import variant
 from labkit.measure.compare import tolerance
+from labkit.records import store
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
@@ -229,7 +229,7 @@ def versus(
             table.insert(2, "software", f"{here.software}, {software(torch)}")
             if not dry:
                 path = Path(out or data_dir()) / "versus" / f"{here.slug}.csv"
-                files.write(path, table.to_csv(index=False, float_format="%.5g", lineterminator="\n"))
+                store.merge(path, table, None, digits=5)
     print(f"\n{summary(table)}")
     if not dry:
         print(f"\nkept in {path}; `python -m recording pictures` puts it into docs/results.md")

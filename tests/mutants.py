@@ -28,13 +28,15 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
-from hostcuda import driver, files
+from hostcuda import driver
 from hostcuda.frontend.source import Scan
+from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src, data_dir
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import variant
 from labkit.measure.check import TEST_SHAPES, CheckFailed, check
+from labkit.records import store
 
 TABLE = data_dir() / "findings" / "mutants.csv"
 REASONS = Path(__file__).with_name("mutants_survivors.csv")
@@ -184,7 +186,7 @@ def read() -> pd.DataFrame:
     """The table: a row per mutant, with ``found_by`` and ``how``."""
     if not TABLE.is_file():
         return pd.DataFrame(columns=[*KEY, "found_by", "how"])
-    return pd.read_csv(TABLE, keep_default_na=False)
+    return store.stored(TABLE, keep_default_na=False)
 
 
 def survivors(table: pd.DataFrame) -> pd.DataFrame:
@@ -223,7 +225,7 @@ def main() -> None:
             table = pd.concat([table, pd.DataFrame([row])]).drop_duplicates(KEY, keep="last")
             order = table["kernel"].map(names.index)
             table = table.assign(order=order).sort_values(["order", "line"], kind="stable").drop(columns="order")
-            files.write(TABLE, table.to_csv(index=False))
+            manifest.write(TABLE, table.to_csv(index=False))
     print(summary(table))
     for row in survivors(table).to_dict("records"):
         print(f"{row['kernel']}:{row['line']}: {row['after']}\n    {row['reason']}")

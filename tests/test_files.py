@@ -1,6 +1,8 @@
 """Files that several processes change, the folder of the cache, and damaged tables."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,9 +11,13 @@ import pandas as pd
 import pytest
 
 from hostcuda.errors import EngineError
-from labkit.base import paths
+from labkit.base import manifest, paths
+from labkit.base.errors import LabError
 from labkit.exercises import progress
-from labkit.records import store, sweeps
+from labkit.networks import images, lenet86
+from labkit.records import published, recorded, store, sweeps
+from labkit.spec import devices
+from labkit.spec.layers import LENET86
 
 # -- one writer at a time
 
@@ -59,6 +65,98 @@ def test_a_user_without_a_home_folder(monkeypatch):
     monkeypatch.setattr(paths.Path, "expanduser", nobody)
     with pytest.raises(EngineError, match="no home folder: set LABKIT_CACHE_DIR"):
         paths.cache_dir()
+
+
+# -- the manifest of data/
+
+READERS = {
+    "results/nvidia-h200.csv": lambda saved: saved.op_ms(4),
+    "cudnn/nvidia-h200.csv": lambda saved: saved.cudnn(),
+    "counters/nvidia-h200.csv": lambda saved: saved.counters(4),
+    "sweeps/nvidia-h200.csv": lambda saved: saved.sweep(),
+    "streams/nvidia-h200.csv": lambda saved: saved.streams(),
+    "streams/timelines/nvidia-h200.csv": lambda saved: saved.timelines(),
+    "framework/nvidia-h200.csv": lambda saved: saved.framework(),
+    "network/nvidia-h200.csv": lambda saved: saved.network(),
+    "network/counters/nvidia-h200.csv": lambda saved: saved.network_counters(),
+    "training/nvidia-h200.csv": lambda saved: saved.training.launch_us,
+    "published/op_times.csv": lambda saved: published.published(),
+    "published/training.csv": lambda saved: published.published_training(),
+    "devices.toml": lambda saved: devices._listed(),
+    "digits-images-idx3-ubyte.gz": lambda saved: images.dataset(),
+    "weights/lenet86-digits.npz": lambda saved: lenet86.load_weights(),
+    "weights/lenet86-digits.json": lambda saved: lenet86.provenance(),
+}
+DAMAGES = {
+    "30 bytes cut": lambda content: content[:-30],
+    "half": lambda content: content[: len(content) // 2],
+    "half of the lines": lambda content: content[: content.rfind(b"\n", 0, len(content) // 2) + 1],
+    "empty": lambda content: b"",
+    "CRLF": lambda content: content.replace(b"\n", b"\r\n"),
+    "a conflict": lambda content: content + b"<<<<<<< HEAD\n=======\n>>>>>>> theirs\n",
+    "another file": lambda content: (paths.data_dir() / "versus" / "nvidia-h200.csv").read_bytes(),
+    "a digit": lambda content: re.sub(rb"\d(?=\D*\Z)", lambda digit: b"%d" % (9 - int(digit[0])), content, count=1),
+}
+
+
+def test_what_is_shipped_is_what_the_manifest_says():
+    assert manifest.problems() == []
+    assert {*READERS} <= {*manifest.digests(paths.data_dir())}
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """A copy of data/ that takes its place."""
+    folder = shutil.copytree(paths.data_dir(), tmp_path / "data")
+    for module in (manifest, recorded, published, devices, images, lenet86):
+        monkeypatch.setattr(module, "data_dir", lambda: folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_damaged_is_not_believed(copied, name):
+    path, good = copied / name, (copied / name).read_bytes()
+    READERS[name](recorded.recorded("H200"))
+    for change in DAMAGES.values():
+        path.write_bytes(change(good))
+        if path.read_bytes() == good:  # a line end in a compressed file
+            continue
+        with pytest.raises(LabError, match=rf"{path} is damaged.*`git .* checkout -- data/{name}`.*recording manifest"):
+            READERS[name](recorded.recorded("H200"))
+    assert manifest.problems(copied) == [f"{name} is damaged"]
+    path.unlink()
+    assert manifest.problems(copied) == [f"{name} is missing"]
+
+
+def test_what_records_writes_its_line(copied):
+    store.merge(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["mine"], "ms": [1.5]}), ["device"])
+    store.merge(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["yours"], "ms": [2.5]}), ["device"])
+    assert manifest.problems(copied) == []
+    assert len(store.stored(copied / "cudnn" / "mine.csv")) == 2
+    path = copied / "cudnn" / "by_hand.csv"
+    path.write_text("device,ms\nmine,1\n")
+    with pytest.raises(LabError, match="by_hand"):
+        store.stored(path)
+    assert manifest.problems(copied) == ["cudnn/by_hand.csv is not in MANIFEST.sha256"]
+    manifest.renew(copied)
+    assert store.stored(path)["ms"].tolist() == [1]
+    damaged = copied / "MANIFEST.sha256"
+    damaged.write_text("<<<<<<< HEAD\n" + damaged.read_text())
+    with pytest.raises(LabError, match=r"MANIFEST\.sha256 is damaged: line 1 .*checkout -- data/MANIFEST\.sha256"):
+        store.stored(path)
+
+
+def test_a_folder_without_a_manifest_is_read(tmp_path):
+    """A reader's own in place of `data/`: only its form says what is right in it."""
+    path = tmp_path / "results" / "nvidia-h200.csv"
+    path.parent.mkdir()
+    table = (paths.data_dir() / "results" / "nvidia-h200.csv").read_bytes()
+    path.write_bytes(table)
+    assert recorded.recorded("H200", tmp_path).op_ms(4, LENET86[1]) > 0
+    for damaged in (table[:-30], table + b"=======\n", b"", table.partition(b"\n")[0] + b"\n"):
+        path.write_bytes(damaged)
+        with pytest.raises(LabError, match=r"nvidia-h200\.csv is damaged"):
+            recorded.recorded("H200", tmp_path)
 
 
 # -- damaged tables

@@ -75,6 +75,9 @@ def test_a_damaged_file_is_not_read(joined):
         assert joined.get("a") is None
     path.write_bytes(whole)
     assert joined.get("a") == ("value", 1)
+    joined.put("of b", "b")
+    path.write_bytes(joined._path(("b",)).read_bytes())  # whole, and of something else
+    assert joined.get("a") is None
 
 
 def test_a_full_disk_is_no_error(joined):

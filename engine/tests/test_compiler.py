@@ -309,6 +309,24 @@ def test_a_damaged_runtime_or_header_is_made_again(tmp_path, monkeypatch):
     assert sum(name.endswith("ch") for name in names) == 4 + 1  # and once that of sources without options
 
 
+def test_an_entry_in_the_place_of_another_is_not_run(fresh_cache, tmp_path):
+    """Both are whole: the manifest and the library of one kernel stand under the other's key."""
+    assert (value(WRITE % "58"), value(WRITE % "59")) == (58, 59)
+    one, other = {path.parent for path in fresh_cache.rglob("manifest.json")}
+    for source, target in ((one, tmp_path / "one"), (other, one), (tmp_path / "one", other)):
+        source.rename(target)
+    assert (value(WRITE % "58"), value(WRITE % "59")) == (58, 59)
+    manifest = one / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"headers": [', '"headers": [["/dev/null", "0"], ', 1))
+    assert (value(WRITE % "58"), value(WRITE % "59")) == (58, 59)
+    assert "/dev/null" not in manifest.read_text()
+
+    paths = [cache.obtain(name, lambda path: path.write_text(path.name)) for name in ("a.so", "b.so")]
+    for path, ending in ((paths[0], ""), (cache.digest_of(paths[0]), ".sha256")):
+        path.write_bytes((fresh_cache / f"b.so{ending}").read_bytes())
+    assert cache.obtain("a.so", lambda path: path.write_text("made again")).read_text() == "made again"
+
+
 def test_a_full_disk_costs_the_cache_and_nothing_else(fresh_cache, monkeypatch):
     publish = cache.publish
 

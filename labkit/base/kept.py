@@ -69,7 +69,7 @@ class Kept:
         path = self._path(asked)
         try:
             checksum, _, data = path.read_bytes().partition(b"\n")
-            if checksum.decode() != digest(data):
+            if checksum.decode() != digest(path.name, data):
                 return None
             os.utime(path)
             return pickle.loads(data)
@@ -81,7 +81,7 @@ class Kept:
         if state() == self.state:
             data = pickle.dumps(value)
             with contextlib.suppress(EngineError):  # a full disk: it is computed again
-                write(self._path(asked), digest(data).encode() + b"\n" + data)
+                write(path := self._path(asked), digest(path.name, data).encode() + b"\n" + data)
 
     def trim(self) -> None:
         """Remove what nobody has read for `IDLE_DAYS`."""

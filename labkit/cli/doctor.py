@@ -14,7 +14,8 @@ import labkit
 from hostcuda import doctor
 from hostcuda.doctor import MISSING, OK, UNUSED, Requirement
 from hostcuda.errors import EngineError
-from labkit.base import installation, paths
+from labkit.base import installation, manifest, paths
+from labkit.base.errors import LabError
 from labkit.networks import images
 from labkit.networks.lenet86 import load_weights
 
@@ -64,6 +65,8 @@ def _shipped() -> Requirement:
     try:
         count = sum(len(images.dataset("digits", split)) for split in ("train", "test"))
         load_weights("digits")
+        if wrong := manifest.problems():
+            raise LabError(f"{'; '.join(wrong)} (see {manifest.NAME})")
     except EngineError as error:
         return Requirement("data", MISSING, str(error), installation.restore("data"))
     said = f"{count} digits and the network's weights, checksums as recorded, {paths.data_dir()}"

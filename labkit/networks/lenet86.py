@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hostcuda
+from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.base.turns import undisturbed
@@ -79,8 +80,8 @@ def provenance(which="digits"):
     """How the weights were trained (data, seed, settings, accuracies): the record beside them, as a dict."""
     path = _weights_path(which).with_suffix(".json")
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        return json.loads(manifest.read(path))
+    except ValueError as error:
         raise LabError(f"cannot read {path} ({error}); `labkit train` writes it") from None
 
 
@@ -96,7 +97,7 @@ def _weights_path(which):
 
 
 def _read_weights(path):
-    content = path.read_bytes()
+    content = manifest.read(path)
     if path.with_suffix(".json").is_file():
         recorded = provenance(path).get("sha256")
         if recorded and hashlib.sha256(content).hexdigest() != recorded:

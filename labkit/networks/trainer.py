@@ -19,7 +19,8 @@ import numpy as np
 
 import hostcuda
 from hostcuda.errors import EngineError, Interrupted
-from hostcuda.files import require_writable, write
+from hostcuda.files import require_writable
+from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir, private_cache
 from labkit.networks.backprop import Lenet86
@@ -322,7 +323,7 @@ def write_weights(trainer: Trainer, held_out: Dataset, out: Path) -> dict:
         "script": f"labkit train, version {settings.version}",
         "date": datetime.date.today().isoformat(),
         "dataset": settings.dataset,
-        "split": SPLITS.get(settings.dataset, "the published training and test images"),
+        "split": data.remark or held_out.remark or SPLITS.get(data.name, "the published training and test images"),
         "training images": settings.count,
         "training data sha256": settings.sha256,
         "held-out images": len(held_out),
@@ -340,10 +341,8 @@ def write_weights(trainer: Trainer, held_out: Dataset, out: Path) -> dict:
         "numpy": np.__version__,
         "sha256": hashlib.sha256(packed.getvalue()).hexdigest(),
     }
-    if data.remark:
-        record["remark"] = data.remark
     if data.name == "digits":
         record["licence"] = f"of the digits: {data.licence}"
-    write(out, packed.getvalue())
-    write(out.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
+    manifest.write(out, packed.getvalue())
+    manifest.write(out.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
     return record

@@ -33,6 +33,7 @@ from nbformat import NotebookNode
 import labkit
 from hostcuda.errors import EngineError
 from hostcuda.files import require_writable, write
+from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.installation import checkout
 from labkit.base.paths import PACKAGE
@@ -180,7 +181,7 @@ def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
 
 def document(path: Path, out: Path, text: str | None = None) -> Page:
     """The page of a Markdown file; of `text` in its place, if there is any."""
-    text = path.read_text(encoding="utf-8") if text is None else text
+    text = manifest.read(path).decode() if text is None else text
     cell = nbformat.v4.new_markdown_cell(text)
     return Page(Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / f"{path.stem.lower()}.html")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas as pd
 
 from labkit.base.errors import LabError
-from labkit.base.installation import restore
 from labkit.base.paths import data_dir
 from labkit.records import store
 
@@ -33,7 +32,7 @@ def published(network: str | None = None, step: str | None = None, report: str |
     LabError
         If no report has such a row.
     """
-    table = _published("op_times.csv")
+    table = _published("op_times.csv", "network", "step", "report", "op1_ms")
     rows = table
     for name, value in (("network", network), ("report", report)):
         rows = rows if value is None else rows[rows[name] == value]
@@ -50,11 +49,8 @@ def published(network: str | None = None, step: str | None = None, report: str |
 
 def published_training() -> pd.DataFrame:
     """The training times that report 001 published: report, network, step, epochs, train_s, test_accuracy_pct, …"""
-    return _published("training.csv")
+    return _published("training.csv", "network", "step", "kernel_us")
 
 
-def _published(name: str) -> pd.DataFrame:
-    path = data_dir() / "published" / name
-    if not path.is_file():
-        raise LabError(f"{path} is missing; restore it with `{restore('data/published')}`")
-    return store.stored(path, dtype={"report": str})
+def _published(name: str, *needed: str) -> pd.DataFrame:
+    return store.stored(data_dir() / "published" / name, *needed, dtype={"report": str})

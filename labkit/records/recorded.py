@@ -269,7 +269,7 @@ class Recorded:
         LabError
             If there is no such measurement.
         """
-        return cudnn.best_times(self._read("cudnn"), network, dtype, batch)
+        return cudnn.best_times(self._read("cudnn", "device", "mode", "batch", "median_ms"), network, dtype, batch)
 
     # ------------------------------------------------------------------------------------------------ counters
     def counters(
@@ -346,7 +346,7 @@ class Recorded:
 
     @functools.cached_property
     def _counters(self) -> pd.DataFrame:
-        return self._read("counters").sort_values("rung", kind="stable")
+        return self._read("counters", "rung", "label", "layer", "batch", "kernel").sort_values("rung", kind="stable")
 
     # ------------------------------------------------------------------------------------------- sweep, streams
     def sweep(self) -> pd.DataFrame:
@@ -395,7 +395,8 @@ class Recorded:
         """
         wanted = {"layer": layer, "batch": batch, "pinned": pinned, "streams": streams, "chunk": chunk, "order": order,
                   "sizes": sizes}
-        return _matching(self._read("streams"), which, wanted, f"{self} has no times on streams")
+        table = self._read("streams", "label", "layer_ms", *wanted)
+        return _matching(table, which, wanted, f"{self} has no times on streams")
 
     def framework(self, batch: int = 10_000) -> pd.DataFrame:
         """The forward pass of lenet86 in PyTorch, part by part, on the host's CPU and on the GPU [ms].
@@ -416,7 +417,7 @@ class Recorded:
         LabError
             If that batch was not recorded; the message lists those that were.
         """
-        table = self._read("framework")
+        table = self._read("framework", "batch", "part", "place", "median_ms")
         rows = table[table["batch"] == batch]
         if rows.empty:
             known = ", ".join(map(str, table["batch"].unique()))
@@ -444,7 +445,7 @@ class Recorded:
         LabError
             If no row matches; the message lists what was recorded.
         """
-        table = self._read("network")
+        table = self._read("network", "batch", "label", "dtype", "where", "pixels")
         chosen = table if batch is None else table[table["batch"] == batch]
         for column, value in wanted.items():
             chosen = chosen[chosen[column] == value]
@@ -469,7 +470,7 @@ class Recorded:
             A row per data type; batch, and the counters by their names in `counters`.
         """
         names = {metric: name for name, metric in METRICS.items()}
-        table = self._read("network/counters").rename(columns=names)
+        table = self._read("network/counters", "dtype").rename(columns=names)
         return (table[table["label"] == label] if "label" in table else table).set_index("dtype")
 
     def timelines(
@@ -481,10 +482,11 @@ class Recorded:
         The parameters and the error are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
         """
         wanted = {"layer": layer, "pinned": pinned, "streams": streams}
-        return _matching(self._read("streams/timelines"), which, wanted, f"{self} has no timelines")
+        table = self._read("streams/timelines", "label", "start_ms", *wanted)
+        return _matching(table, which, wanted, f"{self} has no timelines")
 
-    def _read(self, folder: str) -> pd.DataFrame:
-        return store.read(store.one_of(self.folder / folder, self.path.stem))
+    def _read(self, folder: str, *needed: str) -> pd.DataFrame:
+        return store.read(store.one_of(self.folder / folder, self.path.stem), *needed)
 
 
 # -------------------------------------------------------------------------------------------- kernels and layers

@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from hostcuda import files
+from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.ladder.rungs import LADDER, PAGES
 from labkit.spec.devices import device, slug
@@ -24,6 +25,12 @@ _NAMES = {number: name for name, number in NUMBERS.items()}
 _WORDS = {name.replace("_", " "): number for name, number in NUMBERS.items()}
 _LABELS = ("label", "program", "options", "reason")  # columns whose texts may begin with a label
 _LABEL = rf"(^| \+ ){{}}({'|'.join(_WORDS)})(?=$|[,;:]| \+ | needs | cannot )"  # a reason goes on with a verb
+_DAMAGES = {  # of a file without a manifest: what is found in it, and what that means
+    rb"\A\s*([^\n]*\n)?\s*\Z": "it has no rows",
+    rb"\0": "it has NUL bytes",
+    rb"(?m)^(<{7}|={7}|>{7})": "it has the marks of a conflict of git",
+    rb"[^\n]\Z": "its last line is cut off",
+}
 _WITH_NUMBER, _WITHOUT = re.compile(_LABEL.format(r"\d\d ")), re.compile(_LABEL.format(""))
 
 
@@ -96,25 +103,27 @@ def one_of(folder: Path, name: str) -> Path:
     return chosen[0]
 
 
-def stored(path: Path, **options) -> pd.DataFrame:
+def stored(path: Path, *needed: str, **options) -> pd.DataFrame:
     """The table of a file as it stands there; `options` are those of `pandas.read_csv`.
 
-    Raises LabError if the file cannot be read, or is no CSV.
+    Raises LabError if the file cannot be read, is not what its manifest says, is no whole CSV, or lacks one of the
+    columns `needed`.
     """
+    text = manifest.read(path)
+    wrong = [why for found, why in _DAMAGES.items() if re.search(found, text)]
     try:
-        text = path.read_bytes()
-        if b"\0" in text:
-            raise ValueError("it has NUL bytes")
-        return pd.read_csv(io.BytesIO(text), **options)
-    except OSError as error:
-        raise LabError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise LabError(f"{path} is damaged: {str(error).strip()}. Restore it with git") from None
+        table = pd.DataFrame() if wrong else pd.read_csv(io.BytesIO(text), **options)
+        wrong += [f"it has no column {name!r}" for name in needed if name not in table]
+    except ValueError:  # pandas says where, in terms of its parser
+        wrong = ["its lines are not those of one table"]
+    if wrong:
+        raise LabError(f"{path} is damaged: {wrong[0]}. Restore it with git")
+    return table
 
 
-def read(path: Path) -> pd.DataFrame:
-    """The table of a file, with the numbers that the rungs have now."""
-    return numbered(stored(path), path)
+def read(path: Path, *needed: str) -> pd.DataFrame:
+    """The table of a file, with the numbers that the rungs have now; see `stored`."""
+    return numbered(stored(path, *needed), path)
 
 
 def merge(
@@ -138,7 +147,7 @@ def merge(
             table = pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(new)], table], ignore_index=True)
         if order:
             table = table.sort_values(order, kind="stable")
-        return files.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
+        return manifest.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
 
 
 def record_evidence(

@@ -48,7 +48,7 @@ class Training:
     """
 
     def __init__(self, path: Path):
-        self.table = store.stored(path)
+        self.table = store.stored(path, *KEY, "date")
         self.device = str(self.table["device"].iloc[0])
         self.date = str(self.table["date"].max())
 

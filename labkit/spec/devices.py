@@ -27,6 +27,7 @@ from numpy.typing import DTypeLike
 import hostcuda
 from hostcuda import processor
 from hostcuda.limits import SHARED_OPT_IN_BYTES
+from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 
@@ -265,8 +266,10 @@ def _listed() -> dict[str, dict]:
     path = data_dir() / "devices.toml"
     if not path.is_file():  # the package without its data: no device is listed
         return {}
-    with path.open("rb") as file:
-        return {entry["name"]: entry for entry in tomllib.load(file)["device"]}
+    try:
+        return {entry["name"]: entry for entry in tomllib.loads(manifest.read(path).decode())["device"]}
+    except (ValueError, KeyError):
+        raise LabError(f"{path} is damaged: it is not a list of devices in TOML. Restore it with git") from None
 
 
 def _measured(name: str) -> dict[str, float] | None:

@@ -1,7 +1,7 @@
 """The compiled modules in the cache.
 
-An entry is a folder: the shared library, and ``manifest.json``, which says of what it was made. The entry's name covers
-the source, its options, the compiler, the processor and the engine; the manifest covers the headers.
+An entry is a folder: the shared library, and ``manifest.json``, which says of what it was made. It covers the headers,
+and is sealed with the entry's key: that of the source, its options, the compiler, the processor and the engine.
 """
 
 import itertools
@@ -19,13 +19,13 @@ from hostcuda.host import cache
 __all__ = ["obtain", "own_copy"]
 
 
-def _cached(entry):
-    """The manifest of a cache entry if it is complete and its headers are unchanged, else None."""
+def _cached(entry, key):
+    """The manifest of a cache entry if it is that of the key, complete, and its headers are unchanged, else None."""
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
-        if any(cache.digest(Path(path).read_bytes()) != digest for path, digest in manifest["headers"]):
-            return None
-        if any(Path(path).exists() != there for path, there in manifest["asked"]):
+        if (manifest.pop("seal") != cache.digest(key, json.dumps(manifest))  # damaged, or moved here from another entry
+                or any(cache.digest(Path(path).read_bytes()) != digest for path, digest in manifest["headers"])
+                or any(Path(path).exists() != there for path, there in manifest["asked"])):
             return None
         path = manifest["path"] = entry / manifest["file"]
         return manifest if cache.digest(path.read_bytes()) == manifest["digest"] else None
@@ -51,10 +51,10 @@ def obtain(
 def _in_entry(entry, unit, keep, compiled):
     """The manifest of the library in the folder `entry`, which keeps it."""
     cache.touch(entry)
-    manifest = None if keep else _cached(entry)
+    manifest = None if keep else _cached(entry, unit.key)
     if manifest is None:
         with cache.locked(entry):
-            manifest = None if keep else _cached(entry)
+            manifest = None if keep else _cached(entry, unit.key)
             if manifest is None:
                 start = time.monotonic()
                 try:
@@ -65,9 +65,8 @@ def _in_entry(entry, unit, keep, compiled):
 
 
 def _compile_into(entry, unit, keep):
-    folder = Path(
-        tempfile.mkdtemp(prefix="hostcuda-kernel-" if keep else "build-", dir=None if keep else cache.scratch())
-    )
+    prefix, where = ("hostcuda-kernel-", None) if keep else ("build-", cache.scratch())
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
     cache.trim_daily("modules/*/*")
     try:
         library, about = unit.compile(folder)
@@ -75,7 +74,8 @@ def _compile_into(entry, unit, keep):
         digest = cache.digest(data)
         manifest = {"file": f"{digest[:24]}.so", "digest": digest, **about}
         cache.publish(data, entry / manifest["file"])
-        cache.publish(json.dumps(manifest).encode(), entry / "manifest.json")
+        seal = cache.digest(unit.key, json.dumps(manifest))
+        cache.publish(json.dumps(manifest | {"seal": seal}).encode(), entry / "manifest.json")
         return manifest | {"path": entry / manifest["file"]}
     finally:
         if keep:

@@ -95,7 +95,7 @@ def intact(path: Path) -> bool:
         now = path.stat()
         state = (now.st_ino, now.st_size, now.st_mtime_ns)
         if _intact.get(path) != state:
-            if digest(path.read_bytes()) != digest_of(path).read_text():
+            if digest(path.name, path.read_bytes()) != digest_of(path).read_text():
                 return False
             _intact[path] = state
         return True
@@ -104,7 +104,7 @@ def intact(path: Path) -> bool:
 
 
 def digest_of(path: Path) -> Path:
-    """The file beside `path` that has its digest."""
+    """The file beside `path` that has the digest of its name and content."""
     return path.with_name(f"{path.name}.sha256")
 
 
@@ -120,7 +120,7 @@ def obtain(name: str | Path, make: Callable[[Path], object], wanted: str | Path 
                         built = Path(place) / target.name
                         make(built)
                         publish(built, target)
-                        publish(digest(built.read_bytes()).encode(), digest_of(target))
+                        publish(digest(target.name, built.read_bytes()).encode(), digest_of(target))
         return target
 
     return with_room(look, wanted)

@@ -1,0 +1,12 @@
+"""The manifest of data/, written anew. The other commands keep it."""
+
+from labkit.base import manifest as kept
+from recording.options import Folder
+
+
+def manifest(out: Folder = None) -> None:
+    """Accept the files of data/ as they are: write data/MANIFEST.sha256 anew, and say what has changed."""
+    there = (out or kept.data_dir()) / kept.NAME
+    for line in kept.problems(out) if there.is_file() else [f"{there} is new"]:
+        print(line)
+    kept.renew(out)
