@@ -221,6 +221,34 @@ extern "C" __global__ void load(const half *x)
             cuda.Context.synchronize()
 
 
+def test_strides_that_cuda_forbids_are_refused():
+    module = SourceModule("""
+#include <mma.h>
+using namespace nvcuda;
+extern "C" __global__ void halves(const half *x, int stride)
+{
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::load_matrix_sync(a, x, stride);
+}
+extern "C" __global__ void floats(float *y, int stride)
+{
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+    wmma::fill_fragment(sum, 0.0f);
+    wmma::store_matrix_sync(y, sum, stride, wmma::mem_row_major);
+}
+""", no_extern_c=True)
+    message = r"_sync at .*: the stride is {} elements, .* multiple of {} for"
+    for name, dtype, legal, multiple in (("halves", np.float16, (16, 24), 8), ("floats", np.float32, (16, 20), 4)):
+        memory = cuda.to_device(np.zeros((16, 32), dtype))
+        for stride in (*legal, legal[0] + multiple // 2):
+            module.get_function(name)(memory, np.int32(stride), block=(32, 1, 1), grid=(1, 1))
+            if stride in legal:
+                cuda.Context.synchronize()
+                continue
+            with pytest.raises(cuda.LaunchError, match=message.format(stride, multiple)):
+                cuda.Context.synchronize()
+
+
 def test_other_element_types():
     module = SourceModule(r"""
 #include <cuda_bf16.h>

@@ -81,6 +81,15 @@ inline void require_whole_warp(unsigned arrived, const call_site &site) {
          site.what, site.file, site.line, __popc(arrived));
 }
 
+// CUDA specifies a stride of a multiple of 16 bytes, for tiles of half and of float.
+template <class Element> inline void require_stride(unsigned stride, const call_site &site) {
+    constexpr bool half = std::is_same_v<Element, __half>;
+    constexpr unsigned multiple = half ? 8 : std::is_same_v<Element, float> ? 4 : 1;
+    if (stride % multiple == 0) return;
+    fail("%s at %s:%d: the stride is %u elements, but WMMA needs a multiple of %u for %s, which is 16 bytes",
+         site.what, site.file, site.line, stride, multiple, half ? "half" : "float");
+}
+
 // A lane's slot for a load or a store.
 template <class Fragment, class Pointer> struct tile_slot {
     call_site site;
@@ -151,6 +160,7 @@ inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool
     Slot slot{{"load_matrix_sync", file, line}, &fragment, memory, stride, by_column};
     auto combine = [](void *const *lanes, unsigned arrived) {
         require_whole_warp(arrived, ((Slot *)lanes[__builtin_ctz(arrived)])->site);
+        require_stride<std::remove_const_t<T>>(((Slot *)*lanes)->stride, ((Slot *)*lanes)->site);
 #ifdef HOSTCUDA_CHECK
         visit_accesses<Slot>(lanes, [](const T *from, size_t bytes) { hostcuda_reads(from, bytes); });
 #endif
@@ -170,6 +180,7 @@ inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, boo
     Slot slot{{"store_matrix_sync", file, line}, &fragment, memory, stride, by_column};
     auto combine = [](void *const *lanes, unsigned arrived) {
         require_whole_warp(arrived, ((Slot *)lanes[__builtin_ctz(arrived)])->site);
+        require_stride<std::remove_const_t<T>>(((Slot *)*lanes)->stride, ((Slot *)*lanes)->site);
 #ifdef HOSTCUDA_CHECK
         visit_accesses<Slot>(lanes, [](T *to, size_t bytes) { hostcuda_writes(to, bytes); });
 #endif
