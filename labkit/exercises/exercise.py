@@ -131,6 +131,8 @@ class Goal:
         What is wanted, in place of the number: for a number that the reader has to find.
     weight : float
         Its part of the points that the goals of the exercise share.
+    predicted : str
+        The name under which the page lets the reader predict this number.
     """
 
     what: str
@@ -140,6 +142,7 @@ class Goal:
     exactly: float | None = None
     words: str = ""
     weight: float = 1
+    predicted: str = ""
 
     def met(self, reached: float) -> bool:
         """Whether this number is what is wanted; NaN never is."""
@@ -172,7 +175,7 @@ def counted(name: str, on: str, per: str | float = 1, what: str | None = None, *
     what : str, optional
         Its words; by default the counter's name without underscores.
     **wanted
-        One of `at_most`, `at_least`, `exactly`, and the `words` and the `weight` of it, as `Goal` takes them.
+        One of `at_most`, `at_least`, `exactly`, and its `words`, `weight` and `predicted`, as `Goal` takes them.
     """
 
     def reached(counts: Mapping[str, Counts]) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +23,7 @@ from labkit.base.errors import CheckFailed, LabError
 from labkit.base.numerals import three
 from labkit.evidence.profile import estimate
 from labkit.exercises import progress
-from labkit.exercises.exercise import ATTEMPT_S, Attempt, Exercise, exercise, hand_over
+from labkit.exercises.exercise import ATTEMPT_S, Attempt, Exercise, exercise, hand_over, number
 from labkit.exercises.judge import TOOLS, Grade, Line, Ran, advice, code_lines, goal_lines, judge, marks, mistake_of
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder.variants import solution, variant
@@ -82,11 +83,27 @@ def grade(
         done = of_source(asked, source, seed)
         if done.passed and isinstance(asked.subject, InPlaceOf) and device().engine == "gpu":
             done = _on_the_gpu(done, source)
+    done = _predicted(done)
     done = replace(done, advice=_advice(done, source, record))
     if not quiet:
         print(done)
         if done.passed and isinstance(asked.subject, InPlaceOf):
             print(_estimated(asked, source), end="")
+    return done
+
+
+def _predicted(done: Grade) -> Grade:
+    """Miss a goal whose number the page lets the reader predict, as long as the prediction is not that number."""
+    for n, (goal, got) in enumerate(zip(done.exercise.goals, done.reached, strict=True), -len(done.reached)):
+        guess = progress.predicted.get(goal.predicted, got)
+        if not done.passed or guess == got:
+            continue
+        found = "not shown yet" if guess is ... else f"{number(got)}, and you predicted {guess}"
+        line = Line(False, f"{goal.what}: {found}; wanted {goal.wanted}")
+        first = "count before you look" if guess is ... else "count again"
+        done = replace(done, lines=(*done.lines[:n], line, *done.lines[len(done.lines) + n + 1 :]), mistake=(
+            f"The kernel is right. Now {first}, write your number into lab.predict({goal.predicted}=...), run that "
+            "cell, and grade again."))
     return done
 
 
@@ -99,6 +116,8 @@ def _estimated(asked: Exercise, source: str) -> str:
         now, before = (estimate(asked.subject.variant(text), layer, _RECORDED) for text in (source, asked.start))
     except EngineError:
         return ""
+    if math.isnan(now.ms):
+        return ""
     return f"On {layer.name}: {now.against(before)}. {now.note}\n"
 
 
@@ -107,6 +126,10 @@ def _advice(done: Grade, source: str, record: bool) -> str:
     if done.untouched:
         return ""
     hints = 0 if done.follow else 1
+    solved = asked.solution or (isinstance(asked.subject, Numbers) and asked.subject.solution())
+    shown = code_lines(asked.solution or repr(solved)) if asked.folder in progress.shown else None
+    if record and code_lines(source) == shown:
+        return "This is the lab's own solution: your progress counts what you write yourself."
     if record:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         try:  # an attempt that is told otherwise what to do, as by the sentence for a typical mistake, uses up no hint
@@ -114,7 +137,6 @@ def _advice(done: Grade, source: str, record: bool) -> str:
             hints = progress.note(key, digest, done.passed, done.wants_hint, first=not done.follow)
         except EngineError as error:
             return f"Not noted in your progress: {error}"
-    solved = asked.solution or (isinstance(asked.subject, Numbers) and asked.subject.solution())
     own = f'lab.solution("{asked.key}")' if solved else ""  # the students' edition has none
     return advice(done, hints, own, times_of(asked) if done.passed else "")
 
@@ -144,8 +166,9 @@ def _of_numbers(asked: Exercise, answer: tuple) -> Grade:
     counts = asked.subject.counts(answer)
     reached = tuple(goal.number(counts) for goal in asked.goals)
     untouched = repr(answer) == repr(asked.subject.start)
-    mistake = "" if untouched else mistake_of(asked, Attempt(repr(answer), counts))
-    return Grade(asked, tuple(goal_lines(asked, reached)), reached, untouched, mistake)
+    lines = tuple(goal_lines(asked, reached))
+    mistake = "" if untouched else mistake_of(asked, Attempt(repr(answer), counts), lines)
+    return Grade(asked, lines, reached, untouched, mistake)
 
 
 def _on_the_gpu(done: Grade, source: str) -> Grade:

@@ -40,9 +40,15 @@ _LOOK = {
                            "exchange two of its factors?",
     "uninitialized": "It is read before it is written: is a barrier missing, a zero at the beginning, or an element "
                      "that no thread fills?",
-    "out of bounds": "Which threads have nothing to do here? Compare the guard with the number of outputs and inputs.",
+    "out of bounds": "Put this thread's and this block's numbers into the index: which element of the array is that? "
+                     "If the thread has nothing to do here, its guard is missing or compares with the wrong number. If "
+                     "it has, the index is wrong.",
     "misaligned": "A vector access needs an address that is a multiple of its size: for which rows is it one?",
     _DIVERGENT: "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
+    "absent lane": "A lane gets a number only from a lane that executes the same shuffle: which lanes do, and from "
+                   "which one does this lane read?",
+    "freed memory": "This memory was given back: which pointer still leads there?",
+    "null pointer": "This address is no element of an array that the kernel got: where does the pointer come from?",
 }
 _LOOK_SHARED = ("Does the array in shared memory have an element for each index? Compare its size with the "
                 "largest index of any thread.")
@@ -156,8 +162,8 @@ def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
     if asked.lines is not None and counts:
         wanted = f"at most {asked.lines}"
         budget = [Line(changed <= asked.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)]
-    mistake = mistake_of(asked, attempt) if changed else ""
-    return Grade(asked, (*lines, *budget, *goal_lines(asked, reached)), reached, changed == 0, mistake)
+    lines += [*budget, *goal_lines(asked, reached)]
+    return Grade(asked, tuple(lines), reached, changed == 0, mistake_of(asked, attempt, lines) if changed else "")
 
 
 def code_lines(source: str) -> list[str]:
@@ -174,8 +180,10 @@ def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[Line]:
             yield Line(goal.met(got), f"{goal.what}: {number(got)}, wanted {goal.wanted}")
 
 
-def mistake_of(asked: Exercise, attempt: Attempt) -> str:
-    """The sentence for a typical mistake; empty if it is none."""
+def mistake_of(asked: Exercise, attempt: Attempt, lines: Sequence[Line]) -> str:
+    """The sentence for a typical mistake; empty if it is none, or if nothing is missed but the number of lines."""
+    if all(line.ok or line.kind == BUDGET for line in lines):
+        return ""
     right = [*asked.start.splitlines(), *asked.solution.splitlines()]
     own = (each.sentence for each in asked.mistakes if each.when(attempt))
     return next(itertools.chain(causes(attempt, map(code_only, right)), own), "")
@@ -331,7 +339,7 @@ def _follow(done: Grade) -> str:
     if found := _FIRST_OUTPUT.search(text):
         b, m, h, w = map(int, found.groups())
         launch = done.exercise.subject.last_launch(text)
-        if b > 0 or not (owner := _owner(launch, m, h, w)):
+        if b > 0 or done.exercise.subject.moves or not (owner := _owner(launch, m, h, w)):
             return (f"Which thread of which block should store y[{b}, {m}, {h}, {w}]? Follow it through the kernel: "
                     "lab.step(mine, thread=(x, y), block=(x, y)) shows a thread line by line.")
         thread, block = owner
@@ -339,7 +347,15 @@ def _follow(done: Grade) -> str:
         return (f"By the starting code's indices, thread {thread} of block {block} computes the first of these. Follow "
                 f"it: what should it load and store?\nlab.step(mine, thread={thread}, block={block}, "
                 f"layer=lab.{launch.layer}{kernel})")
-    if found := re.search(r"The first, (\[[\d, ]+\])", text):
+    if "1 of 1 elements" in text:
+        return ("This one result comes from all threads. Which inputs does each thread take? Try it with a few inputs "
+                "more than there are threads: is each of them taken exactly once?")
+    found = re.search(r"The first, (\[[\d, ]+\]): ([-\w.]+)", text)
+    if found and found[2] in ("nan", "inf", "-inf") and "no thread has stored" not in text:
+        return (f"A thread stores {found[2]} to element {found[1]}. x / 0 and exp of a large number are inf; 0 / 0, "
+                "inf - inf and inf / inf are nan. Go through the kernel for this element: which number is the first "
+                "that is 0, inf or nan and should not be?")
+    if found:
         return (f"Which thread should store element {found[1]}, or add to it? Write down blockIdx and threadIdx, and "
                 "go through the kernel with these numbers: what does it load, and where does it store?")
     return ""

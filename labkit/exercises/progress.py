@@ -15,6 +15,9 @@ from labkit.base.paths import of_user
 from labkit.base.tables import table
 from labkit.exercises.exercise import exercises
 
+predicted: dict[str, object] = {}  # what `lab.predict` was given in this process, by its names
+shown: set[Path] = set()  # the folders of the exercises whose solution `lab.solution` has shown in this process
+
 
 def path() -> Path:
     """The file: `LABKIT_PROGRESS`, else `labkit/progress.json` in the folder of the user's data."""

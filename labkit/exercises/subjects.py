@@ -58,6 +58,8 @@ class InPlaceOf:
         The options of its launch, if they are not those for which the solution is recorded.
     seed : str
         What inputs are drawn from: `drawn` sets it.
+    moves : bool
+        Whether outputs belong to other threads in a solution than in the starting code.
     """
 
     name: str
@@ -66,6 +68,7 @@ class InPlaceOf:
     hidden: tuple[tuple[Layer, int], ...] = HIDDEN
     chosen: Mapping[str, object] | None = None
     seed: str = ""
+    moves: bool = False
     headers = ("tensor.cuh",)  # the lab's own
 
     @cached_property

@@ -10,15 +10,21 @@ from labkit.exercises.exercise import Attempt
 
 _DIVISION = re.compile(r"[/%]")
 _ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")
+# Sources of floats: their types, functions that return them or convert to them, and constants but for a half's value.
+_FLOATS = re.compile(r"\b(?!__float)\w*(?:float|double)\w*|\b__f(?!loat)\w+_r[nzud]\b|\bfma\b|##"
+                     r"|\b(?!(?:if|half|sizeof)\b)[a-z]\w*f(?= *\()|(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[fFeE]))[\w.]*")
+_HALF_CONSTANT = re.compile(r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)")
+_DROPPED = re.compile(r"\b(?:n|rows|columns) / (?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b)")
 _EXCHANGED = str.maketrans("/%", "%/")
 # A loop whose body begins with a declaration, which is all of it without braces.
 _BODY = re.compile(r"\b(?:for|while) \([^{}]*?\)\s*(?:const )?(?:int|unsigned|float) \w+ = ")
 
 
 def counts(code: str) -> dict[str, float]:
-    """Of a source without comments and strings: its ``divisions_in_loops``, remainders among them, and ``floats``."""
+    """Of a source without comments and strings: its ``divisions_in_loops``, remainders among them, and ``floats``: the
+    places where it names the type, converts to it, or has such a constant."""
     divisions = sum(len(_DIVISION.findall(loop)) for loop in loops(code))
-    return {"divisions_in_loops": divisions, "floats": len(re.findall(r"\b(?:float[234]?|double)\b", code))}
+    return {"divisions_in_loops": divisions, "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code)))}
 
 
 def unset_sums(code: str) -> list[str]:
@@ -51,7 +57,7 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
                "statement belongs to its body. Write { before the body and } behind it.")
     if attempt.wrong.startswith("compiles") and code.count("{") != code.count("}"):
         yield f"There are {code.count('{')} {{ and {code.count('}')} }}: each {{ needs a }}. Which one is missing?"
-    if "__shfl" in attempt.wrong and "divergent barrier" in attempt.findings:
+    if "__shfl" in attempt.wrong and {"divergent barrier", "exited lanes"} & {*attempt.findings}:
         yield ("Every lane that the mask of a shuffle names has to execute it: with 0xffffffff all 32 lanes. Move the "
                "shuffle out of the if or the loop that only some lanes run, and let the if decide who uses its result.")
     if found := re.search(r"'(\w+)' (?:may be|is) used uninitialized", attempt.wrong):
@@ -68,6 +74,9 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
             yield (f"Line {number} has / and % exchanged: the quotient says which row or group an element is in, the "
                    "remainder its place there.")
     if attempt.wrong.startswith("right"):
+        if found := _DROPPED.search(code):
+            yield (f"`{found[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
+                   "Let each thread's index grow by the number of threads as long as it is below the end.")
         for name in re.findall(r"(?<!\()\bint (\w+) = 0\b", code):
             added = re.findall(rf"\b{name} \+= ([^;{{}}]*);", code)  # with as many ) as (: not the step of a loop
             if any(_is_float(each) for each in added):

@@ -15,6 +15,7 @@ import hostcuda
 from hostcuda.tables import HTML
 from labkit.base.errors import LabError
 from labkit.base.tables import table
+from labkit.exercises import progress
 from labkit.spec.devices import device
 
 _ENGINES = {
@@ -92,8 +93,9 @@ _EMPTY = "To compare your own prediction, write numbers in place of ... and run 
 def predict(**expected: float | EllipsisType) -> Prediction:
     """Predict measurements as ``name=number``; ``.against()`` compares them with the measured numbers.
 
-    ``name=...`` is a place that the reader has not filled in yet.
+    ``name=...`` is a place that the reader has not filled in yet. `labkit.grade` asks for some of these numbers.
     """
+    progress.predicted.update(expected)
     return Prediction(**expected)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labkit.base.errors import LabError
+from labkit.exercises import progress
 from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder import variants
@@ -50,8 +51,11 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
         the lab has no solutions.
     """
     if letter is not None:
-        return _Solution(variants.solution(which, letter, **options))
+        found = variants.solution(which, letter, **options)
+        progress.shown.add(exercise(f"{found.rung.number:02}{letter}").folder)
+        return _Solution(found)
     asked = exercise(which)
+    progress.shown.add(asked.folder)
     if isinstance(asked.subject, InPlaceOf):
         name, options = asked.subject.name, {**asked.subject.options, **options}
         if asked.of_series:

@@ -30,7 +30,8 @@ class Stored:
     headers = ()
     cases: Sequence[Case] = ()
 
-    def __init__(self, *_: object, **__: object): ...
+    def __init__(self, *_: object, moves: bool = False, **__: object):
+        self.moves = moves
 
     def load(self, stored: list[dict], arrays) -> None:
         """Take what was stored."""

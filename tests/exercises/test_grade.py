@@ -2,10 +2,14 @@
 
 import json
 import pickle
+import re
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import hostcuda
 import labkit
 from labkit.base.errors import LabError
 from labkit.exercises import progress
@@ -36,10 +40,46 @@ def test_the_starting_code_is_no_attempt(capsys):
 
 
 def test_a_kernel_that_meets_the_goal_is_noted(capsys):
-    assert grade("04a", labkit.solution("04a")).passed
+    assert grade("04a", TILING.solution.replace("[TILE + 32]", "[48]")).passed
     assert 'goal met' in capsys.readouterr().out
     assert progress.read()["04a"]["met"]
     assert "Exercises: 1 of" in progress.progress()._repr_html_()
+
+
+@pytest.mark.parametrize("number", ["00a", "12a"])
+def test_a_solution_that_was_shown_is_not_the_readers(number):
+    found = labkit.solution(number)
+    graded = grade(number, *(found if isinstance(found, tuple) else [found]), quiet=True)
+    assert graded.passed and graded.advice.startswith("This is the lab's own solution")
+    assert progress.read() == {}
+
+
+@pytest.mark.parametrize(("number", "right"), [("01a", 8), ("02a", 7)])
+def test_a_number_that_the_page_lets_one_predict_has_to_be_predicted(number, right, monkeypatch):
+    from labkit.exercises.grade import _predicted
+
+    asked = exercise(number)
+    name = asked.goals[0].predicted
+    monkeypatch.setattr(progress, "predicted", {})
+    met = Grade(asked, (Line(True, "right"), Line(True, "counted")), (right,))
+    assert _predicted(met).passed  # nothing was asked: as in a class, where only kernels are handed in
+    for guess, says in ((..., "not shown yet"), (right + 1, f"{right}, and you predicted {right + 1}")):
+        labkit.predict(**{name: guess})
+        missed = _predicted(met)
+        assert missed.verdict == "goal missed" and says in str(missed) and f"lab.predict({name}=...)" in missed.mistake
+        assert not missed.wants_hint
+    labkit.predict(**{name: right})
+    assert _predicted(met) == met
+
+
+def test_a_met_goal_gets_no_sentence_for_a_mistake():
+    from labkit.exercises.exercise import Attempt, Mistake
+    from labkit.exercises.judge import BUDGET, mistake_of
+
+    asked = Exercise("x", None, mistakes=(Mistake("always", lambda attempt: True),))
+    for lines, says in (([Line(True, "a")], ""), ([Line(True, "a"), Line(False, "b", BUDGET)], ""),
+                        ([Line(True, "a"), Line(False, "b")], "always")):
+        assert mistake_of(replace(asked, folder=TILING.folder), Attempt("code"), lines) == says
 
 
 def test_each_new_miss_unlocks_a_hint():
@@ -86,9 +126,10 @@ WRONG = "right\non {}, B = 2 (integers): 9 of 5780 outputs\nThe first two:\n   b
 
 
 @pytest.mark.parametrize(("number", "image", "says"), [
-    ("01a", 0, "thread (1, 1) of block (7, 2) computes the first of these. Follow it"),
+    ("02a", 0, "computes the first of these. Follow it"),
+    ("01a", 0, "should store y[0, 2, 17, 9]?"),  # outputs have to change their threads
+    ("02b", 0, "should store y[0, 2, 17, 9]?"),
     ("01b", 0, "lab.step(mine, thread=(9, 1), block=(2, 2), layer=lab.Layer("),
-    ("06a", 0, "lab.step(mine, thread=(10, 2), block=(18, 0), layer=lab.Layer("),
     ("05b", 0, ', kernel="gemm")'),
     ("01b", 1, "should store y[1, 2, 17, 9]?"),  # a thread is followed on the first image
     ("07a", 0, "should store y[0, 2, 17, 9]?"),  # its threads have several outputs
@@ -106,12 +147,37 @@ def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
     from labkit.exercises.grade import _advice
 
     asked = exercise("00a")
-    text = "right\nsum, 50 elements, is wrong: 2 of 50 elements. The first, [3]: nan, expected 3"
+    text = "right\nsum, 50 elements, is wrong: 2 of 50 elements. The first, [3]: 4, expected 3"
     wrong = Grade(asked, (Line(False, text), *(Line(None, goal.what) for goal in asked.goals)))
     said = [_advice(wrong, source, record=True) for source in ("first", "first", "second", "third")]
     assert all(each.startswith("Which thread should store element [3], or add to it?") for each in said)
     assert ["Hint" in each for each in said] == [False, False, True, True]
     assert f"\nHint 1 of 3: {asked.hints[0]}" in said[2] and "\nHint 2 of 3" in said[3]
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("1 of 1 elements. The first, [0]: 5, expected 9", "is each of them taken exactly once?"),
+    ("2 of 9 elements. The first, [3]: nan, expected 1", "which number is the first that is 0, inf or nan"),
+    ("2 of 9 elements. The first, [3]: -inf, expected 1", "A thread stores -inf to element [3]."),
+    ("2 of 9 elements. The first, [3]: nan, expected 1\n2 of its elements hold: no thread has stored them",
+     "Which thread should store element [3]"),
+])
+def test_what_is_asked_about_a_wrong_element(text, says):
+    graded = Grade(exercise("P3a"), (Line(False, f"right\nx, 9 numbers, is wrong: {text}"),))
+    assert says in graded.follow
+
+
+def test_each_kind_of_finding_has_advice():
+    """But for the shuffles, whose sentence is in `labkit.exercises.text`."""
+    from labkit.exercises.judge import _LOOK
+
+    runtime = Path(hostcuda.__file__).parent / "runtime"
+    files = ("hooks.cpp", "races.cpp", "records.cpp", "allocations.cpp")
+    text = "".join((runtime / name).read_text() for name in files)
+    kinds = {*re.findall(r'report\(\w+(?:\(\))?, "\w+", "([a-z ]+)"', text),
+             *re.findall(r'report_place\("([a-z ]+)"|\bf\.kind = "([a-z ]+)"', text)}
+    kinds = {each if isinstance(each, str) else "".join(each) for each in kinds}
+    assert len(kinds) > 8 and kinds - {*_LOOK} == {"exited lanes"}
 
 
 def test_what_follows_from_a_divergent_barrier_is_left_out():

@@ -19,6 +19,16 @@ def test_divisions_in_loops(code, divisions):
     assert counts(code)["divisions_in_loops"] == divisions
 
 
+@pytest.mark.parametrize(("code", "floats"), [
+    ("half zero = __float2half(0), one = __float2half(1.0f);", 0), ("half2 s = __floats2half2_rn(a.x, b.x);", 0),
+    ("float2 sum = {0, 0};", 1), ("auto part = __half22float2(s);", 1), ("auto x = 0.f;", 1), ("auto x = 1e3;", 1),
+    ("auto p = make_float2(0, 0);", 1), ("auto p = fmaf(a, b, c);", 1), ("p = __fadd_rn(a, b);", 1), ("(float)a", 1),
+    ("if (a) x = half(3) + sizeof(h); int h2 = (n + 1) / 2 + 0x1f; u[1].x", 0), ("decltype(__low2float(a)) x;", 1),
+])
+def test_floats_that_a_text_has(code, floats):
+    assert counts(code)["floats"] == floats
+
+
 def test_a_loop_in_a_loop_is_a_part_of_it():
     inner = "for (int j = 0; j < 3; ++j) s += j;"
     assert [*loops(f"a; for (;;) {{ {inner} }} b; while (s) --s;")] == [f"for (;;) {{ {inner} }}", "while (s) --s;"]
@@ -51,6 +61,9 @@ def test_sums_that_nobody_sets_to_zero(code, unset):
     ("for (int i = 0; i < n; ++i) {\n    const int q = i; y[q] = 0; }", (), "compiles\n", ""),
     ("for (int i = 0; i < n; ++i) {\n    const int q = i;", (), "compiles\n", "There are 1 { and 0 }: each"),
     ("if (i) __shfl_up_sync(m, v, 1);", ("divergent barrier",), "clean\nat __shfl_up_sync", "Every lane that the mask"),
+    ("if (i) __shfl_xor_sync(m, v, 1);", ("exited lanes",), "clean\nat __shfl_xor_sync", "Every lane that the mask"),
+    ("int each = n / (gridDim.x * blockDim.x);", (), "right\n", "`n / (gridDim.x * blockDim.x)` drops the remainder"),
+    ("int each = (n + threads - 1) / threads;", (), "right\n", ""),
     ("float sum;", (), "right\n'sum' may be used uninitialized", "`sum` may be read before it has a value"),
     ("float s = 0; int i = blockDim.y + 1; s += x[i];", (), "right\nas if nothing was written", "No result is stored"),
     ("y[i] += x[i];", (), "right\nas if nothing was written", ""),

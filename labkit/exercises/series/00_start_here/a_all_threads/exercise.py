@@ -22,8 +22,8 @@ def _loads(attempt: Attempt) -> float:
 EXERCISE = Exercise(
     title="All threads at work",
     # Grids with fewer threads than elements, as many, and more.
-    subject=Kernels(add, (_hidden(777, 3, 64), _hidden(256, 4, 64), _hidden(50, 2, 64),
-                          Case("1,000 elements", (1000, 4, 64), counted=True)),
+    subject=Kernels(add, (_hidden(777, 3, 64), _hidden(256, 4, 64), _hidden(50, 2, 64), _hidden(1, 1, 32),
+                          _hidden(1001, 5, 33), Case("1,000 elements", (1000, 4, 64), counted=True)),
                     hidden=(range(1, 1500), range(1, 6), [64])),
     lines=4,
     goals=(counted("global_load_requests", "1,000 elements", at_most=64),),

@@ -7,11 +7,12 @@ _FIRST = {"layer 1": LAYERS["layer 1"]}
 
 EXERCISE = Exercise(
     title="Swap the mapping",
-    subject=InPlaceOf("baseline", "a", _FIRST),
+    subject=InPlaceOf("baseline", "a", _FIRST, moves=True),
     lines=2,
     goals=(
         counted("global_store_sectors", "layer 1", per="global_store_requests", what="sectors per store",
-                exactly=8, words="as many as you count on paper for the swapped mapping"),
+                exactly=8, predicted="sectors_per_store",
+                words="as many as you count on paper for the swapped mapping"),
     ),
     hints=(
         "A warp is the first 32 threads of its block, counted along threadIdx.x, then along threadIdx.y.",

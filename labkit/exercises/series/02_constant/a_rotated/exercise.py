@@ -16,7 +16,7 @@ EXERCISE = Exercise(
     subject=InPlaceOf("constant", "a", _FIRST),
     lines=4,
     goals=(
-        Goal("turns per read of constant memory, layer 1", _turns, exactly=7,
+        Goal("turns per read of constant memory, layer 1", _turns, exactly=7, predicted="turns_per_read",
              words="as many as you count on paper for the rotated rows"),
     ),
     hints=(

@@ -13,7 +13,7 @@ def _count(attempt: Attempt, name: str) -> float:
 
 EXERCISE = Exercise(
     title="Two maps per thread",
-    subject=InPlaceOf("constant", "b", _FIRST),
+    subject=InPlaceOf("constant", "b", _FIRST, moves=True),
     lines=12,
     goals=(
         counted("global_store_requests", "layer 1", what="store requests", at_most=800),

@@ -12,7 +12,7 @@ _ODD = (Layer("13 rows of outputs", C=2, H=19, W=12, M=3, K=7), 2)
 
 EXERCISE = Exercise(
     title="Two outputs per thread",
-    subject=InPlaceOf("registers", "b", _FIRST, (*HIDDEN, _ODD)),
+    subject=InPlaceOf("registers", "b", _FIRST, (*HIDDEN, _ODD), moves=True),
     lines=12,
     goals=(
         counted("constant_requests", "layer 1", what="reads of constant memory", at_most=19_600),
@@ -29,11 +29,12 @@ EXERCISE = Exercise(
         Mistake(
             "Mind the middle row of an odd map: (Ho + 1) / 2 rows are the upper half, and the last of them has "
             "no partner below it.",
-            lambda attempt: attempt.runs_wrong and not re.search(r"\(\s*Ho \+ 1\s*\) */ *2", attempt.source),
+            lambda attempt: attempt.runs_wrong
+            and not re.search(r"\( *(?:Ho \+ 1|1 \+ Ho) *\) *(?:/|>>)|Ho *[%&]|Ho *- *Ho *(?:/|>>)", attempt.source),
         ),
         Mistake(
             "The row half a map below may lie beyond the map: what may a thread without it read and store?",
-            lambda attempt: attempt.runs_wrong and "out of bounds" in attempt.findings,
+            lambda attempt: "out of bounds" in attempt.findings and bool(re.search(r"\bw (?:>=|<) Wo", attempt.source)),
         ),
         Mistake(
             "Threads of the lower half still compute outputs, which others compute, too: they have to return.",

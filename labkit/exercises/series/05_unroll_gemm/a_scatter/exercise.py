@@ -7,6 +7,8 @@ from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 _IM2COL, _LOADS = "layer 1, im2col", "global_load_requests"
 # How an attempt may compare h or w with 0, and with the size of the map.
 _LIMITS = (r"\b0 <=|>= 0\b|< 0\b|>= [pq]\b|\b[pq] <=|\bunsigned\b", r"[<>]=? [HW]o\b|\b[HW]o [<>]")
+# A window on the other side of the input.
+_AWAY = re.compile(r"\b(?:h = [^;,]*|\(row )\+ p\b|\b(?:w = [^;,]*|column )\+ q\b")
 
 
 EXERCISE = Exercise(
@@ -24,6 +26,11 @@ EXERCISE = Exercise(
         "outputs, n >= pixels, has to go.",
     ),
     mistakes=(
+        Mistake(
+            "The window that has this input as its element (p, q) begins above it and to its left: from h + p = row "
+            "follows h = row - p, and from w + q = column follows w = column - q.",
+            lambda attempt: attempt.runs_wrong and bool(_AWAY.search(attempt.source.partition("gemm(")[0])),
+        ),
         Mistake(
             "Near the edges of the image row - p or column - q is negative, or beyond the last window: then there is "
             "no window. (h, w) has limits on all four sides: compare both with 0, h with Ho, w with Wo.",

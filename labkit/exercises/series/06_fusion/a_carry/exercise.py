@@ -3,14 +3,20 @@
 import re
 
 from labkit.exercises import LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake
+from labkit.spec.layers import Layer
 
 _ADDS_ALL = re.compile(r"\bq \+= (?:TILE|16);|\bq = threadIdx\.y[,;]")
 _LAYER_2 = {"layer 2": LAYERS["layer 2"]}
+_ANY_K = (
+    (Layer("K = 1", C=40, H=5, W=6, M=3, K=1), 1),
+    (Layer("K = 2", C=9, H=8, W=11, M=5, K=2), 2),
+    (Layer("K = 3", C=7, H=12, W=9, M=18, K=3), 2),
+)
 
 
 EXERCISE = Exercise(
     title="Carry",
-    subject=InPlaceOf("fusion", "a", _LAYER_2),
+    subject=InPlaceOf("fusion", "a", _LAYER_2, _ANY_K),
     lines=10,
     goals=(
         Goal("divisions and remainders in loops", lambda counts: counts[SOURCE]["divisions_in_loops"], exactly=0),
@@ -36,8 +42,8 @@ EXERCISE = Exercise(
             and "if (q >= K)" in attempt.source,
         ),
         Mistake(
-            "The digits are not those of the row. Write down (c, p, q) of the rows 0, 16, 32, 48 and 64 for K = 7, "
-            "and follow your additions and carries from each to the next.",
+            "The digits are not those of the row. Write down (c, p, q) of the rows 0, 16, 32, 48 and 64 for the K of "
+            "this shape, and follow your additions and carries from each to the next.",
             lambda attempt: attempt.wrong.startswith("right"),
         ),
         Mistake(

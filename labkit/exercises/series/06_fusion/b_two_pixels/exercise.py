@@ -16,7 +16,7 @@ def _loads(attempt):
 
 EXERCISE = Exercise(
     title="Two outputs per thread",
-    subject=InPlaceOf("fusion", "b", _LAYER_2),
+    subject=InPlaceOf("fusion", "b", _LAYER_2, moves=True),
     lines=22,
     goals=(_PER_PRODUCT,),
     hints=(

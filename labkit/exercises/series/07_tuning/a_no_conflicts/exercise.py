@@ -23,6 +23,10 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
+            "mask has a row per term: the weight of term t for map m is mask[t][m]. Only the order of i changes.",
+            lambda attempt: bool(attempt.wrong) and "mask[TERMS]" in attempt.source and "mask[m][t]" in attempt.source,
+        ),
+        Mistake(
             "As i counts up, (t, m) has to go through all places of mask, each once: m is below GROUPS * MAPS, t "
             "below TERMS, one is the remainder and the other the quotient by the same number.",
             lambda attempt: bool(attempt.findings) and attempt.source.count("__syncthreads()") == 2,

@@ -13,7 +13,7 @@ EXERCISE = Exercise(
     lines=3,
     goals=(counted("largest_error", _LONG.name, per=_ROUNDING, at_most=4.6,
                    what="largest error in units of 2^-11"),
-           Goal("variables of type float", lambda counts: counts[SOURCE]["floats"], exactly=0)),
+           Goal("floats: variables, conversions, constants", lambda counts: counts[SOURCE]["floats"], exactly=0)),
     hints=(
         "A half has 11 bits, so a product that is added to a large sum loses its last bits. Which sums stay small?",
         "Sum the TILE products of one step in a half2 of their own, which begins at zero in each step.",

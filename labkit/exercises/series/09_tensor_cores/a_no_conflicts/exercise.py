@@ -24,8 +24,13 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "With this distance some of eight rows still meet in a bank. WMMA takes a multiple of 8 halves, that "
-            "is of 4 words; it has to be an odd one.",
+            "WMMA takes only rows that lie a multiple of 8 halves apart, which is 16 bytes. Which of these multiples "
+            "puts eight rows into different banks?",
+            lambda attempt: "WMMA needs a multiple" in attempt.wrong,
+        ),
+        Mistake(
+            "With this distance some of eight rows still meet in a bank. Eight rows of 4 words fill all banks if they "
+            "lie an odd multiple of 4 words apart.",
             lambda attempt: _conflicts(attempt) > 0 and "[DEPTH][WN +" in attempt.source,
         ),
         Mistake(

@@ -1,10 +1,13 @@
 """Exercise P1a: a transpose from an empty cell."""
 
+import re
+
 import numpy as np
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 _SHAPE = "a matrix of 64 x 96"
+_OTHER_LENGTH = re.compile(r"\bin\[[^]]*(?:\* *rows|\brows *\*)|\bout\[[^]]*(?:\* *columns|\bcolumns *\*)")
 
 
 def transpose(random: np.random.Generator, rows: int, columns: int):
@@ -19,6 +22,7 @@ EXERCISE = Exercise(
     subject=Kernels(transpose, (
         Case("a matrix of 33 x 70", (33, 70)),
         Case("a matrix of 5 x 40", (5, 40)),
+        Case("a matrix of 70 x 33", (70, 33)),
         Case(_SHAPE, (64, 96), counted=True),
     ), hidden=(range(1, 100), range(1, 100))),
     goals=(
@@ -39,8 +43,9 @@ EXERCISE = Exercise(
             lambda attempt: "198 of 2310 elements" in attempt.wrong,
         ),
         Mistake(
-            "A row of `out` has `rows` elements, not `columns`: its element (column, row) is out[column * rows + row].",
-            lambda attempt: attempt.runs_wrong and "* rows" not in attempt.source and "rows *" not in attempt.source,
+            "The rows of the two matrices differ in length: a row of `in` has `columns` elements, a row of `out` has "
+            "`rows`. So the element goes from in[row * columns + column] to out[column * rows + row].",
+            lambda attempt: attempt.runs_wrong and bool(_OTHER_LENGTH.search(attempt.source)),
         ),
         Mistake(
             "Right, but the lanes of a warp load down a column: threadIdx.x should count along a row of `in`.",

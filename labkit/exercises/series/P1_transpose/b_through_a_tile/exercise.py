@@ -25,6 +25,7 @@ EXERCISE = Exercise(
     subject=Kernels(transpose, (
         Case("a matrix of 33 x 70", (33, 70)),
         Case("a matrix of 5 x 40", (5, 40)),
+        Case("a matrix of 70 x 33", (70, 33)),
         Case(_SHAPE, (64, 96), counted=True),
     ), hidden=(range(1, 100), range(1, 100))),
     goals=(

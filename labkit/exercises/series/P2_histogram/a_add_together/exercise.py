@@ -23,6 +23,7 @@ EXERCISE = Exercise(
     subject=Kernels(histogram, (
         Case("1,000 pixels in 3 blocks", (1000, 3)),
         Case("100 pixels in 4 blocks", (100, 4)),
+        Case("1 pixel in a block", (1, 1)),
         Case(_PIXELS, (4096, 4), counted=True),
     ), hidden=(range(1, 3000), range(1, 6))),
     goals=(

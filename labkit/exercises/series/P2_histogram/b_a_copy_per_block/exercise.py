@@ -23,6 +23,7 @@ EXERCISE = Exercise(
     subject=Kernels(histogram, (
         Case("1,000 pixels in 3 blocks of 64", (1000, 3, 64)),
         Case("100 pixels in 2 blocks of 512", (100, 2, 512)),
+        Case("777 pixels in 2 blocks of 300", (777, 2, 300)),
         Case(_PIXELS, (4096, 4, 128), counted=True),
     ), hidden=(range(1, 3000), range(1, 6), range(32, 544, 32))),
     goals=(
@@ -53,6 +54,11 @@ EXERCISE = Exercise(
         Mistake(
             "Threads of different blocks add to one bin: the last additions have to be atomic, too.",
             lambda attempt: "race between blocks" in attempt.findings,
+        ),
+        Mistake(
+            "A request to global memory can carry the additions of 32 lanes, and here a single lane makes them: let "
+            "thread v add the counts v, v + blockDim.x and so on.",
+            lambda attempt: 32 < _count(attempt, "reduction_requests") == _count(attempt, "reduction_sectors"),
         ),
         Mistake(
             "Each pixel still costs an atomic addition to global memory: count in shared memory, and add the counts "

@@ -22,6 +22,8 @@ EXERCISE = Exercise(
     subject=Kernels(total, (
         Case("1,000 numbers in 3 blocks of 64", (1000, 3, 64)),
         Case("100 numbers in 2 blocks of 32", (100, 2, 32)),
+        Case("50 numbers in 3 blocks of 8", (50, 3, 8)),
+        Case("3 numbers in a block of 1", (3, 1, 1)),
         Case(_NUMBERS, (16384, 8, 256), counted=True),
     ), hidden=(range(1, 3000), range(1, 6), [32, 64, 128, 256])),
     goals=(
@@ -42,6 +44,11 @@ EXERCISE = Exercise(
         Mistake(
             "Blocks add to one total at the same time: only atomicAdd keeps all of their sums.",
             lambda attempt: attempt.runs_wrong and "atomicAdd" not in attempt.source,
+        ),
+        Mistake(
+            "Each number has to be added exactly once, and there are more numbers than threads: of T threads in the "
+            "grid, thread t adds the numbers t, t + T, t + 2T and so on. T is gridDim.x * blockDim.x.",
+            lambda attempt: attempt.wrong.startswith("right") and "gridDim" not in attempt.source,
         ),
         Mistake(
             "Every thread, or every warp, adds to the total: first bring the sums of a block together, then add once.",

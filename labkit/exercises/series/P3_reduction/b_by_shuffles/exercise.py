@@ -23,6 +23,7 @@ EXERCISE = Exercise(
     subject=Kernels(total, (
         Case("1,000 numbers in 3 blocks of 64", (1000, 3, 64)),
         Case("100 numbers in 2 blocks of 32", (100, 2, 32)),
+        Case("777 numbers in a block of 128", (777, 1, 128)),
         Case(_NUMBERS, (16384, 8, 256), counted=True),
     ), hidden=(range(1, 3000), range(1, 6), [32, 64, 128, 256])),
     goals=(
@@ -42,6 +43,11 @@ EXERCISE = Exercise(
         Mistake(
             "Lanes of the first warp for which there is no other warp have nothing to load: they add 0.",
             lambda attempt: "uninitialized" in attempt.findings and "__shfl" in attempt.source,
+        ),
+        Mistake(
+            "Each number has to be added exactly once, and there are more numbers than threads: of T threads in the "
+            "grid, thread t adds the numbers t, t + T, t + 2T and so on. T is gridDim.x * blockDim.x.",
+            lambda attempt: attempt.wrong.startswith("right") and "gridDim" not in attempt.source,
         ),
         Mistake(
             "One atomic addition per warp is left: bring the sums of the warps together, too.",

@@ -19,6 +19,8 @@ EXERCISE = Exercise(
     subject=Kernels(scan, (
         Case("3 rows of 100", (3, 100)),
         Case("2 rows of 7", (2, 7)),
+        Case("5 rows of 1", (5, 1)),
+        Case("2 rows of 225", (2, 225)),
         Case(_ROWS, (4, 256), counted=True),
     ), hidden=(range(1, 6), range(1, 257))),
     goals=(
@@ -40,8 +42,13 @@ EXERCISE = Exercise(
             lambda attempt: "race" in attempt.findings,
         ),
         Mistake(
-            "A row has a place for each number, and the first one has none before it: where `apart` is larger than "
-            "threadIdx.x there is nothing to add.",
+            "The row in shared memory has nothing before its first number: where `apart` is larger than threadIdx.x "
+            "there is nothing to add.",
+            lambda attempt: "out of bounds" in attempt.findings and "shared" in attempt.wrong,
+        ),
+        Mistake(
+            "The block is rounded up to whole warps: the threads from `columns` on have no number in the row. They "
+            "take 0 in its place, store nothing, and still reach every barrier.",
             lambda attempt: "out of bounds" in attempt.findings,
         ),
         Mistake(

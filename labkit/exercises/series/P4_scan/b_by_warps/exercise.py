@@ -22,6 +22,8 @@ EXERCISE = Exercise(
     subject=Kernels(scan, (
         Case("3 rows of 100", (3, 100)),
         Case("2 rows of 7", (2, 7)),
+        Case("5 rows of 1", (5, 1)),
+        Case("2 rows of 225", (2, 225)),
         Case(_ROWS, (4, 256), counted=True),
     ), hidden=(range(1, 6), range(1, 257))),
     goals=(

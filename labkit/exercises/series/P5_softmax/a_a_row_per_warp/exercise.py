@@ -23,6 +23,7 @@ EXERCISE = Exercise(
     subject=Kernels(softmax, (
         Case("5 rows of 100", (5, 100, 1)),
         Case("2 rows of 7", (2, 7, 1)),
+        Case("9 rows of 1", (9, 1, 1)),
         Case("3 rows of numbers up to 200", (3, 40, 200)),
         Case("3 rows of numbers up to -200", (3, 50, -200)),
         Case(_ROWS, (8, 256, 1), counted=True),
@@ -54,6 +55,12 @@ EXERCISE = Exercise(
         Mistake(
             "The largest number starts at 0 here, and all numbers of a row may be below that: begin with -INFINITY.",
             lambda attempt: attempt.runs_wrong and "INFINITY" not in attempt.source and "max" in attempt.source,
+        ),
+        Mistake(
+            "A row may have more numbers than a warp has lanes: in each pass lane l takes the numbers l, l + 32, "
+            "l + 64 and so on, up to `columns`.",
+            lambda attempt: attempt.wrong.startswith("right")
+            and len(re.findall(r"\b(?:for|while) *\((?:[^;(){}]*;)?[^;(){}]*\bcolumns\b", attempt.source)) < 2,
         ),
         Mistake(
             "A shuffle alone replaces a lane's number by its partner's. Keep the larger one of the two, with fmaxf.",

@@ -25,6 +25,7 @@ EXERCISE = Exercise(
     subject=Kernels(softmax, (
         Case("5 rows of 100", (5, 100, 1)),
         Case("2 rows of 1,024", (2, 1024, 1)),
+        Case("5 rows of 7", (5, 7, 1)),
         Case("3 rows of numbers up to 200", (3, 40, 200)),
         Case("3 rows of numbers up to -200", (3, 50, -200)),
         Case(_ROWS, (8, 256, 1), counted=True),
