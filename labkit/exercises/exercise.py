@@ -215,6 +215,10 @@ class Attempt:
     findings: tuple[str, ...] = ()
     wrong: str = ""
 
+    def count(self, name: str, on: str) -> float:
+        """Return the counter of a case, or of one kernel of a case; 0 if it did not come that far."""
+        return self.counts.get(on, {}).get(name, 0)
+
     @property
     def runs_wrong(self) -> bool:
         """Whether it runs, and the sanitizer has findings or the results are wrong."""

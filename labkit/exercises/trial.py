@@ -46,7 +46,7 @@ class Trial:
         except LabError as refused:
             return "" if self.says and self.says in str(refused) else f"is refused: {refused}"
         if self.about == SOLUTION:
-            return "" if graded.passed else f"does not pass:\n{graded}"
+            return "" if graded.passed and not graded.mistake else f"does not pass, or not in silence:\n{graded}"
         if graded.passed:
             return f"passes:\n{graded}"
         return "" if self.says in str(graded) else f"is not told {self.says!r}:\n{graded}"

@@ -38,6 +38,31 @@ def test_the_grader_answers_as_it_should(trial):
     assert trial.problem() == ""
 
 
+# Other right answers, as edits of the solution.
+RIGHT = [
+    ("00a", ("int i = blockIdx.x * blockDim.x + threadIdx.x;", "int i = threadIdx.x * gridDim.x + blockIdx.x;")),
+    ("00b", ("j * gridDim.x * blockDim.x + thread", "thread / 32 * 128 + j * 32 + thread % 32")),
+    ("01b", ("float sum", "double sum")),
+    ("03b", ("if (down) y[", "y[")),
+    ("04a", ("[TILE + 32]", "[48]")),
+    ("06a", ("int c = threadIdx.y / (K * K), p = threadIdx.y / K % K, q = threadIdx.y % K;",
+             "int c = 0, p = 0, q = threadIdx.y;\n    while (q >= K) { q -= K; if (++p == K) { p = 0; ++c; } }")),
+    ("P1b", ("[32][33]", "[32][35]")),
+    ("P2a", ("atomicAdd(&bins[pixels[i]], 1)", "atomicAdd(bins + pixels[i], 1u)")),
+    ("P4a", ("const int before = i >= apart ? part[i - apart] : 0;", "const int before = i < apart ? 0 : part[i - apart];")),
+    ("P5b", ("y[i] = mine[i] / sum", "y[i] = mine[i] * (1 / sum)")),
+]
+
+
+@pytest.mark.parametrize(("number", "edit"), [
+    pytest.param(*each, id=each[0], marks=() if each[0] == "00b" else pytest.mark.thorough) for each in RIGHT])
+def test_another_right_answer_gets_no_sentence_for_a_mistake(number, edit):
+    source = EXERCISES[number].solution.replace(*edit)
+    assert source != EXERCISES[number].solution
+    graded = grade(number, source, quiet=True, record=False)
+    assert graded.passed and not graded.mistake, graded
+
+
 @pytest.fixture(scope="module")
 def grades():
     """The grades that the pages print, by exercise: of the starting code, which nbval grades again and compares."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 
 def add(random: np.random.Generator, n: int, blocks: int, threads: int):
@@ -13,10 +13,6 @@ def add(random: np.random.Generator, n: int, blocks: int, threads: int):
 
 def _hidden(*what: int) -> Case:
     return Case("{:,} elements in {} blocks of {}".format(*what), what)
-
-
-def _loads(attempt: Attempt) -> float:
-    return attempt.counts.get("1,000 elements", {}).get("global_load_requests", 0)
 
 
 EXERCISE = Exercise(
@@ -38,7 +34,8 @@ EXERCISE = Exercise(
         Mistake(
             "The sums are right, but several threads compute each of them. Every thread needs a first element of "
             "its own, and a step over the elements of all other threads.",
-            lambda attempt: _loads(attempt) > 64 and "return" not in attempt.source,
+            lambda attempt: attempt.count("global_load_requests", "1,000 elements") > 64
+            and "return" not in attempt.source,
         ),
         Mistake(
             "A thread has to add more than one element: here the grid has fewer threads than there are elements.",

@@ -6,7 +6,7 @@ from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
 
 def _stores(attempt, layer="layer 1"):
-    return attempt.counts.get(layer, {}).get("global_store_requests", 0)
+    return attempt.count("global_store_requests", layer)
 
 
 EXERCISE = Exercise(

@@ -8,7 +8,7 @@ _FIRST = {"layer 1": LAYERS["layer 1"]}
 
 
 def _count(attempt: Attempt, name: str) -> float:
-    return attempt.counts.get("layer 1", {}).get(name, 0)
+    return attempt.count(name, "layer 1")
 
 
 EXERCISE = Exercise(

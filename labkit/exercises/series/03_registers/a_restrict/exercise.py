@@ -10,7 +10,7 @@ _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
 
 def _stores(attempt: Attempt) -> float:
     """Per output."""
-    return attempt.counts.get("layer 1", {}).get("global_store_requests", 0) / _REQUESTS
+    return attempt.count("global_store_requests", "layer 1") / _REQUESTS
 
 
 EXERCISE = Exercise(

@@ -38,7 +38,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "Threads of the lower half still compute outputs, which others compute, too: they have to return.",
-            lambda attempt: attempt.counts.get("layer 1", {}).get("global_store_requests", 0) > _REQUESTS,
+            lambda attempt: attempt.count("global_store_requests", "layer 1") > _REQUESTS,
         ),
     ),
 )

@@ -7,20 +7,6 @@ from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 _WAVEFRONTS = "wavefronts_per_shared_load"
 
 
-def _textbook(layer):
-    """The padding of textbooks, for a layer on which it leaves conflicts."""
-
-    def padded(attempt):
-        conflicts = attempt.counts.get(layer, {}).get(_WAVEFRONTS, 0) > 1.05
-        return conflicts and bool(re.search(r"\]\[SIDE \+ 1\]", attempt.source))
-
-    return Mistake(
-        "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
-        "with 23 words per row their banks still overlap.",
-        padded,
-    )
-
-
 EXERCISE = Exercise(
     title="Rows apart",
     subject=InPlaceOf("tiling", "a", {"layer 1": LAYERS["layer 1"]}),
@@ -34,7 +20,11 @@ EXERCISE = Exercise(
         "the rows to 48 words.",
     ),
     mistakes=(
-        _textbook("layer 1"),
+        Mistake(
+            "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and with "
+            "23 words per row their banks still overlap.",
+            lambda attempt: attempt.count(_WAVEFRONTS, "layer 1") > 1.05 and "][SIDE + 1]" in attempt.source,
+        ),
         Mistake(
             "This is a row more, and the rows are as long as before: the second index is the length of a row.",
             lambda attempt: bool(re.search(r"\[SIDE \+ \d+\]\[SIDE\]", attempt.source)),

@@ -9,25 +9,6 @@ _WAVEFRONTS = "wavefronts_per_shared_load"
 _SKIPS = re.compile(r"\b(?:continue|return);|\bif \(h < Ho && w < Wo\)\s*(?:\{[^}]*__syncthreads|for \(int i)")
 
 
-def _textbook(layer):
-    """The padding of textbooks, for a layer on which it leaves conflicts."""
-
-    def padded(attempt):
-        conflicts = attempt.counts.get(layer, {}).get(_WAVEFRONTS, 0) > 1.05
-        return conflicts and bool(re.search(r"\]\[SIDE \+ 1\]", attempt.source))
-
-    return Mistake(
-        "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
-        "with 23 words per row their banks still overlap.",
-        padded,
-    )
-
-
-def _loads(attempt):
-    """Wavefronts of shared loads; 282,240 if all threads sum and nothing conflicts."""
-    return attempt.counts.get("layer 2", {}).get("shared_load_wavefronts", 0)
-
-
 EXERCISE = Exercise(
     title="No sum without an output",
     subject=InPlaceOf("tiling", "b", {"layer 2": LAYERS["layer 2"]}),
@@ -53,8 +34,13 @@ EXERCISE = Exercise(
         Mistake(
             "There are more wavefronts than with all sums: inside the loops the condition is asked for each product, "
             "and neighbouring weights are no longer loaded together. Ask once, before the loops.",
-            lambda attempt: _loads(attempt) > 282_240 and attempt.counts["layer 2"][_WAVEFRONTS] <= 1.05,
+            lambda attempt: attempt.count("shared_load_wavefronts", "layer 2") > 282_240  # if all threads sum
+            and attempt.counts["layer 2"][_WAVEFRONTS] <= 1.05,
         ),
-        _textbook("layer 2"),
+        Mistake(
+            "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and with "
+            "23 words per row their banks still overlap.",
+            lambda attempt: attempt.count(_WAVEFRONTS, "layer 2") > 1.05 and "][SIDE + 1]" in attempt.source,
+        ),
     ),
 )

@@ -63,16 +63,12 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "Several threads take the same inputs: the next input of a thread lies one whole grid apart.",
-            lambda attempt: _loads(attempt) > 300 and "gridDim" not in attempt.source,
+            lambda attempt: attempt.count(_LOADS, _IM2COL) > 300 and "gridDim" not in attempt.source,
         ),
         Mistake(
             "An input is still loaded for every window that contains it. Read it into a variable, before the loops "
             "over p and q.",
-            lambda attempt: _loads(attempt) > 300,
+            lambda attempt: attempt.count(_LOADS, _IM2COL) > 300,
         ),
     ),
 )
-
-
-def _loads(attempt):
-    return attempt.counts.get(_IM2COL, {}).get(_LOADS, 0)

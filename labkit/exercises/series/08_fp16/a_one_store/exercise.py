@@ -1,14 +1,10 @@
 """Exercise 08a: one store."""
 
-from labkit.exercises import HIDDEN, LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYERS, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
 _STORES = "global_store_requests"
 _ODD = (Layer("maps of 35 pixels", C=2, H=13, W=11, M=5, K=7), 2)
-
-
-def _stores(attempt: Attempt) -> float:
-    return attempt.counts.get("layer 1", {}).get(_STORES, 0)
 
 
 EXERCISE = Exercise(
@@ -35,7 +31,7 @@ EXERCISE = Exercise(
         Mistake(
             "There is a store of a half2 now, but the two stores of single pixels are executed as well: they "
             "belong into an else.",
-            lambda attempt: _stores(attempt) > 800,
+            lambda attempt: attempt.count(_STORES, "layer 1") > 800,
         ),
         Mistake(
             "Maps with an odd number of pixels have to be stored, too: pixel by pixel, as before.",

@@ -1,12 +1,8 @@
 """Exercise 09a: rows in different banks."""
 
-from labkit.exercises import HIDDEN, LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYERS, Exercise, InPlaceOf, Mistake, counted
 
 _FIRST = {"layer 1": LAYERS["layer 1"]}
-
-
-def _conflicts(attempt: Attempt) -> float:
-    return attempt.counts.get("layer 1", {}).get("shared_load_conflicts", 0)
 
 
 EXERCISE = Exercise(
@@ -31,11 +27,11 @@ EXERCISE = Exercise(
         Mistake(
             "With this distance some of eight rows still meet in a bank. Eight rows of 4 words fill all banks if they "
             "lie an odd multiple of 4 words apart.",
-            lambda attempt: _conflicts(attempt) > 0 and "[DEPTH][WN +" in attempt.source,
+            lambda attempt: attempt.count("shared_load_conflicts", "layer 1") > 0 and "[DEPTH][WN +" in attempt.source,
         ),
         Mistake(
             "More rows do not move a row to another bank; the rows have to be longer.",
-            lambda attempt: _conflicts(attempt) > 0 and "[DEPTH +" in attempt.source,
+            lambda attempt: attempt.count("shared_load_conflicts", "layer 1") > 0 and "[DEPTH +" in attempt.source,
         ),
         Mistake(
             "The array and the stride of load_matrix_sync do not agree: both have to say how far apart the rows "

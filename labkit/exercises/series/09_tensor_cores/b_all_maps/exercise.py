@@ -1,15 +1,11 @@
 """Exercise 09b: a tile for all maps."""
 
-from labkit.exercises import HIDDEN, LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYERS, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import LENET72
 
 _FIRST = {"layer 1": LAYERS["layer 1"]}
 _MAPS = "layer 2 of lenet72"  # 24 maps
 _LOADS = "global_load_requests"
-
-
-def _loads(attempt: Attempt) -> float:
-    return attempt.counts.get(_MAPS, {}).get(_LOADS, 0)
 
 
 EXERCISE = Exercise(
@@ -32,7 +28,7 @@ EXERCISE = Exercise(
         Mistake(
             "The block computes all maps now, but those with the other maps work as before: let every second one "
             "return at once.",
-            lambda attempt: _loads(attempt) > 20_000 and "[2 * WM]" in attempt.source,
+            lambda attempt: attempt.count(_LOADS, _MAPS) > 20_000 and "[2 * WM]" in attempt.source,
         ),
         Mistake(
             "k_tile has rows for WM maps, and now it gets twice as many.",

@@ -38,7 +38,7 @@ EXERCISE = Exercise(
             "There is a gap after each map now, but of a size that leaves the maps in the same banks: their "
             "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64.",
             lambda attempt: not attempt.wrong and _gaps(attempt)
-            and attempt.counts.get(_NAME, {}).get(_STORES, 0) > 1.25,
+            and attempt.count(_STORES, _NAME) > 1.25,
         ),
         Mistake(
             "`copy` has to skip the gaps: element `at` is in map at / (Ho * Wo), and each map before it has one.",

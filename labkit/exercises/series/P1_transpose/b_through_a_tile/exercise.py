@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 _SHAPE = "a matrix of 64 x 96"
 
@@ -14,10 +14,6 @@ def transpose(random: np.random.Generator, rows: int, columns: int):
     matrix = random.permutation(rows * columns).astype(np.float32).reshape(rows, columns)
     out = Output("out", np.ascontiguousarray(matrix.T))
     return launch("transpose", matrix, out, rows, columns, grid=(-(-columns // 32), -(-rows // 32)), block=(32, 32))
-
-
-def _count(attempt: Attempt, name: str) -> float:
-    return attempt.counts.get(_SHAPE, {}).get(name, 0)
 
 
 EXERCISE = Exercise(
@@ -61,12 +57,13 @@ EXERCISE = Exercise(
         Mistake(
             "Lanes that go down a column of this tile are 32 words apart, which is one bank: let its rows be longer by "
             "one word.",
-            lambda attempt: _count(attempt, "shared_conflicts") > 0 and "[32][32]" in attempt.source,
+            lambda attempt: attempt.count("shared_conflicts", _SHAPE) > 0 and "[32][32]" in attempt.source,
         ),
         Mistake(
             "The tile is there, but the stores still go down a column: a warp has to read a column of the tile, and "
             "store a row of `out`.",
-            lambda attempt: _count(attempt, "sectors_per_store") > 4 and _count(attempt, "shared_instructions") > 0,
+            lambda attempt: attempt.count("sectors_per_store", _SHAPE) > 4
+            and attempt.count("shared_instructions", _SHAPE) > 0,
         ),
     ),
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 _PIXELS = "4,096 pixels"
 
@@ -12,10 +12,6 @@ def histogram(random: np.random.Generator, n: int, blocks: int):
     pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
     bins = np.bincount(pixels, minlength=256).astype(np.uint32)
     return launch("histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=128)
-
-
-def _count(attempt: Attempt, name: str) -> float:
-    return attempt.counts.get(_PIXELS, {}).get(name, 0)
 
 
 EXERCISE = Exercise(
@@ -53,7 +49,7 @@ EXERCISE = Exercise(
         Mistake(
             "Right, but the lanes of a warp load from places that lie apart: neighbouring threads should take "
             "neighbouring pixels.",
-            lambda attempt: _count(attempt, "sectors_per_load") > 1,
+            lambda attempt: attempt.count("sectors_per_load", _PIXELS) > 1,
         ),
     ),
 )

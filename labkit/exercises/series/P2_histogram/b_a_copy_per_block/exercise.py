@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 _PIXELS = "4,096 pixels"
 
@@ -12,10 +12,6 @@ def histogram(random: np.random.Generator, n: int, blocks: int, threads: int):
     pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
     bins = np.bincount(pixels, minlength=256).astype(np.uint32)
     return launch("histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads)
-
-
-def _count(attempt: Attempt, name: str) -> float:
-    return attempt.counts.get(_PIXELS, {}).get(name, 0)
 
 
 EXERCISE = Exercise(
@@ -58,12 +54,13 @@ EXERCISE = Exercise(
         Mistake(
             "A request to global memory can carry the additions of 32 lanes, and here a single lane makes them: let "
             "thread v add the counts v, v + blockDim.x and so on.",
-            lambda attempt: 32 < _count(attempt, "reduction_requests") == _count(attempt, "reduction_sectors"),
+            lambda attempt: 32 < attempt.count("reduction_requests", _PIXELS)
+            == attempt.count("reduction_sectors", _PIXELS),
         ),
         Mistake(
             "Each pixel still costs an atomic addition to global memory: count in shared memory, and add the counts "
             "once per block.",
-            lambda attempt: _count(attempt, "reduction_requests") >= 128,
+            lambda attempt: attempt.count("reduction_requests", _PIXELS) >= 128,
         ),
     ),
 )

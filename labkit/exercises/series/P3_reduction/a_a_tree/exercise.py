@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 _NUMBERS = "16,384 numbers"
 
@@ -11,10 +11,6 @@ def total(random: np.random.Generator, n: int, blocks: int, threads: int):
     """Whole numbers, so that their sum is exact in any order, and a total that is zero."""
     x = random.integers(-9, 10, n).astype(np.float32)
     return launch("sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads)
-
-
-def _count(attempt: Attempt, name: str) -> float:
-    return attempt.counts.get(_NUMBERS, {}).get(name, 0)
 
 
 EXERCISE = Exercise(
@@ -52,12 +48,12 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "Every thread, or every warp, adds to the total: first bring the sums of a block together, then add once.",
-            lambda attempt: _count(attempt, "reduction_requests") > 8,
+            lambda attempt: attempt.count("reduction_requests", _NUMBERS) > 8,
         ),
         Mistake(
             "Threads that work lie apart here, and so do their words: several of them meet in one bank. Let the first "
             "threads work, and let them add what lies half of the array away.",
-            lambda attempt: _count(attempt, "shared_conflicts") > 0,
+            lambda attempt: attempt.count("shared_conflicts", _NUMBERS) > 0,
         ),
     ),
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 _NUMBERS = "16,384 numbers"
 _WARPS = 8 * 8
@@ -12,10 +12,6 @@ def total(random: np.random.Generator, n: int, blocks: int, threads: int):
     """Whole numbers, so that their sum is exact in any order, and a total that is zero."""
     x = random.integers(-9, 10, n).astype(np.float32)
     return launch("sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads)
-
-
-def _count(attempt: Attempt, name: str) -> float:
-    return attempt.counts.get(_NUMBERS, {}).get(name, 0)
 
 
 EXERCISE = Exercise(
@@ -51,7 +47,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "One atomic addition per warp is left: bring the sums of the warps together, too.",
-            lambda attempt: 8 < _count(attempt, "reduction_requests") <= _WARPS,
+            lambda attempt: 8 < attempt.count("reduction_requests", _NUMBERS) <= _WARPS,
         ),
         Mistake(
             "The tree still goes through shared memory: below 32 threads, and before that, a shuffle takes its place.",

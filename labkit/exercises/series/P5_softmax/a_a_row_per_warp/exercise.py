@@ -74,7 +74,7 @@ EXERCISE = Exercise(
         Mistake(
             "Right, but neighbouring lanes load numbers that lie apart: let lane l take the numbers l, l + 32 and so "
             "on.",
-            lambda attempt: attempt.counts.get(_ROWS, {}).get("sectors_per_load", 0) > 4,
+            lambda attempt: attempt.count("sectors_per_load", _ROWS) > 4,
         ),
     ),
 )

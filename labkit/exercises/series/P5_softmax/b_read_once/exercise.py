@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 _ROWS = "8 rows of 256"
 
@@ -14,10 +14,6 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
     exact = powers / powers.sum(axis=1, keepdims=True)
     y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
-
-
-def _loads(attempt: Attempt) -> float:
-    return attempt.counts.get(_ROWS, {}).get("global_load_requests", 0)
 
 
 EXERCISE = Exercise(
@@ -57,11 +53,12 @@ EXERCISE = Exercise(
         Mistake(
             "Two loads per number are left: the loop over the sum and the loop over the quotients use the same "
             "exponential.",
-            lambda attempt: _loads(attempt) == 128,
+            lambda attempt: attempt.count("global_load_requests", _ROWS) == 128,
         ),
         Mistake(
             "The numbers wait in global memory: loads of what a kernel itself has stored to y count, too.",
-            lambda attempt: _loads(attempt) > 64 and "__shared__" not in attempt.source and "y[i] *" in attempt.source,
+            lambda attempt: attempt.count("global_load_requests", _ROWS) > 64
+            and "__shared__" not in attempt.source and "y[i] *" in attempt.source,
         ),
     ),
 )
