@@ -348,8 +348,8 @@ def _follow(done: Grade) -> str:
                 f"it: what should it load and store?\nlab.step(mine, thread={thread}, block={block}, "
                 f"layer=lab.{launch.layer}{kernel})")
     if "1 of 1 elements" in text:
-        return ("This one result comes from all threads. Which inputs does each thread take? Try it with a few inputs "
-                "more than there are threads: is each of them taken exactly once?")
+        return ("Which threads take part in this one result, and which inputs does each of them take? Try it with a "
+                "few inputs more than there are threads: is each input taken exactly once?")
     found = re.search(r"The first, (\[[\d, ]+\]): ([-\w.]+)", text)
     if found and found[2] in ("nan", "inf", "-inf") and "no thread has stored" not in text:
         return (f"A thread stores {found[2]} to element {found[1]}. x / 0 and exp of a large number are inf; 0 / 0, "

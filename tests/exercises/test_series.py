@@ -49,7 +49,7 @@ RIGHT = [
              "int c = 0, p = 0, q = threadIdx.y;\n    while (q >= K) { q -= K; if (++p == K) { p = 0; ++c; } }")),
     ("P1b", ("[32][33]", "[32][35]")),
     ("P2a", ("atomicAdd(&bins[pixels[i]], 1)", "atomicAdd(bins + pixels[i], 1u)")),
-    ("P4a", ("const int before = i >= apart ? part[i - apart] : 0;", "const int before = i < apart ? 0 : part[i - apart];")),
+    ("P4a", ("before = i >= apart ? part[i - apart] : 0;", "before = i < apart ? 0 : part[i - apart];")),
     ("P5b", ("y[i] = mine[i] / sum", "y[i] = mine[i] * (1 / sum)")),
 ]
 

@@ -18,7 +18,7 @@ def _hidden(*what: int) -> Case:
 EXERCISE = Exercise(
     title="All threads at work",
     # Grids with fewer threads than elements, as many, and more.
-    subject=Kernels(add, (_hidden(777, 3, 64), _hidden(256, 4, 64), _hidden(50, 2, 64), _hidden(1, 1, 32),
+    subject=Kernels(add, (_hidden(777, 3, 64), _hidden(256, 4, 64), _hidden(50, 2, 64), _hidden(2, 3, 32),
                           _hidden(1001, 5, 33), Case("1,000 elements", (1000, 4, 64), counted=True)),
                     hidden=(range(1, 1500), range(1, 6), [64])),
     lines=4,

@@ -21,6 +21,11 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
+            "The text still makes floats. A conversion such as __low2float gives one, and so does a constant such as "
+            "0.5f. __hfma2 and __hadd2 take halves and give halves: keep both levels in half2.",
+            lambda attempt: bool(attempt.counts) and attempt.counts[SOURCE]["floats"] > 0,
+        ),
+        Mistake(
             "The part has no value when the first product is added to it: it has to begin at zero in each step.",
             lambda attempt: bool(attempt.wrong) and "half2 part;" in attempt.source,
         ),
