@@ -142,7 +142,7 @@ class Unit:
 
     def text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
         """The text for the compiler; the kernels `without` have no thread loops."""
-        text = checkmode.unrolled(rewritten) if "profile" in self.tools else rewritten
+        text = checkmode.changeable(checkmode.unrolled(rewritten)) if "profile" in self.tools else rewritten
         if not why_fibers:
             try:
                 text = add_loops(text, without)

@@ -148,6 +148,24 @@ def unrolled(text: str) -> str:
     return _UNROLL.sub(lambda m: f"{m[1]}GCC unroll 65534" if levels[m.start()] <= _MOST_LEVELS else m[0], text)
 
 
+# What precedes the first [ in the definition of an array with values.
+_ARRAY = re.compile(r"\b(?:\w++|\s++|::|<[\w\s:,]*+>|\(\((?:used)?\)\)){2,32}+(?=(?:\[[^\]=;{]*\]\s*)+[={])")
+
+
+def changeable(text: str) -> str:
+    """The source with arrays in device memory that may change: compilers record no read of constant ones."""
+
+    def change(match: re.Match) -> str:
+        head, words = match[0], {*match[0].split()}
+        if "const" not in words or not words & {"__device__", "__constant__", "static"} or (
+                words & {"extern", "inline"} or re.search(rf"\bextern\b[^;{{]*\b{head.split()[-1]}\s*\[", text)):
+            return head
+        kept = "__attribute__((used)) " + "static " * ("static" not in words)  # else it is found to be constant
+        return kept + re.sub(r"\bconst\b", "", head)
+
+    return _ARRAY.sub(change, text)
+
+
 _RED_ZONE = 256  # bytes; a multiple of 128, the bytes of one row of banks, so that variables keep their banks
 _COMMON = re.compile(r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$")
 _SECTION_OR_OBJECT = re.compile(

@@ -9,7 +9,7 @@ With the engine's headers, a C++ compiler understands almost all of CUDA. The re
 - inline PTX becomes calls of functions with the same effect (``include/hostcuda/ptx.h``), or a ``static_assert`` whose
   message says what the engine does not support;
 - ``__device__`` variables are kept though no kernel writes them, and ``alignas`` moves before ``__shared__``;
-- functions that launch kernels, and texture references, become such a ``static_assert``, too.
+- functions that launch kernels, thread_local variables and texture references become such a ``static_assert``, too.
 
 ``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register tile by itself, which
 is twice as fast (GEMM, 8 by 8 per thread: 4.6 against 2.1 GMAC/s) as if it had to unroll them first.
@@ -497,11 +497,14 @@ def _asm_edits(scan):
 # ---------------------------------------------------------------------------------------------------------------------
 # What the engine does not have
 
+_THREAD_LOCAL = re.compile(r"\b(?:thread_local|__thread)\b[^;=({\[]*?(?P<name>\w+)\s*[;=({\[,]")
 _TEXTURE = re.compile(r"\b(?:texture|surface)\s*<[^;{}()]*>\s*\w+\s*;")
 _HAS_NO = {
     "host": "host code: keep the kernels, and launch them from Python; code between #ifndef __CUDA_ARCH__ and #endif "
     "is passed over",
     "device": "launches by kernels (dynamic parallelism): launch the kernel from Python, or run it on a GPU",
+    "thread_local": "thread_local variables, and nvcc has none for the device: declare a thread's variable in the "
+    "kernel, and one that the block shares as __shared__",
     "texture": "texture references, which CUDA 12 has removed: use a texture object (cudaCreateTextureObject), or give "
     "the kernel a pointer and compute the index",
 }
@@ -518,8 +521,25 @@ def _on_device(scan, at, last=None):
     return bool(re.search(r"\b__(?:global|device)__\b", head))
 
 
+def _reaches_device(scan, name, seen):
+    """Whether code for the device names this, or a function or class that does."""
+    seen.add(name)
+    for use in re.finditer(rf"\b{name}\b", scan.code):
+        if (start := scan.function(use.start())) is None:
+            continue
+        around = re.search(r"(\w+)\s*(?:\(|$)", scan.code[scan.declaration_start(start) : start].strip())
+        if not around or _on_device(scan, use.start()):
+            return True
+        if around[1] not in seen and _reaches_device(scan, around[1], seen):
+            return True
+    return False
+
+
 def _refused_edits(scan, host):
-    """Replace functions that launch kernels, unless they may be `host` code, and texture references, by a sentence."""
+    """Replace functions that launch kernels, unless they may be `host` code, and texture references, by a sentence.
+
+    It goes before a thread_local variable that code for the device reaches.
+    """
     done = 0
     for match in hostcode.LAUNCH.finditer(scan.code):
         start = scan.function(match.start())
@@ -529,6 +549,10 @@ def _refused_edits(scan, host):
         text = _refusal("device" if _on_device(scan, match.start()) else "host")
         new = scan.newlines(start, match.start()) + text
         yield start + 1, done, new + scan.newlines(match.start(), done)
+    for match in _THREAD_LOCAL.finditer(scan.code):
+        if _reaches_device(scan, match["name"], set()):
+            start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
+            yield start, start, _refusal("thread_local")
     for match in _TEXTURE.finditer(scan.code):
         if scan.scope(match.start()) is not None:
             yield match.start(), match.end(), _refusal("texture") + scan.newlines(*match.span())

@@ -103,3 +103,38 @@ def test_it_needs_check_mode():
     if not checking.TOOLS:
         with pytest.raises(EngineError, match="HOSTCUDA_CHECK=profile"):
             checking.follow()
+
+
+TABLES = {
+    "__device__ const float t[64] = {1, 2};": "global",
+    "const __device__ int t[2][32] = {{1}, {2}};": "global",
+    "namespace own { __device__ float const t[] = {1, 2, 3}; } using own::t;": "global",
+    "static const __device__ float2 t[32] = {{1, 2}};": "global",
+    "__constant__ const float t[64] = {1, 2};": "constant",
+    "__constant__ float t[64] = {1, 2};": "constant",
+}
+READS = """
+import json, sys
+import hostcuda.autoinit, hostcuda.driver as cuda, numpy as np
+from hostcuda import checking
+from hostcuda.compiler import SourceModule
+y, found = cuda.mem_alloc(4 * 32), []
+for table in json.loads(sys.argv[1]):
+    kernel = "void f(float *y) { y[threadIdx.x] = *(const float *)&t[threadIdx.x % 2]; }"
+    module = SourceModule(f"{table}\\nextern \\"C\\" __global__ {kernel}", no_extern_c=True)
+    module.get_function("f")(y, block=(32, 1, 1))
+    sites = [(site["space"], site["requests"]) for site in checking.launches()[-1].sites if site["op"] == "ld"]
+    found.append([sites, float(cuda.from_device(y, 32, np.float32).view(np.float32)[0])])
+print(json.dumps(found))
+"""
+
+
+def test_reads_of_constant_arrays_are_counted():
+    """A compiler records no read of what cannot change."""
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
+    done = subprocess.run([sys.executable, "-c", READS, json.dumps([*TABLES])], env=environment, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sites, values = zip(*json.loads(done.stdout), strict=True)
+    assert sites == tuple([[space, 1]] for space in TABLES.values())
+    assert all(value == 1 for table, value in zip(TABLES, values, strict=True) if "int" not in table)
