@@ -1,5 +1,6 @@
 # The lab in a container, on x86-64 and aarch64:
-#   docker build -t lab . && docker run -it --rm -p 127.0.0.1:8888:8888 lab
+#   docker compose run --rm --service-ports lab
+# compose.yaml mounts the checkout at /lab, so that what a reader writes stays when the container is removed.
 # "base" has what the lab needs of a system; .devcontainer builds on it.
 FROM python:3.12-slim AS base
 RUN apt-get update \

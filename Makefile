@@ -108,13 +108,13 @@ $(LAB)/.installed: requirements-lab.lock pyproject.toml engine/pyproject.toml
 	@$(call install,$(LAB),requirements-lab.lock)
 
 define install
-	set -e; \
+	set -e; new=; \
 	test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found. Install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }; \
 	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("make: the lab needs Python 3.11 or newer; $(PYTHON) is %d.%d. Name another: make PYTHON=/path/to/python3" % v[:2])'; \
 	uv=$$(command -v uv || true); \
-	test -x $(1)/bin/python || { echo "Making $(1) with $$($(PYTHON) --version)"; \
+	test -x $(1)/bin/python || { echo "Making $(1) with $$($(PYTHON) --version)"; test -e $(1) || new=$(1); \
 	        if test "$$uv"; then uv venv --quiet --seed --python $(PYTHON) $(1); else $(PYTHON) -m venv $(1); fi; } \
-	    || { rm -rf $(1); echo "make: $(PYTHON) cannot make a virtual environment. On Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }; \
+	    || { rm -rf $$new; echo "make: $(PYTHON) cannot make a virtual environment. On Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }; \
 	echo "Installing $(2) into $(1)"; \
 	if test "$$uv"; then pip="uv pip install --quiet --python $(1)/bin/python"; \
 	    else pip="$(1)/bin/python $(PIP) install --no-compile"; fi; \
@@ -138,10 +138,16 @@ endef
 pictures: $(STAMP)  ## Draw docs/images/ and write the tables of README.md and docs/results.md
 	@$(BIN)/python -m recording pictures
 
-clean:  ## Remove the reports and every cache in the checkout
-	@rm -rf reports .ruff_cache .lab $(foreach folder,. engine,$(addprefix $(folder)/,build .pytest_cache .hypothesis *.egg-info))
-	@find . -name ".venv*" -prune -o \
-	    \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -exec rm -rf {} +
+# Of a folder that a command has marked as its own, the files that it has written: what else is there stays.
+WRITTEN := .written-by
+
+clean:  ## Remove the reports, what else was built, and every cache in the checkout; what you have put there stays
+	@for mark in $(wildcard reports/$(WRITTEN) build/*/$(WRITTEN)); do (cd $${mark%/*} \
+	    && sed -e 1d -e '/^\//d' -e '/\.\./d' $(WRITTEN) | tr '\n' '\0' | xargs -0 rm -f $(WRITTEN)); done
+	@rm -rf .ruff_cache .lab engine/build $(addprefix build/,bdist.* lib temp.*) \
+	    $(foreach folder,. engine,$(addprefix $(folder)/,.pytest_cache .hypothesis *.egg-info))
+	@find . -name ".venv*" -prune -o -name __pycache__ -type d -exec rm -rf {} +
+	@for folder in $(wildcard reports build); do find $$folder -type d -empty -delete; done
 
 distclean: clean  ## Remove the environments, too
-	@rm -rf $(VENV) $(LAB) .venv-floors
+	@rm -rf .venv $(LAB) .venv-floors

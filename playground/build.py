@@ -1,7 +1,8 @@
 """Build the page: its bundle, the exercises, the engine, and the list of files that the service worker keeps.
 
-``python playground/build.py FOLDER`` writes the page to a folder, which is empty or has an earlier page. It needs the
-node modules of two package-lock.json, this folder's and the engine's: `make playground` brings them.
+``python playground/build.py FOLDER`` writes the page to a folder, which is empty or has an earlier page; nothing in it
+is removed. It needs the node modules of two package-lock.json, this folder's and the engine's: `make playground` brings
+them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+from labkit.base.own import claim
 from labkit.exercises.exercise import Exercise, exercises
 from labkit.notebooks import execute, html, site
 from labkit.playground.site import write_lab
@@ -24,20 +27,25 @@ _POSED = r"(?ms)^\*\*{}\b[^*]*\*\*\s*(.*?)(?=^\*\*[0P]?\d+[a-z]\b|^#|\Z)"
 
 def main(out: Path) -> None:
     """Write everything."""
-    shutil.rmtree(out, ignore_errors=True)
-    page(out)
-    write_lab(out)
-    theirs = (out / "engine" / "licences.txt").read_text(encoding="utf-8")
-    with open(out / "licences.txt", "a", encoding="utf-8") as file:
-        file.write(f"\n{'-' * 80}\n\n{theirs}")
-    service(out)
+    claim(out, site.PLAYGROUND_BUILD)
+    with tempfile.TemporaryDirectory() as place:
+        new = Path(place, "playground")
+        page(new, out)
+        write_lab(new)
+        theirs = (new / "engine" / "licences.txt").read_text(encoding="utf-8")
+        with open(new / "licences.txt", "a", encoding="utf-8") as file:
+            file.write(f"\n{'-' * 80}\n\n{theirs}")
+        service(new)
+        written = [out / path.relative_to(new) for path in new.rglob("*") if path.is_file()]
+        shutil.copytree(new, out, dirs_exist_ok=True)
+    claim(out, site.PLAYGROUND_BUILD, written)
 
 
-def page(out: Path) -> None:
-    """Write the page and its exercises."""
+def page(out: Path, at: Path | None = None) -> None:
+    """Write the page and its exercises; its links are those of a page in the folder `at`, by default `out`."""
     out.mkdir(parents=True)
     subprocess.run(["node", HERE / "build.mjs", out.resolve()], check=True)
-    (out / "exercises.json").write_text(json.dumps(listed(out)), encoding="utf-8")
+    (out / "exercises.json").write_text(json.dumps(listed(at or out)), encoding="utf-8")
 
 
 def service(out: Path) -> None:

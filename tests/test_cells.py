@@ -17,7 +17,7 @@ from labkit.exercises.exercise import exercise
 from labkit.ladder.messages import Message, messages
 from labkit.ladder.source import functions
 from labkit.ladder.variants import variant
-from labkit.page.cells import CompileFailed
+from labkit.page.cells import CompileFailed, KernelCells
 
 REGISTERS = variant("registers").source
 
@@ -248,3 +248,26 @@ def test_a_program_is_a_file_that_the_command_runs(shell, capsys, tmp_path, monk
         with pytest.raises(UsageError, match=r"give the file a name that ends with \.cu or \.py"):
             run(shell, "program", name, "int main() {}\n")
     assert [path.name for path in (tmp_path / "programs").iterdir()] == ["first.cu"]
+
+
+def test_a_program_that_the_reader_has_changed_stays(shell, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "programs" / "own.cu"
+    for text in ("int main() {}\n", "int main() { return 1; }\n"):  # the cell's own are replaced
+        run(shell, "program", "own.cu", text)
+        assert path.read_text() == text
+    path.write_text("// mine\n")
+    for text in ("int main() {}\n", "int main() { return 1; }\n"):
+        capsys.readouterr()
+        run(shell, "program", "own.cu", text)
+        assert "programs/own.cu stays as it is" in capsys.readouterr().out
+        assert path.read_text() == "// mine\n"
+    run(shell, "program", "own.cu", "// mine\n")
+    run(shell, "program", "own.cu", "// both\n")
+    assert path.read_text() == "// both\n"
+    monkeypatch.setattr(KernelCells, "_written", {})  # another session
+    run(shell, "program", "own.cu", "// of the other session\n")
+    assert path.read_text() == "// both\n"
+    path.unlink()
+    run(shell, "program", "own.cu", "// anew\n")
+    assert path.read_text() == "// anew\n"

@@ -13,8 +13,11 @@ import pytest
 from hostcuda.errors import EngineError
 from labkit.base import manifest, paths
 from labkit.base.errors import LabError
+from labkit.base.own import MARK, claim
 from labkit.exercises import progress
 from labkit.networks import images, lenet86
+from labkit.notebooks import colab, site
+from labkit.notebooks import html as report
 from labkit.records import published, recorded, store, sweeps
 from labkit.spec import devices
 from labkit.spec.layers import LENET86
@@ -157,6 +160,57 @@ def test_a_folder_without_a_manifest_is_read(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(LabError, match=r"nvidia-h200\.csv is damaged"):
             recorded.recorded("H200", tmp_path)
+
+
+# -- folders that a command writes to
+
+
+def test_a_command_writes_into_its_own_folder_or_an_empty_one(tmp_path):
+    claim(tmp_path / "new", "labkit site")
+    (tmp_path / "new" / "index.html").write_text("written")
+    claim(tmp_path / "new", "labkit site", [tmp_path / "new" / "index.html"])
+    claim(tmp_path / "new", "labkit site", [tmp_path / "new" / "in" / "other.html"])
+    assert (tmp_path / "new" / MARK).read_text() == "labkit site\nin/other.html\nindex.html\n"
+    for folder, command in (("new", "labkit report"), ("mine", "labkit site")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "index.html").write_text("mine")
+        with pytest.raises(LabError, match=f"{folder} has files that `{command}` did not write: index.html"):
+            claim(tmp_path / folder, command)
+    with pytest.raises(EngineError, match="cannot write to"):
+        claim(tmp_path / "mine" / "index.html", "labkit site")
+    (tmp_path / "empty").mkdir()
+    with ThreadPoolExecutor(8) as pool:  # at once
+        list(pool.map(lambda name: claim(tmp_path / "empty", "labkit site", [tmp_path / "empty" / name]), "abcdefgh"))
+    assert (tmp_path / "empty" / MARK).read_text().split() == ["labkit", "site", *"abcdefgh"]
+
+
+@pytest.mark.parametrize("write", [
+    lambda out: report.make(["01"], out, stored=True), site.make, lambda out: colab.write_edition(out, "some/lab"),
+])
+def test_nothing_is_written_among_the_files_of_others(tmp_path, write):
+    mine = {tmp_path / name: f"mine: {name}" for name in ("index.html", "playground/index.html", "notes.txt")}
+    (tmp_path / "playground").mkdir()
+    for path, text in mine.items():
+        path.write_text(text)
+    with pytest.raises(LabError, match=r"did not write: index\.html, notes\.txt, playground"):
+        write(tmp_path)
+    assert {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == mine
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_make_clean_removes_what_was_written(tmp_path):
+    shutil.copy(paths.PACKAGE.parent / "Makefile", tmp_path)
+    for name in ("reports/index.html", "reports/practice/P1.html", "reports/notes.txt", "build/student/mine.cu",
+                 "build/site/index.html", "notebooks/.ipynb_checkpoints/01.ipynb", ".lab/cache/x", "outside"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+    for folder in ("reports", "build/site"):
+        (tmp_path / folder / MARK).write_text("labkit\n../outside\nindex.html\npractice/P1.html\n")
+    subprocess.run(["make", "clean"], cwd=tmp_path, check=True)
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"Makefile", "outside", "reports/notes.txt", "build/student/mine.cu",
+                    "notebooks/.ipynb_checkpoints/01.ipynb"}
+    assert not (tmp_path / "build" / "site").exists()
 
 
 # -- damaged tables

@@ -649,3 +649,37 @@ def test_the_first_page_shows_the_readers_exercises(tmp_path, monkeypatch):
     (tmp_path / "progress.json").write_text("damaged")
     report.make([str(path)], tmp_path / "out", stored=True)
     assert "is damaged: repair it" in page.read_text()
+
+
+def test_a_report_leaves_the_readers_files(tmp_path):
+    """Cells run beside copies of what they write."""
+    (tmp_path / "programs").mkdir()
+    mine = {"first.cu": "// the reader's", "other.cu": "// another"}
+    for name, text in mine.items():
+        (tmp_path / "programs" / name).write_text(text)
+    (tmp_path / "data.txt").write_text("data")
+    path = save(tmp_path, "05_program", [
+        new_code_cell("import labkit"), new_code_cell("%%program first.cu\nint main() {}\n"),
+        new_code_cell("from pathlib import Path\nPath('new').write_text('')\nprint(Path('data.txt').read_text(), "
+                      "*(each.read_text() for each in sorted(Path('programs').iterdir())))"),
+    ])
+    (page,) = report.make([str(path)], tmp_path / "out")
+    assert page.failure is None
+    assert [cell.outputs[0].text for cell in page.notebook.nb.cells[1:]] == [
+        "first.cu: 1 lines\n", "data int main() {}\n // another\n"]
+    assert {each.name: each.read_text() for each in (tmp_path / "programs").iterdir()} == mine
+    assert not (tmp_path / "new").exists()
+
+
+def test_two_reports_at_once_are_both_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "_overview", lambda: {"first": "", "ladder": "", "table": ""})
+    monkeypatch.setattr(execute, "folder", lambda: tmp_path)
+    one, two = save(tmp_path, "04_stored", STORED), save(tmp_path, "05_stored", STORED)
+
+    class Between(execute.Progress):
+        def finish(self, notebook):  # one has written its page, and not yet its index
+            report.make([str(two)], tmp_path / "out", stored=True)
+
+    report.make([str(one)], tmp_path / "out", stored=True, progress=Between())
+    index = (tmp_path / "out" / "index.html").read_text()
+    assert "04_stored.html" in index and "05_stored.html" in index

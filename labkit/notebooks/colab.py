@@ -8,9 +8,10 @@ from pathlib import Path, PurePosixPath
 import nbformat
 from nbformat import NotebookNode
 
-from hostcuda.files import require_writable, write
+from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.base.installation import PROJECT
+from labkit.base.own import claim
 from labkit.notebooks import execute
 
 BRANCH = "colab"
@@ -44,11 +45,12 @@ def write_edition(out: Path, repository: str, requirement: str | None = None) ->
     source = f"git+https://github.com/{repository}"
     requirement = requirement or f'"hostcuda @ {source}#subdirectory=engine" "{PROJECT} @ {source}"'
     root = execute.folder().parent
-    require_writable(out)
+    claim(out, "labkit colab")
     written = []
     for path in execute.find():
         name = path.relative_to(root)
         written.append(write(out / name, _edition(path, PurePosixPath(name), repository, requirement)))
+    claim(out, "labkit colab", written)
     return written
 
 

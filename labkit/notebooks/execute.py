@@ -252,7 +252,7 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None], warm: ker
     progress(0, len(cells))
     at, failure = None, None
     try:
-        with (temporary.folder() as scratch, _kernel(client, scratch, notebook.path.resolve().parent, warm)):
+        with (temporary.folder() as scratch, _kernel(client, scratch, _beside(notebook, scratch / "here"), warm)):
             try:
                 for count, at in enumerate(cells, 1):
                     client.execute_cell(nb.cells[at], at, execution_count=count)
@@ -268,6 +268,20 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None], warm: ker
         else:
             failure = _failure(notebook, at, "the kernel died: Python itself crashed here, or ran out of memory")
     return failure
+
+
+def _beside(notebook: Notebook, here: Path) -> Path:
+    """Make a folder to execute a notebook in: links to what is beside it, but for the programs that its cells write.
+
+    So a reader's version of such a program is neither run nor changed.
+    """
+    (here / "programs").mkdir(parents=True)
+    own = {name for cell in code(notebook) for name in re.findall(r"\A%%program +(\S+)", cell.source)}
+    for place in (Path(), Path("programs")):
+        for path in sorted((notebook.path.resolve().parent / place).glob("*")):
+            if path.name not in own | {"programs"}:
+                (here / place / path.name).symlink_to(path)
+    return here
 
 
 def _failure(notebook: Notebook, at: int | None, what: str) -> Failure:

@@ -16,7 +16,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -32,10 +32,11 @@ from nbformat import NotebookNode
 
 import labkit
 from hostcuda.errors import EngineError
-from hostcuda.files import require_writable, write
+from hostcuda.files import locked, write
 from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.installation import checkout
+from labkit.base.own import claim
 from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
 from labkit.exercises import progress
@@ -129,22 +130,18 @@ def make(
     asked = execute.find(names)
     ours = execute.everything() if execute.has_series() else []
     files = ours if set(asked) <= set(ours) else asked  # notebooks outside the series are a report of their own
-    notebooks = [each for each in map(execute.read, files)
-                 if each.path in asked or (out / f"{each.name}.html").is_file()]
-    pages, documents = pages_of(notebooks, out), []
+    notebooks = [*map(execute.read, files)]
+    pages, documents = _there(notebooks, asked, out), []
     if files is ours and (glossary := execute.folder().parent / "docs" / "glossary.md").is_file():
         documents.append(document(glossary, out))
     if len({page.path for page in pages}) < len(pages):
         raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
     if not pages:
         raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
-    require_writable(out)  # before minutes of work
+    claim(out, "labkit report")  # before minutes of work
 
     wanted = {page.notebook: page for page in pages if page.notebook.path in asked}
     exporter = Exporter(pages, documents)
-    for page in pages:
-        if page.notebook not in wanted:
-            page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
     before = {notebook: copy.deepcopy(notebook.nb) for notebook in wanted} if compare else {}
     shown = [each for each in wanted if stored or (each.closer and not (names or companions))]
     others = (each for each in wanted if each not in shown)
@@ -156,8 +153,19 @@ def make(
             progress.finish(notebook)
     for page in documents:
         exporter.write(page)
-    write(out / "index.html", exporter.series())
+    with locked(out / "index.html"):  # pages that another report has written here in the meantime are listed, too
+        index = write(out / "index.html", Exporter(_there(notebooks, asked, out), documents).series())
+    claim(out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))])
     return [*wanted.values()]
+
+
+def _there(notebooks: Iterable[Notebook], asked: Container[Path], out: Path) -> list[Page]:
+    """Return the pages of the notebooks asked for and of those that have one, which says where its outputs are from."""
+    pages = pages_of([each for each in notebooks if each.path in asked or (out / f"{each.name}.html").is_file()], out)
+    for page in pages:
+        if page.notebook.path not in asked:
+            page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
+    return pages
 
 
 def _as_stored(notebooks: Iterable[Notebook], progress: Progress) -> Iterator[Notebook]:

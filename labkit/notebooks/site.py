@@ -6,8 +6,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from hostcuda.files import require_writable, write
+from hostcuda.files import write
 from labkit.base.errors import LabError
+from labkit.base.own import claim
 from labkit.notebooks import api, execute, html
 from labkit.notebooks.colab import require_repository
 from labkit.notebooks.links import dead_links
@@ -16,6 +17,7 @@ GENERATED = "docs/api.md"  # from the docstrings; there is no such file
 # In the order of the first page: files, and patterns of those that are not named before.
 DOCUMENTS = ("docs/glossary.md", GENERATED, "docs/*.md", "engine/docs/*.md", "data/counters.md", "CHANGELOG.md")
 PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playground` writes
+PLAYGROUND_BUILD = "playground/build.py"  # the mark of that folder
 
 
 class Exporter(html.Exporter):
@@ -51,7 +53,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     if repository:
         require_repository(repository)
     root = execute.folder().parent
-    require_writable(out)
+    claim(out, "labkit site")
     pages = html.pages_of(map(execute.read, execute.everything()), out)
     documents = [html.document(path, out, api.text() if path == root / GENERATED else None) for path in texts(root)]
     exporter = Exporter(pages, documents, repository)
@@ -61,11 +63,12 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
             raise LabError(page.failure.message)
     written = [page.path for page in (*pages, *documents)]
     if (root / PLAYGROUND / "lab.mjs").is_file():
-        shutil.rmtree(out / "playground", ignore_errors=True)
-        there = shutil.copytree(root / PLAYGROUND, out / "playground")
+        claim(there := out / "playground", PLAYGROUND_BUILD)
+        shutil.copytree(root / PLAYGROUND, there, dirs_exist_ok=True)
         written += [there / "index.html", there / "licences.txt"]
         exporter.common["playground"] = "playground/index.html"
     written = [write(out / "index.html", exporter.series()), *written]
+    claim(out, "labkit site", written)
     if dead := dead_links(written):
         raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
     return written

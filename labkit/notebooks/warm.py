@@ -90,6 +90,7 @@ def _be_a_kernel(argv: list[str], cwd: str, messages: str, folder: str, state: s
     app = IPKernelApp.instance(parent_handle=os.getppid())
     with mine.together():
         app.initialize(argv)
+        labkit.load_ipython_extension(app.shell)  # `import labkit` does so, and has been executed before the fork
     _take_turns(app.shell.events, mine)
     kept.join(kept.Kept(state, Path(folder)))
     app.start()

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import ClassVar
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -77,6 +78,8 @@ def _is_name(text: str) -> bool:
 @magics_class
 class KernelCells(Magics):
     """The cell magics of the lab."""
+
+    _written: ClassVar[dict[Path, bytes]] = {}  # by cells of %%program
 
     @magic_arguments()
     @argument("rung", help="The number or the name of the rung whose place the cell takes.")
@@ -153,12 +156,19 @@ class KernelCells(Magics):
 
     @cell_magic
     def program(self, line: str, cell: str) -> None:
-        """Keep the cell as a file in the folder `programs`, beside the notebook: ``%%program NAME.cu``, or .py."""
+        """Keep the cell as a file in the folder `programs`, beside the notebook: ``%%program NAME.cu``, or .py.
+
+        A file of that name that no cell of this session has written stays, unless it has the cell's text.
+        """
         name = line.strip()
         if not re.fullmatch(r"\w[\w-]*\.(cu|py)", name):
             raise UsageError(f"%%program {line}: give the file a name that ends with .cu or .py, as %%program first.cu")
-        PROGRAMS.mkdir(exist_ok=True)
-        write(PROGRAMS / name, cell)
+        path = (PROGRAMS / name).absolute()
+        if path.exists() and path.read_bytes() not in (cell.encode(), self._written.get(path)):
+            print(f"{PROGRAMS / name} stays as it is: it was changed outside of this cell. For the cell's text in its "
+                  "place, rename or remove the file and run the cell again")
+            return
+        self._written[path] = write(path, cell).read_bytes()
         print(f"{name}: {cell.count(chr(10))} lines")
 
     @line_magic

@@ -1,0 +1,27 @@
+"""Folders that a command writes to: its own by a mark in them, so that it overwrites nothing that it did not write."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from hostcuda.files import locked, require_writable, write
+from labkit.base.errors import LabError
+
+MARK = ".written-by"  # the command, then the files that it has written: `make clean` removes these
+
+
+def claim(folder: Path, command: str, written: Iterable[Path] = ()) -> None:
+    """Make a folder for the files of a command, or take an empty one or one that it has made before.
+
+    `written` are files to note in the mark. Raises LabError if the folder has files and is not marked as the command's;
+    EngineError if it cannot be written.
+    """
+    require_writable(folder)
+    mark = folder / MARK
+    with locked(mark):
+        there = sorted(path.name for path in folder.iterdir() if MARK not in path.name)
+        before = mark.read_text(encoding="utf-8").splitlines() if mark.is_file() else [] if there else [command]
+        if before[:1] != [command]:
+            raise LabError(f"{folder} has files that `{command}` did not write: {', '.join(there[:3] or before)}. Give "
+                           "it an empty folder or a new one with --out, or move these away")
+        names = {*before[1:], *(path.relative_to(folder).as_posix() for path in written)}
+        write(mark, "\n".join([command, *sorted(names)]) + "\n")
