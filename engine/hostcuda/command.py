@@ -198,7 +198,8 @@ def sanitize(
     if findings.ended.problem:
         print(f"hostcuda: {script} {findings.ended.problem}; above is what was seen before", file=sys.stderr)
     if not json:
-        shown = "" if reason.startswith(findings.verdict()) else f": {reason.splitlines()[0]}"
+        first = next((line for line in reason.splitlines() if "error: " in line), reason.partition("\n")[0])
+        shown = "" if reason.startswith(findings.verdict()) else f": {first}"
         print(f"verdict: {verdict} (exit status {findings.status}){shown}")
     raise typer.Exit(findings.status)
 

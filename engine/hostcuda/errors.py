@@ -96,6 +96,4 @@ class CompileError(Error):
             text += f"\n[stdout:\n{self.stdout}]"
         if self.stderr and self.stderr.strip() not in text:  # unless the message has it already
             text += f"\n[stderr:\n{self.stderr}]"
-        if self.command_line:
-            text += f"\n[command: {' '.join(self.command_line)}]"
         return text

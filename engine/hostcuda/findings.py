@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from hostcuda.frontend.source import Scan
 
@@ -75,10 +75,18 @@ def of(records: Sequence[dict]) -> list[dict]:
             row["count"] += finding["count"]
             row["launches"] += key not in seen
             seen.add(key)
-    return _folded(rows.values())
+    return _folded(list(rows.values()))
 
 
-def _folded(rows: Iterable[dict]) -> list[dict]:
+def _follows(row: dict, what: tuple, races: dict[tuple, set], exited: list[tuple]) -> bool:
+    """Whether a finding follows from another one: a read that comes too early from a race of that array at that line, a
+    shuffle's absent lane from one that has ended."""
+    place = (row["file"], row["line"])
+    early = row["kind"] == "uninitialized" and place in races.get(what[1:], ())
+    return early or (row["kind"] == "absent lane" and (row["kernel"], *place) in exited)
+
+
+def _folded(rows: Sequence[dict]) -> list[dict]:
     """The rows, with one for all races on an array with lines in common: often one barrier prevents all of them."""
     groups: list[tuple[tuple, set, list]] = []  # kind, kernel and array; the places; the rows
     for row in rows:
@@ -95,6 +103,9 @@ def _folded(rows: Iterable[dict]) -> list[dict]:
         joined[0][1].update(places)
         joined[0][2].append(row)
         groups = [group for group in groups if all(group is not other for other in joined[1:])]
+    races = {what[1:]: places for what, places, members in groups if members[0]["tool"] == "racecheck"}
+    exited = [(row["kernel"], row["file"], row["line"]) for row in rows if row["kind"] == "exited lanes"]
+    groups = [group for group in groups if not _follows(group[2][0], group[0], races, exited)]
     for _, places, (first, *others) in groups:
         if not others:
             continue

@@ -191,7 +191,7 @@ def _check(command, tools, out: Path, timeout, capture) -> Findings:
 def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended,
             events: Sequence[dict] = ()) -> Findings:
     """The findings in the CPU engine's records, a dict per launch, and in what it has told of the program."""
-    cut = [record for record in records if record.get("error")]
+    cut = [record for record in records if record.get("error") and not _ran(record)]
     unexplained = [record["error"] for record in cut if not record["findings"]]
     note = f"{_launches(len(cut))} not checked to the end" if cut else ""
     if unexplained:
@@ -206,6 +206,11 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
     told = [*({"kind": "warning", "message": line} for line in warned),
             *(event for event in events if event["kind"] != "warnings")]
     return Findings(_frame([*unset, *findings.of(records)]), len(records), tuple(tools), ended, note, whole, told)
+
+
+def _ran(record: dict) -> bool:
+    """Whether all blocks of a launch ran to their end, though an address was bad."""
+    return bool(record["findings"]) and record.get("blocks_watched") == record.get("blocks", -1)
 
 
 def _launches(count: int) -> str:
@@ -269,7 +274,8 @@ def _words(row: dict) -> str:
         buffer = row["buffer"]
         missed = buffer["missed_by"]
         side = f"{missed:,} bytes beyond the end of" if missed > 0 else f"{-missed:,} bytes before" if missed else "in"
-        whole = f"the {buffer['bytes']:,} bytes at {buffer['base']:#x}"
+        of = f"of {buffer['name']} " if buffer.get("name") else ""
+        whole = f"the {buffer['bytes']:,} bytes {of}at {buffer['base']:#x}"
         lines.append(f"  address {int(row['address']):#x}, {side} {whole}")
     if row["count"] > 1:
         several = f" in {row['launches']:,} launches" if row["launches"] and row["launches"] > 1 else ""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hostcuda.api.kernels import Function, Module
-from hostcuda.build import modules
+from hostcuda.build import messages, modules
 from hostcuda.build.unit import Unit, unit
 from hostcuda.check import records
 from hostcuda.errors import CompileError, LogicError
@@ -41,7 +41,7 @@ def compile(
     del nvcc, code, target
     options = DEFAULT_NVCC_FLAGS if options is None else options
     source = unit(source, options, no_extern_c, arch, include_dirs)
-    return modules.obtain(source, keep, cache_dir, _record)["path"].read_bytes()
+    return _obtain(source, keep, cache_dir)["path"].read_bytes()
 
 
 def compile_program(source, options=(), include_dirs=()) -> Module:
@@ -49,7 +49,15 @@ def compile_program(source, options=(), include_dirs=()) -> Module:
     those of `SourceModule`.
     """
     program = unit(source, options, True, None, include_dirs, program=True)
-    return _load(program, modules.obtain(program, False, None, _record))
+    return _load(program, _obtain(program))
+
+
+def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | None = None) -> dict:
+    """The manifest of the compiled source; a traceback has few of the engine's own lines."""
+    try:
+        return modules.obtain(source, keep, cache_dir, _record)
+    except CompileError as error:
+        raise error.with_traceback(None) from None
 
 
 def _warn(places: Iterable) -> None:
@@ -107,7 +115,7 @@ class SourceModule:
         del nvcc, code
         options = DEFAULT_NVCC_FLAGS if options is None else options
         source = unit(source, options, no_extern_c, arch, include_dirs)
-        self.module = _load(source, modules.obtain(source, keep, cache_dir, _record))
+        self.module = _load(source, _obtain(source, keep, cache_dir))
         self.get_global = self.module.get_global
 
     def get_function(self, name: str) -> Function:
@@ -139,8 +147,16 @@ def _load(source: Unit, manifest: dict) -> Module:
             raise CompileError(message, []) from None
         raise
     _check_sizes(module)
-    records.loaded(path, source.nvccs_source, source.options.words, source.options.include_dirs)
+    unnamed = messages.NAME if messages.name_of(source.source) == messages.NAME else ""
+    parameters = {each.name: _parameter_names(each, manifest["kernels"]) for each in module.kernels()}
+    records.loaded(path, source.nvccs_source, source.options.words, source.options.include_dirs, unnamed, parameters)
     return module
+
+
+def _parameter_names(kernel: native.LoadedKernel, declarations: dict) -> dict[int, str]:
+    """The names of a kernel's parameters, by their offsets among the arguments."""
+    names = [re.search(r"\W(\w+)\s*(?:\[\w*\])?$", each) for each in declarations.get(kernel.name, ())]
+    return {raw.offset: name[1] for raw, name in zip(kernel.parameters, names, strict=False) if name}
 
 
 def _show_warnings(source: Unit, kept: Path) -> None:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -212,12 +212,32 @@ def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
     return _record(raw)
 
 
-def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path]) -> None:
+def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path], default_name: str = "",
+           parameters: Mapping[str, Mapping[int, str]] | None = None) -> None:
     """Record what a module was compiled from, so that nvcc can compile it, too: its file (``module``), ``source``,
-    nvcc's ``options`` and ``include_dirs``."""
+    nvcc's ``options`` and ``include_dirs``.
+
+    Sources without a name of their own share a `default_name`: from the second one on they get a number in the records.
+    `parameters` has the names of each kernel's parameters by their offsets.
+    """
     if TOOLS:
         row = {"module": str(path), "source": source, "options": options, "include_dirs": [*map(str, include_dirs)]}
         _append(".modules", row)
+        _parameters[str(path)] = parameters or {}
+        number = _unnamed.setdefault(source, len(_unnamed) + 1) if default_name else 1
+        stem, dot, ending = default_name.rpartition(".")
+        _names[str(path)] = (default_name, default_name if number == 1 else f"{stem}-{number}{dot}{ending}")
+
+
+_parameters = {}  # module -> kernel -> offset of a parameter -> its name
+_unnamed = {}  # source without a name of its own -> its number
+_names = {}  # module -> the name that its source has for the compiler, and in the records
+
+
+def _renamed(module: str, text: str | None) -> str | None:
+    """A text about a module, with the name that its source has in the records."""
+    old, new = _names.get(module, ("", ""))
+    return re.sub(rf"(?<![\w/.-]){re.escape(old)}(?=$|:)", new, text) if text and old != new else text
 
 
 def launches() -> list[LaunchRecord]:
@@ -238,7 +258,8 @@ def _locate(module, addresses):
         out = toolchain.run(command)[1]
     places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]
     for address, text in zip(wanted, places or [""] * len(wanted), strict=True):
-        _lines[module, address] = _place(text)
+        file, *rest = _place(text)
+        _lines[module, address] = (_renamed(module, file), *rest)
 
 
 def _place(text):
@@ -340,7 +361,7 @@ def _choices(raw):
 
 def _finding(raw, f):
     if "file" in f:
-        file, line = _shown(Path(f["file"])), f["line"]
+        file, line = _renamed(raw["module"], _shown(Path(f["file"]))), f["line"]
     elif "callers" in f:
         file, line = _first_known(raw["module"], f["callers"])
     elif f["pc"]:
@@ -351,7 +372,12 @@ def _finding(raw, f):
     if "other_pc" in f:
         other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]
         other = {"file": other_file, "line": other_line, "thread": tuple(f["other_thread"]), "op": f["other_op"]}
+    message, buffer = _renamed(raw["module"], f["message"]), f.get("buffer")
+    if name := _parameters.get(raw["module"], {}).get(raw["kernel"], {}).get(f.get("argument")):
+        message = message.replace(" an allocation of", f" {name}, an allocation of", 1)
+        message = message.replace(": a parameter was", f": the parameter {name} was", 1)
+        buffer = buffer and {**buffer, "name": name}
     return Finding(
         f["tool"], f["kind"], raw["kernel"], file, line, tuple(f["block"]), tuple(f["thread"]), other,
-        f["address"], f["size"], f.get("buffer"), f["count"], f["message"], f.get("op", ""),
+        f["address"], f["size"], buffer, f["count"], message, f.get("op", ""),
     )

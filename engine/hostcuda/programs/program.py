@@ -650,7 +650,7 @@ def _leave(status, unseen=""):
         records.tell("failed", str(error))
     native._finish()
     if unseen and not status:
-        _say(f"the program ended with status 0 and did not look at this error: {unseen}")
+        _say(f"the program ended with status 0 although this failed: {unseen}")
         status = int("HOSTCUDA_STRICT" in os.environ)
     _libc.fflush(None)
     sys.stderr.flush()

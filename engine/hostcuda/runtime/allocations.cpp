@@ -56,7 +56,89 @@ std::string named(const Range &r) {
     return format("the %s %s of %zu bytes", what, r.name, r.bytes);
 }
 
-[[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned, unsigned thread) {
+// Visit the words among the launch's arguments, with their offsets, until one is right. Returns 1 + its offset, or 0.
+template <typename Visit> static int find_argument(Visit is_right) {
+    const Launch &launch = *running.launch;
+    for (size_t at = 0; at + sizeof(uintptr_t) <= launch.arguments_bytes; at += sizeof(uintptr_t)) {
+        uintptr_t word;
+        memcpy(&word, launch.arguments + at, sizeof word);
+        if (is_right(word)) return (int)at + 1;
+    }
+    return 0;
+}
+
+int argument_in(const Range &range) {
+    if (range.name || range.space != global_space) return 0;
+    return find_argument([&](uintptr_t word) { return word - range.low < range.bytes; });
+}
+
+// An index of an array among the arguments that does not fit into 32 bits where the kernel computes it. Fills in the finding.
+static bool has_wrapped(Finding &f, const char *what) {
+    int64_t index = 0;
+    const Range *range = nullptr;
+    f.argument = find_argument([&](uintptr_t word) {
+        intptr_t distance = (intptr_t)(f.address - word);
+        index = distance / (intptr_t)f.size;
+        bool far = index < -(1 << 24) ? index >= INT32_MIN : index >= (int64_t)UINT32_MAX - (1 << 24) && index <= UINT32_MAX;
+        return far && distance % (intptr_t)f.size == 0 && (range = find(word)) && range->space == global_space;
+    });
+    if (!f.argument) return false;
+    f.has_buffer = true;
+    f.base = range->low;
+    f.bytes = range->bytes;
+    f.name = range->name;
+    f.offset = (long)(f.address - f.base);
+    f.missed_by = f.offset < 0 ? f.offset : f.offset + (long)f.size - (long)f.bytes;
+    std::string why = index < 0 ? format("an int holds at most 2147483647, and %ld became %ld: compute the index as size_t",
+                                         (long)index + (1l << 32), (long)index)
+                                : format("an unsigned number is not negative, and %ld became %ld: test it before the subtraction",
+                                         (long)index - (1l << 32), (long)index);
+    f.message = format("%s at index %ld of %s: the index has wrapped in 32 bits (%s)", what, (long)index, named(*range).c_str(), why.c_str());
+    return true;
+}
+
+// An access through an argument that is a pointer to memory of the host. Fills in the finding.
+static bool is_the_hosts(Finding &f, const char *what) {
+    uintptr_t nearest = 0;
+    size_t distance = (size_t)1 << 30;
+    int argument = 0;
+    find_argument([&](uintptr_t word) {
+        argument++;
+        size_t away = f.address > word ? f.address - word : word - f.address;
+        if (away < distance) distance = away, nearest = word, f.argument = argument;
+        argument += sizeof word - 1;
+        return false;
+    });
+    auto zone = [&](const Range &r) { return nearest + r.zone >= r.low && nearest < r.low + r.bytes + r.zone; };
+    if (!nearest || std::any_of(known.ranges.begin(), known.ranges.end(), zone) || !is_host_memory((void *)nearest, 1, false)) {
+        f.argument = 0;
+        return false;
+    }
+    f.kind = "host pointer";
+    f.message = format("%s at %p: a parameter was given %p, a pointer to memory of the host. A GPU reports an illegal address: copy the "
+                       "data to memory of cudaMalloc", what, (void *)f.address, (void *)nearest);
+    return true;
+}
+
+// Whether a bad address was reported there: it is counted.
+static bool was_reported(uint32_t pc, const std::string &kind) {
+    for (Finding &f : findings())
+        if (!strcmp(f.tool, "memcheck") && f.pc == pc && f.kind == kind) {
+            f.count++;
+            return true;
+        }
+    return false;
+}
+
+// Report a bad address once per place and kind, and remember the launch's first one.
+static void add_finding(const Finding &f) {
+    if (running.failure.empty())
+        running.failure = format("kernel %s, block (%u,%u,%u), thread (%u,%u,%u): %s", running.launch->kernel, f.block.x, f.block.y, f.block.z,
+                                 f.thread.x, f.thread.y, f.thread.z, f.message.c_str());
+    if (watches("memcheck") && !was_reported(f.pc, f.kind)) findings().push_back(f);
+}
+
+static Finding bad_address(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned, unsigned thread) {
     Finding f{};
     f.tool = "memcheck";
     f.pc = pc;
@@ -93,11 +175,14 @@ std::string named(const Range &r) {
         best = nullptr;
     } else {
         f.kind = "out of bounds";
+        if ((!best || distance > best->zone) && (is_the_hosts(f, what.c_str()) || (distance > 1 << 24 && has_wrapped(f, what.c_str())))) return f;
     }
     if (best && (misaligned || distance < (size_t)1 << 30)) {
         f.has_buffer = true;
         f.base = best->low;
         f.bytes = best->bytes;
+        f.name = best->name;
+        f.argument = argument_in(*best);
         f.offset = (long)(address - best->low);
         f.missed_by = misaligned ? 0 : f.offset < 0 ? f.offset : f.offset + (long)size - (long)f.bytes;
         std::string buffer = named(*best);
@@ -108,9 +193,14 @@ std::string named(const Range &r) {
     } else if (f.message.empty()) {
         f.message = format("%s at %p, not near any allocation", what.c_str(), (void *)address);
     }
-    std::string sentence = f.message;
-    if (watches("memcheck")) findings().push_back(f);
-    leave_launch(sentence);
+    return f;
+}
+
+[[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned, unsigned thread) {
+    Finding f = bad_address(pc, operation, address, size, misaligned, thread);
+    add_finding(f);
+    running.leaves = true;
+    leave_launch(f.message);
 }
 
 [[noreturn]] void overrun(uint32_t pc, const std::string &type, int64_t index) {
@@ -122,8 +212,19 @@ std::string named(const Range &r) {
     f.thread = hostcuda_turn.thread.index;
     f.count = 1;
     f.message = format("index %ld is outside of a local array, %s", (long)index, type.c_str());
-    if (watches("memcheck")) findings().push_back(f);
+    add_finding(f);
+    running.leaves = true;
     leave_launch(f.message);
+}
+
+// Report an access outside of all allocations. False: the memory there takes it, and the thread can go on.
+static bool must_leave(uint32_t pc, Operation operation, uintptr_t address, size_t size) {
+    if (running.counts || running.steps || find(address) || find(address + size - 1)) return true;
+    auto takes = [&](const Range &r) { return address + r.zone >= r.low && address + size <= r.low + r.bytes + r.zone; };
+    if (std::none_of(known.ranges.begin(), known.ranges.end(), takes)) return true;
+    if (running.failure.empty() || !was_reported(pc, "out of bounds")) add_finding(bad_address(pc, operation, address, size, false, running.thread));
+    if (operation == load) memset((void *)address, 0, size);   // as an index, what is read is mostly valid: one cause, one finding
+    return false;
 }
 
 static unsigned new_site(uintptr_t at, Operation operation, unsigned size, Space space) {
@@ -144,7 +245,10 @@ unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operat
     Range *range = find(address);
     if (!range && in_stacks(address, known.stacks)) range = &known.stacks;
     uint32_t pc = (uint32_t)(running.text_begin + at - running.module->base);
-    if (!range || range->freed || address - range->low + size > range->bytes) refuse(pc, operation, address, size, false);
+    if (!range || range->freed || address - range->low + size > range->bytes) {
+        if (must_leave(pc, operation, address, size)) refuse(pc, operation, address, size, false);
+        return 0;
+    }
     unsigned index = places.site_at[at];
     auto fits = [&](const Site &s) { return s.space == range->space && s.operation == operation && s.size == size; };
     while (index && !fits(places.sites[index])) index = places.sites[index].next;
@@ -187,9 +291,10 @@ void begin_allocations(char *dynamic_shared, char *static_end) {
     auto add = [](const void *low, size_t bytes, Space space, const char *name = nullptr, uint8_t *written = nullptr) {
         known.ranges.push_back({(uintptr_t)low, bytes, space, name, nullptr, written});
     };
-    visit_allocations([](const char *base, size_t bytes, uint8_t *written, void *) {
+    visit_allocations([](const char *base, size_t bytes, uint8_t *written, size_t zone) {
         known.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, written});
-    }, nullptr);
+        known.ranges.back().zone = zone;
+    });
     if (running.initcheck)
         for (Range &range : known.ranges)
             if (!range.written) add_unchecked(format("initcheck had too little memory for %s: not checked", named(range).c_str()));

@@ -31,7 +31,8 @@ void watch_variable(WatchedModule &module, const hc_variable &v) {
 }
 
 void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) {
-    running.thread = running.together = 0;
+    running.thread = running.together = running.left_blocks = 0;
+    running.failure.clear();
     running.launch = &launch;
     running.module = launch.module;
     running.text_begin = launch.text_begin;
@@ -52,6 +53,7 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) 
 }
 
 void watch_block(Index at, unsigned threads) {
+    running.leaves = false;
     running.block = at;
     running.threads = threads;
     record_block();
@@ -66,6 +68,19 @@ void watch_thread(unsigned thread) {
     running.thread = thread;
     running.volatile_reads = 0;
     count_thread(thread);
+}
+
+bool watch_goes_on() {
+    constexpr unsigned most_left = 64;               // then there is little new to learn
+    if (!running.leaves || running.counts || running.steps) return false;
+    running.leaves = false;
+    running.together = 0;
+    unrecord_block();
+    return ++running.left_blocks < most_left;
+}
+
+void watch_failure(std::string &error) {
+    if (!running.failure.empty()) error = running.failure;
 }
 
 void watch_leaves() { running.checked_bytes = 0; }

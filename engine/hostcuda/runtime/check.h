@@ -19,6 +19,7 @@ struct Range {
     struct GlobalCell *cells = nullptr;   // the last accesses in this launch; null until racecheck needs it
     bool unchecked = false;    // there was too little memory for these
     bool freed = false;        // by a kernel, in this launch
+    size_t zone = 0;           // bytes before and after it that are mapped and belong to nothing
 };
 
 // What check mode needs of a module; it exists as long as the module.
@@ -56,6 +57,8 @@ WATCH(void watch_met())
 WATCH(void watch_end(bool whole, const std::string &error))           // of the launch
 // The launch was abandoned there: return addresses of the running thread, the innermost first.
 WATCH(void watch_fault(const char *tool, const char *kind, const std::string &sentence, const uintptr_t *places, size_t count))
+WATCH_FALSE(bool watch_goes_on())                                     // a block was left because of a bad address: the others go on
+WATCH(void watch_failure(std::string &error))                         // the first bad address of the launch, if there is one
 WATCH(void watch_leaves())                                            // in a signal handler: leave the launch at the next access
 WATCH(void watch_cancelled(const uintptr_t *places, size_t count))
 WATCH(void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes))   // lanes in the mask have ended
@@ -74,7 +77,7 @@ WATCH_FALSE(bool watches(const char *tool))                           // whether
 namespace hostcuda { Switch let_others_run() noexcept; }
 hostcuda::Switch park_lane();                                     // the lane's log is full: let the others continue
 bool in_stacks(uintptr_t address, Range &stacks);
-void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context);
+void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone));
 void visit_mapped(void (*visit)(const char *base, size_t bytes));   // page-locked memory of the host
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes);
 #endif

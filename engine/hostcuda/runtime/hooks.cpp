@@ -43,6 +43,7 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
     const Site *site = &places.sites[index];
     if (UNLIKELY(address - site->low > site->span || !index)) {
         index = locate(at, address, size, operation);
+        if (!index) return;
         site = &places.sites[index];
     }
     if (UNLIKELY(address & (size - 1)) && site->space != local_space)

@@ -419,11 +419,10 @@ std::string describe_address(const void *address) {
 }
 
 #ifdef HOSTCUDA_CHECK
-void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context),
-                       void *context) {
+void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone)) {
     Lock lock(mutex);
     for (auto &[base, allocation] : allocations)
-        if (allocation.mapping) visit(base, allocation.bytes, allocation.written, context);
+        if (allocation.mapping) visit(base, allocation.bytes, allocation.written, red_zone);
 }
 
 void visit_mapped(void (*visit)(const char *base, size_t bytes)) {

@@ -37,6 +37,9 @@ struct Running {
     unsigned together_lanes = 0, together_warp = 0;
     Follow follows = no_requests, will_follow = no_requests;   // in this launch, and in the next one
     unsigned counted_warp = 0;                       // whose requests are counted
+    std::string failure;                             // the first bad address of the launch
+    bool leaves = false;                             // the block is left because of one
+    unsigned left_blocks = 0;
 };
 extern Running running;
 
@@ -69,13 +72,15 @@ void begin_allocations(char *dynamic_shared, char *static_end);
 size_t end_allocations();                            // returns the bytes of global memory that the launch has accessed
 Range *find(uintptr_t address);                      // null: none contains it
 Range *find_any(uintptr_t address);                  // also the stacks
-// The slow path: the first access of a site, or the first one to another range. Returns its number.
+// The slow path: the first access of a site, or the first one to another range. Returns its number, or 0 after an access around
+// an allocation, which was reported: memory that belongs to nothing takes it.
 unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operation);
 // No allocation contains [address, address + size): report the nearest one, and end the launch.
 [[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned,
                          unsigned thread = running.thread);
 // An index beyond a local array of that type, which is in quotes: report it, and end the launch.
 [[noreturn]] void overrun(uint32_t pc, const std::string &type, int64_t index);
+int argument_in(const Range &);                      // 1 + the offset of the argument that points into it; 0: none does
 std::string named(const Range &);                    // for messages: name and size
 // There is not enough memory for the records of a range: report it once.
 void without_memory(const char *tool, Range &range);
@@ -148,6 +153,7 @@ struct Finding {
     size_t bytes;
     const char *name;                                // of the variable, or null
     long offset, missed_by;
+    int argument;                                    // 1 + the offset of the argument that points there; 0: not known
     uint64_t count;
     const char *file;                                // the place, if `pc` is 0
     int line;
@@ -165,5 +171,6 @@ void add_unchecked(const std::string &sentence);
 void count_barrier();
 void count_matrices();                               // a warp's operation on matrices
 void record_block();
+void unrecord_block();                               // it was not run to its end
 
 }  // namespace check

@@ -274,7 +274,8 @@ bool run_pieces(Block *block, Operation &op, uint64_t first, uint64_t count, std
     for (; count && !op.cancelled; count--) {
         if (!run_block(*block, at, &op.cancelled)) {
             error = error_of(*block);
-            return false;
+            watch_failure(error);
+            if (!watch_goes_on()) return false;
         }
         if (++at.x == grid.x) {
             at.x = 0;
@@ -284,7 +285,8 @@ bool run_pieces(Block *block, Operation &op, uint64_t first, uint64_t count, std
             }
         }
     }
-    return true;
+    watch_failure(error);
+    return error.empty();
 }
 
 void rest(Lock &lock, Block &block, bool &used) {

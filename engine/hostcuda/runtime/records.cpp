@@ -45,6 +45,7 @@ std::string text_of(const Finding &f) {
     if (f.has_other)
         text += format(",\"op\":\"%s\",\"other_op\":\"%s\",\"other_pc\":%u,\"other_thread\":%s", operations[f.operation],
                        operations[f.other_operation], f.other_pc, bracketed(f.other_thread).c_str());
+    if (f.argument) text += format(",\"argument\":%d", f.argument - 1);
     if (f.has_buffer)
         text += format(",\"buffer\":{\"base\":%zu,\"bytes\":%zu,\"name\":\"%s\",\"offset\":%ld,\"missed_by\":%ld}",
                        (size_t)f.base, f.bytes, f.name ? f.name : "", f.offset, f.missed_by);
@@ -111,6 +112,7 @@ void report(std::vector<Finding> &findings, const char *tool, const char *kind, 
         f.bytes = range->bytes;
         f.name = range->name;
         f.offset = (long)(address - range->low);
+        f.argument = argument_in(*range);
     }
     findings.push_back(f);
 }
@@ -122,6 +124,8 @@ void count_barrier() { records.barriers++; }
 void count_matrices() { records.matrices++; }
 
 void record_block() { records.blocks++; }
+
+void unrecord_block() { records.blocks--; }
 
 void begin_record() {
     records.findings.clear();

@@ -173,10 +173,10 @@ def test_each_mistake_is_found_at_its_line(found, kernel, tool, kind, line, thre
 
 def test_an_overrun_names_the_buffer_and_the_distance(found):
     error, (finding,) = found["past_the_end"]
-    assert finding["buffer"] == {"base": finding["address"] - 256, "bytes": 256, "name": "", "offset": 256,
+    assert finding["buffer"] == {"base": finding["address"] - 256, "bytes": 256, "name": "a", "offset": 256,
                                  "missed_by": 4}
     assert "4 bytes beyond its end" in finding["message"]
-    assert finding["message"] in error
+    assert finding["message"].replace("a, an allocation", "an allocation") in error
     assert found["far_past_the_end"][1][0]["buffer"]["missed_by"] == 5000 * 4 + 4 - 256
 
 

@@ -75,7 +75,7 @@ cuda.Context.synchronize()
     status, out, said = command(str(path))
     assert status == 130 and "was interrupted" in said
     assert "nothing found in 2 launches; 1 launch not checked to the end (kernel forever, block (0,0,0), " in out
-    assert "was stopped at kernel.cu:1); the program was interrupted" in out
+    assert "was stopped at kernel-2.cu:1); the program was interrupted" in out
 
 
 def test_an_unknown_tool_is_refused(command, program):
