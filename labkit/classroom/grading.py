@@ -53,13 +53,14 @@ from labkit.base.paths import PACKAGE, SERIES, data_dir
 from labkit.classroom import sandbox
 from labkit.classroom.submissions import MANIFEST, Submission
 from labkit.exercises import grade
-from labkit.exercises.exercise import ATTEMPT_S, Exercise, add, exercise, exercises, hand_over
+from labkit.exercises.exercise import ATTEMPT_S, Exercise, add, by_name, exercises, hand_over
 from labkit.exercises.judge import UNTOUCHED, code_lines
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.spec.devices import device
 
 FORMAT = 2  # of a result file
 BUDGET = "changed lines"
+NO_RESULT = "not right yet: "  # begins the verdict of what could not be graded by its own fault
 # Threads of one process feed about 20 child processes: each takes seconds, and 0.02 to 0.08 s of this process.
 _THREADS = 16
 _IN_FLIGHT = 256  # submissions that an executor has at a time
@@ -297,7 +298,7 @@ def _begin() -> None:
 
 def timed(result: Result, submission: Submission, images: int = 1000) -> Result:
     """A result with the op time on this device, if it met its goal in place of a rung's kernel and has none yet."""
-    asked = exercise(result.exercise) if result.passed else None
+    asked = by_name(result.exercise) if result.passed else None
     subject = asked and asked.subject
     if not isinstance(subject, InPlaceOf) or device().name in result.op_ms:
         return result
@@ -355,7 +356,7 @@ def _starts(folder: Path) -> defaultdict[str, list[str]]:
 
 def _code(number: str, answer: str | tuple | None = None) -> str:
     """The digest of the code of an answer, by default of the start."""
-    asked = exercise(number)
+    asked = by_name(number)
     if isinstance(asked.subject, Numbers):
         return digest(repr(asked.subject.start if answer is None else answer))[:16]
     text = asked.start if answer is None else answer
@@ -398,9 +399,9 @@ def _answer(each: Submission) -> str:
     return digest(repr((each.answer, each.problem)))[:16]
 
 
-def state(number: str) -> str:
-    """The digest of what decides a grade of an exercise: its folder, the engine and the lab."""
-    folder = exercise(number).folder
+def state(number: str | Path) -> str:
+    """The digest of what decides a grade of an exercise, or of that in a folder: it, the engine and the lab."""
+    folder = number if isinstance(number, Path) else by_name(number).folder
     return digest(_lab(), *_contents(folder, (path for path in folder.rglob("*") if path.name != "wrong.toml")))[:16]
 
 
@@ -431,7 +432,7 @@ def _contents(folder: Path, paths: Iterable[Path]) -> Iterator[str | bytes]:
 
 
 def _is_kernel(each: Submission) -> bool:
-    return not each.problem and not isinstance(exercise(each.exercise).subject, Numbers)
+    return not each.problem and not isinstance(by_name(each.exercise).subject, Numbers)
 
 
 def _grade(each: Submission, unsafe: bool, own: Mapping[str, Path] = MappingProxyType({})) -> Result:
@@ -442,17 +443,23 @@ def _grade(each: Submission, unsafe: bool, own: Mapping[str, Path] = MappingProx
             return Result(each.student, each.exercise, False, each.problem, answer=_answer(each), grader=_lab())
         if each.exercise in own:
             add(own[each.exercise])
-        asked = exercise(each.exercise).drawn(each.seed or secrets.token_hex(8))
-        if isinstance(asked.subject, Numbers):
-            found = grade.grade(asked.number, *each.answer, quiet=True, record=False)
-        else:
-            found, peak = in_sandbox(asked, asked.attempt(each.answer), unsafe)
-        goals = [goal.what for goal in asked.goals]
+        asked = by_name(each.exercise).drawn(each.seed or secrets.token_hex(8))
+        try:
+            if isinstance(asked.subject, Numbers):
+                found = _of_numbers(asked, each.answer)
+            else:
+                found, peak = in_sandbox(asked, _attempt(asked, each.answer), unsafe)
+            verdict = found.verdict
+        except sandbox.NoResultError as error:  # it is not tried again
+            reason = str(error).removeprefix("there is no result: ")
+            found = grade.Grade(asked, (grade.Line(False, f"can be graded\n{reason}"),))
+            verdict = f"{NO_RESULT}{reason.splitlines()[0]}"
+        goals = [goal.what for goal in asked.goals if found.reached]
         reached = {what: float(got) for what, got in zip(goals, found.reached, strict=False) if math.isfinite(got)}
         before = found.lines[: len(found.lines) - len(goals)]
         parts = [*(BUDGET if line.kind == BUDGET else "" for line in before), *goals]
         return Result(
-            each.student, asked.number, found.passed, found.verdict, found.untouched,
+            each.student, asked.number, found.passed, verdict, found.untouched,
             [[line.ok, line.text, part] for line, part in zip(found.lines, parts, strict=False)], found.mistake,
             reached, round(time.monotonic() - began, 2), round(peak / 1e6, 1), answer=_answer(each),
             grader=state(asked.number), seed=asked.seed,
@@ -461,6 +468,25 @@ def _grade(each: Submission, unsafe: bool, own: Mapping[str, Path] = MappingProx
         return Result(each.student, each.exercise, False, f"not graded: {error}")
     except Exception as error:  # nothing that a student hands in may stop the class
         return Result(each.student, each.exercise, False, f"not graded: {type(error).__name__}: {error}")
+
+
+def _attempt(asked: Exercise, answer: str) -> str:
+    """Return the text of an attempt; NoResultError if it cannot be one."""
+    try:
+        return asked.attempt(answer)
+    except EngineError as error:
+        if not asked.start:
+            raise
+        raise sandbox.NoResultError(str(error)) from None
+
+
+def _of_numbers(asked: Exercise, answer: tuple) -> grade.Grade:
+    """Return the grade of an answer by numbers; NoResultError if it cannot be one."""
+    try:
+        return grade.grade(asked.folder, *answer, quiet=True, record=False)
+    except EngineError as error:
+        asked.subject.counts(asked.subject.start)  # raises if the exercise itself fails here
+        raise sandbox.NoResultError(str(error)) from None
 
 
 def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grade.Grade, int]:

@@ -112,6 +112,10 @@ class SandboxEnded:
     stderr: str
 
 
+class NoResultError(LabError):
+    """A command came to no result by its own fault: it reached a limit, crashed, or left another thing in its place."""
+
+
 # Whether there is a sandbox
 
 # What a command could do if a wall were missing; without the last one it is still a sandbox.
@@ -544,11 +548,14 @@ def answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> 
 
     Raises
     ------
-    LabError
+    NoResultError
         The command did not come to its end, there is no such file, it is not a plain file, or the nonce is another one.
+    LabError
+        It ended with another exit status than 0, or something has killed it: that need not be its own fault.
     """
     if ended.problem:
-        raise LabError(f"there is no result: the program {ended.problem}")
+        own = ended.status is None or (ended.status < 0 and ended.status != -signal.SIGKILL)
+        raise (NoResultError if own else LabError)(f"there is no result: the program {ended.problem}")
     try:
         # A link would be followed with the rights of this process, and a pipe would be waited for.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -561,5 +568,6 @@ def answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> 
     said = str(found.get("nonce")) if isinstance(found, dict) else ""
     right = secrets.compare_digest(said.encode("utf-8", "replace"), word.encode())
     if not right or not isinstance(found.get("record"), dict):
-        raise LabError("there is no result: the program ended before it could write one, or another one was put there")
+        raise NoResultError("there is no result: the program ended before it could write one, or another one was put "
+                            "there")
     return found["record"]

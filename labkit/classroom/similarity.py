@@ -23,7 +23,7 @@ import numpy as np
 from hostcuda.source import code_only
 from labkit.classroom.grades import page
 from labkit.classroom.submissions import Submission
-from labkit.exercises.exercise import SOURCE_CHARACTERS, exercise
+from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name
 
 RUN = 8  # tokens: about a statement
 LEAST = 24  # runs of one's own: a text with fewer is too short to be compared
@@ -93,7 +93,7 @@ def short(handed_in: Sequence[Submission]) -> list[str]:
     """How many hand-ins to an exercise are too short to be compared, and how many of them another one equals."""
     found = []
     for number, of in _texts(handed_in):
-        given = _runs(start := exercise(number).start).keys()
+        given = _runs(start := by_name(number).start).keys()
         own = [text for text in of.values() if len(_runs(text).keys() - given) < LEAST]
         start, *own = ((*_TOKEN.findall(code_only(text)),) for text in (start, *own))
         count = Counter(each for each in own if each != start)
@@ -118,7 +118,7 @@ def write_page(path: Path, found: Sequence[Pair]) -> Path:
 
 
 def _of_exercise(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
-    given = _runs(exercise(number).start).keys()
+    given = _runs(by_name(number).start).keys()
     own = {student: _runs(text).keys() - given for student, text in texts.items()}
     own = {student: runs for student, runs in own.items() if len(runs) >= LEAST}
     students, common, smaller = [*own], *_alike([*own.values()])

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+import stat
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import nbformat
-
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.classroom.roster import instant, table
-from labkit.exercises.exercise import exercise, exercises
+from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name, exercises
 from labkit.exercises.subjects import Numbers
-from labkit.ladder.source import read, with_functions
+from labkit.ladder.source import decoded, with_functions
 
 _CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\S+)[^\n]*")
 _KINDS = (".ipynb", ".cu")
 MANIFEST = "manifest.csv"  # beside the hand-ins: whose they are and when they came, as a platform knows it
-_BYTES = 20 * 2**20  # of a notebook: with figures it has one or two million
+# What is read of a student. More is not looked at, and the student's page says so.
+_BYTES = 20 * 2**20  # of a file: a notebook with figures has one or two million
+_VALUES = 500_000  # of a notebook's JSON: each takes up to 250 bytes of memory
+_CELLS = 1000  # of a notebook
+_FILES, _ALL_BYTES = 200, 100 * 2**20
+_EXERCISES = 100
+_SPACES = "\xa0\u200c\u200d\u3000"  # that names and texts need
+_FOLDERS = 20  # one in the other
+_SAID, _NAME = 1000, 60  # characters of a sentence, and of the name of an exercise
 
 
 @dataclass(frozen=True)
@@ -104,25 +115,40 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     if not files:
         raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
     texts: dict[str, str] = {}  # of a large class many are equal
+    read, exercises_of = Counter(), Counter()  # of a student: bytes, and exercises
     for file, path in files:
         about = _about(file, path, manifest)
-        for each in _all_of(file, *_folder(file, path)):
+        folder, nested = _folder(file, path)
+        owner = student or (folder if nested else file.stem)
+        read[owner] += _cost(file)
+        more = f"there are more than {_FILES} files, or {_ALL_BYTES // 2**20} MB: the rest was not read"
+        inside = _all_of(file, folder, nested) if read[owner] <= _ALL_BYTES else [Submission(owner, "", problem=more)]
+        for each in inside:
             text = each.answer if isinstance(each.answer, tuple) else texts.setdefault(each.answer, each.answer)
-            each = replace(each, answer=text, **{"student": _printable(each.student), **about})
-            each = replace(each, student=student or each.student)
+            each = replace(each, answer=text, **{"student": each.student, **about})
+            each = replace(each, student=student or printable(each.student), exercise=printable(each.exercise),
+                           problem=printable(each.problem)[:_SAID])
+            if (each.student, each.exercise) not in found:
+                exercises_of[each.student] += 1
+                if exercises_of[each.student] > _EXERCISES:
+                    more = f"more than {_EXERCISES} exercises are named: the rest was not read"
+                    each = replace(each, exercise="", answer="", problem=more)
             key = each.student, each.exercise
             before, other = found.get(key, (None, file))
-            if other != file:
-                twice = f"it was handed in twice, in {other.name} and {file.name}: leave one"
+            if before and not each.exercise:  # what could not be read of several files, or cells
+                said = "" if each.problem in before.problem else f"; {each.problem}"
+                each = replace(before, problem=(before.problem + said)[:_SAID])
+            elif other != file:
+                twice = f"it was handed in twice, in {printable(other.name)} and {printable(file.name)}: leave one"
                 each = replace(each, answer="", problem=twice)
             damaged = each.problem and before and not before.problem and other == file
             if not damaged:  # it replaces nothing
                 found[key] = each, file
     handed_in = [each for each, _ in found.values()]
-    students = {each.student for each in handed_in}
     if student:
         return handed_in
-    return handed_in + [each for path in paths if path.is_dir() for each in _without(path, students)]
+    students = {each.student for each in handed_in}
+    return handed_in + [each for path in paths if path.is_dir() for each in _without(path, students, files)]
 
 
 def _manifest(path: Path) -> dict[str, dict[str, str]]:
@@ -142,11 +168,8 @@ def _manifest(path: Path) -> dict[str, dict[str, str]]:
 def unused(path: Path) -> list[str]:
     """The lines of a folder's manifest that name no file in it, and no folder of a student."""
     named = _manifest(path) if path.is_dir() else {}
-    for each in path.rglob("*") if named else ():
-        below = each.relative_to(path)
-        for name in (below.as_posix(), below.parts[0]) if not each.is_dir() else (below.parts[0],):
-            named.pop(name, None)
-    return [*named]
+    return [name for name in named
+            if not os.path.lexists(path / name) or ("/" in name and os.path.isdir(path / name))]
 
 
 def _about(file: Path, path: Path, manifest: dict) -> dict[str, str]:
@@ -162,16 +185,19 @@ def _about(file: Path, path: Path, manifest: dict) -> dict[str, str]:
     return {"submitted_at": changed.isoformat(timespec="seconds"), "clock": "file"}
 
 
-def _printable(name: str) -> str:
-    """A name of a file as text: it may hold bytes that are none."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+def printable(text: str) -> str:
+    """Return a text that a terminal shows as it is: bytes that are none, controls and invisible letters as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in _SPACES else ascii(each)[1:-1].replace(r"\udc", r"\x")
+                   for each in text)
 
 
-def _without(path: Path, known: set[str]) -> Iterator[Submission]:
-    """The students of whom a folder has something, but no notebook and no .cu file."""
-    if path.resolve().name in known:  # one student's own folder: the rest of it belongs to the same
+def _without(path: Path, students: set[str], files: Iterable[tuple[Path, Path]]) -> Iterator[Submission]:
+    """The students of whom a folder has something, but none of these files."""
+    if path.resolve().name in students:  # one student's own folder: the rest of it belongs to the same
         return
-    graded = {file.relative_to(path).parts[0] for file in _files(path)}
+    graded = {file.relative_to(path).parts[0] for file, given in files if given == path}
     if not graded:  # named beside others that have some: a student's, too
         yield Submission(path.resolve().name, "", problem="there is no .ipynb or .cu file in the folder")
         return
@@ -179,13 +205,13 @@ def _without(path: Path, known: set[str]) -> Iterator[Submission]:
     for each in sorted(path.iterdir()):
         if each.name in graded or each.name == MANIFEST or each.name.startswith((".", "__")):  # __MACOSX, __pycache__
             continue
-        named = None if each.is_dir() else _named(each.stem)
-        student = _owner(each.name) if each.is_dir() else (named and (named["before"] or named["after"])) or each.stem
-        others.setdefault(student, []).append(f"the folder {each.name}" if each.is_dir() else each.name)
+        is_folder = os.path.isdir(each)
+        named = None if is_folder else _named(each.stem)
+        student = _owner(each.name) if is_folder else (named and (named["before"] or named["after"])) or each.stem
+        others.setdefault(printable(student), []).append(printable(f"{'the folder ' * is_folder}{each.name}"))
     for student, names in others.items():
-        if student not in known:
-            yield Submission(_printable(student), "",
-                             problem=f"there is no .ipynb or .cu file, only {_printable(' and '.join(names))}")
+        if student not in students:
+            yield Submission(student, "", problem=f"there is no .ipynb or .cu file, only {' and '.join(names)}"[:_SAID])
 
 
 def _all_of(file: Path, folder: str, nested: bool) -> list[Submission]:
@@ -194,21 +220,53 @@ def _all_of(file: Path, folder: str, nested: bool) -> list[Submission]:
     if file.is_symlink():
         return [Submission(student, "", problem=f"{file.name} is a link: hand in the file itself")]
     try:
-        if file.stat().st_size > _BYTES:
-            return [Submission(student, "", problem=f"{file.name} has more than {_BYTES // 2**20} MB")]
         return [*_of(file, folder, nested)]
+    except EngineError as error:
+        return [Submission(student, "", problem=str(error))]
     except Exception as error:  # a student's file must not stop the class
-        return [Submission(student, "", problem=f"{file.name} cannot be read: {type(error).__name__}: {error}")]
+        reason = f"{type(error).__name__}: {getattr(error, 'strerror', None) or error}"
+        return [Submission(student, "", problem=f"{file.name} cannot be read: {reason}")]
+
+
+def _cost(file: Path) -> int:
+    """Return how many of a student's bytes a file takes: also an empty one takes some, and none more than is read."""
+    try:
+        return min(max(file.lstat().st_size, _ALL_BYTES // _FILES), _BYTES)
+    except OSError:
+        return _ALL_BYTES // _FILES
+
+
+def _content(file: Path) -> bytes:
+    """Return what is in a plain file. Raises LabError if it has more than `_BYTES`, or is another thing."""
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would be waited for
+    with open(file, "rb", opener=lambda path, read: os.open(path, read | flags)) as opened:
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise LabError(f"{file.name} is no plain file")
+        data = opened.read(_BYTES + 1)
+    if len(data) > _BYTES:
+        raise LabError(f"{file.name} has more than {_BYTES // 2**20} MB")
+    return data
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        inside = sorted(path.rglob("*"))
-        return [each for each in inside if each.suffix.lower() in _KINDS and (each.is_symlink() or each.is_file())
-                and not any(part.startswith(".") for part in each.relative_to(path).parts)]
-    if not path.is_file():
-        raise LabError(f"there is no file or folder {path}")
-    return [path]
+    """The notebooks and .cu files in a folder, no link followed; or the file itself."""
+    if not path.is_dir():
+        if not path.is_file():
+            raise LabError(f"there is no file or folder {path}")
+        return [path]
+    found, waiting = [], [(path, 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(folder) as inside:  # a folder that must not be read
+            for each in inside:
+                if each.name.startswith("."):
+                    continue
+                if each.is_dir(follow_symlinks=False):
+                    waiting += [(folder / each.name, depth + 1)] if depth < _FOLDERS else []
+                elif Path(each.name).suffix.lower() in _KINDS and (
+                        each.is_symlink() or each.is_file(follow_symlinks=False)):
+                    found.append(folder / each.name)
+    return sorted(found)
 
 
 def _folder(file: Path, given: Path) -> tuple[str, bool]:
@@ -243,38 +301,54 @@ def _of(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
 
 def _kernel(student: str, number: str, file: Path) -> Submission:
     try:
-        text = read(file).rstrip() + "\n"  # with a line break, it is never taken for the path of another file
+        text = decoded(_content(file), file.name).rstrip() + "\n"  # so it is never taken for the path of another file
         problem = "" if text.strip() else f"{file.name} is empty: hand in the whole kernel"
-        return Submission(student, exercise(number).number, text, problem)
+        return Submission(student, by_name(number).number, _bounded(text), problem)
     except EngineError as error:
-        return Submission(student, number, problem=str(error).replace(str(file), file.name))
+        return Submission(student, number, problem=str(error))
+
+
+def _bounded(text: str) -> str:
+    """Return a text; of one that is longer than an attempt may be, as much as shows that."""
+    return text[: SOURCE_CHARACTERS + 1]
+
+
+def _sources(file: Path) -> list[str]:
+    """Return the texts of a notebook's code cells. Raises LabError if it is none, or one that is too large."""
+    data = _content(file)
+    if sum(map(data.count, (b"{", b"[", b","))) > _VALUES:
+        raise LabError(f"{file.name} has more than {_VALUES:,} values: clear its outputs")
+    try:
+        cells = json.loads(data)["cells"]
+        texts = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
+    except (ValueError, RecursionError, TypeError, KeyError) as error:
+        what = f"it has no {error}" if isinstance(error, KeyError) else str(error)[:120] or type(error).__name__
+        raise LabError(f"{file.name} is not a notebook of format 4: {what}") from None
+    if len(cells) > _CELLS:
+        raise LabError(f"{file.name} has more than {_CELLS:,} cells")
+    return [each.encode("utf-8", "backslashreplace").decode() for each in texts]  # JSON may hold half of a character
 
 
 def _cells(student: str, file: Path) -> Iterator[Submission]:
-    try:
-        cells = nbformat.read(file, 4).cells
-    except Exception as error:  # nbformat raises whatever its parsers do
-        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-        yield Submission(student, "", problem=f"{file.name} is not a notebook: {reason}")
-        return
     found = False
-    for cell in cells:
-        if cell.cell_type != "code":
-            continue
-        cell.source = cell.source.encode("utf-8", "backslashreplace").decode()  # JSON may hold half of a character
-        if match := _CELL.match(cell.source):
+    for place, source in enumerate(_sources(file), 1):
+        if match := _CELL.match(source):
             found = True
-            above = cell.source[: len(cell.source) - len(cell.source.lstrip())].count("\n")
-            head, _, body = cell.source.lstrip().partition("\n")
+            above = source[: len(source) - len(source.lstrip())].count("\n")
+            head, _, body = source.lstrip().partition("\n")
             try:
-                asked, text = exercise(match[1]), f"{chr(10) * above}// {head}\n{body}"
-                if "--part" in head.split():
+                asked, text = by_name(match[1]), _bounded(f"{chr(10) * above}// {head}\n{body}")
+                if "--part" in head.split() and len(text) <= SOURCE_CHARACTERS:
                     text = with_functions(asked.start, text)
                 yield Submission(student, asked.number, text)
             except EngineError as error:
-                yield Submission(student, match[1], problem=str(error))
+                yield Submission(student, match[1][:_NAME], problem=str(error))
+        elif len(source) > SOURCE_CHARACTERS:
+            found = True
+            yield Submission(student, "", problem=f"code cell {place} of {file.name} has more than "
+                                                  f"{SOURCE_CHARACTERS:,} characters: it was not read")
         else:
-            for number, answer in _answers(cell.source):
+            for number, answer in _answers(source):
                 found = True
                 problem = "" if answer is not None else f"{number}: write the numbers into the call of lab.grade"
                 yield Submission(student, number, answer or (), problem)
@@ -284,31 +358,62 @@ def _cells(student: str, file: Path) -> Iterator[Submission]:
 
 
 _LONGEST_ANSWER = 1000  # characters
+# A comment, a string, or what may end a statement; each takes all that it has read, so none is read twice.
+_PIECE = re.compile(r"""\#[^\n]*+|(?s:'''(?:(?!''')(?:\\.|[^\\]))*+(?:''')?|\"{3}(?:(?!\"{3})(?:\\.|[^\\]))*+(?:\"{3})?)
+                    |'(?:\\.|[^'\\\n])*+'?|"(?:\\.|[^"\\\n])*+"?|\\\n|[][(){};\n]""", re.VERBOSE)
+_ASSIGNED = re.compile(r"\s*(\w+)\s*=(?!=)")
+_GRADES = re.compile(r"\bgrade\s*\(\s*[\"'](\w+)[\"']")
+
+
+def _statements(source: str) -> Iterator[str]:
+    """The statements of a cell, in time that grows with its length: Python's own parser may take 20 s for 64 kB."""
+    begin = depth = 0
+    for piece in _PIECE.finditer(source):
+        depth = max(0, depth + (piece[0] in "([{") - (piece[0] in ")]}"))
+        if piece[0] in ";\n" and not depth:
+            yield source[begin : piece.start()].strip()
+            begin = piece.end()
+    yield source[begin:].strip()
 
 
 def _answers(source: str) -> Iterator[tuple[str, tuple | None]]:
     """The numbers that a cell hands to the grader; None where they are neither written out nor named once above."""
-    try:
-        tree = ast.parse("\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))))
-    except SyntaxError:
-        return
-    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
-    assigned = [node for node in assigned if isinstance(node.targets[0], ast.Name)]
-    names = [node.targets[0].id for node in assigned]
-    named = {node.targets[0].id: node.value for node in assigned if names.count(node.targets[0].id) == 1}
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "grade"):
-            continue
-        first, *given = node.args or [None]
-        try:
-            asked = exercise(first.value) if isinstance(first, ast.Constant) else None
-        except EngineError:
-            continue
-        if asked and isinstance(asked.subject, Numbers):
+    code = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!")))
+    statements = [*_statements(code)] if "grade" in code else []
+    assigned = [(match[1], each[match.end() :]) for each in statements if (match := _ASSIGNED.match(each))]
+    often = Counter(name for name, _ in assigned)
+    named = {name: value for name, value in assigned if often[name] == 1 and len(value) <= _LONGEST_ANSWER}
+    for each in statements:
+        for number, given in _graded(each):
             try:
-                answer = tuple(ast.literal_eval(named.get(getattr(each, "id", ""), each)) for each in given)
-                if len(repr(answer)) > _LONGEST_ANSWER:  # a number of 4,300 digits has no repr at all
-                    answer = None
-            except (ValueError, TypeError):
-                answer = None
-            yield asked.number, answer
+                asked = by_name(number)
+            except EngineError:
+                continue
+            if isinstance(asked.subject, Numbers):
+                yield asked.number, _literals(given, named)
+
+
+def _graded(statement: str) -> Iterator[tuple[str, list[ast.expr] | None]]:
+    """The exercises for which a statement calls the grader, with the arguments; None if it is too long to be read."""
+    if len(statement) > 2 * _LONGEST_ANSWER:
+        yield from ((match[1], None) for match in _GRADES.finditer(statement))
+        return
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(statement) if "grade" in statement else ast.Pass()
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "grade":
+            first, *given = node.args or [None]
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield first.value, given
+
+
+def _literals(given: list[ast.expr] | None, named: Mapping[str, str]) -> tuple | None:
+    """The values of arguments that are literals, or names of such; else None."""
+    try:
+        answer = tuple(ast.literal_eval(named.get(getattr(each, "id", ""), each)) for each in given)
+        return answer if len(repr(answer)) <= _LONGEST_ANSWER else None  # a number of 4,300 digits has no repr at all
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None

@@ -117,22 +117,25 @@ def grade(
     if as_json:
         print(json.dumps([asdict(each) for each in here], indent=1))
         return
-    counts, ungraded, changed, earlier, students = Counter(), [], [], 0, set()
+    counts, ungraded, stopped, changed, earlier, students = Counter(), [], [], [], 0, set()
     states = grading.states()
     for each in here:
         students.add(each.student)
-        counts.update([each.verdict] if each.lines else [])
+        fault = each.verdict.startswith(grading.NO_RESULT)
+        counts.update([each.verdict.partition(":")[0] if fault else each.verdict] if each.lines else [])
         name = " ".join(filter(None, [each.student, each.exercise]))
         if each.before and again:
             changed.append(f"{name}: {each.before} -> {each.verdict} ({each.regraded})")
+        if fault:
+            stopped.append(f"{name}: {each.verdict.removeprefix(grading.NO_RESULT)}")
         if not each.lines:
             ungraded.append(f"{name}: {each.verdict}")
         earlier += bool(each.lines) and each.grader != states.get(each.exercise)
     ungraded += [f"{each.student} {each.exercise}: {each.verdict}; the earlier result stands" for each in failed]
     gone = [f"{each.student} {each.exercise}".strip() for each in removed]
     for what, lines in (("verdicts changed", changed), ("points changed", written.changed if again else []),
-                        ("removed", gone), ("not graded", ungraded)):
-        if what == "not graded":
+                        ("removed", gone), ("no points, because", stopped), ("not graded", ungraded)):
+        if what == "no points, because":
             for verdict, count in counts.most_common():
                 print(f"{count:5}  {verdict}")
         if lines:
@@ -171,10 +174,10 @@ def _named(given: list[str] | None) -> frozenset[str]:
 
 def _per_exercise(given: list[str] | None, convert: Callable) -> dict:
     """What stands behind EXERCISE=, converted, by the exercise's number; by "" what is for all."""
-    from labkit.exercises.exercise import exercise
+    from labkit.exercises.exercise import by_name
 
     pairs = (each.rpartition("=")[::2] for each in given or ())
-    return {exercise(name).number if name else "": convert(value) for name, value in pairs}
+    return {by_name(name).number if name else "": convert(value) for name, value in pairs}
 
 
 def _number(text: str, most: float = math.inf) -> Fraction:

@@ -29,7 +29,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from hostcuda.errors import EngineError
@@ -324,15 +324,17 @@ class Exercise:
         asked, found = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(found) != set(asked):
             wanted, has = (" and ".join(names) or "no __global__ void function" for names in (asked, found))
-            raise LabError(f"exercise {self.number} asks for the kernel {wanted}, and this has {has}: keep the names "
-                           "of the starting code, and remove what is not asked for")
+            must = f"kernel{'s' * (len(asked) > 1)} must be called {wanted}, as in the starting code"
+            raise LabError(f"exercise {self.number} asks for the kernel {wanted}, and this has {has}: the {must}")
         return text
 
 
 def _short(text: str) -> str:
-    if text.count("\n") > SOURCE_LINES or len(text) > SOURCE_CHARACTERS:
-        raise LabError(f"this has {text.count(chr(10)):,} lines and {len(text):,} characters: an attempt may have "
-                       f"{SOURCE_LINES:,} and {SOURCE_CHARACTERS:,}")
+    if len(text) > SOURCE_CHARACTERS:
+        raise LabError(f"this has more than {SOURCE_CHARACTERS:,} characters: an attempt may not have more")
+    if (lines := text.count("\n")) > SOURCE_LINES:
+        raise LabError(f"this has {lines:,} lines and {len(text):,} characters: an attempt may have {SOURCE_LINES:,} "
+                       f"and {SOURCE_CHARACTERS:,}")
     return text
 
 
@@ -386,26 +388,41 @@ def exercises() -> dict[str, Exercise]:
             **{name: load(folder) for name, folder in _added.items()}}
 
 
-def exercise(which: str | Path) -> Exercise:
-    """The exercise that a page calls by this number, "04a", or that lies in this folder.
+def _folder(name: str) -> Path | None:
+    """Return the folder of the lab's exercise with this number, or of the added one that a name or a path ends with."""
+    match = re.fullmatch(r"(\d\d?|P\d)([a-z])", name.strip(), re.IGNORECASE)
+    if folder := _series().get(f"{match[1].upper():0>2}{match[2].lower()}" if match else ""):
+        return folder
+    own = PurePath(name.strip()).name.casefold()  # others may keep it at another place
+    return next((folder for number, folder in _added.items() if number.casefold() == own), None)
 
-    Raises LabError if there is no such exercise; the message lists those there are; or if the folder has none, or one
-    that fails.
+
+def by_name(name: str) -> Exercise:
+    """Return the lab's exercise with this number, or the added one that a name or a path ends with.
+
+    No path is followed, so the name may be one that a stranger has written. Raises LabError if there is no such
+    exercise; the message lists those there are.
+    """
+    if folder := _folder(name):
+        return _of_series(folder) if folder in _series().values() else load(folder)
+    raise LabError(f"there is no exercise {name[:60]!r}; there are {', '.join((*_series(), *_added))}")
+
+
+def exercise(which: str | Path) -> Exercise:
+    """The exercise that a page calls by this number, "04a", or that lies in this folder, whose code is executed.
+
+    What is handed in is looked up by `by_name`. Raises LabError if there is no such exercise; the message lists those
+    there are; or if the folder has none, or one that fails.
     """
     text = str(which).strip()
-    match = re.fullmatch(r"(\d\d?|P\d)([a-z])", text, re.IGNORECASE)
-    if folder := _series().get(f"{match[1].upper():0>2}{match[2].lower()}" if match else ""):
-        return _of_series(folder)
     own = bool(text) and (isinstance(which, Path) or "/" in text or os.sep in text or Path(text).is_dir())
-    if own and Path(text).expanduser().is_dir():
+    folder = _folder(text)
+    if own and folder not in _series().values() and (folder is None or Path(text).expanduser().is_dir()):
         return load(Path(text))
-    for name, added in _added.items():
-        if name.casefold() == Path(text).name.casefold():  # others may keep it at another place
-            return load(added)
-    if own:
-        return load(Path(text))
-    raise LabError(f"there is no exercise {which!r}; there are {', '.join((*_series(), *_added))}, and any folder of "
-                   "an exercise, given by its path")
+    try:
+        return by_name(text)
+    except LabError as error:
+        raise LabError(f"{error}, and any folder of an exercise, given by its path") from None
 
 
 def _shapes(seed: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import io
 import re
 from pathlib import Path
 
@@ -55,11 +56,16 @@ def as_path(source: str | Path) -> Path | None:
 
 def read(path: Path) -> str:
     """The text of a kernel file. Raises LabError if it is not UTF-8; the message names the line."""
+    return decoded(path.read_bytes(), path)
+
+
+def decoded(data: bytes, name: Path | str) -> str:
+    """Return the text that is in a file of this name, with "\\n" at the end of each line; LabError as `read`."""
     try:
-        return path.read_text(encoding="utf-8")
+        return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read()
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
-        raise LabError(f"{path}, line {line}: {error.object[error.start]:#x} is no UTF-8; save it as UTF-8") from None
+        raise LabError(f"{name}, line {line}: {error.object[error.start]:#x} is no UTF-8; save it as UTF-8") from None
 
 
 def changed_lines(a: list[str], b: list[str]) -> int:
@@ -77,10 +83,8 @@ def functions(text: str) -> dict[str, tuple[int, int]]:
             body = each.start()
         if depth or each[0] == "{":
             continue
-        head = code[begin:body] if each[0] == "}" else ""
-        while "(" in head and head != (head := re.sub(r"\([^()]*\)", "\0", head)):
-            pass  # parentheses inside others are gone, so the last name before some is the function's
-        if names := re.findall(r"(\w+)\s*\0", head):
+        head = _without_parentheses(code[begin:body]) if each[0] == "}" else ""
+        if names := re.findall(r"\b(\w++)\s*+\0", head):  # the last name before some is the function's
             above = text.rfind("\n\n", begin, begin + len(code[begin:body]) - len(code[begin:body].lstrip()))
             first = begin if above < 0 else above + 2
             found[names[-1]] = first + len(text[first:]) - len(text[first:].lstrip("\n")), each.end()
@@ -92,6 +96,19 @@ def parameter_names(code: str, function: str) -> list[str]:
     """Return the names of a function's parameters, in order; `code` has no comments, as `code_only` gives it."""
     found = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)
     return re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", found[1].strip()) if found else []
+
+
+def _without_parentheses(code: str) -> str:
+    """Return code with "\\0" in place of each pair of parentheses, and all that is inside."""
+    parts, opened = [], []
+    for part in re.split(r"([()])", code):
+        if part == ")" and opened:
+            del parts[opened.pop() :]
+            part = "\0"
+        elif part == "(":
+            opened.append(len(parts))
+        parts.append(part)
+    return "".join(parts)
 
 
 def with_functions(whole: str, part: str) -> str:

@@ -224,7 +224,7 @@ def test_dask_grades_and_a_lost_executor_loses_nothing(tmp_path, monkeypatch):
         done = CliRunner().invoke(app, ["grade", "alice_04a.cu", "bob_04a.cu", "--dask", client.scheduler.address])
         assert done.exit_code == 0, done.output
     assert [each.student for each in grading.read_results(Path("grades"))] == ["alice", "bob"]
-    assert done.stdout.startswith("    2  not graded:\n       alice 04a: not graded: exercise 04a asks for the kernel")
+    assert done.stdout.startswith("    2  not right yet\n    2  no points, because:\n       alice 04a: exercise")
 
     class Broken(ThreadPoolExecutor):
         def submit(self, *args):

@@ -1,13 +1,21 @@
 """What students hand in is found, and what cannot be graded is told in one sentence."""
 
+import json
 import os
+import shutil
+import socket
+import time
+import tracemalloc
+from pathlib import Path
 
 import nbformat
 import pytest
 
 from labkit.base.errors import LabError
+from labkit.classroom import grading
 from labkit.classroom.submissions import submissions, unused
-from labkit.exercises.exercise import exercise
+from labkit.exercises import exercise as module
+from labkit.exercises.exercise import add, exercise
 from labkit.ladder.source import functions
 
 KERNEL = "__global__ void conv() {}\n"
@@ -242,3 +250,180 @@ def test_all_may_be_of_one_student(tmp_path):
     assert [(each.student, each.exercise, each.problem) for each in found] == [("bob", "04b", ""), ("bob", "04a", "")]
     (nothing,) = submissions([tmp_path / "notes"], "bob")
     assert (nothing.student, nothing.problem) == ("bob", "there is no .ipynb or .cu file")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names: none of a hand-in is a path
+
+
+@pytest.fixture
+def evil(tmp_path, monkeypatch):
+    """A folder that is handed in, whose exercise.py must not run, below the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "_added", {})
+    folder = tmp_path / "in" / "mallory" / "saxpy"
+    folder.mkdir(parents=True)
+    (folder / "exercise.py").write_text("open('PWNED', 'w')")
+    shutil.copytree(folder, tmp_path / "saxpy")
+    yield folder
+    assert not (tmp_path / "PWNED").exists()
+
+
+PATHS = ("in/mallory/saxpy", "./in/mallory/saxpy", "saxpy", "saxpy/", "in/../saxpy", "~/saxpy", "in/mallory/saxpy/x/..",
+         "in\\\\mallory\\\\saxpy", "\\u0000/saxpy", "/")
+
+
+@pytest.mark.parametrize("name", [*PATHS, "{tmp_path}/saxpy"])
+@pytest.mark.parametrize("cell", ["lab.grade('{}', 1)", "%%cuda x --exercise {}\n" + KERNEL,
+                                  "%%kernel 04 --exercise={}\n" + KERNEL, "lab.grade({{'{}': 1}}, '{}')"])
+def test_no_path_of_a_hand_in_is_loaded(evil, tmp_path, name, cell):
+    notebook(tmp_path / "in" / "mallory" / "n.ipynb", cell.format(*[name.format(tmp_path=tmp_path)] * 2))
+    (found,) = submissions([tmp_path / "in"])
+    assert found.problem and found.student == "mallory"
+    assert "there is no exercise" in found.problem or "has no kernel cell" in found.problem
+
+
+def test_the_name_of_an_added_exercise_is_that_exercise_wherever_the_grader_stands(evil, tmp_path):
+    added = add(Path(__file__).parent / "own" / "saxpy")
+    for folder in ("saxpy", "in/mallory/saxpy"):
+        notebook(tmp_path / "in" / "mallory" / "n.ipynb", f"%%cuda x --exercise {folder}\n{added.solution}")
+        (found,) = submissions([tmp_path / "in"])
+        assert (found.exercise, found.problem) == ("saxpy", "")
+    assert grading.state("saxpy") == grading.state(added.folder)
+    assert grading.changed_starts(tmp_path, [found]) == []
+    assert grading._attempt(added, found.answer) == found.answer
+
+
+@pytest.mark.parametrize("name", ["in\nmallory", "\x1b[2J\x1b[31mbob", "alice\u202egpj", "bob\u200b", "\x07", "a\rb",
+                                  "\u2028", "\U000e0041", " ", "_1_assignsubmission_file"])
+def test_a_name_is_shown_as_it_is(tmp_path, name):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / f"{name}.cu").write_text(KERNEL)
+    (found,) = submissions([tmp_path])
+    assert (found.student + found.problem).isprintable() and "does not say which exercise" in found.problem
+    assert found.student == name or "\\" in found.student or not name.strip("_1abcdefghijklmnopqrstuvwxyz")
+
+
+@pytest.mark.parametrize("name", ["Zoë", "Łukasz Żak", "王小明", "नमस्ते", "می\u200cخواهم", "O'Neil-Smith, Jr."])
+def test_names_of_any_language_stay(tmp_path, name):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "04a.cu").write_text(KERNEL)
+    (found,) = submissions([tmp_path])
+    assert (found.student, found.problem) == (name, "")
+
+
+def test_two_badly_named_files_are_told_as_bad_names(tmp_path):
+    for name in ("kernel.cu", "mine.cu", "04a.cu"):
+        (tmp_path / "eve").mkdir(exist_ok=True)
+        (tmp_path / "eve" / name).write_text(KERNEL)
+    found = {each.exercise: each.problem for each in submissions([tmp_path])}
+    assert [*found] == ["04a", ""] and found["04a"] == ""
+    assert "kernel.cu does not say" in found[""] and "mine.cu does not say" in found[""] and "twice" not in found[""]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Sizes: whatever is handed in, reading it takes little, and the others are read
+
+
+def book(*sources, **more):
+    cells = [{"cell_type": "code", "source": source} for source in sources]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4} | more)
+
+
+ALICE = "%%kernel 04 --exercise 04a\n" + KERNEL
+POISON = {
+    "an endless import": (book("import " + "a." * 30_000 + "a; lab.grade('12a', 1)"), ""),
+    "forty thousand assignments": (book("\n".join(f"a{i} = 1" for i in range(40_000))), "code cell 1 of"),
+    "a list of ten million": (book("x = [" + "1," * 9_500_000 + "]"), "has more than 500,000 values"),
+    "a million values": (book() + ' "' + "[{}]," * 400_000, "has more than 500,000 values"),
+    "many cells": (book(*["pass"] * 1001), "has more than 1,000 cells"),
+    "many names": (book(*[f"%%cuda x --exercise z{i}\n" for i in range(999)]), "more than 100 exercises are named"),
+    "a long name": (book("%%cuda x --exercise " + "z" * 60_000), "there is no exercise 'zzz"),
+    "deep": ('{"cells": ' + "[" * 100_000, "is not a notebook"),
+    "deep objects": ('{"cells": ' + '{"a":' * 100_000, "is not a notebook"),
+    "a huge integer": (book(a=1)[:-2] + "9" * 5000 + "}", "is not a notebook"),
+    "not a number": (book("pass", a=float("nan")), "has no kernel cell"),
+    "numbers for texts": ('{"cells": [{"cell_type": "code", "source": 7}]}', "is not a notebook"),
+    "texts for cells": ('{"cells": "code"}', "is not a notebook"),
+    "an older format": ('{"worksheets": [{"cells": []}], "nbformat": 3}', "format 4: it has no 'cells'"),
+    "half a character": (book("\ud800 lab.grade('12a', '\udfff')"), "has no kernel cell"),
+    "UTF-16": (book("pass").encode("utf-16"), "has no kernel cell"),
+    "no text": (b"\xff\xfe\xff", "is not a notebook"),
+    "null bytes": (b"\0" * 1000, "is not a notebook"),
+    "nested lists": (book("lab.grade('12a', " + "[" * 900 + "]" * 900 + ")"), "has no kernel cell"),
+    "minus": (book("lab.grade('12a', " + "-" * 900 + "1)"), ""),
+    "many calls": (book("lab.grade('12a', 1, 2);" * 2800), ""),
+    "a long call": (book("lab.grade('12a'" + ", 1" * 20_000 + ")"), "12a: write the numbers"),
+    "quotes": (book("lab.grade " + "'\\" * 30_000), "has no kernel cell"),
+    "brackets": (book("grade(" * 10_000), "has no kernel cell"),
+    "parentheses": (book("%%kernel 10 --exercise 10b --part\n" + "(" * 30_000 + ")" * 30_000 + "{}"), "has to define"),
+    "a long kernel": (book("%%kernel 04 --exercise 04a\n" + "//" * 5_000_000), None),
+    "spaces": (book(" " * 60_000 + "%%kernel" + " --exercise" * 5 + " " * 5000), "there is no exercise '--exercise'"),
+    "a line of options": (book("%%kernel " + "--exercise" * 6000 + "\n"), None),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), POISON.values(), ids=POISON)
+def test_a_poisoned_notebook_takes_little_and_the_others_are_read(tmp_path, text, says):
+    (tmp_path / "mallory.ipynb").write_bytes(text if isinstance(text, bytes) else text.encode())
+    notebook(tmp_path / "alice.ipynb", ALICE)
+    tracemalloc.start()
+    began = time.process_time()
+    found = submissions([tmp_path])
+    seconds, (_, peak) = time.process_time() - began, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert seconds < 20 and peak < 200e6  # traced it is several times slower
+    own = [each for each in found if each.student == "mallory"]
+    assert [each.problem for each in found if each.student == "alice"] == [""]
+    assert 1 <= len(own) <= 101 and all(len(each.answer) < 70_000 and len(each.exercise) <= 60 for each in own)
+    assert says is None or says in " ".join(each.problem for each in own)
+
+
+def test_a_folder_of_one_student_is_read_to_a_limit(tmp_path):
+    for index in range(300):
+        (tmp_path / "mallory").mkdir(exist_ok=True)
+        (tmp_path / "mallory" / f"x{index}.cu").write_text("")
+    inside = tmp_path / "eve"
+    inside.mkdir()
+    here = os.open(inside, os.O_RDONLY)
+    for _ in range(1500):  # deeper than Python may recurse; each below the last, because no path may be so long
+        os.mkdir("a", dir_fd=here)
+        below = os.open("a", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("04a.cu", os.O_CREAT, dir_fd=here))
+    os.close(here)
+    (tmp_path / "alice_04a.cu").write_text(KERNEL)
+    found = {each.student: each for each in submissions([tmp_path])}
+    assert {*found} == {"mallory", "eve", "alice"} and found["alice"].answer == KERNEL
+    assert "there is no .ipynb or .cu file, only the folder eve" in found["eve"].problem
+    assert len(found["mallory"].problem) <= 1000
+
+
+@pytest.mark.parametrize("kind", ["link", "folder link", "pipe", "device", "socket", "folder", "unreadable"])
+def test_what_is_no_file_is_not_opened(tmp_path, monkeypatch, kind):
+    path = tmp_path / "in" / "mallory" / "04a.cu"
+    path.parent.mkdir(parents=True)
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "04a.cu").write_text("secret")
+    if kind.endswith("link"):
+        (path if kind == "link" else path.with_suffix("")).symlink_to(tmp_path / "secret" / "04a.cu"
+                                                                      if kind == "link" else tmp_path / "secret")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "socket":
+        monkeypatch.chdir(path.parent)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
+    elif kind == "folder":
+        (path / "x").mkdir(parents=True)
+    else:
+        path.write_text("secret")
+        path.chmod(0)
+        path.parent.chmod(0o500)
+    (tmp_path / "in" / "alice_04a.cu").write_text(KERNEL)
+    found = {each.student: each for each in submissions([tmp_path / "in"])}
+    assert {*found} == {"alice", "mallory"}
+    assert kind == "unreadable" or (found["mallory"].problem and "secret" not in found["mallory"].answer)
