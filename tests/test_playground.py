@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from importlib import resources
@@ -23,6 +24,7 @@ from test_pages import AXE, DESKTOP, PHONE
 from labkit.exercises.exercise import exercises
 from labkit.exercises.subjects import Numbers
 from labkit.notebooks import execute, links
+from labkit.playground.site import python_files
 
 ROOT = execute.folder().parent
 SOURCES = ROOT / "playground"
@@ -52,6 +54,17 @@ def test_an_exercise_is_what_its_page_says(listed):
         assert (ROOT / "notebooks" / each["page"].removeprefix("../")).with_suffix(".ipynb").is_file()
     assert '<a href="../glossary.html#bank">banks</a>' in listed["07a"]["text"]
     assert "05b" not in listed["05a"]["text"] and "shorter last step" not in listed["05a"]["text"]
+
+
+def test_its_exercises_load_where_there_is_no_numpy(listed, tmp_path):
+    for name, content in python_files().items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    program = ("import sys; sys.path.insert(0, sys.argv[1]); from labkit.exercises import exercise\n"
+               "for number in sys.argv[2:]: exercise.exercise(number)")
+    command = [sys.executable, "-I", "-S", "-c", program, tmp_path, *listed]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stderr == ""
 
 
 def test_the_lock_has_digests_and_no_addresses():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import math
 import sys
 from collections.abc import Mapping
@@ -168,6 +169,9 @@ def _of_numbers(asked: Exercise, answer: tuple) -> Grade:
     untouched = repr(answer) == repr(asked.subject.start)
     lines = tuple(goal_lines(asked, reached))
     mistake = "" if untouched else mistake_of(asked, Attempt(repr(answer), counts), lines)
+    if not untouched and len(answer) > 1 and answer[::-1] == asked.subject.solution() != answer:
+        names = ", ".join(inspect.signature(asked.subject.count).parameters)
+        mistake = f"These are the right numbers in the other order: the answer is {names}."
     return Grade(asked, lines, reached, untouched, mistake)
 
 

@@ -66,11 +66,6 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "The two layers are in the other order: the first number is that of lenet86.",
-            lambda attempt: tuple(int(each["chunks"]) for each in _on_each(attempt)) == _fewest()[::-1]
-            and len({*_fewest()}) > 1,
-        ),
-        Mistake(
             "Within 5 % this is, but fewer chunks are, too: each chunk costs three calls.",
             lambda attempt: all(each["above"] <= _SLACK for each in _on_each(attempt))
             and any(each["fewer"] < _SLACK for each in _on_each(attempt)),

@@ -59,10 +59,6 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "The two are in the other order: the first number is that of half.",
-            lambda attempt: tuple(int(attempt.counts[name]["side"]) for name in _TYPES) == _largest()[::-1],
-        ),
-        Mistake(
             "These are the sides for four bytes per pixel. Here a pixel is one byte.",
             lambda attempt: tuple(attempt.counts[name]["side"] for name in _TYPES)
             == tuple(side // 2 for side in _largest()),

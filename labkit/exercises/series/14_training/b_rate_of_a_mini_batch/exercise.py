@@ -13,6 +13,7 @@ from labkit.networks.images import dataset
 from labkit.networks.lenet28 import Lenet28
 
 _HELD_OUT = "held-out digits"
+_LEAST = 0.68  # six images of 360 fewer than 0.25 reaches, seven more than 0.2: rounding moves one or two
 
 
 def _accuracy(rate: object) -> dict[str, dict[str, float]]:
@@ -38,14 +39,14 @@ def _rate(attempt) -> float:
 
 
 def _missed(attempt) -> bool:
-    return attempt.counts[_HELD_OUT]["accuracy"] < 0.7
+    return attempt.counts[_HELD_OUT]["accuracy"] < _LEAST
 
 
 EXERCISE = Exercise(
     title="The rate of a mini-batch",
     subject=Numbers(_accuracy, start=(0.1,), solution=lambda: (0.3,)),
     goals=(
-        Goal(f"accuracy, {_HELD_OUT}", lambda counts: counts[_HELD_OUT]["accuracy"], at_least=0.7),
+        Goal(f"accuracy, {_HELD_OUT}", lambda counts: counts[_HELD_OUT]["accuracy"], at_least=_LEAST),
     ),
     hints=(
         "A step of 50 images has one update where 50 steps of one image have 50. Its gradient is their mean.",
@@ -54,8 +55,9 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "With this rate the steps jump over the minimum, and the sigmoids end at 0 and 1, where their slope "
-            "is zero. A mean of 50 gradients is steadier than one, but it points no further.",
+            "With this rate the steps jump over the minimum. The sigmoids of s1 then end at 0, where their slope is "
+            "zero, and all ten outputs stay near 0.1. A mean of 50 gradients is steadier than one, but it "
+            "points no further.",
             lambda attempt: _missed(attempt) and _rate(attempt) > 0.5,
         ),
         Mistake(

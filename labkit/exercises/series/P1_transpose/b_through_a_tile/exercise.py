@@ -44,6 +44,11 @@ EXERCISE = Exercise(
             and bool(re.search(r"\breturn\b|\bif \([^{}]*\) *\{[^}]*__syncthreads", attempt.source)),
         ),
         Mistake(
+            "A row of `out` has `rows` elements, not `columns`.",
+            lambda attempt: attempt.runs_wrong
+            and bool(re.search(r"\bout\[[^]]*(?:\* *columns|\bcolumns *\*)", attempt.source)),
+        ),
+        Mistake(
             "The block goes to its place in `out`, but the tile is not turned: a thread stores "
             "tile[threadIdx.y][threadIdx.x] and reads tile[threadIdx.x][threadIdx.y].",
             lambda attempt: attempt.runs_wrong and attempt.source.count("[threadIdx.y][threadIdx.x]") == 2,
@@ -55,9 +60,9 @@ EXERCISE = Exercise(
             and not re.search(r"blockIdx\.y \* (?:32|blockDim\.[xy]) \+ threadIdx\.x", attempt.source),
         ),
         Mistake(
-            "Lanes that go down a column of this tile are 32 words apart, which is one bank: let its rows be longer by "
-            "one word.",
-            lambda attempt: attempt.count("shared_conflicts", _SHAPE) > 0 and "[32][32]" in attempt.source,
+            "Lanes that go down a column of this tile lie a row apart, and some of them meet in one bank. With rows of "
+            "an odd number of words, 33, they are in 32 different banks.",
+            lambda attempt: attempt.count("shared_conflicts", _SHAPE) > 0,
         ),
         Mistake(
             "The tile is there, but the stores still go down a column: a warp has to read a column of the tile, and "

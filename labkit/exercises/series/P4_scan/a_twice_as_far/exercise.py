@@ -38,7 +38,8 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "Some threads overwrite a number before others have loaded it: load first, then a barrier, then add.",
+            "A step needs two barriers: all threads have loaded before the first one adds, and all have added before "
+            "the next step loads.",
             lambda attempt: "race" in attempt.findings,
         ),
         Mistake(

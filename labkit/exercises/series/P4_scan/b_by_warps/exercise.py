@@ -44,8 +44,8 @@ EXERCISE = Exercise(
             and bool(re.search(r"\+= *__shfl_up_sync|__shfl_up_sync\([^;]*;\s*\w+ \+= \w+;", attempt.source)),
         ),
         Mistake(
-            "The first warp is right, and the others begin at zero: each needs the sums of all warps before it.",
-            lambda attempt: "The first, [0, 32]" in attempt.wrong,
+            "The first warp is right, and a later one is not: each needs the sums of all warps before it.",
+            lambda attempt: bool(re.search(r"The first, \[0, (?:32|64)\]", attempt.wrong)),
         ),
         Mistake(
             "The sums of the warps are complete only when all warps have stored theirs: a barrier has to stand before "

@@ -57,6 +57,11 @@ EXERCISE = Exercise(
             lambda attempt: attempt.runs_wrong and "INFINITY" not in attempt.source and "max" in attempt.source,
         ),
         Mistake(
+            "Numerator and sum need the same exponentials: subtract the largest number of the row in both.",
+            lambda attempt: attempt.wrong.startswith("right")
+            and len({" - " in power for power in re.findall(r"\bexpf\(([^;]*)", attempt.source)}) > 1,
+        ),
+        Mistake(
             "A row may have more numbers than a warp has lanes: in each pass lane l takes the numbers l, l + 32, "
             "l + 64 and so on, up to `columns`.",
             lambda attempt: attempt.wrong.startswith("right")
@@ -69,7 +74,8 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "Each lane has the sum of its own numbers only: add those of the warp by shuffles.",
-            lambda attempt: attempt.runs_wrong and "__shfl" not in attempt.source,
+            lambda attempt: attempt.runs_wrong and attempt.source.count("__shfl") < 2
+            and "__device__" not in attempt.source,
         ),
         Mistake(
             "Right, but neighbouring lanes load numbers that lie apart: let lane l take the numbers l, l + 32 and so "
