@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from hostcuda.frontend.source import without_comments
+from hostcuda.frontend.source import Scan, without_comments
 
-__all__ = ["needed", "only_local"]
+__all__ = ["needed", "only_local", "placed"]
 
 _CHECK = re.compile(
     r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.(?:quad|xword)\t(?P<file>\S+)\n\t\.(?P<long>long|word)\t)(?P<line>\d+)\n"
@@ -28,6 +28,9 @@ _LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?')
 _ELSEWHERE = re.compile(r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])")
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)")
 _ARRAY = re.compile(r"(\w+)\s*\[")
+_TYPE = re.compile(  # what precedes the name in a declaration: types, and maybe other variables
+    r"\s*(?!(?:return|else|case|goto|throw|delete|new)\b)(?:[A-Za-z_][\w:]*(?:<[^;()]*>)?[\s*&]+)+(?:\w[^()]*,[\s*&]*)?$"
+)
 _OWN_HEADER = re.compile(r'#\s*include\s*"([^"\n]*)"?')
 _DECLARED = re.compile(
     r"(?<![\w.])[A-Za-z_][\w:<>]*\s+(?P<name>[A-Za-z_]\w*)\s*\[|\(\s*&\s*(?P<reference>\w+)\s*\)\s*\["
@@ -39,9 +42,8 @@ def needed(source: str, folders: Iterable[Path] = ()) -> bool:
     """Whether a local array of this source, or of its own headers in these folders, may have an index that is not a
     constant for the compiler."""
     text = _with_headers(source, folders, set())
-    declared = _ELSEWHERE.findall(text)
-    elsewhere = {name for each in declared for name in _ARRAY.findall(each)}
-    names = {match["name"] or match["reference"] for match in _DECLARED.finditer(text)} - elsewhere
+    here = _ELSEWHERE.sub("", text)
+    names = {match["name"] or match["reference"] for match in _DECLARED.finditer(here)}
     if _OWN_HEADER.search(text):
         return True
     for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):
@@ -88,28 +90,53 @@ def only_local(assembly: str, folder: Path) -> str:
     text that was compiled, ``kernel.cpp``.
     """
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
-    places = dict(_placed(text))
-    elsewhere = {name for each in _ELSEWHERE.findall(_ATTRIBUTE.sub("", text)) for name in _ARRAY.findall(each)}
+    places = {place: (at, line) for place, at, line in placed(text)}
+    declared = _declarations(text)
     files = dict(_STRING.findall(assembly))
 
     def visit(check):
-        name = _array(places.get((files.get(check["file"]), int(check["line"])), ""), int(check["column"]))
-        if name and name not in elsewhere:
+        at, line = places.get((files.get(check["file"]), int(check["line"])), (0, ""))
+        name = _array(line, int(check["column"]))
+        at += int(check["column"])
+        nearest = max((each for each in declared.get(name, ()) if each[0] < at <= each[1]), default=None)
+        if name and (nearest is None or nearest[2]):
             return check[0]
         return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"
 
     return _CHECK.sub(visit, assembly)
 
 
-def _placed(text):
-    """((file, line), text) of each line, as the compiler names it."""
-    file, number = None, 1
-    for line in text.splitlines():
+def _declarations(text):
+    """Where arrays that are not local and their namesakes are declared: name -> (position, end of the scope, local)."""
+    scan = Scan(text)
+    code = _ATTRIBUTE.sub(lambda match: " " * len(match[0]), scan.code)
+    scopes = sorted(scan.closing.items(), reverse=True)  # the inner ones first
+    result = {}
+
+    def add(name, at, local):
+        end = next((end for begin, end in scopes if begin < at < end), len(code))
+        result.setdefault(name, []).append((at, end, local))
+
+    for match in _ELSEWHERE.finditer(code):
+        for array in _ARRAY.finditer(match[0]):
+            add(array[1], match.start() + array.start(), False)
+    for array in re.finditer(rf"\b({'|'.join(result) or '(?!)'})\s*\[", code):
+        statement = code[max(code.rfind(sign, 0, array.start()) for sign in ";{}") + 1 : array.start()]
+        if _TYPE.match(statement) and not _ELSEWHERE.search(f"{statement};"):
+            add(array[1], array.start(), True)
+    return result
+
+
+def placed(text, file=None):
+    """Yield ((file, line), position, text) of each line, as the compiler names it."""
+    number, at = 1, 0
+    for line in text.splitlines(keepends=True):
         if directive := _LINE.match(line):
             file, number = directive[2] or file, int(directive[1])
         else:
-            yield (file, number), line
+            yield (file, number), at, line.rstrip("\r\n")
             number += 1
+        at += len(line)
 
 
 def _array(line, column):

@@ -77,3 +77,13 @@ extern "C" __global__ void lane_indexes_a_short_table(float *out) {
   int i = threadIdx.x;
   out[i] = table[PLANTED(i, i % 16)];  // BUG
 }
+
+//: kind="registers, namesake of a shared array" grid=1 block=32 args=f64,f64,5
+extern "C" __global__ void local_buffer_is_too_short(const float *in, float *out, int taps) {
+  float buffer[PLANTED(4, 5)];
+  for (int i = 0; i < taps; i++)
+    buffer[i] = in[i];  // BUG
+  float sum = 0;
+  for (int i = 0; i < 4; i++) sum += buffer[(i + taps) % 4];
+  out[threadIdx.x] = sum;
+}
