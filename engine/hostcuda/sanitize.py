@@ -205,7 +205,8 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
                            for line in event["message"].splitlines() if ": warning: " in line)
     told = [*({"kind": "warning", "message": line} for line in warned),
             *(event for event in events if event["kind"] != "warnings")]
-    return Findings(_frame([*unset, *findings.of(records)]), len(records), tuple(tools), ended, note, whole, told)
+    launched = sum(record.get("index", 0) >= 0 for record in records)  # the others are copies of the host
+    return Findings(_frame([*unset, *findings.of(records)]), launched, tuple(tools), ended, note, whole, told)
 
 
 def _ran(record: dict) -> bool:

@@ -19,8 +19,10 @@ from pathlib import Path
 from types import TracebackType
 
 from hostcuda import errors
+from hostcuda.check import bounds
 from hostcuda.check.mode import TOOLS
 from hostcuda.errors import EngineError
+from hostcuda.frontend.source import Scan
 from hostcuda.host import toolchain
 from hostcuda.metrics import COUNTERS
 
@@ -134,6 +136,7 @@ class LaunchRecord:
 
 _take = _follow = None
 _records = []
+_sources = {}  # module -> its source
 _lines = {}  # (module, return address) -> (file, line, whether the access is in the engine's own headers)
 
 
@@ -175,9 +178,11 @@ def take() -> None:
     while count := _take(buffer, len(buffer)):
         text += buffer.raw[:count]
     for line in text.splitlines():
-        record = _record(json.loads(line))
+        raw = json.loads(line)
+        record = _copied(raw) if "copy" in raw else _record(raw)
         _records.append(record)
-        _append("", asdict(record))
+        if record.index >= 0 or "profile" not in TOOLS:
+            _append("", asdict(record))
 
 
 def _append(suffix: str, row: dict) -> None:
@@ -204,6 +209,17 @@ if TOOLS and "HOSTCUDA_CHECK_OUT" in os.environ:
     sys.excepthook = _tell_exception
 
 
+def _copied(raw):
+    """A record without a launch, for what the host has copied."""
+    _locate(raw["module"], raw["callers"])
+    places = [_lines[raw["module"], caller][:2] for caller in raw["callers"]]
+    (file, line), *callers = [place for place in places if place[0]] or [(raw["file"] or None, raw["line"])]
+    other = next(({"file": f, "line": n, "thread": None, "op": ""} for f, n in callers if f != file), None)
+    finding = Finding("initcheck", "uninitialized", raw["copy"], file, line, None, None, other, raw["address"],
+                      raw["size"], None, 1, raw["message"])
+    return LaunchRecord(-1, raw["copy"], (), (), 0, 0, 0, {}, findings=[finding])
+
+
 def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
     """The record of a launch as another runtime has written it, in whose code places have numbers: `places` has file
     and line of each number, and whether there are lines of the engine's headers further in.
@@ -220,6 +236,7 @@ def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path]
     Sources without a name of their own share a `default_name`: from the second one on they get a number in the records.
     `parameters` has the names of each kernel's parameters by their offsets.
     """
+    _sources[str(path)] = source
     if TOOLS:
         row = {"module": str(path), "source": source, "options": options, "include_dirs": [*map(str, include_dirs)]}
         _append(".modules", row)
@@ -243,7 +260,7 @@ def _renamed(module: str, text: str | None) -> str | None:
 def launches() -> list[LaunchRecord]:
     """The launches that have ended, in order, as a list of `LaunchRecord`. Synchronize first to get all of them."""
     take()
-    return list(_records)
+    return [record for record in _records if record.index >= 0]
 
 
 def _locate(module, addresses):
@@ -317,10 +334,12 @@ def _record(raw):
             site[name] = site.get(name, 0) + value
         if "worst" in access:
             site["worst"] = max(site.get("worst", access["worst"]), access["worst"], key=itemgetter("units"))
+    findings = [_finding(raw, each) for each in raw["findings"]]
+    findings = [each for each in findings if not _may_discard(raw["module"], each)]
     order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
-        raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], _error(raw),
+        raw["blocks"], counts, order, findings, _error(raw),
         raw["module"], raw["unchecked"], raw["matrices"], raw["plays"], raw["constant_traces"],
         [_request(raw["module"], **each) for each in raw["requests"]],
     )
@@ -357,6 +376,19 @@ def _choices(raw):
     for site in raw["sites"]:
         spaces.setdefault((site["pc"], site["op"]), set()).add(site["space"])
     return {(*_lines[raw["module"], pc][:2], op) for (pc, op), those in spaces.items() if {"local"} < those}
+
+
+def _may_discard(module, finding):
+    """Whether a shuffle from a lane that is not there only sets a variable, which a condition after it may not use."""
+    if finding.kind != "absent lane" or not finding.line:
+        return False
+    path = Path(finding.file)
+    text = path.read_text(errors="replace") if path.is_file() else _sources.get(module, "")
+    starts = {place: at for place, at, _ in bounds.placed(text, finding.file)}
+    code = Scan(text[starts.get((finding.file, finding.line), len(text)) :]).masked
+    kept = re.match(r"[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;", code)
+    use = kept and re.compile(rf"\b{kept[1]}\b").search(code, kept.end())
+    return bool(use) and bool(re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[kept.end() : use.start()]))
 
 
 def _finding(raw, f):

@@ -358,7 +358,10 @@ void *allocate(size_t bytes, void *from) {
 }
 
 void release(void *p, void *from) {
-    if (!in_kernel(from)) return free(p);
+    if (!in_kernel(from)) {
+        if (follows_host) end_host_block((uintptr_t)p);
+        return free(p);
+    }
     if (!p) return;
     auto block = known.heap.find((uintptr_t)p);
     if (block == known.heap.end()) hostcuda::fail("free of %p, which is not the start of an allocation of a kernel", p);

@@ -14,7 +14,7 @@ struct Range {
     Space space;
     const char *name;          // a variable's, or null
     uint64_t *touched;         // one bit per byte, for global ranges that the launch has accessed
-    uint8_t *written;          // one byte per byte: it was written; null: not known, and not reported
+    uint8_t *written;          // one byte per byte: the size of the store that has set it, or 0; null: not known, and not reported
     uint32_t *loaded = nullptr;           // per sector of global ranges: the number of the last block that has loaded it
     struct GlobalCell *cells = nullptr;   // the last accesses in this launch; null until racecheck needs it
     bool unchecked = false;    // there was too little memory for these
@@ -64,6 +64,10 @@ WATCH(void watch_cancelled(const uintptr_t *places, size_t count))
 WATCH(void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes))   // lanes in the mask have ended
 WATCH(void watch_divergence(const char *file, int line, Index thread, const std::string &sentence))    // of barriers
 WATCH(void note_written(const void *address, size_t bytes))           // by the host
+WATCH(void watch_over())                                              // the program ends
+// A copy within device memory, or of all to the host: what was not set is not set in the copy either, and reported on the host.
+WATCH(void note_copied(char *to, const char *from, size_t bytes))
+WATCH(void note_to_host(uint32_t number, char *to, const char *from, size_t bytes))
 
 WATCH_FALSE(bool watches(const char *tool))                           // whether this tool is on
 
@@ -78,6 +82,9 @@ namespace hostcuda { Switch let_others_run() noexcept; }
 hostcuda::Switch park_lane();                                     // the lane's log is full: let the others continue
 bool in_stacks(uintptr_t address, Range &stacks);
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone));
+bool in_stack_of_another(uintptr_t address);                      // than the running thread
 void visit_mapped(void (*visit)(const char *base, size_t bytes));   // page-locked memory of the host
+uint32_t watch_copy();                                            // the host calls a copy: returns the number of the call
+void watch_copied(uint32_t number, const void *to, size_t bytes, const char *from, const uint8_t *sizes, const std::string &source, size_t offset);
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes);
 #endif

@@ -122,4 +122,8 @@ bool in_stacks(uintptr_t address, Range &range) {
     }
     return false;
 }
+
+bool in_stack_of_another(uintptr_t address) {
+    return (uintptr_t)hostcuda_turn.current->top - address > stack_pitch - guard_bytes;
+}
 #endif

@@ -24,14 +24,22 @@ __attribute__((noinline)) void check_together(uintptr_t address, unsigned size, 
 }
 
 // The access is not in a kernel, or the launch was cancelled.
-__attribute__((noinline)) void not_checked(uintptr_t at) {
+__attribute__((noinline)) void not_checked(uintptr_t at, uintptr_t address, unsigned size, bool reads) {
     if (at < running.text_bytes) leave_cancelled();
+    if (follows_host && !running.copy_bytes) follow_host(address, size, reads);
+}
+
+// Of a variable in the local memory of another thread: the address means another one on a GPU.
+__attribute__((noinline)) void refuse_another(const Site &site, uintptr_t address, unsigned size) {
+    if (watches("memcheck") && in_stack_of_another(address))
+        report(findings(), "memcheck", "local memory of another thread", site.pc, running.thread, nullptr, address, size,
+               "a local variable of another thread: each thread has its own local memory, in which the address means something else");
 }
 
 template <Operation operation, bool keep = false, bool reads = operation != store, bool strong = operation == atomic>
 inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from, bool logged = false) {
     uintptr_t at = (uintptr_t)from - running.text_begin, address = (uintptr_t)pointer;
-    if (UNLIKELY(at >= running.checked_bytes)) return not_checked(at);
+    if (UNLIKELY(at >= running.checked_bytes)) return not_checked(at, address, size, reads);
     if (running.counts && !logged) {
         if (running.together) note_together(address, size, operation, keep);
         else note(dynamic_piece(at, operation, size, keep), address, 1);
@@ -46,8 +54,8 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
         if (!index) return;
         site = &places.sites[index];
     }
-    if (UNLIKELY(address & (size - 1)) && site->space != local_space)
-        refuse(site->pc, operation, address, size, true);
+    if (UNLIKELY(site->space == local_space)) refuse_another(*site, address, size);
+    else if (UNLIKELY(address & (size - 1))) refuse(site->pc, operation, address, size, true);
     if (running.examines && site->space != unwatched_space) examine(index, address, size, running.thread, reads, strong);
 }
 
@@ -55,7 +63,10 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
 template <Operation operation, bool strong = false> void access_range(char *address, size_t bytes, void *from) {
     size_t step = 16;
     while ((uintptr_t)address % step || bytes % step) step /= 2;
+    running.copy_low = (uintptr_t)address;
+    running.copy_bytes = bytes;
     for (size_t at = 0; at < bytes; at += step) access<operation, true, operation != store, strong>(address + at, step, from);
+    running.copy_bytes = 0;
 }
 
 // For copies of structs, and for what the kernel copies itself, the compilers call the C library, here __tsan_mem*. Of a
@@ -122,11 +133,13 @@ EXPORT void __tsan_write_range(void *p, size_t bytes) {
     told_store = {p, bytes};
 }
 EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
+    if (UNLIKELY(follows_host) && !in_kernel(FROM)) follow_host_copy((uintptr_t)to, (uintptr_t)from, bytes);
     copied<load>(from, bytes, FROM);
     copied<store>(to, bytes, FROM);
     return memmove(to, from, bytes);
 }
 EXPORT void *__tsan_memmove(void *to, const void *from, size_t bytes) {
+    if (UNLIKELY(follows_host) && !in_kernel(FROM)) follow_host_copy((uintptr_t)to, (uintptr_t)from, bytes);
     copied<load>(from, bytes, FROM);
     copied<store>(to, bytes, FROM);
     return memmove(to, from, bytes);
@@ -184,6 +197,7 @@ EXPORT Old hostcuda_atomic_begin(void *p, size_t bytes, bool reads, bool always_
 }
 EXPORT void hostcuda_atomic_end(void *p, uint64_t value, size_t bytes) { memcpy(p, &value, bytes); }
 EXPORT uint64_t hostcuda_atomic_result(uint64_t value, uint64_t place) {
+    note_result(running.thread);
     if (place) note_used(place);
     return value;
 }
@@ -201,28 +215,32 @@ EXPORT void __tsan_atomic_signal_fence(int) {
     if (in_kernel(FROM)) note_fence(running.thread);
 }
 
-// Each atomic operation of the host is a fence, too.
+// Each atomic operation of the host is a fence, too; for the thread's own block unless its order is relaxed.
+static void order_host(int order, void *from) {
+    order_all(true);
+    if (order != __ATOMIC_RELAXED && in_kernel(from)) note_fence(running.thread);
+}
 // The load before a compare-and-swap loop belongs to it and is not counted; only the successful swap is counted.
 #define FETCH(bits, T, name, builtin, reads)                                                                     \
-    EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T value, int) {                                         \
-        order_all(true);                                                                                         \
+    EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T value, int order) {                                         \
+        order_host(order, FROM);                                                                                         \
         access<atomic, false, reads>((void *)p, sizeof(T), FROM);                                                \
         return builtin(p, value, __ATOMIC_SEQ_CST);                                                              \
     }
 #define EXCHANGE(bits, T, name)                                                                                  \
-    EXPORT int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T value, int, int) {    \
-        order_all(true);                                                                                         \
+    EXPORT int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T value, int order, int) {    \
+        order_host(order, FROM);                                                                                         \
         access<atomic>((void *)p, sizeof(T), FROM);                                                              \
         return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
     }
 #define ATOMICS(bits, T)                                                                                         \
-    EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int) {                                              \
-        order_all(true);                                                                                         \
+    EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int order) {                                              \
+        order_host(order, FROM);                                                                                         \
         check_only((void *)p, sizeof(T), FROM);                                                                  \
         return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                             \
     }                                                                                                            \
-    EXPORT void __tsan_atomic##bits##_store(volatile T *p, T value, int) {                                       \
-        order_all(true);                                                                                         \
+    EXPORT void __tsan_atomic##bits##_store(volatile T *p, T value, int order) {                                       \
+        order_host(order, FROM);                                                                                         \
         access<atomic, false, false>((void *)p, sizeof(T), FROM);                                                \
         __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                                            \
     }                                                                                                            \
@@ -234,8 +252,8 @@ EXPORT void __tsan_atomic_signal_fence(int) {
     FETCH(bits, T, fetch_xor, __atomic_fetch_xor, true)                                                          \
     FETCH(bits, T, fetch_nand, __atomic_fetch_nand, true)                                                        \
     EXCHANGE(bits, T, strong) EXCHANGE(bits, T, weak)                                                            \
-    EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T expected, T value, int, int) {          \
-        order_all(true);                                                                                         \
+    EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T expected, T value, int order, int) {          \
+        order_host(order, FROM);                                                                                         \
         access<atomic>((void *)p, sizeof(T), FROM);                                                              \
         __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);             \
         return expected;                                                                                         \

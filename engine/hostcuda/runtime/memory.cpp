@@ -32,7 +32,7 @@ struct Allocation {
     char *mapping;           // null: not an allocation of this file (a module's symbol)
     size_t mapping_bytes;
     const void *owner;
-    uint8_t *written;        // one byte per byte: it was written; null without initcheck
+    uint8_t *written;        // one byte per byte: the size of the store that has set it, or 0; null without initcheck
     bool of_device = false;  // the host of a whole program must not access it
 };
 
@@ -436,6 +436,24 @@ void note_written(const void *address, size_t bytes) {
     if (it == allocations.end() || !it->second.written) return;
     size_t offset = (const char *)address - it->first, left = it->second.bytes - offset;
     memset(it->second.written + offset, 1, bytes < left ? bytes : left);
+}
+
+void note_copied(char *to, const char *from, size_t bytes) {
+    Lock lock(mutex);
+    auto source = holder(from), target = holder(to);
+    if (target == allocations.end() || !target->second.written) return;
+    uint8_t *sizes = target->second.written + (to - target->first);
+    if (source == allocations.end() || !source->second.written) memset(sizes, 1, bytes);
+    else memmove(sizes, source->second.written + (from - source->first), bytes);
+}
+
+void note_to_host(uint32_t number, char *to, const char *from, size_t bytes) {
+    Lock lock(mutex);
+    auto it = holder(from);
+    if (it == allocations.end() || !it->second.written) return;
+    size_t offset = from - it->first;
+    std::string source = format("an allocation of %zu bytes", it->second.bytes);
+    watch_copied(number, to, bytes, from, it->second.written + offset, source, offset);
 }
 
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes) {

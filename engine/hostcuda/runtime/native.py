@@ -122,7 +122,7 @@ _UNITS = {
 _CHECK_UNITS = {  # only in check mode
     "counting": ("counting",),
     "hooks": ("allocations", "requests", "steps", "races", "check", "hooks"),
-    "records": ("records",),
+    "records": ("copies", "records"),
 }
 _COLD = {"pool", "records"}
 
@@ -428,9 +428,20 @@ def mem_range(address) -> tuple[int, int] | None:
 def memcpy(kind, to, source, size, stream, wait) -> None:
     """Copy; `kind` is "HtoD", "DtoH" or "DtoD"; `stream` a handle or None."""
     call = f"cuMemcpy{kind}"
+    if kind == "DtoH" and "initcheck" in checkmode.TOOLS:
+        _name_place()
     check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
+
+
+def _name_place():
+    """Tell check mode the file and line of a Python program's call; of a whole program's, the runtime knows it."""
+    frame, engine = sys._getframe(1), str(Path(__file__).parents[1])
+    while frame and (frame.f_code.co_filename.startswith((engine, "<frozen"))):
+        frame = frame.f_back
+    if frame:
+        _library.hc_copy_place(b"a copy to the host", os.fsencode(frame.f_code.co_filename), frame.f_lineno)
 
 
 def memset(width, to, value, count, stream, wait) -> None:

@@ -7,6 +7,7 @@
 //   requests.cpp     the single requests of one warp
 //   steps.cpp        one thread, from statement to statement
 //   races.cpp        races, and reads of memory that was not written
+//   copies.cpp       copies to the host of what was not set
 //   records.cpp      findings, and the record of a launch as JSON
 #pragma once
 #include "check.h"
@@ -32,6 +33,8 @@ struct Running {
     unsigned thread = 0, threads = 0;                // of the block
     unsigned volatile_reads = 0;                     // of the thread, since it has begun or was let run again
     bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false, steps = false;
+    uintptr_t copy_low = 0;                          // the accesses are the parts of a copy of so many bytes, before it is made
+    size_t copy_bytes = 0;
     // Accesses that the last lane to arrive makes for all lanes that have converged: their place, or 1, and these lanes.
     uintptr_t together = 0;
     unsigned together_lanes = 0, together_warp = 0;
@@ -134,8 +137,19 @@ void settle_again();                                 // the running thread waits
 void end_races();
 void examine(unsigned site, uintptr_t address, unsigned size, unsigned thread, bool reads, bool strong);
 void note_lock(unsigned thread);                     // it has made an operation of a lock
+void note_result(unsigned thread);                   // it uses the result of an atomic operation
 void note_fence(unsigned thread);
 void order_all(bool acquires);                       // a fence, also of other threads; an atomic operation of the host acquires
+
+// ---- copies.cpp -------------------------------------------------------------------------------------------
+
+// The offset of the first of these bytes that nothing has set and that is no padding, or their number. `sizes` has of each byte of
+// a whole object, or several, the size of the store that has set it, or 0.
+size_t first_unset(const uint8_t *sizes, size_t bytes, uintptr_t address);
+extern volatile bool follows_host;                   // the host has copied what was not set
+void follow_host(uintptr_t address, size_t bytes, bool reads);
+void follow_host_copy(uintptr_t to, uintptr_t from, size_t bytes);
+void end_host_block(uintptr_t address);              // the host frees it
 
 // ---- records.cpp ------------------------------------------------------------------------------------------
 
@@ -167,6 +181,8 @@ std::vector<Finding> &findings();
 // Add a finding, or count it if there is one of the same kind at the same places.
 void report(std::vector<Finding> &, const char *tool, const char *kind, uint32_t pc, unsigned thread, const Touch *other, uintptr_t address, size_t size,
             const std::string &message);
+std::string quoted(const std::string &text);         // for JSON
+void add_record(const std::string &text);            // a line of JSON that Python takes
 void add_unchecked(const std::string &sentence);
 void count_barrier();
 void count_matrices();                               // a warp's operation on matrices

@@ -248,7 +248,12 @@ void wake_a_worker() {
 void run_copy(const Operation &op, uint64_t first, uint64_t count) {
     size_t begin = first * copy_piece, end = (first + count) * copy_piece;
     if (end > op.bytes) end = op.bytes;
-    note_written(op.to + begin, end - begin);
+    if (op.kind == copy && op.what[0] == 'D') {
+        if (op.what[3] == 'D') note_copied(op.to + begin, op.from + begin, end - begin);
+        else if (!first) note_to_host(op.value, op.to, op.from, op.bytes);
+    } else {
+        note_written(op.to + begin, end - begin);
+    }
     if (op.kind == copy) {
         if (op.pieces == 1) memmove(op.to + begin, op.from + begin, end - begin);   // the spans may overlap
         else memcpy(op.to + begin, op.from + begin, end - begin);
@@ -739,6 +744,7 @@ EXPORT int hc_memcpy(void *to, const void *from, size_t bytes, hc_stream *stream
     op->what = !strcmp(what, "HtoD") ? "HtoD" : !strcmp(what, "DtoH") ? "DtoH" : "DtoD";
     bool overlaps = op->to < op->from + bytes && op->from < op->to + bytes;
     op->pieces = bytes <= copy_piece || overlaps ? 1 : (bytes + copy_piece - 1) / copy_piece;
+    if (checking) op->value = watch_copy();
     int status = enqueue(op, stream);
     return status == HC_OK && wait ? synchronize(stream_or_default(stream), -1) : status;
 }
@@ -858,6 +864,7 @@ EXPORT int hc_abort(void) {
     }
     uint64_t last = pool.next_number - 1;
     wait_until(lock, -1, [&] { return passed(nullptr, last); });
+    watch_over();
     return HC_OK;
 }
 

@@ -28,15 +28,17 @@ struct GlobalTouch : check::Touch {
 struct GlobalCell {
     GlobalTouch write, read;                         // the last ones
     GlobalTouch hidden;                              // by the last ones: a read by an earlier block, or a plain write before an atomic one
+    GlobalTouch beside;                              // by another thread of this block: a read before the last one, or an update before the last one
 };
 
 namespace check {
 namespace {
 
-// The last accesses to a byte of shared memory: a write, and later reads by up to two threads.
+// The last accesses to a byte of shared memory: a write or update, reads by up to two threads, and what updates hide: a plain
+// write before them, or else an update by another thread.
 struct Cell {
-    Touch write, read[2];
-    bool atomic = false;
+    Touch write, read[2], hidden;
+    bool atomic = false, hidden_atomic = false;
 };
 
 // A store of the running thread to bytes that another thread has stored.
@@ -45,22 +47,24 @@ struct Again {
     Touch other;
     uintptr_t address;
     uint16_t bytes;
+    bool copies;                                     // it is a part of a copy, which is made after the last part's call
     char before[16];
 };
 
 struct Order {
     uintptr_t shared_low[2] = {}, shared_bytes[2] = {};   // static, dynamic
     std::vector<Cell> cells[2];                      // one per byte of shared memory
-    std::vector<Finding> between_blocks;
+    std::vector<Finding> undecided;                  // races in global memory, until the end of the launch
     std::vector<Again> again;
     std::vector<uint32_t> first_epoch;               // of each block
     std::vector<uint32_t> published;                 // per block: its accesses before this number of fences are published
     uint32_t fences = 0;                             // in this launch
     bool acquired = false;                           // this block has made a strong read, so it may see what others have published
-    uint32_t locking[most_warps * warp_size] = {};   // per thread the last epoch with an atomic operation on global memory
-    // The same for what orders accesses of a block without a barrier: the operations of a lock (atomicCAS, atomicExch), or a
-    // fence and a volatile access, a flag.
+    // Per thread the last epoch with what orders accesses of a block without a barrier: the operations of a lock (atomicCAS,
+    // atomicExch), or a fence and a volatile access, a flag; in global memory also a fence and an atomic operation.
     uint32_t ordering[most_warps * warp_size] = {}, fenced[most_warps * warp_size] = {}, flagged[most_warps * warp_size] = {};
+    uint32_t updated[most_warps * warp_size] = {};   // an atomic operation on global memory
+    uint32_t counted[most_warps * warp_size] = {};   // the result of an atomic operation: the thread may know that others have made theirs
     uint32_t epoch = 0, block_epoch = 0;             // a new one begins with each barrier and each block
     uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the last time of `other` that is ordered before `lane`
 } order;
@@ -103,10 +107,17 @@ bool unordered(const GlobalTouch &other, bool strong) {
            && !(order.acquired && other.fences() < order.published[block_of(other)]);
 }
 
+// Of a plain load that races with an atomic operation: its thread may only look whether to make one, too.
+void note_look(Finding &finding, unsigned site, unsigned other) {
+    Operation a = places.sites[site].operation, b = places.sites[other].operation;
+    if (a == load && b == atomic) finding.look = site;
+    if (a == atomic && b == load) finding.look = other;
+}
+
 __attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, const Touch &other, uintptr_t address) {
     const Site &site = places.sites[index], &other_site = places.sites[other.site];
-    for (Finding &f : order.between_blocks)
-        if (f.pc == site.pc && f.other_pc == other_site.pc) {
+    for (Finding &f : order.undecided)
+        if (f.pc == site.pc && f.other_pc == other_site.pc && f.kind == "race between blocks") {
             f.count++;
             return;
         }
@@ -118,33 +129,39 @@ __attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, c
     if (order.acquired)
         sentence += format("; after its access (%u,%u,%u) makes no __threadfence() followed by an atomic operation that signals it",
                            a.x, a.y, a.z);
-    auto &mine = order.between_blocks;
-    report(mine, "racecheck", "race between blocks", site.pc, thread, &other, address, site.size, sentence);
-    if (site.operation == load && other_site.operation == atomic) mine.back().look = index;
-    if (site.operation == atomic && other_site.operation == load) mine.back().look = other.site;
+    size_t before = order.undecided.size();
+    report(order.undecided, "racecheck", "race between blocks", site.pc, thread, &other, address, site.size, sentence);
+    if (order.undecided.size() > before) note_look(order.undecided.back(), index, other.site);
 }
 
 __attribute__((noinline)) void race_in_global(unsigned index, unsigned thread, const Touch &other, uintptr_t address) {
     const Site &site = places.sites[index];
     Index a = index_of(other.thread), b = index_of(thread);
-    report(findings(), "racecheck", "race", site.pc, thread, &other, address, site.size,
+    size_t before = order.undecided.size();
+    report(order.undecided, "racecheck", "race", site.pc, thread, &other, address, site.size,
            format("threads (%u,%u,%u) and (%u,%u,%u) of a block use byte %zu of %s without a barrier between, and at least one "
                   "writes", a.x, a.y, a.z, b.x, b.y, b.z, (size_t)(address - site.range->low), named(*site.range).c_str()));
+    if (order.undecided.size() > before) note_look(order.undecided.back(), index, other.site);
 }
 
 // A store to bytes (one bit each) that another thread has stored.
 __attribute__((noinline)) void store_again(unsigned site, unsigned thread, const Touch &other, uintptr_t address, unsigned size,
                                            uint16_t bytes) {
-    Again again{site, thread, other, address, bytes, {}};
+    Again again{site, thread, other, address, bytes, running.copy_bytes != 0, {}};
     memcpy(again.before, (const void *)address, size);
     order.again.push_back(again);
 }
 
-// The running thread waits or has ended: those of its stores are races that have changed the value stored by another thread.
-// (The calls above are made before the store.)
-__attribute__((noinline)) void settle() {
+// Those stores are races that have changed the value stored by another thread. The calls above are made before the store:
+// it has been made when its thread makes its next access, and a copy when the thread waits or has ended (`all`).
+__attribute__((noinline)) void settle(bool all) {
+    std::vector<Again> later;
     for (const Again &s : order.again) {
         unsigned i = 0;
+        if (s.copies && !all) {
+            later.push_back(s);
+            continue;
+        }
         while (i < 16 && !(s.bytes >> i & 1 && ((const char *)s.address)[i] != s.before[i])) i++;
         if (i == 16) continue;
         const Site &site = places.sites[s.site];
@@ -152,7 +169,25 @@ __attribute__((noinline)) void settle() {
         else if (s.other.epoch < order.block_epoch) race_of_blocks(s.site, s.thread, s.other, s.address);
         else race_in_global(s.site, s.thread, s.other, s.address + i);
     }
-    order.again.clear();
+    order.again.swap(later);
+}
+
+// Whether some of these bytes are not set and no padding of the struct that the access copies, or a part of it. `size_at` gives for
+// an address in the range of memory the size of the store that has set it, or 0.
+template <class Sizes>
+__attribute__((noinline)) bool is_unset(uintptr_t address, unsigned size, uintptr_t low, size_t bytes, Sizes size_at) {
+    uintptr_t begin = running.copy_bytes ? running.copy_low : address, end = running.copy_bytes ? begin + running.copy_bytes : address + size;
+    if (begin < low) begin = low;
+    if (end > low + bytes) end = low + bytes;
+    std::vector<uint8_t> sizes;
+    for (uintptr_t at = begin; at < end; at++) sizes.push_back(size_at(at));
+    for (uintptr_t at = begin; at < address + size;) {
+        at += first_unset(&sizes[at - begin], end - at, at);
+        if (at >= address && at < address + size) return true;
+        while (at < end && !sizes[at - begin]) at++;
+        if (at == end) break;
+    }
+    return false;
 }
 
 // A thread that has made a fence and a volatile access may have set, or seen, a flag.
@@ -166,7 +201,19 @@ bool excused(unsigned thread, unsigned other) {
     return order.ordering[thread] == order.epoch || order.ordering[other] == order.epoch;
 }
 
-// A thread that uses atomics may hold a lock: until the next barrier it is not checked against its own block.
+bool may_lock(unsigned thread) {
+    return order.ordering[thread] == order.epoch || (order.updated[thread] == order.epoch && order.fenced[thread] == order.epoch);
+}
+
+// The access `last` by another thread is about to be replaced: whether to keep it beside those of two warps, or else threads.
+bool worth_keeping(const Touch &last, const Touch &kept, unsigned thread) {
+    return last.epoch == order.epoch && last.thread != thread && (kept.epoch != order.epoch || kept.thread / warp_size == thread / warp_size);
+}
+
+// Whether a plain access comes after updates of which the thread may know that all have been made.
+bool knows(unsigned thread, bool of_update) { return of_update && order.counted[thread] == order.epoch; }
+
+// A thread that may hold a lock is not checked against its own block until the next barrier.
 void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread, bool strong) {
     Range &range = *site.range;
     if (UNLIKELY(!range.cells)) {
@@ -174,8 +221,8 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
         range.cells = (GlobalCell *)calloc(range.bytes / 2 + 1, sizeof(GlobalCell));
         if (!range.cells) return without_memory("racecheck", range);
     }
-    if (site.operation == atomic) order.locking[thread] = order.epoch;
-    bool judged = order.locking[thread] != order.epoch, writes = site.operation != load;
+    if (site.operation == atomic) order.updated[thread] = order.epoch;
+    bool judged = !may_lock(thread), writes = site.operation != load;
     GlobalTouch now;
     now.epoch = order.epoch;
     now.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
@@ -189,12 +236,16 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     for (unsigned i = 0; i < size; i += 2) {
         GlobalCell &cell = cells[i / 2];
         bool own_read = cell.read.epoch >= order.block_epoch;
+        if (now.atomic() && own_read && cell.read.thread == thread) places.sites[cell.read.site].looks = true;
         if (writes || cell.write.epoch) {            // otherwise no thread has written there
             bool both_store = site.operation == store && !cell.write.atomic();
             const Touch *other = nullptr, *elsewhere = nullptr;
             if (!(cell.write.strong() && strong) && !ordered(cell.write, thread)) other = &cell.write;
             else if (writes && !(cell.read.strong() && strong) && !ordered(cell.read, thread)) other = &cell.read;
-            if (other && judged && order.locking[other->thread] != order.epoch && !excused(thread, other->thread)) {
+            else if (cell.hidden.epoch == order.epoch && cell.hidden.writes() && !ordered(cell.hidden, thread)) other = &cell.hidden;
+            else if (cell.beside.epoch == order.epoch && (writes || cell.beside.writes()) && !(cell.beside.strong() && strong)
+                     && !knows(thread, cell.beside.atomic()) && !ordered(cell.beside, thread)) other = &cell.beside;
+            if (other && judged && !may_lock(other->thread)) {
                 if (other != &cell.write || !both_store) return race_in_global(index, thread, *other, address + i);
                 stored = *other, again |= 3 << i;
             }
@@ -206,13 +257,14 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
             if (!elsewhere && writes && unordered(cell.read, strong)) elsewhere = &cell.read;
             if (!elsewhere && (writes || cell.hidden.writes()) && unordered(cell.hidden, strong)) elsewhere = &cell.hidden;
             if (elsewhere && !told) race_of_blocks(index, thread, *elsewhere, address), told = true;
-            if (now.atomic() && own_read && cell.read.thread == thread) places.sites[cell.read.site].looks = true;
             if (now.atomic() && cell.write.epoch >= order.block_epoch && !cell.write.strong()) cell.hidden = cell.write;
+            if (now.atomic() && cell.write.atomic() && worth_keeping(cell.write, cell.beside, thread)) cell.beside = cell.write;
         }
         if (writes) {
             cell.write = now;
         } else {
-            if (!own_read && cell.read.epoch) cell.hidden = cell.read;
+            if (!own_read && cell.read.epoch && !(cell.hidden.writes() && cell.hidden.epoch == order.epoch)) cell.hidden = cell.read;
+            if (worth_keeping(cell.read, cell.beside, thread)) cell.beside = cell.read;
             cell.read = now;
         }
     }
@@ -225,6 +277,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
                                        bool strong) {
     const Site &site = places.sites[index];
     Operation operation = site.operation;
+    if (UNLIKELY(!order.again.empty())) settle(false);
     if (strong && operation != atomic) note_flag(order.flagged, thread);
     if (site.space == global_space) {
         if (running.racecheck) {
@@ -236,11 +289,12 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
         Range *range = site.range;
         if (!range->written) return;
         uint8_t *written = range->written + (address - range->low);
-        if (reads && memchr(written, 0, size))
+        auto size_at = [=](uintptr_t at) { return range->written[at - range->low]; };
+        if (reads && memchr(written, 0, size) && is_unset(address, size, range->low, range->bytes, size_at))
             report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address, size,
                    format("read of %u bytes of uninitialized global memory, at byte %zu of an allocation of %zu bytes",
                           size, (size_t)(address - range->low), range->bytes));
-        if (operation != load) memset(written, 1, size);
+        if (operation != load) memset(written, size, size);
         return;
     }
     if (site.space != shared_space) return;
@@ -258,7 +312,12 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
         Cell &cell = cells[i];
         bool unwritten = cell.write.epoch < order.block_epoch;
         if (running.initcheck && reads && unwritten && !reported) {
-            report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address + i, size,
+            auto size_at = [=](uintptr_t at) -> uint8_t {
+                const Touch &write = order.cells[part][at - order.shared_low[part]].write;
+                return write.epoch < order.block_epoch ? 0 : places.sites[write.site].size;
+            };
+            if (is_unset(address + i, size - i, order.shared_low[part], order.shared_bytes[part], size_at))
+                report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address + i, size,
                    format("read of %u bytes of uninitialized shared memory: no thread of this block has written them", size));
             reported = true;
         }
@@ -269,11 +328,17 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
                     return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
                 stored = cell.write, again |= 1 << i;
             }
+            if (cell.hidden.epoch == order.epoch && !(operation == atomic && cell.hidden_atomic) && !knows(thread, cell.hidden_atomic)
+                && !ordered(cell.hidden, thread) && !excused(thread, cell.hidden.thread))
+                return race(index, thread, cell.hidden, address + i, size, operation == load ? "write and read" : "both write");
             if (operation != load)
                 for (const Touch &read : cell.read)
                     if (read.epoch && !ordered(read, thread) && !excused(thread, read.thread))
                         return race(index, thread, read, address + i, size, "read and write");
         }
+        if (operation == atomic && cell.write.epoch == order.epoch
+            && (!cell.atomic || ((cell.hidden_atomic || cell.hidden.epoch != order.epoch) && worth_keeping(cell.write, cell.hidden, thread))))
+            cell.hidden = cell.write, cell.hidden_atomic = cell.atomic;
         if (operation != load) {
             cell.write = now;
             cell.atomic = operation == atomic;
@@ -293,10 +358,12 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
 // ---- What orders accesses -------------------------------------------------------------------------------------------------
 
 void settle_again() {
-    if (UNLIKELY(!order.again.empty())) settle();
+    if (UNLIKELY(!order.again.empty())) settle(true);
 }
 
 void note_lock(unsigned thread) { order.ordering[thread] = order.epoch; }
+
+void note_result(unsigned thread) { order.counted[thread] = order.epoch; }
 
 void note_fence(unsigned thread) { note_flag(order.fenced, thread); }
 
@@ -340,8 +407,8 @@ void begin_races(char *dynamic_shared, char *static_end) {
     if (running.examines)
         for (int part : {0, 1}) order.cells[part].assign(order.shared_bytes[part], Cell());
     order.epoch = 0;
-    for (auto *each : {&order.locking, &order.ordering, &order.fenced, &order.flagged}) memset(each, 0, sizeof *each);
-    order.between_blocks.clear();
+    for (auto *each : {&order.ordering, &order.fenced, &order.flagged, &order.updated, &order.counted}) memset(each, 0, sizeof *each);
+    order.undecided.clear();
     order.again.clear();
     order.first_epoch.clear();
     order.published.clear();
@@ -349,7 +416,7 @@ void begin_races(char *dynamic_shared, char *static_end) {
 }
 
 void end_races() {
-    for (const Finding &f : order.between_blocks)
+    for (const Finding &f : order.undecided)
         if (!f.look || !places.sites[f.look].looks) findings().push_back(f);
 }
 

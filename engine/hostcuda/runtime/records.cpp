@@ -17,16 +17,6 @@ struct Records {
 Mutex taking;
 std::string finished;                                // until Python takes it
 
-std::string quoted(const std::string &text) {
-    std::string result = "\"";
-    for (char c : text) {
-        if (c == '"' || c == '\\') result += '\\';
-        if ((unsigned char)c < 32) result += format("\\u%04x", c);
-        else result += c;
-    }
-    return result + "\"";
-}
-
 std::string bracketed(Index i) { return format("[%u,%u,%u]", i.x, i.y, i.z); }
 
 std::string list(const std::vector<uint32_t> &numbers) {
@@ -80,6 +70,21 @@ void report_place(const char *kind, const char *file, int line, Index thread, co
 }  // namespace
 
 std::vector<Finding> &findings() { return records.findings; }
+
+std::string quoted(const std::string &text) {
+    std::string result = "\"";
+    for (char c : text) {
+        if (c == '"' || c == '\\') result += '\\';
+        if ((unsigned char)c < 32) result += format("\\u%04x", c);
+        else result += c;
+    }
+    return result + "\"";
+}
+
+void add_record(const std::string &text) {
+    Lock lock(taking);
+    finished += text + "\n";
+}
 
 void report(std::vector<Finding> &findings, const char *tool, const char *kind, uint32_t pc, unsigned thread, const Touch *other,
             uintptr_t address, size_t size, const std::string &message) {
@@ -148,8 +153,7 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
     for (const std::string &each : records.unchecked) text += (&each == &records.unchecked[0] ? "" : ",") + quoted(each);
     text += "],\"findings\":[";
     for (const Finding &f : records.findings) text += (&f == &records.findings[0] ? "" : ",") + text_of(f);
-    Lock lock(taking);
-    finished += text + "]}\n";
+    add_record(text + "]}");
 }
 
 }  // namespace check

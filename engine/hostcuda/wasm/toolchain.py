@@ -49,7 +49,8 @@ _LINK = [
 ]
 # The runtime's files, those of a row compiled as one.
 _RUNTIME = (("platform",), ("slabs", "warps", "scheduler"), ("faults", "printf"))
-_CHECK_RUNTIME = (*_RUNTIME, ("counting",), ("allocations", "requests", "races", "check", "hooks"), ("records",))
+_CHECKS = (("counting",), ("allocations", "requests", "races", "check", "hooks"), ("copies", "records"))
+_CHECK_RUNTIME = (*_RUNTIME, *_CHECKS)
 
 
 def find() -> list[str]:

@@ -30,7 +30,14 @@ template <class T> long long word(T value) {
     else return (long long)value;
 }
 
+#ifdef HOSTCUDA_CHECK
+extern "C" HOSTCUDA_API void hostcuda_calls(const char *name);
+#endif
+
 template <class... A> cudaError_t host(const char *name, A... arguments) {
+#ifdef HOSTCUDA_CHECK
+    hostcuda_calls(name);
+#endif
     const long long words[] = {word(arguments)..., 0};
     if (!hostcuda_host) {
         fprintf(stderr, "%s: the CPU engine calls main first, and this is called before it\n", name);

@@ -168,6 +168,8 @@ size_t places_left(const Block &, uintptr_t *places, size_t) {
     places[0] = hostcuda_site;
     return hostcuda_site != 0;
 }
+bool in_stack_of_another(uintptr_t) { return false; }
+
 bool in_stacks(uintptr_t address, Range &range) {
     for (Slab &slab : block->slabs)
         for (auto [low, bytes, space] : {std::tuple{(uintptr_t)slab.stacks, slab_fibers * fiber_bytes, local_space},
@@ -224,8 +226,8 @@ TO_JS void hc_written(const char *at, size_t bytes) {
 std::string describe_address(const void *) { return "which is outside of all memory"; }
 
 #ifdef HOSTCUDA_CHECK
-void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context) {
-    for (Allocation &a : allocations) visit(a.base, a.bytes, a.written, context);
+void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone)) {
+    for (Allocation &a : allocations) visit(a.base, a.bytes, a.written, 0);
 }
 void visit_mapped(void (*)(const char *, size_t)) {}
 bool was_freed(const void *, uintptr_t &, size_t &) { return false; }

@@ -48,3 +48,15 @@ extern "C" __global__ void int_out_of_bytes(const char *in, int *out) {
   const char *from = in + PLANTED(3, 4) * threadIdx.x;
   out[threadIdx.x] = *(const int *)from;  // BUG
 }
+
+//: kind="another thread's variable" grid=1 block=64 args=f64,f64
+extern "C" __global__ void variable_of_thread_zero(const float *in, float *out) {
+  __shared__ float *first, value;
+  float x = in[threadIdx.x];
+  if (threadIdx.x == 0) {
+    first = &x;
+    value = x;
+  }
+  __syncthreads();
+  out[threadIdx.x] = PLANTED(*first, value);  // BUG
+}

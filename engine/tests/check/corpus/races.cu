@@ -257,3 +257,86 @@ extern "C" __global__ void lock_without_fences(const float *in, float *sum) {
   PLANTED(, __threadfence());
   atomicExch(&lock, 0);
 }
+
+//: kind="hidden by an update" grid=1 block=64 args=f64,i64
+extern "C" __global__ void counter_cleared_by_the_first(const float *in, int *out) {
+  __shared__ int count;
+  if (threadIdx.x == 0) count = 0;  // BUG
+  PLANTED(, __syncthreads());
+  atomicAdd(&count, in[threadIdx.x] > 30);  // BUG
+  __syncthreads();
+  out[threadIdx.x] = count;
+}
+
+//: kind="hidden by an update" grid=1 block=64 args=f64,i64
+extern "C" __global__ void counter_cleared_by_the_last(const float *in, int *out) {
+  __shared__ int count[2];
+  if (threadIdx.x == 63) *(int2 *)count = make_int2(0, 0);  // BUG
+  PLANTED(, __syncthreads());
+  if (threadIdx.x > 40) atomicAdd(&count[1], in[threadIdx.x] > 30);  // BUG
+  __syncthreads();
+  out[threadIdx.x] = count[1];
+}
+
+//: kind="hidden by an update" grid=1 block=64 args=i64,i64
+extern "C" __global__ void own_bin_cleared(const int *in, int *out) {
+  __shared__ int bins[64];
+  bins[threadIdx.x] = 0;  // BUG
+  PLANTED(, __syncthreads());
+  atomicAdd(&bins[threadIdx.x], 1);  // BUG
+  atomicAdd(&bins[in[threadIdx.x] % 8], 1);  // BUG
+  __syncthreads();
+  out[threadIdx.x] = bins[threadIdx.x];
+}
+
+//: kind="hidden by an update" grid=1 block=64 args=f64,f64
+extern "C" __global__ void sum_read_by_the_last(const float *in, float *out) {
+  __shared__ float sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  atomicAdd(&sum, in[threadIdx.x]);  // BUG
+  PLANTED(, __syncthreads());
+  if (threadIdx.x == 63) out[0] = sum;  // BUG
+}
+
+//: kind="hidden by an update" grid=1 block=64 args=f64,f64
+extern "C" __global__ void sums_of_warps_read_by_one(const float *in, float *out) {
+  __shared__ float sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  atomicAdd(&sum, in[threadIdx.x]);  // BUG
+  PLANTED(__syncwarp(), __syncthreads());
+  if (threadIdx.x % 32 == 0) out[threadIdx.x / 32] = sum;  // BUG
+}
+
+//: kind="hidden by an update" grid=1 block=64 args=i64
+extern "C" __global__ void global_counter_cleared(int *count) {
+  if (threadIdx.x == 0) *count = 0;  // BUG
+  PLANTED(, __syncthreads());
+  atomicAdd(count, 1);  // BUG
+}
+
+//: kind="hidden by an update" grid=1 block=64 args=i64
+extern "C" __global__ void global_sum_read_by_the_last(int *sum) {
+  atomicAdd(sum, 2);  // BUG
+  PLANTED(, __syncthreads());
+  if (threadIdx.x == 63) sum[1] = sum[0];  // BUG
+}
+
+//: kind="hidden by an own access" grid=1 block=64 args=f64
+extern "C" __global__ void added_in_place(float *x) {
+  int i = threadIdx.x;
+  float right = i < 63 ? x[i + 1] : 0;  // BUG
+  PLANTED(, __syncthreads());
+  x[i] = x[i] + right;  // BUG
+}
+
+//: kind="write-write" grid=1 block=64 args=f64,f64
+extern "C" __global__ void all_clear_and_add(const float *in, float *out) {
+  __shared__ float sum;
+  PLANTED(sum = 0, if (threadIdx.x == 0) sum = 0);  // BUG
+  PLANTED(, __syncthreads());
+  PLANTED(sum = sum + in[threadIdx.x] + 1, atomicAdd(&sum, in[threadIdx.x] + 1));  // BUG
+  __syncthreads();
+  out[threadIdx.x] = sum;
+}

@@ -66,3 +66,26 @@ extern "C" __global__ void passes_in_the_wrong_order(int pass, const float *in, 
   else
     out[i] = scratch[63 - i];  // BUG
 }
+
+struct Tagged { float w[3]; unsigned char tag; };
+struct Wide { double value; int count; };
+
+//: kind="struct, a member unset" grid=1 block=64 args=f64
+extern "C" __global__ void only_the_tag(float *out) {
+  __shared__ Tagged cells[64];
+  int i = threadIdx.x;
+  cells[i].tag = i;
+  for (int k = 0; k < PLANTED(2, 3); k++) cells[i].w[k] = k;
+  __syncthreads();
+  Tagged other = cells[63 - i];  // BUG
+  out[i] = other.w[1] + other.tag;
+}
+
+//: kind="struct, a member unset" grid=1 block=32 args=u128,u128,f64
+extern "C" __global__ void count_without_a_value(Wide *from, Wide *to, float *out) {
+  int i = threadIdx.x;
+  from[i].count = i;
+  PLANTED(, from[i].value = i);
+  to[i] = from[i];  // BUG
+  out[i] = to[i].count;
+}

@@ -1,0 +1,182 @@
+// Copies to the host of memory that nothing has set: initcheck outside of kernels.
+//
+// Each byte of device memory has the size of the store that has set it, or 0. The host of a whole program is compiled like its
+// kernels, so its accesses are seen: a copy is reported if the host reads a byte of it that was not set, or has read less than
+// half of the others when the program ends or the buffer is used again. So the border of a stencil and the rest of a queue,
+// which the host leaves alone, are not reported. The host of a Python program is not seen: there each such copy is reported.
+#ifdef HOSTCUDA_CHECK
+#include "lock.h"
+#include "parts.h"
+#include <algorithm>
+#include <list>
+#include <string.h>
+#if __has_include(<execinfo.h>)
+#include <dlfcn.h>
+#include <execinfo.h>
+#endif
+
+namespace check {
+
+volatile bool follows_host = false;
+
+namespace {
+
+constexpr int most_callers = 16;
+
+// Where the host has called a copy: its file and line in Python, else return addresses.
+struct Place {
+    std::string call, file;
+    int line = 0, count = 0;
+    void *callers[most_callers];
+};
+thread_local Place next_place;
+
+enum State : uint8_t { set = 0, unset = 1, seen = 2 };
+
+// A copy with unset bytes.
+struct HostCopy {
+    uintptr_t low;
+    std::vector<uint8_t> state;                      // of each byte
+    bool used;
+    Place place;
+    std::string message;
+};
+std::list<HostCopy> copies;
+std::vector<Place> places_of_copies(1);              // by number, for those that are queued
+Mutex copying;
+
+// In the order in which they were made, the mutex is held.
+void decide(std::list<HostCopy>::iterator copy) {
+    size_t good = 0, read = 0;
+    for (uint8_t each : copy->state) good += !(each & unset), read += each == seen;
+    if (copy->used || 2 * read < good || !good) {
+        std::string module = "", callers;
+        const Place &place = copy->place;
+#if __has_include(<execinfo.h>)
+        for (int i = 1; i < place.count; i++) {      // 0 is in this library
+            Dl_info info;
+            if (!dladdr(place.callers[i], &info) || (!module.empty() && module != info.dli_fname)) break;
+            module = info.dli_fname;
+            callers += format("%s%zu", callers.empty() ? "" : ",", (size_t)((char *)place.callers[i] - (char *)info.dli_fbase));
+        }
+#endif
+        add_record(format("{\"copy\":%s,\"module\":%s,\"callers\":[%s],\"file\":%s,\"line\":%d,\"address\":%zu,\"size\":%zu,\"message\":%s}",
+                          quoted(place.call).c_str(), quoted(module).c_str(), callers.c_str(), quoted(place.file).c_str(), place.line,
+                          (size_t)copy->low, copy->state.size(), quoted(copy->message).c_str()));
+    }
+    copies.erase(copy);
+    follows_host = !copies.empty();
+}
+
+template <class Visit> void visit_copies(uintptr_t address, size_t bytes, Visit visit) {
+    for (auto next = copies.begin(); next != copies.end();) {
+        auto copy = next++;
+        uintptr_t begin = std::max(address, copy->low), end = std::min(address + bytes, copy->low + copy->state.size());
+        if (begin < end) visit(copy, begin - copy->low, end - copy->low);
+    }
+}
+
+}  // namespace
+
+size_t first_unset(const uint8_t *sizes, size_t bytes, uintptr_t address) {
+    auto hole = (const uint8_t *)memchr(sizes, 0, bytes);
+    if (!hole) return bytes;
+    size_t widest = *std::max_element(sizes, sizes + bytes), begin = hole - sizes;
+    while (begin < bytes) {
+        size_t end = begin;
+        while (end < bytes && !sizes[end]) end++;
+        // Padding is behind a member, and the next member or struct begins at a multiple of its alignment.
+        size_t unit = widest && (address + end) % widest == 0 ? widest : end < bytes ? sizes[end] : 1;
+        if (!begin || end - begin >= unit) return begin;
+        auto next = (const uint8_t *)memchr(sizes + end, 0, bytes - end);
+        begin = next ? next - sizes : bytes;
+    }
+    return bytes;
+}
+
+void follow_host(uintptr_t address, size_t bytes, bool reads) {
+    Lock lock(copying);
+    visit_copies(address, bytes, [&](auto copy, size_t begin, size_t end) {
+        for (size_t i = begin; i < end; i++) {
+            uint8_t &state = copy->state[i];
+            if (!reads) state = seen;
+            else if (state & unset) copy->used = true;
+            else state = seen;
+        }
+    });
+}
+
+void follow_host_copy(uintptr_t to, uintptr_t from, size_t bytes) {
+    Lock lock(copying);
+    std::list<HostCopy> more;
+    visit_copies(from, bytes, [&](auto copy, size_t begin, size_t end) {
+        HostCopy part{to + (copy->low + begin - from), {copy->state.begin() + begin, copy->state.begin() + end}, false, copy->place, copy->message};
+        std::fill(copy->state.begin() + begin, copy->state.begin() + end, seen);   // judged where they are from now on
+        more.push_back(part);
+    });
+    copies.splice(copies.end(), more);
+}
+
+void end_host_block(uintptr_t address) {
+    Lock lock(copying);
+    visit_copies(address, 1, [](auto copy, size_t, size_t) { decide(copy); });
+}
+
+}  // namespace check
+
+using namespace check;
+
+void watch_over() {
+    Lock lock(copying);
+    while (!copies.empty()) decide(copies.begin());
+}
+
+uint32_t watch_copy() {
+    if (!watches("initcheck")) return 0;
+    Lock lock(copying);
+    places_of_copies.push_back(next_place);
+    next_place = {};
+    return places_of_copies.size() - 1;
+}
+
+void watch_copied(uint32_t number, const void *to, size_t bytes, const char *from, const uint8_t *sizes, const std::string &source, size_t offset) {
+    size_t first = first_unset(sizes, bytes, (uintptr_t)from);
+    Lock lock(copying);
+    uintptr_t low = (uintptr_t)to;
+    visit_copies(low, bytes, [](auto copy, size_t, size_t) { decide(copy); });
+    if (first == bytes) return;
+    HostCopy copy{low, std::vector<uint8_t>(bytes), false, places_of_copies[number], ""};
+    size_t widest = *std::max_element(sizes, sizes + bytes), count = 0;
+    for (size_t at = first; at < bytes;) {           // without padding
+        size_t end = at;
+        while (end < bytes && !sizes[end]) copy.state[end++] = unset;
+        count += end - at;
+        while (end < bytes && sizes[end]) end++;
+        at = end + first_unset(sizes + end, bytes - end, (uintptr_t)from + end);
+    }
+    std::string where = widest > 1 ? format(" (element %zu, of %zu bytes)", (offset + first) / widest, widest) : "";
+    copy.message = format("the host copies %zu bytes, of which nothing has set %zu: the first is byte %zu%s of %s", bytes, count,
+                          offset + first, where.c_str(), source.c_str());
+    copy.used = !copy.place.file.empty();
+    copies.push_back(copy);
+    follows_host = true;
+    if (copy.used) decide(std::prev(copies.end()));
+}
+
+extern "C" {
+EXPORT void hc_copy_place(const char *call, const char *file, int line) {
+    next_place = {};
+    next_place.call = call;
+    next_place.file = file;
+    next_place.line = line;
+}
+// A whole program calls a function of CUDA's API.
+EXPORT void hostcuda_calls(const char *call) {
+    if (strncmp(call, "cudaMemcpy", 10)) return;
+    hc_copy_place(call, "", 0);
+#if __has_include(<execinfo.h>)
+    next_place.count = backtrace(next_place.callers, most_callers);
+#endif
+}
+}
+#endif

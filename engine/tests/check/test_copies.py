@@ -1,0 +1,77 @@
+"""What the host copies although nothing has set it: initcheck at the line of the copy."""
+
+import pytest
+
+from hostcuda.sanitize import sanitize_script
+
+PROGRAM = """#include <cstdio>
+#include <cstdlib>
+#include <vector>
+__global__ void fill(float *y, int first, int end) {
+    int i = first + blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < end) y[i] = i;
+}
+struct Item { double value; int count; };
+__global__ void items(Item *y) { y[threadIdx.x].value = 1; y[threadIdx.x].count = 2; }
+int main(int, char **words) {
+    int n = 1000, way = atoi(words[1]);
+    float *d, *copy, sum = 0;
+    Item *s;
+    cudaMalloc(&d, n * 4);
+    cudaMalloc(&copy, n * 4);
+    cudaMalloc(&s, 32 * sizeof(Item));
+    std::vector<float> h(n);
+    std::vector<Item> list(32);
+    if (way == 0) fill<<<n / 256, 256>>>(d, 0, n);                    // a block too few
+    if (way == 1 || way == 2) fill<<<4, 256>>>(d, 1, n - 1);          // an interior
+    if (way == 3) cudaMemset(d, 0, n), fill<<<1, 32>>>(d, 0, 32);     // a quarter, in bytes
+    if (way == 4) items<<<1, 32>>>(s);
+    if (way == 5) fill<<<4, 256>>>(d, 0, n);
+    if (way == 4) {
+        cudaMemcpy(list.data(), s, 32 * sizeof(Item), cudaMemcpyDeviceToHost);
+        for (Item &each : list) sum += each.value + each.count;
+    } else {
+        cudaMemcpy(copy, d, n * 4, cudaMemcpyDeviceToDevice);
+        cudaMemcpy(h.data(), copy, n * 4, cudaMemcpyDeviceToHost);
+        for (int i = way == 1; i < n - (way == 1); i++) sum += h[i];
+    }
+    printf("%g\\n", sum);
+}
+"""
+SCRIPT = """
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+source = "__global__ void f(float *y, int n) { int i = blockIdx.x * 256 + threadIdx.x; if (i < n) y[i] = 1; }"
+double = SourceModule(source).get_function("f")
+y = np.zeros(1000, np.float32)
+double(cuda.Out(y), np.int32(1000), block=(256, 1, 1), grid=(3, 1))
+double(cuda.Out(y), np.int32(1000), block=(256, 1, 1), grid=(4, 1))
+"""
+
+
+@pytest.mark.parametrize(("way", "first"), [
+    (0, "nothing has set 928: the first is byte 3072 (element 768, of 4 bytes)"),
+    (1, ""),
+    (2, "nothing has set 8: the first is byte 0 (element 0, of 4 bytes)"),
+    (3, "nothing has set 3000: the first is byte 1000"),
+    (4, ""),
+    (5, ""),
+])
+def test_a_copy_of_what_nothing_has_set_is_found_if_the_host_uses_it(tmp_path, way, first):
+    path = tmp_path / "copies.cu"
+    path.write_text(PROGRAM)
+    found = sanitize_script(str(path), [str(way)], tool="initcheck", engine="cpu", capture=True)
+    rows = [(row["kernel"], row["line"]) for row in found.table.to_dict("records")]
+    assert rows == ([("cudaMemcpy", 29)] if first else []), found
+    assert first in "".join(found.table["message"]) and found.launches == 1
+
+
+def test_a_python_program_s_copy_is_found(tmp_path):
+    path = tmp_path / "copies.py"
+    path.write_text(SCRIPT)
+    found = sanitize_script(str(path), tool="initcheck", engine="cpu", capture=True)
+    (row,) = found.table.to_dict("records")
+    assert (row["tool"], row["file"], row["line"]) == ("initcheck", str(path), 9)
+    assert "nothing has set 928" in row["message"] and found.launches == 2
