@@ -13,7 +13,8 @@ from labkit.spec import layers
 _JS = Path(__file__).parent / "js"
 # The lab's own modules that judge, as they are; and those that stand for others in the page.
 _MODULES = (
-    "base/__init__", "base/errors", "base/paths", "exercises/exercise", "exercises/judge", "exercises/text",
+    "base/__init__", "base/errors", "base/paths", "exercises/exercise", "exercises/judge", "exercises/practice",
+    "exercises/text",
     "ladder/__init__", "ladder/messages", "ladder/source", "playground/__init__", "playground/comparison",
     "playground/judging",
 )

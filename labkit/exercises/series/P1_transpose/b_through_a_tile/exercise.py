@@ -2,18 +2,10 @@
 
 import re
 
-import numpy as np
-
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.practice import transpose
 
 _SHAPE = "a matrix of 64 x 96"
-
-
-def transpose(random: np.random.Generator, rows: int, columns: int):
-    """A block of 32 x 32 threads for every 32 x 32 elements of `in`."""
-    matrix = random.permutation(rows * columns).astype(np.float32).reshape(rows, columns)
-    out = Output("out", np.ascontiguousarray(matrix.T))
-    return launch("transpose", matrix, out, rows, columns, grid=(-(-columns // 32), -(-rows // 32)), block=(32, 32))
 
 
 EXERCISE = Exercise(

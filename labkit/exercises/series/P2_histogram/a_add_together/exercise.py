@@ -1,27 +1,19 @@
 """Exercise P2a: a histogram from an empty cell."""
 
-import numpy as np
-
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.practice import histogram
 
 _PIXELS = "4,096 pixels"
-
-
-def histogram(random: np.random.Generator, n: int, blocks: int):
-    """Pixels of which many are dark, as those of an image are, and bins that are zero."""
-    pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
-    bins = np.bincount(pixels, minlength=256).astype(np.uint32)
-    return launch("histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=128)
 
 
 EXERCISE = Exercise(
     title="Add together",
     subject=Kernels(histogram, (
-        Case("1,000 pixels in 3 blocks", (1000, 3)),
-        Case("100 pixels in 4 blocks", (100, 4)),
-        Case("1 pixel in a block", (1, 1)),
-        Case(_PIXELS, (4096, 4), counted=True),
-    ), hidden=(range(1, 3000), range(1, 6))),
+        Case("1,000 pixels in 3 blocks", (1000, 3, 128)),
+        Case("100 pixels in 4 blocks", (100, 4, 128)),
+        Case("1 pixel in a block", (1, 1, 128)),
+        Case(_PIXELS, (4096, 4, 128), counted=True),
+    ), hidden=(range(1, 3000), range(1, 6), [128])),
     goals=(
         counted("global_load_sectors", _PIXELS, per="global_load_requests", what="sectors per load", at_most=1),
         counted("global_load_requests", _PIXELS, what="load requests", at_most=128),

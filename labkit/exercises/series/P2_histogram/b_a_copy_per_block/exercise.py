@@ -2,18 +2,10 @@
 
 import re
 
-import numpy as np
-
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.practice import histogram
 
 _PIXELS = "4,096 pixels"
-
-
-def histogram(random: np.random.Generator, n: int, blocks: int, threads: int):
-    """Pixels of which many are dark, as those of an image are, and bins that are zero."""
-    pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
-    bins = np.bincount(pixels, minlength=256).astype(np.uint32)
-    return launch("histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads)
 
 
 EXERCISE = Exercise(

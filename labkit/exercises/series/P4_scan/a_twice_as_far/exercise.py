@@ -1,17 +1,9 @@
 """Exercise P4a: a scan from an empty cell."""
 
-import numpy as np
-
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.practice import scan
 
 _ROWS = "4 rows of 256"
-
-
-def scan(random: np.random.Generator, rows: int, columns: int):
-    """A block per row, with a thread per number, rounded up to whole warps."""
-    x = random.integers(-9, 10, (rows, columns)).astype(np.int32)
-    y = Output("y", x.cumsum(axis=1, dtype=np.int32))
-    return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
 
 
 EXERCISE = Exercise(

@@ -1,0 +1,41 @@
+"""The launches of the practice pages' exercises, with their inputs and what is expected."""
+
+import numpy as np
+
+from labkit.exercises.subjects import Output, launch
+
+
+def transpose(random: np.random.Generator, rows: int, columns: int):
+    """Launch a block of 32 x 32 threads for every 32 x 32 elements of `in`."""
+    matrix = random.permutation(rows * columns).astype(np.float32).reshape(rows, columns)
+    out = Output("out", np.ascontiguousarray(matrix.T))
+    return launch("transpose", matrix, out, rows, columns, grid=(-(-columns // 32), -(-rows // 32)), block=(32, 32))
+
+
+def histogram(random: np.random.Generator, n: int, blocks: int, threads: int):
+    """Launch on pixels of which many are dark, as those of an image are, and on bins that are zero."""
+    pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
+    bins = np.bincount(pixels, minlength=256).astype(np.uint32)
+    return launch("histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads)
+
+
+def total(random: np.random.Generator, n: int, blocks: int, threads: int):
+    """Launch on whole numbers, so that their sum is exact in any order, and on a total that is zero."""
+    x = random.integers(-9, 10, n).astype(np.float32)
+    return launch("sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads)
+
+
+def scan(random: np.random.Generator, rows: int, columns: int):
+    """Launch a block per row, with a thread per number, rounded up to whole warps."""
+    x = random.integers(-9, 10, (rows, columns)).astype(np.int32)
+    y = Output("y", x.cumsum(axis=1, dtype=np.int32))
+    return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
+
+
+def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
+    """Launch a warp per row, four rows per block. The numbers go up to `highest`."""
+    x = (highest - random.exponential(3, (rows, columns))).astype(np.float32)
+    powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    exact = powers / powers.sum(axis=1, keepdims=True)
+    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)
+    return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
