@@ -36,14 +36,17 @@ def try_out(
         list[str] | None, typer.Argument(metavar="[EXERCISE]...", help="Folders, or numbers; by default the series.")
     ] = None,
 ) -> None:
-    """Grade the starting code, which has to miss, the solution, which has to pass, and each wrong answer, which has to
-    get its sentence."""
+    """Grade the starting code, which has to miss, the solution, which has to pass, each wrong answer, which has to get
+    its sentence, and four cheats, which must not meet the goals."""
+    from itertools import chain
+
     from labkit.exercises.exercise import exercise, exercises
-    from labkit.exercises.trial import trials
+    from labkit.exercises.trial import cheating, trials
 
     failed = 0
     for asked in map(exercise, which or exercises()):
-        for trial in trials(asked):
+        tried = [*trials(asked)]
+        for trial in chain(tried, cheating(tried)):
             problem = trial.problem()
             failed += bool(problem)
             print(f"{'✗' if problem else '✓'} {asked.number} {trial.about}{' ' * bool(problem)}{problem}", flush=True)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import math
 import os
 import pickle
 import re
@@ -133,6 +134,8 @@ class Goal:
         Its part of the points that the goals of the exercise share.
     predicted : str
         The name under which the page lets the reader predict this number.
+    least : str
+        In words, the work that it takes: the number of an attempt that does less is infinite, and never what is wanted.
     """
 
     what: str
@@ -143,6 +146,7 @@ class Goal:
     words: str = ""
     weight: float = 1
     predicted: str = ""
+    least: str = ""
 
     def met(self, reached: float) -> bool:
         """Whether this number is what is wanted; NaN never is."""
@@ -161,7 +165,10 @@ class Goal:
         raise ValueError(f"the goal {self.what!r} wants nothing")
 
 
-def counted(name: str, on: str, per: str | float = 1, what: str | None = None, **wanted: float | str) -> Goal:
+def counted(
+    name: str, on: str, per: str | float = 1, what: str | None = None, least: Mapping[str, float] | None = None,
+    **wanted: float | str,
+) -> Goal:
     """A goal for one counter: ``counted("global_store_requests", "layer 1", per=800, what="stores", exactly=1)``.
 
     Parameters
@@ -174,16 +181,22 @@ def counted(name: str, on: str, per: str | float = 1, what: str | None = None, *
         Another counter, or a number, by which it is divided.
     what : str, optional
         Its words; by default the counter's name without underscores.
+    least : mapping of str to float, optional
+        Counters of the same case, and how large they are at least where the work is done: a goal that is met by doing
+        nothing, such as no conflicts, needs them. By default there is something to divide by.
     **wanted
         One of `at_most`, `at_least`, `exactly`, and its `words`, `weight` and `predicted`, as `Goal` takes them.
     """
 
-    def reached(counts: Mapping[str, Counts]) -> float:
-        under = counts[on].get(per, 0.0) if isinstance(per, str) else per
-        over = counts[on].get(name, 0.0)
-        return over / under if under else float("nan")
+    least = least or ({per: 1} if isinstance(per, str) else {})
 
-    return Goal(f"{what or name.replace('_', ' ')}, {on}", reached, **wanted)
+    def reached(counts: Mapping[str, Counts]) -> float:
+        if any(counts[on].get(each, 0.0) < value for each, value in least.items()):
+            return -math.inf if "at_least" in wanted else math.inf
+        return counts[on].get(name, 0.0) / (counts[on][per] if isinstance(per, str) else per)
+
+    words = " and ".join(f"at least {number(value)} {each.replace('_', ' ')}" for each, value in least.items())
+    return Goal(f"{what or name.replace('_', ' ')}, {on}", reached, least=words, **wanted)
 
 
 def number(value: float) -> str:

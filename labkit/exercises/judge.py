@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -176,6 +177,8 @@ def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[Line]:
     for goal, got in zip(asked.goals, reached, strict=True):
         if got != got:
             yield Line(None, f"{goal.what}: {_NOT_YET}; wanted {goal.wanted}")
+        elif math.isinf(got):
+            yield Line(False, f"{goal.what}: not counted, because the work takes {goal.least}; wanted {goal.wanted}")
         else:
             yield Line(goal.met(got), f"{goal.what}: {number(got)}, wanted {goal.wanted}")
 
@@ -305,9 +308,28 @@ def _counts(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, floa
     for mine in sums.values():
         for friendly, parts in SUMS.items():
             mine[friendly] = sum(mine[part] for part in parts)
+        _with_atomics(mine)
         for friendly, (over, under) in QUOTIENTS.items():
             mine[friendly] = mine[over] / mine[under] if mine[under] else float("nan")
     return sums
+
+
+def _with_atomics(mine: dict[str, float]) -> None:
+    """Add atomic operations to the loads and stores that they stand for: nothing is saved by ``atomicAdd(p, 0)``.
+
+    One whose old value is used is a load and a store of global memory, one whose is not is a store; of shared memory
+    each is both. All of global memory count as reductions.
+    """
+    for figure in ("requests", "sectors"):
+        used, unused = mine[f"atomic_{figure}"], mine[f"reduction_{figure}"]
+        mine[f"global_load_{figure}"] += used
+        mine[f"global_store_{figure}"] += used + unused
+        mine[f"reduction_{figure}"] += used
+    requests, wavefronts = mine["shared_atomic_requests"], mine["shared_atomic_wavefronts"]
+    for each in ("shared", "shared_load", "shared_store"):
+        mine[f"{each}_instructions"] += requests
+        mine[f"{each}_wavefronts"] += wavefronts
+        mine[f"{each}_conflicts"] += wavefronts - requests
 
 
 def advice(done: Grade, hints: int, own: str, times: str) -> str:

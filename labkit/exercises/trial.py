@@ -10,6 +10,8 @@ Wrong answers are in the ``wrong.toml`` of the exercise's folder, a table each:
 ``says`` is a part of the grader's answer. An edit replaces a text that occurs exactly once, of the starting code unless
 ``of`` says otherwise. In place of edits, ``file`` names a .cu file of the folder, and ``answer`` lists the values of
 an answer by numbers.
+
+Then `labkit.exercises.cheats` are tried, which must not meet all goals.
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from hostcuda.files import write
 from labkit.base.errors import LabError
+from labkit.exercises.cheats import GRADED, cheats
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.grade import grade
+from labkit.exercises.judge import Grade
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import read
 
@@ -38,13 +43,23 @@ class Trial:
     about: str  # `START`, `SOLUTION`, or what is wrong with it
     attempt: tuple
     says: str = ""  # a part of the answer to a wrong attempt
+    seed: str = ""  # of a cheat
+
+    @cached_property
+    def graded(self) -> Grade | LabError:
+        """The grader's answer."""
+        try:
+            return grade(self.exercise.key, *self.attempt, quiet=True, record=False, seed=self.seed)
+        except LabError as refused:
+            return refused
 
     def problem(self) -> str:
         """What is not as it should be, with the grader's answer; empty if all is."""
-        try:
-            graded = grade(self.exercise.key, *self.attempt, quiet=True, record=False)
-        except LabError as refused:
-            return "" if self.says and self.says in str(refused) else f"is refused: {refused}"
+        graded = self.graded
+        if isinstance(graded, LabError):
+            return "" if self.seed or (self.says and self.says in str(graded)) else f"is refused: {graded}"
+        if self.seed:
+            return f"meets every goal, also those that it should not:\n{graded}" if graded.passed or graded.long else ""
         if self.about == SOLUTION:
             return "" if graded.passed and not graded.mistake else f"does not pass, or not in silence:\n{graded}"
         if graded.passed:
@@ -61,6 +76,17 @@ def begin(folder: Path) -> list[Path]:
         raise LabError(f"{folder} exists: name a new folder")
     files = sorted(path for path in (Path(__file__).parent / "template").iterdir() if path.is_file())
     return [write(folder / path.name.replace("template", folder.resolve().name), read(path)) for path in files]
+
+
+def cheating(tried: list[Trial]) -> Iterator[Trial]:
+    """The cheats of an exercise, after its `trials`: some are made of those that were right."""
+    asked = tried[0].exercise
+    if not isinstance(asked.subject, Numbers):
+        right = [each for each in tried if each.about != SOLUTION and isinstance(each.graded, Grade)
+                 and any(line.ok and line.text.startswith("right") for line in each.graded.lines)]
+        texts = [asked.subject.source(each.attempt[0]) for each in right]
+        for about, text in cheats(asked, [asked.solution, *texts]):
+            yield Trial(asked, f"a cheat: {about}", (text,), seed=GRADED)
 
 
 def trials(asked: Exercise) -> Iterator[Trial]:

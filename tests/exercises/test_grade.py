@@ -1,6 +1,7 @@
 """The grader's answers: what is said of any attempt, the hints, and the reader's progress."""
 
 import json
+import math
 import pickle
 import re
 from dataclasses import replace
@@ -15,6 +16,7 @@ from labkit.base.errors import LabError
 from labkit.exercises import progress
 from labkit.exercises.exercise import Exercise, Goal, counted, exercise, exercises, hand_over, number, received
 from labkit.exercises.grade import Grade, Line, grade
+from labkit.exercises.judge import goal_lines
 from labkit.exercises.subjects import Before, Numbers
 
 TILING = exercise("04a")
@@ -115,6 +117,61 @@ def test_the_child_gets_neither_the_seed_nor_what_is_expected(number, tmp_path):
     if number == "P3a":
         outputs = [each for launches in given for each in launches[0].arguments if isinstance(each, Before)]
         assert len(outputs) == len(given) and not any(each.array.any() for each in outputs)  # zeros: not yet summed
+
+
+HEADS = {
+    "P1b": "__global__ void transpose(const float *in, float *out, int rows, int columns)\n{\n",
+    "P3a": "__global__ void sum(const float *x, int n, float *total)\n{\n",
+    "P3b": "__global__ void sum(const float *x, int n, float *total)\n{\n",
+    "P2a": "__global__ void histogram(const unsigned char *pixels, int n, unsigned *bins)\n{\n",
+    "P4b": "__global__ void scan(const int *x, int *y, int columns)\n{\n",
+}
+FIRST = "if (blockIdx.x + blockIdx.y + threadIdx.x + threadIdx.y > 0) return;\n"
+HERE = """int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+int ox = blockIdx.y * 32 + threadIdx.x, oy = blockIdx.x * 32 + threadIdx.y;
+"""
+LOAD = "if (x < columns && y < rows) tile[threadIdx.y][threadIdx.x] = in[y * columns + x];\n__syncthreads();\n"
+STORE = "if (ox < rows && oy < columns) out[oy * rows + ox] = "
+DODGES = {  # body of a kernel that does not do the work, and a part of what it is told
+    "a formula in place of loads": (
+        "P1b", "for (int i = threadIdx.x; i < rows * columns; i += 32) out[i] = i % rows * columns + i / rows;", "✗"),
+    "the sum by a formula": ("P3a", FIRST + "float s = 0; for (int i = 0; i < n; ++i) s += i % 13 - 4; total[0] = s;",
+                             "✗ right"),
+    "a sum by one thread": ("P3b", FIRST + "float s = 0; for (int i = 0; i < n; ++i) s += x[i]; total[0] = s;",
+                            "✗ load requests, 16,384 numbers: 16,384"),
+    "a scan by one thread": (
+        "P4b", "if (threadIdx.x == 0) for (int i = 0, s = 0; i < columns; ++i) "
+        "y[blockIdx.x * columns + i] = s += x[blockIdx.x * columns + i];", "✗ load requests, 4 rows of 256: 1,024"),
+    "atomics for loads of global memory": (
+        "P1b", HERE + STORE + "atomicAdd((float *)in + ox * columns + oy, 0);",
+        "✗ sectors per load, a matrix of 64 x 96: 32"),
+    "atomics for stores": (
+        "P1b", HERE + "if (x < columns && y < rows) atomicExch(out + x * rows + y, in[y * columns + x]);",
+        "✗ sectors per store, a matrix of 64 x 96: 3"),
+    "atomics for loads of shared memory": (
+        "P1b", "__shared__ float tile[32][32];\n" + HERE + LOAD + STORE
+        + "atomicAdd(&tile[threadIdx.x][threadIdx.y], 0);", "✗ bank conflicts, a matrix of 64 x 96: 5"),
+    "no conflicts, because there is no tile": (
+        "P1b", HERE + "if (x < columns && y < rows) out[x * rows + y] = in[y * columns + x];",
+        "the work takes at least 96 shared instructions"),
+    "many stores of one lane beside the wide ones": (
+        "P1b", HERE + "if (x < columns && y < rows) { for (int i = 0; i < 20; ++i) if (threadIdx.x == 0) "
+        "((volatile float *)out)[x * rows + y] = 0; out[x * rows + y] = in[y * columns + x]; }",
+        "✗ sectors per store, a matrix of 64 x 96: 5"),
+    "atomics whose old value is used": (
+        "P2a", "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) "
+        "if (atomicAdd(&bins[pixels[i]], 2) < 12345) atomicSub(&bins[pixels[i]], 1);", "✗ atomic requests"),
+    "a variable of the worker as shared memory": (
+        "P1b", "static thread_local float tile[32][33];\n" + HERE + LOAD + STORE + "tile[threadIdx.x][threadIdx.y];",
+        "no thread_local variables"),
+}
+
+
+@pytest.mark.parametrize("dodge", DODGES)
+def test_a_kernel_that_does_not_do_the_work_meets_no_goal_of_it(dodge):
+    number, body, says = DODGES[dodge]
+    graded = grade(number, f"{HEADS[number]}{body}\n}}\n", quiet=True, record=False)
+    assert not graded.passed and says in str(graded), graded
 
 
 def test_a_kernel_that_knows_the_shapes_of_the_lab_is_not_right():
@@ -286,6 +343,12 @@ def test_goals_in_words_and_numbers():
     assert (goal.what, goal.wanted) == ("stores per warp, layer 1", "exactly 1")
     assert goal.number({"layer 1": {"stores": 800, "warps": 800}}) == 1
     assert not goal.met(goal.number({"layer 1": {"stores": 800, "warps": 0}}))  # nothing was counted
+    nothing = goal.number({"layer 1": {"stores": 0}})
+    assert nothing == math.inf and not goal.met(nothing)
+    (line,) = goal_lines(Exercise("", Numbers(dict), goals=(goal,)), [nothing])
+    assert line.ok is False and "not counted, because the work takes at least 1 warps; wanted exactly 1" in line.text
+    much = counted("stores", "layer 1", at_least=2, least={"loads": 5})
+    assert [much.met(much.number({"layer 1": {"stores": 9, "loads": n}})) for n in (4, 5)] == [False, True]
     assert not Goal("x", max, at_most=1).met(float("nan"))
     assert [number(each) for each in (39200.0, 1.05, 0.5312, float("nan"))] == ["39,200", "1.05", "0.531", "none"]
 

@@ -18,8 +18,8 @@ EXERCISE = Exercise(
         Case("50 elements in 2 blocks", (50, 2)),
         Case("2,048 elements", (2048, 4), counted=True),
     ), hidden=(range(1, 2000), range(1, 9))),
-    goals=(counted("global_load_sectors", "2,048 elements", per="global_load_requests", what="sectors per load",
-                   at_most=4),),
+    goals=(counted("global_load_sectors", "2,048 elements", per=128, what="sectors per load",
+                   at_most=4, least={"unique_bytes": 2 * 4 * 2048}),),
     lines=3,
     hints=("Which elements does a warp load at once?", "The step is the number of all threads."),
     mistakes=(

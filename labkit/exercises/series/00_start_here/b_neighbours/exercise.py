@@ -21,7 +21,7 @@ EXERCISE = Exercise(
     ), hidden=(range(1, 1500), range(32, 160, 32))),
     lines=2,
     goals=(
-        counted("global_load_sectors", "4,096 elements", at_most=1024),
+        counted("global_load_sectors", "4,096 elements", at_most=1024, least={"unique_bytes": 3 * 4 * 4096}),
         counted("global_store_sectors", "4,096 elements", at_most=512),
     ),
     hints=(

@@ -11,7 +11,7 @@ EXERCISE = Exercise(
     lines=2,
     goals=(
         counted("global_store_sectors", "layer 1", per="global_store_requests", what="sectors per store",
-                exactly=8, predicted="sectors_per_store",
+                exactly=8, predicted="sectors_per_store", least={"global_store_requests": 800},
                 words="as many as you count on paper for the swapped mapping"),
     ),
     hints=(

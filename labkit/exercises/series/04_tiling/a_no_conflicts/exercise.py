@@ -11,7 +11,9 @@ EXERCISE = Exercise(
     title="Rows apart",
     subject=InPlaceOf("tiling", "a", {"layer 1": LAYERS["layer 1"]}),
     lines=1,
-    goals=(counted(_WAVEFRONTS, "layer 1", at_most=1.05),),
+    # The loads of 800 warps, one for each of 49 products.
+    goals=(counted("shared_load_wavefronts", "layer 1", per=39_200, what="wavefronts per shared load", at_most=1.05,
+                   least={"shared_load_instructions": 19_600}),),
     hints=(
         "A warp reads two rows of the tile, 16 words of each. In which banks does the second row begin?",
         "The rows have SIDE = 22 words, so the second begins at bank 22 and ends at bank 37 - 32 = 5: six banks "

@@ -14,8 +14,8 @@ EXERCISE = Exercise(
     subject=InPlaceOf("tiling", "b", {"layer 2": LAYERS["layer 2"]}),
     lines=5,
     goals=(
-        counted(_WAVEFRONTS, "layer 2", at_most=1.05),
-        counted("shared_load_wavefronts", "layer 2", at_most=205_000),
+        counted(_WAVEFRONTS, "layer 2", at_most=1.05, least={"shared_load_instructions": 100_000}),
+        counted("shared_load_wavefronts", "layer 2", at_most=205_000, least={"shared_load_instructions": 100_000}),
     ),
     hints=(
         "Two things cost wavefronts: the conflicts of 04a, and sums that no thread stores. Which threads compute "

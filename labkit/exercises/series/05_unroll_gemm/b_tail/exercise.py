@@ -4,7 +4,7 @@ from labkit.exercises import Exercise, InPlaceOf, Mistake, counted
 
 _WARPS = {"layer 1": 8 * 400, "layer 2": 8 * 73}  # of gemm: a block has 8
 _PRODUCT = {layer: counted("shared_load_instructions", f"{layer}, gemm", per=warps, what="shared loads per warp",
-                           at_most=most)
+                           at_most=most, least={"shared_load_instructions": warps * most / 2})
             for (layer, warps), most in zip(_WARPS.items(), (98, 392), strict=True)}
 
 

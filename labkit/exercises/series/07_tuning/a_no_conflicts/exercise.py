@@ -5,14 +5,15 @@ import re
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
 _LAYER_1 = {"layer 1": LAYERS["layer 1"]}
-_STORES = "wavefronts_per_shared_store"
 
 
 EXERCISE = Exercise(
     title="One bank per thread",
     subject=InPlaceOf("tuning", "a", _LAYER_1),
     lines=2,
-    goals=(counted(_STORES, "layer 1", at_most=1.05),),
+    # 35 stores of warps, one for each thread's word of the masks.
+    goals=(counted("shared_store_wavefronts", "layer 1", per=35, what="wavefronts per shared store", at_most=1.05,
+                   least={"shared_store_instructions": 9}),),
     hints=(
         "Thread number i stores mask[t][m]. Which word of the array is that, and which word does thread i + 1 "
         "store?",

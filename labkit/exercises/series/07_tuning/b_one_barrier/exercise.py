@@ -8,7 +8,8 @@ from labkit.spec.layers import Layer
 _LAYER_1 = {"layer 1": LAYERS["layer 1"]}
 # Its masks come in two passes, and a thread of the last block has no output.
 _PASSES = Layer("channels in two passes", C=5, H=30, W=34, M=18, K=4), 1
-_BARRIERS = counted("barriers", "layer 1", per=20, what="barriers per block", at_most=1)  # of 20 blocks
+_BARRIERS = counted("barriers", "layer 1", per=20, what="barriers per block", at_most=1,  # of 20 blocks
+                    least={"barriers": 20, "shared_load_instructions": 1960})
 _UNLIKE = re.compile(r"\bif \([^;{]*\b(?:first|h|n|w|mine|threadIdx)\b[^;{]*\)\s*\{?\s*__syncthreads")
 
 

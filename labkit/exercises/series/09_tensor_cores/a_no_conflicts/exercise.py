@@ -9,7 +9,7 @@ EXERCISE = Exercise(
     title="Rows in different banks",
     subject=InPlaceOf("tensor_cores", "a", _FIRST, HIDDEN[1:]),
     lines=2,
-    goals=(counted("shared_load_conflicts", "layer 1", exactly=0),),
+    goals=(counted("shared_load_conflicts", "layer 1", exactly=0, least={"shared_load_instructions": 8400}),),
     hints=(
         "load_matrix_sync reads eight rows of 16 bytes at a time. In which banks do the rows of u_tile begin, and "
         "in which those of k_tile?",

@@ -23,7 +23,8 @@ EXERCISE = Exercise(
         (Layer("rows of 8 halves", C=1, H=9, W=12, M=5, K=5), 2),
     )),
     lines=6,
-    goals=(counted(_STORES, _NAME, at_most=1.25),),
+    goals=(counted("shared_store_wavefronts", _NAME, per=280, what="wavefronts per shared store", at_most=1.25,
+                   least={"shared_store_instructions": 70}),),  # 280 stores of warps
     hints=(
         "A store of a warp goes to four maps, to two rows of each, and to four words of a row. How many words lie "
         "between two maps, and which rest does that leave by 32?",

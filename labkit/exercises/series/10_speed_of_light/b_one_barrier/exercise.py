@@ -15,7 +15,8 @@ EXERCISE = Exercise(
         (Layer("three turns", C=1, H=20, W=21, M=12, K=4), 3),
     ), {"blocks": 1}),
     lines=4,
-    goals=(counted("barriers", _NAME, per=7, what="barriers per warp", at_most=5),),
+    goals=(counted("barriers", _NAME, per=7, what="barriers per warp", at_most=5,
+                   least={"barriers": 7, "shared_store_instructions": 70}),),
     hints=(
         "The second barrier lets the next turn write to `out`. What if the next turn wrote somewhere else?",
         "With two buffers in turn, a thread that writes to one has passed the barrier of the turn before. What had "

@@ -6,6 +6,8 @@ from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
 from labkit.exercises.practice import transpose
 
 _SHAPE = "a matrix of 64 x 96"
+_LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
+_MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
 _OTHER_LENGTH = re.compile(r"\bin\[[^]]*(?:\* *rows|\brows *\*)|\bout\[[^]]*(?:\* *columns|\bcolumns *\*)")
 
 
@@ -18,8 +20,8 @@ EXERCISE = Exercise(
         Case(_SHAPE, (64, 96), counted=True),
     ), hidden=(range(1, 100), range(1, 100))),
     goals=(
-        counted("global_load_sectors", _SHAPE, per="global_load_requests", what="sectors per load", at_most=4),
-        counted("global_load_requests", _SHAPE, at_most=192),
+        counted("global_load_sectors", _SHAPE, per=_LOADS, what="sectors per load", at_most=4, least=_MOVED),
+        counted("global_load_requests", _SHAPE, at_most=192, least=_MOVED),
     ),
     hints=(
         "blockIdx.x counts blocks along a row of `in`, blockIdx.y down its columns. Which element belongs to a thread?",

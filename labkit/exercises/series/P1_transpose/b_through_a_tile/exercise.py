@@ -6,6 +6,8 @@ from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
 from labkit.exercises.practice import transpose
 
 _SHAPE = "a matrix of 64 x 96"
+_LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
+_MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
 
 
 EXERCISE = Exercise(
@@ -17,9 +19,9 @@ EXERCISE = Exercise(
         Case(_SHAPE, (64, 96), counted=True),
     ), hidden=(range(1, 100), range(1, 100))),
     goals=(
-        counted("global_load_sectors", _SHAPE, per="global_load_requests", what="sectors per load", at_most=4),
-        counted("global_store_sectors", _SHAPE, per="global_store_requests", what="sectors per store", at_most=4),
-        counted("shared_conflicts", _SHAPE, what="bank conflicts", exactly=0),
+        counted("global_load_sectors", _SHAPE, per=_LOADS, what="sectors per load", at_most=4, least=_MOVED),
+        counted("global_store_sectors", _SHAPE, per=_LOADS, what="sectors per store", at_most=4, least=_MOVED),
+        counted("shared_conflicts", _SHAPE, what="bank conflicts", exactly=0, least={"shared_instructions": 96}),
     ),
     hints=(
         "A warp should store 32 neighbours of a row of `out`. They come from a column of `in`, which 32 different "

@@ -15,7 +15,8 @@ EXERCISE = Exercise(
         Case(_PIXELS, (4096, 4, 128), counted=True),
     ), hidden=(range(1, 3000), range(1, 6), [128])),
     goals=(
-        counted("global_load_sectors", _PIXELS, per="global_load_requests", what="sectors per load", at_most=1),
+        counted("global_load_sectors", _PIXELS, per=128, what="sectors per load", at_most=1,
+                least={"unique_bytes": 4096}),  # of 128 warps
         counted("global_load_requests", _PIXELS, what="load requests", at_most=128),
         counted("reduction_requests", _PIXELS, what="atomic requests", at_most=128),
     ),

@@ -17,7 +17,7 @@ EXERCISE = Exercise(
         Case(_PIXELS, (4096, 4, 128), counted=True),
     ), hidden=(range(1, 3000), range(1, 6), range(32, 544, 32))),
     goals=(
-        counted("global_load_requests", _PIXELS, what="load requests", at_most=128),
+        counted("global_load_requests", _PIXELS, what="load requests", at_most=128, least={"unique_bytes": 4096}),
         counted("reduction_requests", _PIXELS, what="atomic requests to global memory", at_most=32),
         counted("barriers", _PIXELS, per=4 * 4, what="barriers per warp", at_most=2),
     ),

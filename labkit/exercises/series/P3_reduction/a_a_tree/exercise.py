@@ -4,6 +4,7 @@ from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
 from labkit.exercises.practice import total
 
 _NUMBERS = "16,384 numbers"
+_READ = {"unique_bytes": 4 * 16384}
 
 
 EXERCISE = Exercise(
@@ -16,10 +17,10 @@ EXERCISE = Exercise(
         Case(_NUMBERS, (16384, 8, 256), counted=True),
     ), hidden=(range(1, 3000), range(1, 6), [32, 64, 128, 256])),
     goals=(
-        counted("global_load_sectors", _NUMBERS, per="global_load_requests", what="sectors per load", at_most=4),
-        counted("global_load_requests", _NUMBERS, what="load requests", at_most=512),
+        counted("global_load_sectors", _NUMBERS, per=512, what="sectors per load", at_most=4, least=_READ),
+        counted("global_load_requests", _NUMBERS, what="load requests", at_most=512, least=_READ),
         counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
-        counted("shared_conflicts", _NUMBERS, what="bank conflicts", exactly=0),
+        counted("shared_conflicts", _NUMBERS, what="bank conflicts", exactly=0, least={"shared_instructions": 64}),
     ),
     hints=(
         "First each thread adds its own numbers in a register, with a grid-stride loop. Then a block has one sum per "

@@ -16,6 +16,8 @@ EXERCISE = Exercise(
         Case(_NUMBERS, (16384, 8, 256), counted=True),
     ), hidden=(range(1, 3000), range(1, 6), [32, 64, 128, 256])),
     goals=(
+        counted("global_load_requests", _NUMBERS, what="load requests", at_most=512,
+                least={"unique_bytes": 4 * 16384}),
         counted("barriers", _NUMBERS, per=_WARPS, what="barriers per warp", at_most=1),
         counted("shared_store_instructions", _NUMBERS, per=_WARPS, what="shared stores per warp", at_most=1),
         counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),

@@ -16,9 +16,10 @@ EXERCISE = Exercise(
         Case(_ROWS, (4, 256), counted=True),
     ), hidden=(range(1, 6), range(1, 257))),
     goals=(
-        counted("global_load_requests", _ROWS, what="load requests", at_most=32),
+        counted("global_load_requests", _ROWS, what="load requests", at_most=32,
+                least={"unique_bytes": 2 * 4 * 1024}),
         counted("barriers", _ROWS, per=4 * 8, what="barriers per warp", at_most=17),
-        counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0),
+        counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0, least={"shared_instructions": 32}),
     ),
     hints=(
         "A thread that adds up all numbers before its own takes up to 256 steps. What do two neighbours have in "

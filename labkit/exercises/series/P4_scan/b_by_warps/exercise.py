@@ -19,6 +19,8 @@ EXERCISE = Exercise(
         Case(_ROWS, (4, 256), counted=True),
     ), hidden=(range(1, 6), range(1, 257))),
     goals=(
+        counted("global_load_requests", _ROWS, what="load requests", at_most=32,
+                least={"unique_bytes": 2 * 4 * 1024}),
         counted("barriers", _ROWS, per=_WARPS, what="barriers per warp", at_most=1),
         counted("shared_store_instructions", _ROWS, per=_WARPS, what="shared stores per warp", at_most=1),
     ),

@@ -17,7 +17,8 @@ EXERCISE = Exercise(
         Case(_ROWS, (8, 256, 1), counted=True),
     ), hidden=(range(1, 10), range(1, 1025), [1])),
     goals=(
-        counted("global_load_requests", _ROWS, what="load requests", at_most=64),
+        counted("global_load_requests", _ROWS, what="load requests", at_most=64, weight=4,
+                least={"unique_bytes": 2 * 4 * 2048}),
         counted("global_store_requests", _ROWS, what="store requests", at_most=64),
         counted("barriers", _ROWS, exactly=0),
         counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0),
