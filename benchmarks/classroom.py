@@ -7,14 +7,20 @@ The class hands in solutions (30 of 100), untouched starting code (16), typical 
 text for several students; all others differ by a comment. The first run is ended with SIGKILL when half of the results
 are there, and the same command goes on. Then it runs once more, with nothing to grade.
 
+`--poisoned` grades another class: 90 students hand in one of four texts, and ten hand in what exhausts a grader that
+sets no limits, or would have it run their own code. All have to get what they deserve, the ten by name, within 1 GB.
+
 Processor time and memory are those of the grader and of all that it starts, looked at five times per second.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -23,10 +29,11 @@ import time
 from collections import Counter
 from datetime import date
 from pathlib import Path
+from typing import IO
 
 from labkit.classroom import grading
 from labkit.classroom.submissions import submissions
-from labkit.exercises.exercise import Exercise, exercises
+from labkit.exercises.exercise import Exercise, exercise, exercises
 from labkit.exercises.subjects import Numbers
 from labkit.exercises.trial import SOLUTION, START, trials
 from labkit.ladder.source import read
@@ -88,11 +95,11 @@ def tree(pid: int, used: dict[int, float]) -> tuple[int, int, set[int]]:
     return own, total, found
 
 
-def run(command: list[str], out: Path, kill_at: int | None = None) -> str:
+def run(command: list[str], out: Path, kill_at: int | None = None, said: IO | int = subprocess.DEVNULL) -> str:
     """Run the grader, or kill it as soon as so many results are there: what it took, in words."""
     began, used, started = time.monotonic(), {}, set()
     there = len([*(out / "results").glob("*.json")])
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL)
     peak = whole = 0
     while process.poll() is None:
         own, total, started = tree(process.pid, used)
@@ -112,6 +119,50 @@ def run(command: list[str], out: Path, kill_at: int | None = None) -> str:
     return (f"{results - there} results in {seconds:.0f} s, {sum(used.values()):.0f} s of processor time; "
             f"{peak / 1e6:.0f} MB at most in the grader, {whole / 1e6:.0f} MB with its children"
             + (f"; killed, {results} results are there and no process is left" if kill_at else ""))
+
+
+def poison(start: str) -> dict[str, tuple[str, str, str]]:
+    """Return ten hand-ins by their authors: file name, text, and what the summary has to say of it."""
+    def book(*sources: str) -> str:
+        return json.dumps({"cells": [{"cell_type": "code", "source": each} for each in sources], "nbformat": 4})
+
+    first, body = start.index("{") + 1, "volatile char *p = (char *)malloc(1 << 28); if (p) p[0] = 1;"
+    grown = "".join(f"#define {b} {' '.join([a] * 10)}\n" for a, b in itertools.pairwise("ABCDEFGHIJ"))
+    return {
+        "path": ("n.ipynb", book("lab.grade('in/path/evil', 1)"), "has no kernel cell"),
+        "cells": ("n.ipynb", book(*["lab.grade('12a', 1)"] * 5000), "has more than 1,000 cells"),
+        "list": ("n.ipynb", book("x = [" + "1," * 9_500_000 + "]"), "has more than 500,000 values"),
+        "long": ("n.ipynb", book("\n".join(f"a{i} = 1" for i in range(40_000))), "has more than 65,536 characters"),
+        "deep": ("n.ipynb", '{"cells": ' + "[" * 1_000_000, "is not a notebook"),
+        "names": ("n.ipynb", book(*[f"%%cuda x --exercise z{i}" for i in range(1000)]), "more than 100 exercises"),
+        "text": ("00a.cu", start + "//" * 5_000_000, "has more than 65,536 characters"),
+        "renamed": ("00a.cu", re.sub(r"(void )\w+\(", r"\1other(", start, count=1), "the kernel must be called"),
+        "memory": ("00a.cu", start[:first] + body + start[first:], "memory"),
+        "macros": ("00a.cu", f"{grown}__device__ int n = sizeof(#J);\nJ\n{start}", "memory"),
+    }
+
+
+def poisoned(jobs: int) -> None:
+    """Grade a class of 100 with ten poisoned hand-ins; print what it took."""
+    asked = exercise("00a")
+    texts = [asked.solution, asked.start, f"// mine\n{asked.solution}", f"// mine\n{asked.start}"]
+    with tempfile.TemporaryDirectory(prefix="labkit-class-") as folder:
+        handed_in, out = Path(folder, "in"), Path(folder, "out")
+        bad = poison(asked.start)
+        files = {f"s{index:02}": ("00a.cu", texts[index % 4]) for index in range(90)}
+        for name, (file, text, *_) in (files | bad).items():
+            (handed_in / name).mkdir(parents=True)
+            (handed_in / name / file).write_text(text)
+        command = [sys.executable, "-m", "labkit", "grade", str(handed_in), "--out", str(out), "--jobs", str(jobs)]
+        for name in ("100 hand-ins, ten poisoned:", "again:"):
+            with Path(folder, "said").open("w") as said:
+                print(name, run(command, out, said=said), flush=True)
+            lines = Path(folder, "said").read_text().splitlines()
+            for name, (*_, says) in bad.items():
+                (line,) = {each.strip() for each in lines if each.split()[0].rstrip(":") == name and says in each}
+                print(f"    {line[:150]}")
+        met = sum(each.passed for each in grading.read_results(out))
+        assert met == 45, f"{met} of 45 right kernels met their goal"
 
 
 def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
@@ -149,5 +200,6 @@ if __name__ == "__main__":
     parser.add_argument("--same", type=float, default=0.3, help="share of texts that several hand in (0.3)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at a time (one per core)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--poisoned", action="store_true", help="a class of 100 with ten poisoned hand-ins")
     chosen = parser.parse_args()
-    main(chosen.count, chosen.exercises, chosen.same, chosen.jobs, chosen.seed)
+    poisoned(chosen.jobs) if chosen.poisoned else main(chosen.count, chosen.exercises, chosen.same, chosen.jobs, chosen.seed)

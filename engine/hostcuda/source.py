@@ -37,9 +37,9 @@ def code_only(source: str) -> str:
 
 
 _BOUNDS = r"__launch_bounds__\s*\([^)]*\)"
-_KERNEL = re.compile(rf"\b__global__\s(?:[^;{{}}()]|{_BOUNDS})*?\bvoid\s+(?:{_BOUNDS}\s*)?(\w+)\s*\(")
-_CONSTANT = re.compile(r"\b__constant__\s+(?:\w+\s+)*?(\w+)\s*\[")
-_DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{]*\b__shared__\b")
+_KERNEL = re.compile(rf"\b__global__\s(?:(?!__global__)[^;{{}}()]|{_BOUNDS})*?\bvoid\s+(?:{_BOUNDS}\s*)?(\w+)\s*\(")
+_CONSTANT = re.compile(r"\b__constant__\s+(?:(?!__constant__)\w+\s+)*?(\w+)\s*\[")
+_DYNAMIC_SHARED = re.compile(r"\bextern\b(?:(?!\bextern\b)[^;{])*\b__shared__\b")
 
 
 def kernel_names(source: str) -> tuple[str, ...]:

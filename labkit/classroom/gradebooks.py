@@ -26,6 +26,7 @@ from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.classroom.grading import Result
 from labkit.classroom.roster import Roster, instant
+from labkit.classroom.submissions import printable
 
 FORMATS = ("csv", "gradescope", "classroom50", "canvas", "moodle")
 # Variables that Classroom 50's runner sets, by the fields of a result.
@@ -152,9 +153,13 @@ def _text(rows: Iterable[Sequence[str]]) -> str:
     return text.getvalue()
 
 
+# What a spreadsheet takes for a formula: at the beginning of a cell, and behind what may separate cells elsewhere.
+_FORMULA = re.compile(r"(?:^|(?<=[;,\t|]))(?=[-=+@\t\r\uff0b\uff0d\uff1d\uff20])")
+
+
 def shown(cell: object) -> object:
-    """A cell that only people read: a spreadsheet computes a text that begins like a formula, and this one not."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+    """A cell that only people read: a spreadsheet computes no part of its text, a terminal obeys none."""
+    return _FORMULA.sub("'", printable(cell)) if isinstance(cell, str) else cell
 
 
 def decimal(points: Fraction) -> str:

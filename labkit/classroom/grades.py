@@ -199,7 +199,7 @@ def write_all(
 
 
 def _same(each: Result) -> tuple:
-    return gradebooks.shown(each.student), each.exercise, each.verdict, each.submitted_at
+    return tuple(map(gradebooks.shown, (each.student, each.exercise, each.verdict, each.submitted_at)))
 
 
 def _points_before(path: Path) -> dict[tuple, str]:
@@ -259,7 +259,7 @@ def _names(students: Iterable[str]) -> dict[str, str]:
     """Students' names as those of files, which no other student and no other page has, even in another case."""
     safe = {name: "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50] for name in students}
     often = Counter([*(each.casefold() for each in safe.values()), "ranking", "similarity"])
-    return {name: each if each == name and often[each.casefold()] == 1 else
+    return {name: each if each and each == name and often[each.casefold()] == 1 else
             f"{each}-{hashlib.sha256(name.encode()).hexdigest()[:6]}" for name, each in safe.items()}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import json
 import os
 import re
 import stat
@@ -18,6 +17,7 @@ from pathlib import Path
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.classroom.roster import instant, table
+from labkit.classroom.sandbox import parsed
 from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name, exercises
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import decoded, with_functions
@@ -27,7 +27,7 @@ _KINDS = (".ipynb", ".cu")
 MANIFEST = "manifest.csv"  # beside the hand-ins: whose they are and when they came, as a platform knows it
 # What is read of a student. More is not looked at, and the student's page says so.
 _BYTES = 20 * 2**20  # of a file: a notebook with figures has one or two million
-_VALUES = 500_000  # of a notebook's JSON: each takes up to 250 bytes of memory
+_VALUES = 500_000  # of a notebook's JSON
 _CELLS = 1000  # of a notebook
 _FILES, _ALL_BYTES = 200, 100 * 2**20
 _EXERCISES = 100
@@ -316,10 +316,8 @@ def _bounded(text: str) -> str:
 def _sources(file: Path) -> list[str]:
     """Return the texts of a notebook's code cells. Raises LabError if it is none, or one that is too large."""
     data = _content(file)
-    if sum(map(data.count, (b"{", b"[", b","))) > _VALUES:
-        raise LabError(f"{file.name} has more than {_VALUES:,} values: clear its outputs")
     try:
-        cells = json.loads(data)["cells"]
+        cells = parsed(data, _VALUES)["cells"]
         texts = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
     except (ValueError, RecursionError, TypeError, KeyError) as error:
         what = f"it has no {error}" if isinstance(error, KeyError) else str(error)[:120] or type(error).__name__

@@ -32,6 +32,8 @@ from hostcuda.errors import EngineError
 from hostcuda.untrusted import guard, refuse
 from labkit.exercises.exercise import FILE_BYTES, RUN_S, Exercise, received
 
+_SAID = 1 << 16  # characters that are kept of what compiler or engine say
+
 
 def main(folder: Path, untrusted: bool = False) -> None:
     """Run the attempt, and leave an answer."""
@@ -54,7 +56,7 @@ def _run(asked: Exercise, source: str, folder: Path, untrusted: bool, done: Call
             guard(source)
         hostcuda.ensure_context()
         subject.prepare(source)
-        _mark("warnings", text=subject.warnings(source), filled=checking.fills_variables())
+        _mark("warnings", text=subject.warnings(source)[:_SAID], filled=checking.fills_variables())
         given = pickle.loads((folder / "inputs").read_bytes())
         for number, case in enumerate(subject.cases):
             with _watched(case.name, done):
@@ -65,10 +67,10 @@ def _run(asked: Exercise, source: str, folder: Path, untrusted: bool, done: Call
                 break
         _mark("done")
     except hostcuda.driver.CompileError as error:
-        _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}")
+        _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}"[:_SAID])
     except (EngineError, hostcuda.driver.Error, MemoryError, TypeError) as error:  # TypeError: of a kernel's arguments
         checking.take()
-        _mark("failed", text=str(error), fault=isinstance(error, hostcuda.driver.Error))
+        _mark("failed", text=str(error)[:_SAID], fault=isinstance(error, hostcuda.driver.Error))
 
 
 def _limit() -> None:

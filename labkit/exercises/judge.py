@@ -18,7 +18,7 @@ from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
 from hostcuda.source import code_only
 from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, number
-from labkit.exercises.text import causes, unset_sums
+from labkit.exercises.text import EXPLAINED, causes, unset_sums
 from labkit.exercises.text import counts as counts_in
 from labkit.ladder.messages import errors, messages, report
 from labkit.ladder.source import changed_lines
@@ -185,7 +185,7 @@ def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[Line]:
 
 def mistake_of(asked: Exercise, attempt: Attempt, lines: Sequence[Line]) -> str:
     """The sentence for a typical mistake; empty if it is none, or if nothing is missed but the number of lines."""
-    if all(line.ok or line.kind == BUDGET for line in lines):
+    if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""
     right = [*asked.start.splitlines(), *asked.solution.splitlines()]
     own = (each.sentence for each in asked.mistakes if each.when(attempt))

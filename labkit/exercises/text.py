@@ -16,8 +16,9 @@ _FLOATS = re.compile(r"\b(?!__float)\w*(?:float|double)\w*|\b__f(?!loat)\w+_r[nz
 _HALF_CONSTANT = re.compile(r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)")
 _DROPPED = re.compile(r"\b(?:n|rows|columns) / (?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b)")
 _EXCHANGED = str.maketrans("/%", "%/")
+EXPLAINED = 20_000  # characters of a text for whose mistakes sentences are looked for: the rungs have up to 12,000
 # A loop whose body begins with a declaration, which is all of it without braces.
-_BODY = re.compile(r"\b(?:for|while) \([^{}]*?\)\s*(?:const )?(?:int|unsigned|float) \w+ = ")
+_BODY = re.compile(r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int|unsigned|float) \w+ = ")
 
 
 def counts(code: str) -> dict[str, float]:
@@ -77,12 +78,15 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
         if found := _DROPPED.search(code):
             yield (f"`{found[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
                    "Let each thread's index grow by the number of threads as long as it is below the end.")
-        for name in re.findall(r"(?<!\()\bint (\w+) = 0\b", code):
-            added = re.findall(rf"\b{name} \+= ([^;{{}}]*);", code)  # with as many ) as (: not the step of a loop
+        for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):
+            added = re.findall(rf"\b{name} \+= ([^;{{}}]{{0,300}});", code)
+            # With as many ) as (: not the step of a loop.
             if any(_is_float(each) for each in added):
                 yield f"`{name}` is an int, so whatever is added loses its fraction: sum floats in a float."
-    for found in re.finditer(r"__shared__ \w+ (\w+)\[", code):
-        filled = re.findall(rf"\b{found[1]}\[[^=;]*\]\s*=(?!=)([^;]*);", code)
-        if "uninitialized" in attempt.findings and filled and all(f"{found[1]}[" in each for each in filled):
-            yield (f"`{found[1]}` is filled from itself: inside the kernel this name is the shared array's, which "
+    if "uninitialized" not in attempt.findings:
+        return
+    for name in dict.fromkeys(re.findall(r"__shared__ \w+ (\w+)\[", code)):
+        filled = re.findall(rf"\b{name}\[[^=;]{{0,300}}\]\s*=(?!=)([^;]{{0,300}});", code)
+        if filled and all(f"{name}[" in each for each in filled):
+            yield (f"`{name}` is filled from itself: inside the kernel this name is the shared array's, which "
                    "hides any array of that name outside. Copy from the pointer that the kernel gets.")

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from hostcuda.errors import Interrupted
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
-from labkit.classroom import grades, grading, sandbox
+from labkit.classroom import gradebooks, grades, grading, sandbox
 from labkit.classroom.roster import Person, Roster
 from labkit.classroom.submissions import Submission, submissions
 from labkit.cli import app
@@ -372,6 +372,65 @@ def test_cells_that_begin_like_formulas_are_texts(tmp_path):
         # Importers know students by the id and the address, which stay as they are.
         assert cells == ([] if name == "grades" else ["-1", "+1@uni.example"]), name
         assert "'=cmd|'/C calc'!A1" in (cell for row in rows for cell in row)
+
+
+@pytest.mark.parametrize(("cell", "shown"), [
+    ("a;=1+1", "a;'=1+1"), ("\uff1d1+1", "'\uff1d1+1"), ("\n=1", r"\n=1"), ("a\t@SUM(A1)", r"a\t@SUM(A1)"),
+    ("\x1b]0;x\x07", r"\x1b]0;x\x07"),
+    ("x,-2", "x,'-2"), ("cmd|'/C calc'!A1", "cmd|'/C calc'!A1"), ("Anne-Marie", "Anne-Marie"), ("a; b - c", "a; b - c"),
+])
+def test_no_part_of_a_cell_is_a_formula_and_no_terminal_obeys_it(cell, shown):
+    assert gradebooks.shown(cell) == shown and gradebooks.shown(3) == 3
+
+
+def test_a_student_without_a_name_has_a_page(tmp_path):
+    assert all(grades._names(["", ".", "..", "/", "a"]).values()) and grades._names(["", "a"])["a"] == "a"
+
+
+@pytest.mark.parametrize(("answer", "says"), [
+    (TILING.start.replace("void conv(", "void other("), "the kernel must be called conv, as in the starting code"),
+    (TILING.start + "//" * 40_000, "this has more than 65,536 characters"),
+    (TILING.start + "//\n" * 1000, "lines and"),
+    (None, "the program used more than 2048 MB of memory"),
+])
+def test_what_cannot_be_graded_by_its_own_fault_gets_no_points_and_is_not_tried_again(
+        tmp_path, monkeypatch, answer, says):
+    tried = []
+
+    def stopped(*args):
+        tried.append(1)
+        raise sandbox.NoResultError(f"there is no result: {says}")
+
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    monkeypatch.setattr(grading, "in_sandbox", stopped)
+    monkeypatch.chdir(tmp_path)
+    Path("class.csv").write_text("name,id,email\nmallory,1,\n")
+    Path("mallory_04a.cu").write_text(answer or TILING.solution)
+    for _ in range(2):
+        command = ["grade", "mallory_04a.cu", "--roster", "class.csv", "--format", "canvas"]
+        said = CliRunner().invoke(app, command).stdout
+        assert said.startswith("    1  not right yet\n    1  no points, because:\n       mallory 04a: ")
+        assert says in said
+        (row,) = csv.DictReader(Path("grades/grades.csv").read_text().splitlines())
+        assert (row["points"], row["of"]) == ("0", "1") and says in row["why"]
+        assert [*csv.reader(Path("grades/canvas.csv").read_text().splitlines())][-1][-1] == "0"
+    assert len(tried) == (answer is None)
+
+
+@pytest.mark.parametrize("answer", [(), (1,), (10**900, 1), (-1, 1), (1e999, 1), ("a", b""), (None, ...), ({}, [()]),
+                                    (True, 1j), (float("nan"), 1), (1, 2, 3)])
+@pytest.mark.parametrize("number", ["11a", "11b", "12a", "12b", "13a", "13b",
+                                    pytest.param("14b", marks=pytest.mark.thorough)])
+def test_an_answer_by_numbers_that_is_none_gets_no_points(number, answer):
+    found = grading._grade(Submission("mallory", number, answer), unsafe=False)
+    assert found.lines and not found.passed and found.answer, found.verdict
+
+
+def test_what_is_not_the_fault_of_a_hand_in_is_tried_again(monkeypatch):
+    for status, own in ((None, True), (-signal.SIGSEGV, True), (-signal.SIGKILL, False), (1, False)):
+        with pytest.raises(LabError) as raised:
+            sandbox.answer(sandbox.SandboxEnded(status, "ended", 1, 1, "", ""), Path("none"), "word")
+        assert isinstance(raised.value, sandbox.NoResultError) == own
 
 
 def test_what_is_not_graded_is_an_empty_cell_everywhere(tmp_path, monkeypatch):

@@ -1,9 +1,14 @@
 """What is counted in the text of a kernel."""
 
+import time
+
 import pytest
 
-from labkit.exercises.exercise import Attempt
+from hostcuda.source import constant_arrays, has_dynamic_shared, kernel_names
+from labkit.exercises import judge
+from labkit.exercises.exercise import SOURCE_CHARACTERS, Attempt, exercise
 from labkit.exercises.text import causes, counts, loops, unset_sums
+from labkit.ladder.source import functions
 
 
 @pytest.mark.parametrize(("code", "divisions"), [
@@ -77,3 +82,19 @@ def test_sums_that_nobody_sets_to_zero(code, unset):
 def test_causes_that_any_kernel_may_have(code, findings, wrong, says):
     found = [*causes(Attempt(code, {}, findings, wrong), ["const int t = i % 4, m = i / 4;"])]
     assert found[0].startswith(says) or says in found[0] if says else found == [], found
+
+
+SLOW = ("for ( ", "for ()x ", "int a = 0 a += ", "__shared__ float a[1] a[", "a += ", "float a[", "__global__ void a(",
+        "__global__ ", "__constant__ a ", "extern ", "(", "[", "{", "a", " ", "if (", "row ", "__restrict__ x ")
+
+
+@pytest.mark.parametrize("part", SLOW)
+def test_the_time_to_read_a_text_grows_with_its_length(part):
+    """Each of these took more than five seconds, or would where a pattern is looked for at each of its places."""
+    source = (part * SOURCE_CHARACTERS)[: SOURCE_CHARACTERS - 2] + "{}"
+    began = time.process_time()
+    functions(source), kernel_names(source), constant_arrays(source), has_dynamic_shared(source), counts(source)
+    for wrong in ("compiles\n", "right\n"):
+        [*causes(Attempt(source, {}, ("uninitialized",), wrong), ["a"])]
+        judge.mistake_of(exercise("07b"), Attempt(source, {}, (), wrong), [judge.Line(False, wrong)])
+    assert time.process_time() - began < 5
