@@ -19,6 +19,7 @@ import numpy as np
 
 from hostcuda import processes, temporary
 from hostcuda.errors import EngineError
+from hostcuda.source import without_comments
 from labkit.base import kept
 from labkit.base.errors import CheckFailed, LabError
 from labkit.base.numerals import three
@@ -187,7 +188,8 @@ def _on_the_gpu(done: Grade, source: str) -> Grade:
 
 def of_source(asked: Exercise, source: str, seed: str = "") -> Grade:
     """Grade the text of a kernel in a child process of this one, if a report has not done so before."""
-    asked = asked.drawn(seed or hashlib.sha256(f"{asked.number}\n{source}".encode()).hexdigest()[:16])
+    text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()  # with all that may hold a number
+    asked = asked.drawn(seed or hashlib.sha256(f"{asked.number}\n{text}".encode()).hexdigest()[:16])
     if not asked.of_series:  # its folder is not among what kept grades depend on
         return Grade(asked, *_in_a_child(asked, source)[0])
     name = "grade", asked.number, asked.seed, source
