@@ -65,6 +65,7 @@ WATCH(void watch_absent(const char *what, const char *file, int line, Index thre
 WATCH(void watch_divergence(const char *file, int line, Index thread, const std::string &sentence))    // of barriers
 WATCH(void note_written(const void *address, size_t bytes))           // by the host
 WATCH(void watch_over())                                              // the program ends
+WATCH_FALSE(uint32_t watch_copy())                                    // the host calls a copy: returns the number of the call
 // A copy within device memory, or of all to the host: what was not set is not set in the copy either, and reported on the host.
 WATCH(void note_copied(char *to, const char *from, size_t bytes))
 WATCH(void note_to_host(uint32_t number, char *to, const char *from, size_t bytes))
@@ -84,7 +85,6 @@ bool in_stacks(uintptr_t address, Range &stacks);
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone));
 bool in_stack_of_another(uintptr_t address);                      // than the running thread
 void visit_mapped(void (*visit)(const char *base, size_t bytes));   // page-locked memory of the host
-uint32_t watch_copy();                                            // the host calls a copy: returns the number of the call
 void watch_copied(uint32_t number, const void *to, size_t bytes, const char *from, const uint8_t *sizes, const std::string &source, size_t offset);
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes);
 #endif
