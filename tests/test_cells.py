@@ -209,6 +209,11 @@ def test_a_cuda_cell_is_a_module(shell, capsys):
     for use in (labkit.profile, labkit.draw.accesses, labkit.step):
         with pytest.raises(LabError, match="a module of %%cuda has no launch"):
             use(shell.user_ns["vectors"], layer=LENET86[0])
+    for use in (labkit.profile, labkit.estimate, labkit.sanitize):
+        with pytest.raises(LabError, match=r"cell of %%program NAME\.py, then `%hostcuda profile .*%hostcuda sanitize"):
+            use(shell.user_ns["vectors"])
+    with pytest.raises(LabError, match="no layer is given: give one layer"):
+        labkit.profile(1)
 
 
 def test_a_cuda_cells_error_has_its_line(shell):

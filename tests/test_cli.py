@@ -111,6 +111,7 @@ def test_measurements_are_recorded(command, monkeypatch):
     (["bench", "1", "--layer", "lenet86"], "there is no layer 'lenet86'"),
     (["bench", "1", "--batch", "0"], "a batch of 0"),
     (["bench", "1", "--csv", "no-such-folder/x.csv"], "there is no folder no-such-folder for x.csv"),
+    (["bench", "1", "--csv", __file__], "test_cli.py is there, and is no table of an earlier run"),
 ])
 def test_refusals_are_one_line(command, arguments, said):
     status, out, err = command(*arguments)

@@ -458,9 +458,20 @@ def test_other_formats_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_picture_replaces_a_figure_of_the_lab_and_nothing_else(tmp_path):
+    path = tmp_path / "tile.png"
+    for _ in range(2):
+        draw.tile(16, 7, path=path)
+    path.write_bytes(b"mine")
+    with pytest.raises(LabError, match=r"tile\.png is there, and is no figure of the lab"):
+        draw.tile(16, 7, path=path)
+    assert path.read_bytes() == b"mine"
+
+
 def test_a_picture_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "tile.png"
-    path.write_bytes(b"as before")
+    draw.tile(16, 7, path=path)
+    before = path.read_bytes()
 
     def fail(*args):
         raise OSError("disk full")
@@ -468,7 +479,7 @@ def test_a_picture_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(EngineError, match=r"tile\.png"):
         draw.tile(16, 7, path=path)
-    assert path.read_bytes() == b"as before"
+    assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
 
 

@@ -291,6 +291,24 @@ def half_done(small, tmp_path):
     return tmp_path / "half.checkpoint"
 
 
+def test_a_record_says_one_thing_of_its_data(small, tmp_path):
+    images = replace(cycle(small, 8), name="mnist", remark="files of here, not the published ones")
+    with of(images) as trainer:
+        _, record = train(trainer, images, tmp_path / "w.npz", tmp_path / "w.checkpoint")
+    assert record["split"] == images.remark
+    assert [name for name, text in record.items() if "published" in str(text)] == ["split"]
+
+
+@pytest.mark.parametrize("name", ["w.npz", "w.json", "mine.txt"])
+def test_what_no_training_has_written_is_not_replaced(small, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    images = cycle(small, 8)
+    with of(images) as trainer, pytest.raises(LabError, match=r"w\.npz|mine\.txt"):
+        train(trainer, images, tmp_path / "w.npz", tmp_path / "mine.txt", fresh=True)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

@@ -78,7 +78,7 @@ class CompileError(Error):
     msg : str
         What failed.
     command_line : list of str
-        The command, or empty if none ran.
+        The command, or empty if none ran. The message leaves it out: it is long, and tells no reader what is wrong.
     stdout, stderr : str
         The compiler's output, with the user's own files and lines.
     """

@@ -32,11 +32,14 @@ def require_writable(folder: Path) -> None:
 
 
 def require_place(file: Path | None) -> None:
-    """Refuse a file that cannot be written, before minutes of work, with an EngineError that says why."""
+    """Refuse with an EngineError, before minutes of work, a file that cannot be written or is no table of before."""
     if file and not file.parent.is_dir():
         raise EngineError(f"there is no folder {file.parent} for {file.name}: make it, or choose another")
     if file:
         require_writable(file.parent)
+    there = file.read_bytes() if file and file.is_file() else b""
+    if there and not {b"kernel", b"label"} & {*there.partition(b"\n")[0].strip().split(b",")}:
+        raise EngineError(f"{file} is there, and is no table of an earlier run: remove it, or choose another name")
 
 
 def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
@@ -115,10 +118,9 @@ def write(path: Path | str, content: str | bytes) -> Path:
             file.write(content.encode() if isinstance(content, str) else content)
         os.chmod(part, 0o644)  # mkstemp makes files that only their owner can read
         os.replace(part, path)
-    except OSError as error:
+    except BaseException as error:
         os.unlink(part)
-        raise EngineError(f"cannot write {path}: {error.strerror}.") from None
-    except BaseException:
-        os.unlink(part)
+        if isinstance(error, OSError):
+            raise EngineError(f"cannot write {path}: {error.strerror}.") from None
         raise
     return path

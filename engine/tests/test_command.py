@@ -87,6 +87,8 @@ def test_json_is_alone_on_the_standard_output(command, tmp_path, name):
     (["sanitize", "--engine", "cpu", "--timeout", "-1", __file__], "a time limit of -1 s: give"),
     (["sanitize", "--engine", "cpu", "--tool", "lint", __file__], "lint"),
     (["profile", "--csv", "no-such-folder/x.csv", __file__], "there is no folder no-such-folder for x.csv"),
+    (["profile", "--csv", __file__, __file__], "test_command.py is there, and is no table of an earlier run"),
+    (["sanitize", "--csv", __file__, __file__], "test_command.py is there, and is no table of an earlier run"),
 ])
 def test_refusals_are_one_line(command, arguments, said):
     status, out, err = command(*arguments)

@@ -155,6 +155,7 @@ def test_errors_have_the_users_line():
     assert str(error).count("kernel.cu:5:17: error: ") == 1 and "missing" in error.msg
     assert "hostcuda" not in error.stderr and "kernel.cpp" not in error.stderr
     assert error.command_line[0] == toolchain.find()[0]
+    assert error.command_line[0] not in str(error) and "-std=" not in str(error)
 
 
 def test_errors_honour_line_directives():

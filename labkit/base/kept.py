@@ -86,7 +86,7 @@ class Kept:
     def trim(self) -> None:
         """Remove what nobody has read for `IDLE_DAYS`."""
         oldest = time.time() - IDLE_DAYS * 24 * 3600
-        for path in self.folder.glob("*"):
+        for path in self.folder.glob("?" * 64):  # digests
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()

@@ -235,6 +235,8 @@ def save(page: Page, path: str | Path) -> None:
     """Write the page as PNG, whole or not at all."""
     if Path(path).suffix != ".png":
         raise LabError(f"cannot save a figure as {Path(path).name}: name it .png")
+    if Path(path).is_file() and b"iTXtDescription" not in Path(path).read_bytes():
+        raise LabError(f"{path} is there, and is no figure of the lab: remove it, or choose another name")
     write(path, png(page))
 
 

@@ -53,9 +53,10 @@ def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer
     Another `module` does something else with the plans that `loaded` gives it, and with `more`. Raises LabError if
     `layer` is not a layer, a variant does not support it, or the batch is not a positive integer.
     """
-    if not isinstance(layer, Layer):
-        raise LabError(f"layer is {type_of(layer)}: give one layer, such as lab.LENET86[0]")
     chosen = as_variants(variants)
+    if not isinstance(layer, Layer):
+        given = "no layer is given" if layer is None else f"layer is {type_of(layer)}"
+        raise LabError(f"{given}: give one layer, such as lab.LENET86[0]")
     for each in chosen:
         each.launches(layer, batch)
     (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch), more)))

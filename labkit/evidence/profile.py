@@ -67,8 +67,9 @@ class Profile(hostcuda.profile.Profile):
         return rows if len(rows) < 2 else rows[~rows["variant"].str.contains(",")]
 
 
-def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int = 1, engine: str | None = None,
-            timeout: float | None = 600, nvcc: bool = False, estimate: str | None = None) -> Profile:
+def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | None = None, batch: int = 1,
+            engine: str | None = None, timeout: float | None = 600, nvcc: bool = False,
+            estimate: str | None = None) -> Profile:
     """Count the memory accesses of variants on one layer, in a process of their own.
 
     Parameters
@@ -120,7 +121,7 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, bat
     return found
 
 
-def estimate(variant: Variant | int, layer: Layer, device: str = "H200") -> Estimate:
+def estimate(variant: Variant | int, layer: Layer | None = None, device: str = "H200") -> Estimate:
     """Estimate a variant's op time for `BATCH` images on a GPU that need not be there.
 
     Parameters

@@ -415,7 +415,9 @@ def as_variants(several) -> list[Variant]:
     several = [variant(each) if isinstance(each, (int, str)) else each for each in several]
     for each in several:
         if hasattr(each, "get_function"):
-            raise LabError("a module of %%cuda has no launch: give the variant of a %%kernel cell, or a rung's number")
+            raise LabError("a module of %%cuda has no launch of its own: put its kernel and your launches into a cell "
+                           "of %%program NAME.py, then `%hostcuda profile NAME.py` (--estimate H200 for a time there) "
+                           "or `%hostcuda sanitize NAME.py`. What takes a rung's place belongs into a %%kernel cell")
         if not hasattr(each, "supports"):
             raise LabError(f"{each!r} is not a variant: take labkit.variant(1), or the number or name of a rung")
     return several

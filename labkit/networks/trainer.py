@@ -287,6 +287,12 @@ def train(
     if checkpoint.resolve() in (out.resolve(), out.with_suffix(".json").resolve()):
         raise LabError(f"the checkpoint cannot be {checkpoint}, which the weights and their record replace: choose "
                        "another file")
+    record, older = (path.read_bytes() if path.is_file() else b"" for path in (out.with_suffix(".json"), checkpoint))
+    for path, own in ((out, b"labkit train" in record or not (out.exists() or record)),
+                      (checkpoint, not fresh or not older or b"labkit checkpoint" in older[:64])):
+        if not own:
+            raise LabError(f"{path}, or its record beside it, is there and no training has written it: remove it, or "
+                           "choose another name")
     if checkpoint.exists() and not fresh:
         trainer.resume(checkpoint)
     progress(trainer)
