@@ -46,7 +46,7 @@ OF_A_THREAD = "__global__ void f(float *x)\n{\n    static __thread int n; x[n++]
     ("source", "line", "words"),
     [
         (PROGRAM, 7, "no host code: keep the kernels, and launch them from Python"),
-        (NESTED, 4, "no launches by kernels (dynamic parallelism): launch the kernel from Python"),
+        (NESTED, 4, "no launches by kernels (dynamic parallelism): launch the kernel from the host"),
         (REFERENCE, 1, "no texture references, which CUDA 12 has removed: use a texture object"),
         (LIBRARY, 2, "no header cub/cub.cuh: write the loop yourself, or run it on a GPU"),
         (GENERATOR, 4, "no generators of cuRAND but XORWOW (curandState) and Philox (curandStatePhilox4_32_10_t)"),

@@ -264,10 +264,12 @@ class Context:
 
     @staticmethod
     def set_limit(limit, value) -> None:
-        """Kept for `get_limit`; the engine's stacks and heap do not depend on it."""
+        """Set the size of the heap of kernels; what else is set is kept for `get_limit` alone."""
         if limit not in _limits or not isinstance(value, int) or value < 0:
             raise LogicError(f"cuCtxSetLimit failed: invalid argument: {limit!r} = {value!r}")
         _limits[limit] = value
+        if limit == 2:  # MALLOC_HEAP_SIZE
+            native.library().hc_heap_limit(value)
 
     @staticmethod
     def get_limit(limit) -> int:
@@ -278,7 +280,8 @@ class Context:
 
 
 _context = Context()
-_limits = {limit.STACK_SIZE: 1 << 10, limit.PRINTF_FIFO_SIZE: 1 << 20, limit.MALLOC_HEAP_SIZE: 8 << 20}
+_limits = {**dict.fromkeys(range(3, 7), 0), limit.STACK_SIZE: 1 << 10, limit.PRINTF_FIFO_SIZE: 1 << 20,
+           limit.MALLOC_HEAP_SIZE: 8 << 20}  # with the runtime's other limits, 3 to 6
 
 
 def init(flags=0) -> None:

@@ -110,7 +110,8 @@ class Unit:
     @property
     def includes(self) -> list[str]:
         """The options that precede the file to compile."""
-        places = [f"-I{place}" for place in (toolchain.INCLUDE, *self.options.include_dirs)]
+        folders = (toolchain.INCLUDE, *self.options.include_dirs, toolchain.INCLUDE / "libraries")
+        places = [f"-I{place}" for place in folders]
         return ["-include", prelude(self.command, self.flags), *places]
 
     @property

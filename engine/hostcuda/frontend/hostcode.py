@@ -21,6 +21,8 @@ _TYPE_WORDS = {"class", "typename", "auto", "const", "volatile", "__restrict__",
 _VARIABLE = re.compile(r"[^=]*[\s*&>.](\w+)\s*(?:\[[^\]]*\]\s*)*(?:=|$)")  # of a parameter
 LAUNCH = re.compile(r"(?<!operator)(?<!operator )<<\s?<(?!<)")  # preprocessors may put a space between << and <
 _CONFIGURED = re.compile(r">>\s?>")
+_LAMBDA = re.compile(r"(?<![\w)\]\s])\s*\[(?!\[)")
+_NO_TYPE = re.compile(r"(?:\s|\b(?:const|volatile|struct|class|enum|typename|__grid_constant__|__restrict__)\b)*$")
 
 
 def picks(kernel, names):
@@ -34,12 +36,10 @@ def picks(kernel, names):
     if arguments is None:
         return ""
     names.launched.add(kernel.name)
-    types = ", ".join(map(without_default, kernel.parameters))
-    pointer = f"static_cast<void (*)({types})>({kernel.name}{arguments})"
-    pick = f"hostcuda::Pick<{pointer}, {str(kernel.template).lower()}>"
-    given = ", ".join(kernel.parameters)
+    pick = f"hostcuda::Pick<{_pointer(kernel, arguments)}>"
+    named = [_with_name(parameter, f"hostcuda_{i}") for i, parameter in enumerate(kernel.parameters)]
+    given, variables = ", ".join(named), [_variable(parameter) for parameter in named]
     text = f"{head} static inline {pick} hostcuda_pick_{kernel.name}({given}) {kernel.tail} {{ return {{}}; }}"
-    variables = [_variable(parameter) for parameter in kernel.parameters]
     if given and all(variables) and kernel.name not in variables and (defined or "=" in given):
         names.called.add(kernel.name)
         if "=" in given:
@@ -51,10 +51,31 @@ def picks(kernel, names):
     return f' extern "C++" {{ {text} }}'
 
 
+def _pointer(kernel, arguments):
+    types = ", ".join(map(without_default, kernel.parameters))
+    return f"static_cast<void (*)({types})>({kernel.name}{arguments})"
+
+
+def registers_itself(kernel):
+    """The text at the start of a template's body that registers each instance, however it is launched."""
+    _, arguments = _named(kernel.head)
+    return f" (void)&hostcuda::OfTemplate<{_pointer(kernel, arguments)}>::registered;" if arguments else ""
+
+
 def _variable(parameter):
     """The name of a parameter, to hand it on; None if it has none."""
     found = _VARIABLE.match(parameter)
-    return found and found[1] not in _TYPE_WORDS and found[1] + "..." * ("..." in parameter)
+    if not found or found[1] in _TYPE_WORDS or _NO_TYPE.match(parameter, 0, found.start(1)):
+        return None
+    return found[1] + "..." * ("..." in parameter)
+
+
+def _with_name(parameter, name):
+    """A parameter's declaration, with this name if it has none and is no array or function."""
+    declaration = without_default(parameter)
+    if _variable(declaration) or declaration.endswith((")", "]")):
+        return parameter
+    return f"{declaration} {name}{parameter[len(declaration):]}"
 
 
 def without_default(parameter):
@@ -102,11 +123,12 @@ def _launch(code, at, inside, names):
     kernel, config = " ".join(code[start:at].split()), " ".join(code[inside : close.start()].split())
     arguments = " ".join(code[open_ + 1 : end].split())
     name = re.fullmatch(r"((?:\w+\s*::\s*)*)(\w+)((?:\s*<.*>)?)", kernel)
-    with_lambda = name and "{" in arguments and name[2] in names.called  # it has no place within decltype
+    has_lambda = bool(_LAMBDA.search(arguments))  # it has no place within decltype
+    with_lambda = name and has_lambda and name[2] in names.called
     if with_lambda or (name and name[2] in names.defaulted):
         comma = ", " if arguments else ""
         return start, open_ + 1, f"{name[1]}hostcuda_call_{kernel[name.start(2):]}(hostcuda::Config({config}){comma}"
-    if name and name[2] in names.launched and "{" not in arguments:
+    if name and name[2] in names.launched and not has_lambda:
         pick = f"decltype({name[1]}hostcuda_pick_{name[2]}{name[3]}({arguments}))"
         return start, open_, f"hostcuda::launch<{pick}>(hostcuda::Config({config}))"
     return start, open_, f"hostcuda::launch_pointer({kernel}, hostcuda::Config({config}))"

@@ -502,7 +502,7 @@ _TEXTURE = re.compile(r"\b(?:texture|surface)\s*<[^;{}()]*>\s*\w+\s*;")
 _HAS_NO = {
     "host": "host code: keep the kernels, and launch them from Python; code between #ifndef __CUDA_ARCH__ and #endif "
     "is passed over",
-    "device": "launches by kernels (dynamic parallelism): launch the kernel from Python, or run it on a GPU",
+    "device": "launches by kernels (dynamic parallelism): launch the kernel from the host, or run it on a GPU",
     "thread_local": "thread_local variables, and nvcc has none for the device: declare a thread's variable in the "
     "kernel, and one that the block shares as __shared__",
     "texture": "texture references, which CUDA 12 has removed: use a texture object (cudaCreateTextureObject), or give "
@@ -587,5 +587,7 @@ def rewrite(text, names=None):
     if names is not None:
         for kernel in kernels:
             edits.append((kernel.close + 1, kernel.close + 1, hostcode.picks(kernel, names)))
+            if kernel.template and kernel.open < kernel.close:
+                edits.append((kernel.open + 1, kernel.open + 1, hostcode.registers_itself(kernel)))
         edits += hostcode.launches(scan, names, lambda at: _on_device(scan, at))
     return Rewritten(edited(scan.text, edits), placed)

@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from hostcuda import processor
@@ -174,9 +174,10 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
 
 def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:
     """Run commands at the same time, each in its folder; return a list of what `run` returns."""
-    with ThreadPoolExecutor(min(len(commands), os.cpu_count() or 1)) as pool:
+    # concurrent.futures refuses work when the main thread has ended, though other threads may still compile.
+    with ThreadPool(min(len(commands), os.cpu_count() or 1)) as pool:
         try:
-            return list(pool.map(run, commands, folders or [None] * len(commands)))
+            return pool.starmap(run, zip(commands, folders or [None] * len(commands), strict=True), chunksize=1)
         except KeyboardInterrupt:
             raise Interrupted(f"{Path(commands[0][0]).name} was stopped") from None
 

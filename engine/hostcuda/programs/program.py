@@ -44,16 +44,20 @@ _OF_FAULT = {
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
 # Calls whose error is an answer: programs ask so what a device can do.
 _QUESTIONS = ("cudaDeviceEnablePeerAccess", "cudaDeviceDisablePeerAccess", "cudaDeviceGetP2PAttribute", "cudaSetDevice")
-_LIMITS = {0: 64 << 10, 1: 1 << 20, 2: 8 << 20}  # of cudaLimit: bytes of a stack, of printf's buffer and of the heap
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
 _TEXTURES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384}
 _ATTRIBUTES = {**_TEXTURES, 30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
+_IN_CUDA = {  # remedies of the driver's modules -> those of a program in CUDA C++
+    "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)":
+        "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)",
+    "or free() what": "or cudaFree what",
+}
 _libc = ctypes.CDLL(None)
 
 
 class _Refused(Exception):
-    """A call that fails with an error number, and the reason."""
+    """A call that fails with an error number, and the reason; after "failed: " it follows the call's name."""
 
     def __init__(self, number, reason):
         super().__init__(reason)
@@ -73,13 +77,13 @@ def _host(what, address, size, writes):
 
 def _at(address, kind=ctypes.c_void_p):
     """The variable of the program at an address, to read or write its `value`."""
-    _host("the address of a result or a list", address, ctypes.sizeof(kind), True)
+    _host("failed: the address of a result or a list", address, ctypes.sizeof(kind), True)
     return kind.from_address(address)
 
 
 def _write(out, data):
     """Write bytes to a variable of the program."""
-    _host("the address of a result", out, len(data), True)
+    _host("failed: the address of a result", out, len(data), True)
     ctypes.memmove(out, data, len(data))
 
 
@@ -136,8 +140,8 @@ class _Runtime:
             _leave(128 + signal.SIGINT)
         except _Refused as refusal:
             number, reason = refusal.number, str(refusal)
-            if reason.startswith("the address of"):
-                reason = f"{name} failed: {reason}"
+            if reason.startswith("failed: "):
+                reason = f"{name} {reason}"
         except errors.LaunchError as error:
             number = next((number for word, number in _OF_FAULT.items() if word in str(error)), LAUNCH_FAILURE)
             self.sticky, reason = number, str(error)
@@ -148,6 +152,8 @@ class _Runtime:
         except Exception as error:  # what a wrong argument leads to: no program sees a traceback
             number, reason = INVALID_VALUE, str(error) if isinstance(error, errors.Error) else f"{name} failed: {error}"
         self.last = number
+        for remedy, own in _IN_CUDA.items():
+            reason = reason.replace(remedy, own)
         if number != NOT_READY:
             _say(reason)
             if name not in _QUESTIONS:
@@ -274,7 +280,7 @@ class _Runtime:
 
     def cudaSetDevice(self, number):
         if number:
-            raise _Refused(INVALID_DEVICE, f"cudaSetDevice failed: the CPU engine has device 0 only, not {number}")
+            raise _Refused(INVALID_DEVICE, f"failed: the CPU engine has device 0 only, not {number}")
 
     def device_name(self, out, size):
         _write(out, device.Device(0).name().encode()[: size - 1])
@@ -296,7 +302,10 @@ class _Runtime:
         raise _Refused(INVALID_DEVICE, f"devices {source} and {to} are no peers: the CPU engine has device 0 only")
 
     def cudaDeviceGetLimit(self, out, limit):
-        _at(out, ctypes.c_size_t).value = _LIMITS.get(limit, 0)
+        _at(out, ctypes.c_size_t).value = device.Context.get_limit(limit)
+
+    def cudaDeviceSetLimit(self, limit, value):
+        device.Context.set_limit(limit, _size(value))
 
     def cudaDeviceGetPCIBusId(self, out, size, number):
         self.cudaSetDevice(number)
@@ -315,7 +324,7 @@ class _Runtime:
     def cudaSetDeviceFlags(self):
         """Without effect."""
 
-    cudaDeviceSetCacheConfig = cudaDeviceSetSharedMemConfig = cudaDeviceSetLimit = cudaSetDeviceFlags
+    cudaDeviceSetCacheConfig = cudaDeviceSetSharedMemConfig = cudaSetDeviceFlags
     cudaProfilerStart = cudaProfilerStop = cudaMemAdvise = cudaMemPrefetchAsync = cudaSetDeviceFlags
     cudaStreamAttachMemAsync = cudaStreamSetAttribute = cudaCtxResetPersistingL2Cache = cudaSetDeviceFlags
 
@@ -339,7 +348,7 @@ class _Runtime:
 
     def cudaMallocManaged(self, out, size):
         if not size:
-            raise _Refused(INVALID_VALUE, "cudaMallocManaged failed: 0 bytes were requested")
+            raise _Refused(INVALID_VALUE, "failed: 0 bytes were requested")
         place = _at(out)
         place.value = address = native.mem_alloc(_size(size))
         native.memset(1, address, 0, size, None, True)  # as on a GPU; the host may write it unseen, so it counts as set
@@ -355,7 +364,7 @@ class _Runtime:
             return
         span = native.mem_range(address & _WORD)
         if not span or span[0] != address:
-            raise _Refused(INVALID_VALUE, f"cudaFree failed: cudaMalloc gave no {address:#x}, or it was freed")
+            raise _Refused(INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}, or it was freed")
         self.managed.discard(address)
         native.mem_free(address)
 
@@ -364,9 +373,11 @@ class _Runtime:
     def cudaMallocHost(self, out, size):
         place = _at(out)
         try:
-            storage = ctypes.create_string_buffer(_size(size) + 4096)
+            if _size(size) > native.mem_info()[1] - sum(map(len, self.pinned.values())):
+                raise MemoryError  # before the system ends some process
+            storage = ctypes.create_string_buffer(size + 4096)
         except (MemoryError, OverflowError, ValueError):
-            raise _Refused(OUT_OF_MEMORY, f"cudaMallocHost failed: the host has no {native.amount(size)}") from None
+            raise _Refused(OUT_OF_MEMORY, f"failed: the host has no {native.amount(size)}") from None
         address = -(-ctypes.addressof(storage) // 4096) * 4096
         self.pinned[address] = storage
         native.map_host_memory(address, size)
@@ -376,21 +387,21 @@ class _Runtime:
 
     def cudaFreeHost(self, address):
         if address and address not in self.pinned:
-            raise _Refused(INVALID_VALUE, f"cudaFreeHost failed: {address:#x} is no allocation of cudaMallocHost")
+            raise _Refused(INVALID_VALUE, f"failed: {address:#x} is no allocation of cudaMallocHost")
         native.synchronize()
         if self.pinned.pop(address, None):
             native.map_host_memory(address, 0)
 
     def cudaHostRegister(self, address, size):
         if not size:
-            raise _Refused(INVALID_VALUE, "cudaHostRegister failed: 0 bytes were given")
-        _host("cudaHostRegister failed", address, _size(size), True)
+            raise _Refused(INVALID_VALUE, "failed: 0 bytes were given")
+        _host("failed: the memory", address, _size(size), True)
         self.registered[address] = size
         native.map_host_memory(address, size)
 
     def cudaHostUnregister(self, address):
         if not self.registered.pop(address, None):
-            raise _Refused(713, f"cudaHostUnregister failed: {address & _WORD:#x} is not registered")
+            raise _Refused(713, f"failed: {address & _WORD:#x} is not registered")
         native.map_host_memory(address, 0)
 
     def cudaHostGetDevicePointer(self, out, address):
@@ -402,35 +413,32 @@ class _Runtime:
         data = struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0)
         _write(out, data)
 
+    # What takes no stream is given 0, the end of its words: the default stream.
+
     def cudaMemcpy(self, to, source, size, kind):
-        self._copy("cudaMemcpy", to, source, size, kind, 0, True)
+        self._copy(to, source, size, kind, 0, True)
 
     def cudaMemcpyAsync(self, to, source, size, kind, stream):
         host = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
-        self._copy("cudaMemcpyAsync", to, source, size, kind, stream, host)
+        self._copy(to, source, size, kind, stream, host)
 
-    def cudaMemcpyPeer(self, to, source, size):
-        self._copy("cudaMemcpyPeer", to, source, size, _ON_DEVICE, 0, True)
+    def cudaMemcpyPeer(self, to, source, size, stream):
+        self._copy(to, source, size, _ON_DEVICE, stream, False)
 
-    def cudaMemcpyPeerAsync(self, to, source, size, stream):
-        self._copy("cudaMemcpyPeerAsync", to, source, size, _ON_DEVICE, stream, False)
+    cudaMemcpyPeerAsync = cudaMemcpyPeer
 
-    def cudaMemcpy2D(self, to, to_pitch, source, from_pitch, width, height, kind):
-        self._copy_rows("cudaMemcpy2D", to, to_pitch, source, from_pitch, width, height, kind, 0)
-
-    def cudaMemcpy2DAsync(self, to, to_pitch, source, from_pitch, width, height, kind, stream):
-        self._copy_rows("cudaMemcpy2DAsync", to, to_pitch, source, from_pitch, width, height, kind, stream)
-
-    def _copy_rows(self, call, to, to_pitch, source, from_pitch, width, height, kind, stream):
+    def cudaMemcpy2D(self, to, to_pitch, source, from_pitch, width, height, kind, stream):
         if min(width, height, to_pitch, from_pitch) < 0:
-            raise _Refused(INVALID_VALUE, f"{call} failed: no rows have so many bytes")
+            raise _Refused(INVALID_VALUE, "failed: no rows have so many bytes")
         if width > to_pitch or width > from_pitch:
-            raise _Refused(12, f"{call} failed: a row of {width} bytes is wider than the pitch")
+            raise _Refused(12, f"failed: a row of {width} bytes is wider than the pitch")
         for row in range(height):
             wait = row == height - 1
-            self._copy(call, to + row * to_pitch, source + row * from_pitch, width, kind, stream, wait)
+            self._copy(to + row * to_pitch, source + row * from_pitch, width, kind, stream, wait)
 
-    def _copy(self, call, to, source, size, kind, stream, wait):
+    cudaMemcpy2DAsync = cudaMemcpy2D
+
+    def _copy(self, to, source, size, kind, stream, wait):
         if not size:
             return
         if any(base <= end < base + length for base, length in self.symbols.items() for end in (to, source)):
@@ -440,92 +448,88 @@ class _Runtime:
             kind = (_ON_DEVICE if native.mem_range(source) else _TO_DEVICE) if native.mem_range(to) else (
                 _TO_HOST if native.mem_range(source) else 0)
         if kind not in (0, _TO_DEVICE, _TO_HOST, _ON_DEVICE):
-            raise _Refused(INVALID_DIRECTION, f"{call} failed: {kind} is no direction of a copy")
+            raise _Refused(INVALID_DIRECTION, f"failed: {kind} is no direction of a copy")
         if kind in (_TO_DEVICE, _ON_DEVICE):
-            self._require(call, "destination", to, size)
+            self._require("destination", to, size)
         if kind in (_TO_HOST, _ON_DEVICE):
-            self._require(call, "source", source, size)
+            self._require("source", source, size)
         if kind in (0, _TO_DEVICE):
-            self._host_end(call, "source", source, size, False)
+            self._host_end("source", source, size, False)
         if kind in (0, _TO_HOST):
-            self._host_end(call, "destination", to, size, True)
+            self._host_end("destination", to, size, True)
         name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]
         native.memcpy(name, to, source, size, self._handle(stream), wait and kind != _ON_DEVICE)
 
     @staticmethod
-    def _host_end(call, which, address, size, writes):
+    def _host_end(which, address, size, writes):
         """Refuse memory of the host that cannot be accessed, or that is known to be too small."""
-        _host(f"{call} failed: its {which}", address, size, writes)
+        _host(f"failed: its {which}", address, size, writes)
         has = native.host_block(address)
         if not has or size <= has:
             return
         sentence = f"its {which} has {has} bytes, from malloc or new, and {size} were asked for"
         if writes:
-            raise _Refused(INVALID_VALUE, f"{call} failed: {sentence}")
-        _say(f"{call}: {sentence}: what follows it is copied, too")
+            raise _Refused(INVALID_VALUE, f"failed: {sentence}")
+        _say(f"cudaMemcpy: {sentence}: what follows it is copied, too")
 
-    def _require(self, call, which, address, size):
+    def _require(self, which, address, size):
         """Refuse what is no device memory, or too small."""
         span = native.mem_range(address)
         if not span:
             if self._is_pinned(address):
                 return
-            what = f"{call} failed: its {which} {address & _WORD:#x} is no device memory"
+            what = f"failed: its {which} {address & _WORD:#x} is no device memory"
+            if name := native.variable_at(address):
+                use = f"cudaMemcpyToSymbol({name}," if which == "destination" else f"cudaMemcpyFromSymbol(..., {name},"
+                raise _Refused(INVALID_VALUE, f"{what} but the variable {name}: if it is __constant__ or __device__, "
+                               f"use {use} ...)")
             why = "a host pointer, never allocated, or freed"
             raise _Refused(INVALID_VALUE, f"{what} ({why}), or the direction of the copy is wrong")
         left = span[0] + span[1] - address
         if size > left:
-            raise _Refused(INVALID_VALUE, f"{call} failed: {size} bytes were asked for, and its {which} has {left}")
+            raise _Refused(INVALID_VALUE, f"failed: {size} bytes were asked for, and its {which} has {left}")
 
     def _is_pinned(self, address):
         pinned = any(start <= address < start + len(storage) for start, storage in self.pinned.items())
         return pinned or any(start <= address < start + size for start, size in self.registered.items())
 
-    def cudaMemset(self, address, value, size):
-        self._fill("cudaMemset", address, value, size, 0)
-
-    def cudaMemsetAsync(self, address, value, size, stream):
-        self._fill("cudaMemsetAsync", address, value, size, stream)
-
-    def cudaMemset2D(self, address, pitch, value, width, height):
-        self.cudaMemset2DAsync(address, pitch, value, width, height, 0)
-
-    def cudaMemset2DAsync(self, address, pitch, value, width, height, stream):
-        if min(width, height, pitch) < 0:
-            raise _Refused(INVALID_VALUE, "cudaMemset2D failed: no rows have so many bytes")
-        for row in range(height):
-            self._fill("cudaMemset2D", address + row * pitch, value, width, stream)
-
-    def _fill(self, call, address, value, size, stream):
+    def cudaMemset(self, address, value, size, stream):
         if size:
-            self._require(call, "destination", address, size)
+            self._require("destination", address, size)
             native.memset(1, address, value & 0xFF, size, self._handle(stream), False)
+
+    def cudaMemset2D(self, address, pitch, value, width, height, stream):
+        if min(width, height, pitch) < 0:
+            raise _Refused(INVALID_VALUE, "failed: no rows have so many bytes")
+        for row in range(height):
+            self.cudaMemset(address + row * pitch, value, width, stream)
+
+    cudaMemsetAsync, cudaMemset2DAsync = cudaMemset, cudaMemset2D
 
     def cudaGetSymbolAddress(self, out, symbol, size):
         self.symbols[symbol] = size
         _at(out).value = symbol
 
     def cudaMemcpyToSymbol(self, symbol, whole, source, size, offset):
-        self._within("cudaMemcpyToSymbol", whole, size, offset)
+        self._within(whole, size, offset)
         self._move(symbol + offset, source, size)
 
     def cudaMemcpyFromSymbol(self, to, symbol, whole, size, offset):
-        self._within("cudaMemcpyFromSymbol", whole, size, offset)
+        self._within(whole, size, offset)
         self._move(to, symbol + offset, size)
 
     @staticmethod
     def _move(to, source, size):
         """Copy to or from a variable of the device, which is one of this process."""
         native.synchronize()
-        _host("a copy to or from a variable of the device failed: its source", source, size, False)
-        _host("a copy to or from a variable of the device failed: its destination", to, size, True)
+        _host("failed: its source", source, size, False)
+        _host("failed: its destination", to, size, True)
         ctypes.memmove(to, source, size)
 
     @staticmethod
-    def _within(call, whole, size, offset):
+    def _within(whole, size, offset):
         if _size(offset) + _size(size) > whole:
-            reason = f"{call} failed: {size} bytes at offset {offset} of a variable that has {whole}"
-            raise _Refused(INVALID_VALUE, reason)
+            raise _Refused(INVALID_VALUE, f"failed: {size} bytes at offset {offset} of a variable that has {whole}")
 
     # -- streams and events
 

@@ -102,6 +102,17 @@ class _Pool:
         """Allocate device memory."""
         return driver.mem_alloc(int(size))
 
+    @staticmethod
+    def bin_number(size):
+        """Return the bin of PyCUDA's pools for a size: its highest bit's place, and the four bits below."""
+        place = max(size.bit_length() - 1, 0)
+        return place << 4 | (size << 4 >> place) & 15
+
+    @staticmethod
+    def alloc_size(bin_number):
+        """Return the largest size in a bin."""
+        return (((17 + (bin_number & 15)) << (bin_number >> 4)) - 1) >> 4
+
     def free_held(self):
         """Without effect: nothing is held."""
 
@@ -130,6 +141,29 @@ class _SourceModule(compiler.SourceModule):
         super().__init__(source, nvcc, options, keep, no_extern_c, arch, code, cache_dir, [*(include_dirs or ()), *own])
 
 
+class _DynamicModule:
+    """PyCUDA's module of several sources. They are compiled as one text, each with lines of its own."""
+
+    def __init__(self, nvcc="nvcc", link_options=None, *, message_handler=None, log_verbose=False, **how):
+        self._how, self._sources, self._options = how, [], []
+
+    def add_source(self, source, nvcc_options=None, name="kernel.ptx"):
+        """Add a source, with options that are those of the whole module."""
+        self._sources.append(f'#line 1 "{Path(name).stem}-{len(self._sources)}.cu"\n{source}\n')
+        self._options += nvcc_options or ()
+        return self
+
+    def add_stdlib(self, libname):
+        """Without effect: the engine has the device's runtime."""
+        return self
+
+    def link(self):
+        """Compile what was added."""
+        self.module = _SourceModule("".join(self._sources), options=self._options, **self._how)
+        self.get_function, self.get_global = self.module.get_function, self.module.get_global
+        return self
+
+
 def _driver():
     names = {name: getattr(driver, name) for name in driver.__all__}
     return _module("driver", **names)
@@ -140,7 +174,8 @@ def _memory():
         "_driver", DeviceMemoryPool=_Pool, PageLockedMemoryPool=_PageLockedPool, PageLockedAllocator=_PageLockedPool,
         bitlog2=lambda value: int(value).bit_length() - 1,
         # Of cuRAND's generators those without tables; (3, 2, 0) is the first version that PyCUDA supports.
-        get_curand_version=lambda: (3, 2, 0), direction_vector_set=types.SimpleNamespace(), _get_direction_vectors=None,
+        get_curand_version=lambda: (3, 2, 0), _get_direction_vectors=None, direction_vector_set=types.SimpleNamespace(
+            VECTOR_32=101, SCRAMBLED_VECTOR_32=102, VECTOR_64=103, SCRAMBLED_VECTOR_64=104),
     )
 
 
@@ -163,7 +198,7 @@ def install() -> None:
         "driver": _driver(),
         "_driver": _memory(),
         "compiler": _module("compiler", **{**vars(compiler), "SourceModule": _SourceModule,
-                                           "DynamicSourceModule": _SourceModule}),
+                                           "DynamicSourceModule": _SourceModule, "DynamicModule": _DynamicModule}),
         "autoinit": _module("autoinit", context=context, device=driver.Device(0)),
         "autoprimaryctx": _module("autoprimaryctx", context=context, device=driver.Device(0)),
     }

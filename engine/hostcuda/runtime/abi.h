@@ -35,6 +35,7 @@ void hc_stop(void);                   // waits for running work, joins the worke
 // Memory. Addresses are host addresses, 256-byte aligned, between red zones; new memory is filled with 0xFF bytes
 // (NaN as float, -1 as int). free waits for the device like cudaFree and checks the red zones.
 int hc_mem_limit(size_t bytes);       // the engine's "device memory"; 0 restores the default (half of the host's available memory)
+void hc_heap_limit(size_t bytes);     // of what kernels allocate; 8 MB at first
 int hc_mem_info(size_t *free_bytes, size_t *total_bytes);
 int hc_mem_alloc(size_t bytes, void **address);
 int hc_mem_free(void *address);

@@ -21,6 +21,7 @@ struct Known {
     std::vector<Range> ranges;                       // sorted by address
     Range stacks{0, 0, local_space, nullptr, nullptr, nullptr};
     std::map<uintptr_t, Range> heap;                 // allocated by kernels
+    size_t freed_bytes = 0;                          // of it, which are kept until the launch ends
 } known;
 
 void discard(Range &);
@@ -338,6 +339,7 @@ size_t end_allocations() {
         if (freed) discard(block->second);
         block = freed ? known.heap.erase(block) : std::next(block);
     }
+    known.freed_bytes = 0;
     return unique_bytes;
 }
 
@@ -349,8 +351,9 @@ constexpr size_t heap_margin = 256;                  // on both sides of an allo
 
 void *allocate(size_t bytes, void *from) {
     if (!in_kernel(from)) return malloc(bytes);
-    char *block = bytes < SIZE_MAX / 2 ? (char *)malloc(bytes + 2 * heap_margin) : nullptr;
-    if (!block) return nullptr;                      // as on a GPU
+    if (!take_from_heap(bytes)) return nullptr;       // as on a GPU
+    auto block = (char *)malloc(bytes + 2 * heap_margin);
+    if (!block) return give_to_heap(bytes), nullptr;
     uintptr_t low = (uintptr_t)memset(block + heap_margin, 0xff, bytes);
     auto written = running.initcheck ? (uint8_t *)calloc(bytes, 1) : nullptr;
     known.heap.insert({low, Range{low, bytes, global_space, nullptr, nullptr, written}});
@@ -367,6 +370,13 @@ void release(void *p, void *from) {
     if (block == known.heap.end()) hostcuda::fail("free of %p, which is not the start of an allocation of a kernel", p);
     if (block->second.freed) hostcuda::fail("free of %p, which was freed before", p);
     block->second.freed = true;
+    give_to_heap(block->second.bytes);
+    known.freed_bytes += block->second.bytes + 2 * heap_margin;
+    size_t left, most;
+    hc_mem_info(&left, &most);
+    if (known.freed_bytes > most)
+        leave_launch(format("check mode keeps what a kernel frees until the launch ends, and this one has freed more than %zu MB: use a "
+                            "smaller grid", most >> 20));
     for (Site &site : *known.all_sites)
         if (site.range == &block->second) site.low = site.span = 0;
 }

@@ -158,7 +158,7 @@ Lane *lane = &logs.lanes[0];
 
 // Mark these bytes as accessed.
 void touch(Range *range, uintptr_t address, size_t bytes) {
-    if (UNLIKELY(!range->touched)) range->touched = (uint64_t *)calloc(range->bytes / 64 + 2, 8);
+    if (UNLIKELY(!range->touched)) range->touched = (uint64_t *)calloc_if_there(range->bytes / 64 + 2, 8);
     if (UNLIKELY(!range->touched)) return without_memory("profile", *range);
     uint64_t *words = range->touched - range->low / 64;
     for (uintptr_t end = address + bytes; address < end;) {
@@ -170,7 +170,7 @@ void touch(Range *range, uintptr_t address, size_t bytes) {
 
 // The sectors of these bytes that the block had not loaded yet.
 unsigned newly_loaded(Range *range, uintptr_t address, size_t bytes) {
-    if (UNLIKELY(!range->loaded)) range->loaded = (uint32_t *)calloc(range->bytes / 32 + 2, sizeof *range->loaded);
+    if (UNLIKELY(!range->loaded)) range->loaded = (uint32_t *)calloc_if_there(range->bytes / 32 + 2, sizeof *range->loaded);
     if (UNLIKELY(!range->loaded)) return without_memory("profile", *range), 0;
     uint32_t *blocks = range->loaded - range->low / 32;
     unsigned count = 0;

@@ -3,8 +3,7 @@
 // A launch that fails is left by switching to the worker's own stack; the stacks of the fibers are then reused from their
 // tops.
 #include "fibers.h"
-#include <errno.h>
-#include <stdio.h>
+#include <new>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -46,24 +45,22 @@ bool add_fibers(Block &b) {
     return true;
 }
 
-[[noreturn]] static void no_memory() {
-    fprintf(stderr, "hostcuda: no memory for a worker: %s\n", strerror(errno));
-    abort();
-}
-
-void prepare_loops(Block &b) {
-    if (!b.loops.top) {
-        char *stack = map_memory(guard_bytes + loops_bytes);
-        if (!stack) no_memory();
-        guard(stack, guard_bytes);
-        b.loops.top = stack + guard_bytes + loops_bytes;
-    }
-    hostcuda::make_context(b.loops.context, b.loops.top, loops_bytes, loops_main);
-}
+void prepare_loops(Block &b) { hostcuda::make_context(b.loops.context, b.loops.top, loops_bytes, loops_main); }
 
 Block *new_block() {
-    Block *b = new Block();
-    if (!map_shared(b->shared) || !add_fibers(*b)) no_memory();
+    Block *b = new (std::nothrow) Block();
+    char *loops = nullptr;
+    try {
+        if (b && map_shared(b->shared) && add_fibers(*b)) loops = map_memory(guard_bytes + loops_bytes);
+    } catch (const std::bad_alloc &) {
+    }
+    if (!loops) {
+        if (b) delete_block(b);
+        return nullptr;
+    }
+    guard(loops, guard_bytes);
+    b->loops.top = loops + guard_bytes + loops_bytes;
+    prepare_loops(*b);
     for (Warp &w : b->warps) w.meetings = nullptr;
     pthread_sigmask(SIG_SETMASK, nullptr, &b->signals);
     block = b;

@@ -25,8 +25,9 @@ Header *quarantine[64];
 unsigned released_blocks;
 
 void *allocate(size_t bytes) {
-    auto header = bytes < SIZE_MAX / 2 ? (Header *)malloc(sizeof(Header) + bytes + heap_margin) : nullptr;
-    if (!header) return nullptr;           // as on a GPU
+    if (!take_from_heap(bytes)) return nullptr;           // as on a GPU
+    auto header = (Header *)malloc(sizeof(Header) + bytes + heap_margin);
+    if (!header) return give_to_heap(bytes), nullptr;
     char *block = (char *)(header + 1);
     header->state = allocated ^ (uint64_t)block;
     header->bytes = bytes;
@@ -43,6 +44,7 @@ void release(void *block, bool may_be_anothers) {
         for (size_t i = 0; i < heap_margin; i++)
             if (end[i] != fence) hostcuda::fail("a write past the end of the %zu bytes that malloc or new returned", (size_t)header->bytes);
         header->state = released ^ (uint64_t)block;
+        give_to_heap(header->bytes);
         if (header->bytes <= 1 << 20) {
             unsigned place = __atomic_fetch_add(&released_blocks, 1, __ATOMIC_RELAXED) % 64;
             header = __atomic_exchange_n(&quarantine[place], header, __ATOMIC_ACQ_REL);

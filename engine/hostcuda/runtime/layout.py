@@ -104,6 +104,11 @@ class Layout:
     watched: list = field(default_factory=list)
     statics: dict = field(default_factory=dict)
 
+    def variable_at(self, address) -> str | None:
+        """Return the name of the variable at an address, as declared, or None."""
+        names = (name for name, (at, size) in self.variables.items() if at <= address < at + size)
+        return next(map(_as_declared, names), None)
+
 
 def layout(path, base, functions) -> Layout:
     """The `Layout` of a loaded file.

@@ -59,16 +59,16 @@ size_t read_number(const char *path, const char *line, size_t otherwise) {
     return value;
 }
 
-size_t default_limit() {
+size_t available_bytes() {
     size_t available = read_number("/proc/meminfo", "MemAvailable:", 2 << 20) * 1024;
     size_t allowed = read_number("/sys/fs/cgroup/memory.max", "", SIZE_MAX);
     size_t taken = read_number("/sys/fs/cgroup/memory.current", "", 0);
     if (allowed != SIZE_MAX && allowed > taken && allowed - taken < available) available = allowed - taken;
-    return available / 2;
+    return available;
 }
 
 size_t current_limit() {
-    if (!limit) limit = default_limit();
+    if (!limit) limit = available_bytes() / (watches("initcheck") ? 4 : 2);   // for which each byte needs another one
     return limit;
 }
 
@@ -201,10 +201,32 @@ EXPORT int hc_mem_alloc(size_t bytes, void **address) {
     memset(begin + bytes, red, marked);
 
     lock.lock();
-    uint8_t *written = watches("initcheck") ? (uint8_t *)calloc(bytes, 1) : nullptr;
+    uint8_t *written = watches("initcheck") ? (uint8_t *)calloc_if_there(bytes, 1) : nullptr;
     allocations[begin] = {bytes, mapping, mapped, nullptr, written};
     *address = begin;
     return HC_OK;
+}
+
+// Memory that kernels allocate, whatever else heap.cpp and allocations.cpp need for it.
+static size_t heap_limit = 8 << 20, heap_used;
+constexpr size_t heap_unit = 16;
+
+bool take_from_heap(size_t bytes) {
+    if (bytes > SIZE_MAX / 2) return false;
+    bytes = round_up(bytes + !bytes, heap_unit);
+    if (__atomic_add_fetch(&heap_used, bytes, __ATOMIC_RELAXED) <= __atomic_load_n(&heap_limit, __ATOMIC_RELAXED)) return true;
+    __atomic_sub_fetch(&heap_used, bytes, __ATOMIC_RELAXED);
+    return false;
+}
+
+void give_to_heap(size_t bytes) { __atomic_sub_fetch(&heap_used, round_up(bytes + !bytes, heap_unit), __ATOMIC_RELAXED); }
+
+EXPORT void hc_heap_limit(size_t bytes) { __atomic_store_n(&heap_limit, bytes, __ATOMIC_RELAXED); }
+
+void *calloc_if_there(size_t count, size_t bytes) {
+    constexpr size_t worth_asking = 64 << 20;
+    if (count * bytes > worth_asking && count * bytes > available_bytes() / 2) return nullptr;
+    return calloc(count, bytes);
 }
 
 // What was written into the red zones of an allocation, which are restored; "" if nothing was.

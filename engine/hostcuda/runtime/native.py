@@ -66,6 +66,7 @@ _SIGNATURES = {
     "hc_workers": (c_int, []),
     "hc_stop": (None, []),
     "hc_mem_limit": (c_int, [c_size_t]),
+    "hc_heap_limit": (None, [c_size_t]),
     "hc_mem_info": (c_int, [POINTER(c_size_t), POINTER(c_size_t)]),
     "hc_mem_alloc": (c_int, [c_size_t, POINTER(c_void_p)]),
     "hc_mem_free": (c_int, [c_void_p]),
@@ -182,21 +183,26 @@ def _load():
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
-    workers = os.environ.get("HOSTCUDA_WORKERS", "0")
+    workers = _number("HOSTCUDA_WORKERS", "the number of worker threads of the CPU engine")
+    lib.hc_mem_limit(_number("HOSTCUDA_MEMORY_MB", "the device memory in megabytes") << 20)
     if checkmode.TOOLS:
         records.attach(lib)
-        workers = "1"
-    if not workers.isdigit():
-        raise LogicError(
-            f"HOSTCUDA_WORKERS={workers!r} is not a number: give the number of worker threads of the CPU "
-            "engine, or leave it unset for all processors"
-        )
-    if lib.hc_start(int(workers)) != OK:
-        raise RuntimeError(f"cuInit failed: {lib.hc_error().decode('utf-8', 'replace')}")
+        workers = 1
+    if (status := lib.hc_start(workers)) != OK:
+        kind = MemoryError if status == OUT_OF_MEMORY else RuntimeError
+        raise kind(f"cuInit failed: {lib.hc_error().decode('utf-8', 'replace')}")
     atexit.register(_finish)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after_fork)
     return lib
+
+
+def _number(name, what):
+    """Return the number in an environment variable; 0 if it is not set."""
+    text = os.environ.get(name, "0")
+    if not text.isdigit():
+        raise LogicError(f"{name}={text!r} is not a number: give {what}, or leave it unset")
+    return int(text)
 
 
 def _finish():
@@ -654,6 +660,11 @@ def module_symbol(module, name) -> tuple[int, int] | None:
     if span:
         _library.hc_module_variable(module, *span)
     return span
+
+
+def variable_at(address) -> str | None:
+    """Return the name of the variable of a loaded module at an address, or None."""
+    return next(filter(None, (each.layout.variable_at(address) for each in _modules.values())), None)
 
 
 def module_constant_bytes(module) -> int:

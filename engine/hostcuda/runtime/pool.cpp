@@ -76,6 +76,7 @@ struct Operation {
 struct Worker {
     pthread_t thread;
     Block *block = nullptr;
+    bool ready = false;                   // it has its block, or there was no memory for one
     Operation *operation = nullptr;       // guarded by the pool's mutex
     unsigned ticks = 0;                   // since it has begun its pieces
 };
@@ -498,9 +499,18 @@ void *worker_main(void *self) {
     stack.ss_sp = map_memory(alternate);
     stack.ss_size = alternate;
     sigaltstack(&stack, nullptr);
-    Block *block = ((Worker *)self)->block = new_block();
-    work(*(Worker *)self, *block);
-    delete_block(block);
+    Worker &me = *(Worker *)self;
+    Block *block = stack.ss_sp ? new_block() : nullptr;
+    {
+        Lock lock(pool.mutex);
+        me.block = block;
+        me.ready = true;
+        pool.done.notify_all();
+    }
+    if (block) {
+        work(me, *block);
+        delete_block(block);
+    }
     stack.ss_flags = SS_DISABLE;
     sigaltstack(&stack, nullptr);
     munmap(stack.ss_sp, alternate);
@@ -657,9 +667,21 @@ EXPORT int hc_start(int count) {
         }
         pool.workers.push_back(worker);
     }
-    pool.ticks = pthread_create(&pool.ticker, nullptr, ticker_main, nullptr) == 0;
+    bool threads = !pool.workers.empty();
+    for (size_t i = 0; i < pool.workers.size();) {
+        Worker *worker = pool.workers[i++];
+        while (!worker->ready) pool.done.wait(lock);
+        if (worker->block) continue;
+        pool.workers.erase(pool.workers.begin() + --i);
+        pthread_join(worker->thread, nullptr);
+        delete worker;
+    }
+    pool.ticks = !pool.workers.empty() && pthread_create(&pool.ticker, nullptr, ticker_main, nullptr) == 0;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return pool.workers.empty() ? set_error(HC_INVALID, "the system allows no more threads") : (int)HC_OK;
+    if (!pool.workers.empty()) return HC_OK;
+    if (!threads) return set_error(HC_INVALID, "the system allows no more threads");
+    return set_error(HC_OUT_OF_MEMORY, "there is no memory for a worker, which reserves 80 MB of addresses and more: give the "
+                     "process more (ulimit -v)");
 }
 
 EXPORT int hc_workers(void) {

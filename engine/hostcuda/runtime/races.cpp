@@ -218,7 +218,7 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     Range &range = *site.range;
     if (UNLIKELY(!range.cells)) {
         if (range.unchecked) return;
-        range.cells = (GlobalCell *)calloc(range.bytes / 2 + 1, sizeof(GlobalCell));
+        range.cells = (GlobalCell *)calloc_if_there(range.bytes / 2 + 1, sizeof(GlobalCell));
         if (!range.cells) return without_memory("racecheck", range);
     }
     if (site.operation == atomic) order.updated[thread] = order.epoch;

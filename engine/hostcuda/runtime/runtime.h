@@ -105,7 +105,7 @@ inline bool fits_loops(int blocks, unsigned grid, unsigned width, unsigned rows)
 }
 
 struct Block;
-Block *new_block();                                        // a worker's memory for one block at a time
+Block *new_block();                                        // a worker's memory for one block at a time, or null: there is none
 void delete_block(Block *);
 void begin_launch(Block &, const Launch &);                // prepare this worker for blocks of that launch
 // False: the launch failed, and error_of() says why, or it was cancelled.
@@ -169,6 +169,12 @@ std::string take_damage_by(const char *kernel, const std::vector<char> &argument
 // A digest of all device memory is added to that one. False: there is too much.
 bool add_device_memory(uint64_t &digest, size_t most_bytes);
 std::string describe_address(const void *address);         // "12 bytes past the end of the allocation of ..."
+// The heap of kernels: whether it has room for so many bytes, which are taken; and give them back.
+bool take_from_heap(size_t bytes);
+void give_to_heap(size_t bytes);
+// As calloc, but null if it would take more than half of what the machine has left: such memory is only found missing when it
+// is used, and then the system ends some process.
+void *calloc_if_there(size_t count, size_t bytes);
 
 // ---- pool.cpp ---------------------------------------------------------------------------------------------
 

@@ -114,7 +114,9 @@ bool map_shared(SharedMemory &memory) {
     return true;
 }
 
-void unmap_shared(SharedMemory &memory) { munmap(memory.mapping, memory.bytes); }
+void unmap_shared(SharedMemory &memory) {
+    if (memory.mapping) munmap(memory.mapping, memory.bytes);
+}
 
 // Shared memory is not initialized on a GPU; here each launch fills it with NaN.
 void *fill_shared(SharedMemory &memory, const hc_static &shared, size_t dynamic_bytes) {

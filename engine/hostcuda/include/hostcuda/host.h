@@ -5,6 +5,7 @@
 // hostcuda::launch<decltype(hostcuda_pick_kernel(arguments))>(hostcuda::Config(grid, block))(arguments); hostcuda_pick_kernel has
 // the kernel's parameters, so that C++ chooses among overloads and deduces template arguments as for a call.
 #pragma once
+#define HOSTCUDA_HOST_CODE 1
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -81,12 +82,13 @@ template <class... P> struct Launch<void (*)(P...)> {
     }
 };
 
-// A kernel. An instance of a template registers itself.
-template <auto function, bool of_template> struct Pick {
+// A kernel.
+template <auto function> struct Pick {
     static constexpr auto pointer = function;
 };
-template <auto function> struct Pick<function, true> {
-    static constexpr auto pointer = function;
+
+// An instance of a template, whose body names `registered`.
+template <auto function> struct OfTemplate {
     static const bool registered;
     static std::string name() {
         std::string text = __PRETTY_FUNCTION__;   // "... name() [with auto function = scale<float>; ...]"
@@ -101,13 +103,9 @@ template <auto function> struct Pick<function, true> {
         return true;
     }
 };
-template <auto function> const bool Pick<function, true>::registered = add();
-
-template <auto function> const void *registered(Pick<function, true>) { return &Pick<function, true>::registered; }
-template <auto function> const void *registered(Pick<function, false>) { return nullptr; }
+template <auto function> const bool OfTemplate<function>::registered = add();
 
 template <class Kernel> auto launch(const Config &config) {
-    registered(Kernel{});
     return Launch<std::remove_const_t<decltype(Kernel::pointer)>>{Kernel::pointer, config};
 }
 
@@ -196,7 +194,7 @@ HOSTCUDA_CALL(cudaDeviceDisablePeerAccess, (int device), device)
 HOSTCUDA_CALL(cudaDeviceGetP2PAttribute, (int *value, cudaDeviceP2PAttr, int from, int to), value, from, to)
 HOSTCUDA_CALL(cudaDeviceSetCacheConfig, (cudaFuncCache))
 HOSTCUDA_CALL(cudaDeviceSetSharedMemConfig, (cudaSharedMemConfig))
-HOSTCUDA_CALL(cudaDeviceSetLimit, (cudaLimit, size_t))
+HOSTCUDA_CALL(cudaDeviceSetLimit, (cudaLimit limit, size_t value), limit, value)
 HOSTCUDA_CALL(cudaDeviceGetLimit, (size_t *value, cudaLimit limit), value, limit)
 HOSTCUDA_CALL(cudaDeviceGetPCIBusId, (char *id, int size, int device), id, size, device)
 HOSTCUDA_CALL(cudaMemGetInfo, (size_t *free_bytes, size_t *total), free_bytes, total)
