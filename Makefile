@@ -1,5 +1,11 @@
 # The CUDA convolution lab. `make` alone lists what there is.
 
+# Such a path breaks the scripts that pip installs, and the commands below.
+UNFIT := $(strip $(foreach character," ' ` \ $$,$(findstring $(character),$(CURDIR))))
+ifneq ($(UNFIT),)
+$(error the path of this checkout, $(CURDIR), has $(UNFIT) in it: move it to a folder without)
+endif
+
 ifndef PYTHON
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
     $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -12,7 +18,7 @@ MODULES := $(addsuffix /node_modules/.package-lock.json,playground engine/hostcu
 JOBS   ?= 2
 PYTEST := $(BIN)/python -m pytest --quiet
 # The engine's tests run in its folder, with its own configuration.
-ENGINE := cd engine && $(abspath $(BIN))/python -m pytest --quiet
+ENGINE := cd engine && "$(abspath $(BIN))/python" -m pytest --quiet
 NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=300
 
 # In a container JupyterLab has no browser to open, and is reached from outside. It prints its address, with a token.
@@ -107,17 +113,26 @@ $(STAMP): requirements.lock pyproject.toml engine/pyproject.toml
 $(LAB)/.installed: requirements-lab.lock pyproject.toml engine/pyproject.toml
 	@$(call install,$(LAB),requirements-lab.lock)
 
+# A job ends with the `make` that started it, also if that is killed: `setsid` gives it a process group of its own.
 define install
-	set -e; new=; \
+	set -e; new=; make=$$PPID; \
+	guarded() { \
+	    $$(command -v setsid || true) "$$@" & job=$$!; \
+	    end="{ kill -- -$$job || kill $$job; } 2>/dev/null || true"; \
+	    { while kill -0 $$make; do sleep 1; done; eval "$$end"; } >/dev/null 2>&1 & watch=$$!; \
+	    trap "$$end; kill $$watch; exit 130" INT TERM HUP; \
+	    wait $$job && status=0 || status=$$?; \
+	    trap - INT TERM HUP; kill $$watch 2>/dev/null || true; return $$status; \
+	}; \
 	test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found. Install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }; \
 	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("make: the lab needs Python 3.11 or newer; $(PYTHON) is %d.%d. Name another: make PYTHON=/path/to/python3" % v[:2])'; \
 	uv=$$(command -v uv || true); \
 	test -x $(1)/bin/python || { echo "Making $(1) with $$($(PYTHON) --version)"; test -e $(1) || new=$(1); \
-	        if test "$$uv"; then uv venv --quiet --seed --python $(PYTHON) $(1); else $(PYTHON) -m venv $(1); fi; } \
+	        if test "$$uv"; then guarded uv venv --quiet --seed --python $(PYTHON) $(1); else guarded $(PYTHON) -m venv $(1); fi; } \
 	    || { rm -rf $$new; echo "make: $(PYTHON) cannot make a virtual environment. On Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }; \
 	echo "Installing $(2) into $(1)"; \
-	if test "$$uv"; then pip="uv pip install --quiet --python $(1)/bin/python"; \
-	    else pip="$(1)/bin/python $(PIP) install --no-compile"; fi; \
+	if test "$$uv"; then pip="guarded uv pip install --quiet --python $(1)/bin/python"; \
+	    else pip="guarded $(1)/bin/python $(PIP) install --no-compile"; fi; \
 	$$pip --no-deps --require-hashes -r $(2); \
 	$$pip --no-deps --no-build-isolation -e ./engine -e .; \
 	touch $(1)/.installed

@@ -57,6 +57,11 @@ def test_an_exercise_shows_the_launches_that_it_counts(shell, capsys, rung, numb
     assert all(part in line for line, part in zip(lines, shown, strict=True))
 
 
+def test_a_cell_with_a_main_is_told_of_programs(shell):
+    with pytest.raises(UsageError, match=r"has a main.*begin it with %%program first.cu"):
+        run(shell, "cuda", "whole", "__global__ void k() {}\nint main(void) { k<<<1, 1>>>(); }\n")
+
+
 def test_options_of_the_rung_are_given_by_name(shell):
     assert run(shell, "kernel", "4 tile=8", variant(4).source).options["tile"] == 8
     with pytest.raises(UsageError, match="8 is not an option: write name=value"):

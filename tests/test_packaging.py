@@ -7,8 +7,11 @@ import itertools
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -237,6 +240,53 @@ def test_makefile_lists_its_targets():
     assert sorted(phony) == sorted(targets)
     for target in ("report", "test", "lab", "doctor"):
         assert re.search(rf"^{target}:.* ## ", text, re.MULTILINE), f"make help does not list {target}"
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """Copy what `make venv` reads to a folder of that name, with a Python whose pip never ends."""
+
+    def make(name):
+        (tmp_path / name / "engine").mkdir(parents=True)
+        for file in ("Makefile", "pyproject.toml", "requirements.lock", "engine/pyproject.toml"):
+            shutil.copy(ROOT / file, tmp_path / name / file)
+        python = tmp_path / "python"
+        python.write_text('#!/bin/sh\ncase "$1 $2" in "-m venv") mkdir -p "$3/bin"; cp "$0" "$3/bin/python";;\n'
+                          '"-m pip") echo $$ > pip; sleep 600 & echo $! >> pip; wait;; esac\n')
+        python.chmod(0o700)
+        return tmp_path / name, ["make", "-s", "venv", f"PYTHON={python}"]
+
+    return make
+
+
+def _lives(process):
+    state = Path(f"/proc/{process}/stat")
+    return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+def test_no_pip_outlives_a_make_that_was_ended(checkout, by):
+    folder, command = checkout("plain")
+    path = os.pathsep.join(each for each in os.environ["PATH"].split(os.pathsep) if not Path(each, "uv").exists())
+    making = subprocess.Popen(command, cwd=folder, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not (folder / "pip").exists() or (folder / "pip").read_text().count("\n") < 2:
+        assert time.monotonic() < until and making.poll() is None
+        time.sleep(0.05)
+    making.send_signal(by)
+    making.wait()
+    pips = (folder / "pip").read_text().split()
+    while any(map(_lives, pips)):
+        assert time.monotonic() < until, "pip lives"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("character", ['"', "'", "$", "`", "\\"])
+def test_a_path_that_breaks_scripts_is_refused(checkout, character):
+    folder, command = checkout(f"a{character}b")
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert f"has {character} in it: move it to a folder without" in done.stderr
 
 
 def test_make_lab_hands_arguments_on():

@@ -362,6 +362,15 @@ def test_an_unwritable_folder_is_refused_before_the_first_step(small, tmp_path, 
         assert trainer.step == 0
 
 
+def test_without_a_cache_the_checkpoint_is_beside_the_weights(small, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    with of(cycle(small, 4)) as trainer:
+        (tmp_path / f"lenet86-digits-{trainer.settings.digest}.checkpoint").mkdir()
+        with pytest.raises(LabError, match=r"\.checkpoint is a folder"):
+            train(trainer, small, out=tmp_path / "w.npz")
+
+
 def test_ctrl_c_keeps_the_checkpoint(small, tmp_path):
     def stop(trainer):
         if trainer.step == 3:

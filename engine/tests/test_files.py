@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,26 @@ def test_a_lock_follows_no_link_and_changes_no_file(tmp_path):
     with files.locked(tmp_path / "rows.csv"):
         pass
     assert (tmp_path / "precious").read_text() == "text"
+
+
+def test_a_process_that_was_forked_meanwhile_keeps_no_lock(tmp_path):
+    def wait():
+        with files.locked(tmp_path / "entry"):
+            got.set()
+
+    got, thread = threading.Event(), threading.Thread(target=wait)
+    with files.locked(tmp_path / "entry"):
+        thread.start()
+        time.sleep(0.3)  # it has opened the file, and waits
+        child = os.fork()
+        if not child:
+            time.sleep(60)
+            os._exit(0)
+    in_time = got.wait(20)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    thread.join()
+    assert in_time
 
 
 def test_the_cache_folder_is_for_its_owner_alone(tmp_path):

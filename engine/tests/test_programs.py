@@ -483,6 +483,8 @@ def test_a_file_of_the_options_that_is_not_there(program):
     ("__global__ void f() {}", "has no main"),
     ("int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); }", "the CPU engine has no cudaGraph"),
     ("#include <thrust/sort.h>\nint main() {}", "the CPU engine has no header thrust/sort.h"),
+    ("#include <cublasXt.h>\nint main() {}", "the CPU engine has no header cublasXt.h"),
+    ("#include <cublasLt.h>\nint main() { cublasLtMatmulDesc_t d; }", "the CPU engine has no cublasLtMatmulDesc_t"),
     ("__global__ void g() {}\n__global__ void f() { g<<<1, 1>>>(); }\nint main() {}", "dynamic parallelism"),
     ("__global__ void f(int *x) {}\nint main() { f<<<1, 1>>>(2.5); }", "program.cu:2:"),
     ("int elsewhere(int x);\nint main() { return elsewhere(2); }", "elsewhere(int) is declared and used, but not "
@@ -492,6 +494,193 @@ def test_what_is_not_supported_is_named(program, text, said):
     ended = run(program(text))
     assert ended.returncode == 1
     assert said in ended.stderr
+
+
+TEMPLATES = r"""
+#include <cstdio>
+#include <type_traits>
+namespace ns {
+template <typename T, int N> __global__ void __launch_bounds__(64) fill(T *x, T v) { x[threadIdx.x] = v * N; }
+}
+template <class T> __global__ void plain(T *x) { *x += 1; }
+template <class T, bool Twice> __global__ void deduced(T *x, std::bool_constant<Twice>) { *x += Twice ? 200 : 100; }
+struct Options { int a; };
+__global__ void unnamed(float *, const Options, int = 3) {}
+template <class F> __global__ void apply(float *x, int, F f) { *x = f(*x); }
+template <class T> void inside(T *x)
+{
+    auto f = plain<T>;
+    void *given[] = {&x};
+    cudaLaunchKernel((const void *)f, 1, 1, given, 0, 0);
+}
+template <class Kernel, class... A> void call(Kernel f, A... a) { f<<<1, 1>>>(a...); }
+int main()
+{
+    double *x, r[4], v = 2.5;
+    float *y, s;
+    cudaMalloc(&x, 32); cudaMalloc(&y, 4);
+    auto f = ns::fill<double, 4>;
+    void *given[] = {&x, &v};
+    cudaLaunchKernel((const void *)f, dim3(1), dim3(4), given, 0, 0);
+    void (*g)(double *) = &plain<double>;
+    g<<<1, 1>>>(x); call(plain<double>, x); inside(x); deduced<<<dim3(1, 1), 1>>>(x, std::bool_constant<true>{});
+    cudaMemcpy(r, x, 32, cudaMemcpyDefault);
+    cudaFuncAttributes told;
+    printf("%g %g %d\n", r[0], r[3], cudaFuncGetAttributes(&told, plain<short>));
+    cudaMemset(y, 0, 4);
+    call(plain<float>, y); unnamed<<<1, 1>>>(y, Options{2}); unnamed<<<1, 1>>>(y, {2}, 4);
+    apply<<<1, 1>>>(y, 1, [] __device__(float v) { return v + 4; });
+    cudaMemcpy(&s, y, 4, cudaMemcpyDefault);
+    printf("%g %s %d\n", s, cudaGetErrorString(cudaGetLastError()),
+           cudaFuncSetAttribute(f, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
+}
+"""
+
+
+def test_instances_of_templates_are_launched_by_pointer_and_by_deduction(program):
+    ended = run(program(TEMPLATES))
+    assert (ended.stdout.splitlines(), ended.stderr) == (["213 10 0", "5 no error 0"], "")
+
+
+PRODUCTS = r"""
+#include <cublas_v2.h>
+#include <cublasLt.h>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+template <class N, class Multiply> double worst(Multiply multiply)   // of integers: each product is exact
+{
+    const int m = 3, n = 5, k = 4, lda = 6, ldb = 7, ldc = 8;
+    double most = 0;
+    for (int turned = 0; turned < 4; turned++) {
+        bool ta = turned & 1, tb = turned & 2;
+        std::vector<N> a(lda * 4), b(ldb * 5), c(ldc * n), got(ldc * n);
+        N *x, *y, *z;
+        for (auto each : {&a, &b, &c}) for (N &value : *each) value = N(float(rand() % 9 - 4));
+        cudaMalloc(&x, a.size() * sizeof(N));
+        cudaMalloc(&y, b.size() * sizeof(N));
+        cudaMalloc(&z, c.size() * sizeof(N));
+        cudaMemcpy(x, a.data(), a.size() * sizeof(N), cudaMemcpyDefault);
+        cudaMemcpy(y, b.data(), b.size() * sizeof(N), cudaMemcpyDefault);
+        cudaMemcpy(z, c.data(), c.size() * sizeof(N), cudaMemcpyDefault);
+        cublasHandle_t handle;
+        cublasCreate(&handle);
+        cublasOperation_t ways[] = {CUBLAS_OP_N, CUBLAS_OP_T};
+        if (multiply(handle, ways[ta], ways[tb], m, n, k, x, lda, y, ldb, z, ldc)) return 1e9;
+        cudaMemcpy(got.data(), z, c.size() * sizeof(N), cudaMemcpyDefault);
+        for (int j = 0; j < n; j++)
+            for (int i = 0; i < ldc; i++) {
+                double want = float(c[j * ldc + i]);
+                if (i < m) want *= 3;
+                for (int l = 0; l < k * (i < m); l++) {
+                    float of_a = ta ? a[i * lda + l] : a[l * lda + i];
+                    want += 2 * of_a * float(tb ? b[l * ldb + j] : b[j * ldb + l]);
+                }
+                most = fmax(most, fabs(want - float(got[j * ldc + i])));
+            }
+        cublasDestroy(handle);
+    }
+    return most;
+}
+int main()
+{
+    cublasLtHandle_t light;
+    cublasLtCreate(&light);
+    auto single = [](auto handle, auto ta, auto tb, int m, int n, int k, auto x, int lda, auto y, int ldb, auto z,
+                     int ldc) {
+        float two = 2, three = 3;
+        return cublasSgemm(handle, ta, tb, m, n, k, &two, x, lda, y, ldb, &three, z, ldc);
+    };
+    auto halves = [](auto handle, auto ta, auto tb, int m, int n, int k, auto x, int lda, auto y, int ldb, auto z,
+                     int ldc) {
+        float two = 2, three = 3;
+        return cublasGemmEx(handle, ta, tb, m, n, k, &two, x, CUDA_R_16F, lda, y, CUDA_R_16F, ldb, &three, z,
+                            CUDA_R_16F, ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    };
+    printf("%g %g\n", worst<float>(single), worst<__half>(halves));
+    float one = 1, *small;
+    cudaMalloc(&small, 4);
+    cublasHandle_t handle;
+    cublasCreate(&handle);
+    printf("%d %d\n", cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 9, 9, 9, &one, small, 9, small, 9, &one, small, 9),
+           cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 9, 9, 9, &one, small, 8, small, 9, &one, small, 9));
+}
+"""
+
+
+def test_cublas_multiplies_matrices(program):
+    ended = run(program(PRODUCTS))
+    assert ended.stdout.splitlines() == ["0 0", "13 7"]
+    assert "its source has 4" in ended.stderr
+
+
+def test_a_program_may_bring_its_own_cublas(program, tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "cublas_v2.h").write_text("static int cublasCreate() { return 7; }\n")
+    path = program("#include <cublas_v2.h>\nint main() { return cublasCreate(); }\n")
+    assert run(path, options=[f"-I{tmp_path / 'own'}"]).returncode == 7
+
+
+REMEDIES = r"""
+#include <vector>
+__constant__ float m[9];
+__device__ int n[2];
+__global__ void k(float *y) { extern __shared__ float s[]; *y = s[0] = m[0] + n[0]; }
+int main() {
+    std::vector<float> a(9, 2);
+    cudaMemcpy(m, a.data(), 36, cudaMemcpyHostToDevice);
+    cudaMemcpy(a.data(), n, 8, cudaMemcpyDeviceToHost);
+    k<<<1, 1, 65536>>>(a.data());
+    void *p;
+    cudaMalloc(&p, 1ll << 50);
+}
+"""
+
+
+def test_remedies_are_in_the_programs_language(program):
+    said = run(program(REMEDIES)).stderr
+    for remedy in ("the variable m: if it is __constant__ or __device__, use cudaMemcpyToSymbol(m, ...)",
+                   "use cudaMemcpyFromSymbol(..., n, ...)", "or cudaFree what",
+                   "after cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)"):
+        assert remedy in said
+
+
+HEAP = r"""
+#include <cstdio>
+__device__ int n;
+__device__ char *all[1 << 20];
+__global__ void fill(size_t bytes) { n = 0; while (char *p = (char *)malloc(bytes)) all[n++] = p; }
+__global__ void empty() { for (int i = 0; i < n; i++) free(all[i]); }
+__global__ void churn() { for (int i = 0; i < 20; i++) { int *p = new int[1000]; if (!p) __trap(); delete[] p; } }
+int main()
+{
+    int count;
+    size_t limit;
+    for (size_t bytes : {1 << 20, 1 << 10}) {
+        fill<<<1, 1>>>(bytes); cudaMemcpyFromSymbol(&count, n, 4); printf("%d ", count);
+        empty<<<1, 1>>>(); churn<<<16, 32>>>();
+    }
+    cudaDeviceSetLimit(cudaLimitMallocHeapSize, 24 << 20);
+    fill<<<1, 1>>>(1 << 20); cudaMemcpyFromSymbol(&count, n, 4);
+    cudaDeviceGetLimit(&limit, cudaLimitMallocHeapSize);
+    printf("%d %zu %s\n", count, limit >> 20, cudaGetErrorString(cudaDeviceSynchronize()));
+}
+"""
+
+
+@pytest.mark.parametrize("tools", ["", "memcheck"])
+def test_kernels_allocate_up_to_the_limit_of_their_heap(program, monkeypatch, tools):
+    monkeypatch.setenv("HOSTCUDA_CHECK", tools)
+    assert run(program(HEAP)).stdout == "8 8192 24 24 no error\n"
+
+
+def test_a_program_gets_as_much_memory_as_the_variable_says(program, monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_MEMORY_MB", "100")
+    calls = "".join(f"for (n = 0; !{call}; n++); printf(\"%d \", n);" for call in (
+        "cudaMalloc(&p, 16 << 20)", "cudaMallocManaged(&p, 16 << 20)", "cudaMallocHost(&p, 16 << 20)"))
+    ended = run(program(f"#include <cstdio>\nint main() {{ void *p; int n; {calls} }}"))
+    assert ended.stdout == "6 0 6 ", ended.stderr
+    assert "out of memory: 16.0 MiB requested, 4.0 MiB of 100.0 MiB free" in ended.stderr
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
@@ -522,6 +711,8 @@ def test_run_hands_on_arguments_and_status(tmp_path):
     ("d<<<1, 2, 0, 0>>>()", "hostcuda_call_d(hostcuda::Config(1, 2, 0, 0))"),
     ("d<<<1, 2>>>(x)", "hostcuda_call_d(hostcuda::Config(1, 2), x)"),
     ("l<<<1, 2>>>(3, [=] { f(x); })", "hostcuda_call_l(hostcuda::Config(1, 2), 3, [=] { f(x); })"),
+    ("k<<<1, 2>>>(T{})", "hostcuda::launch<decltype(hostcuda_pick_k(T{}))>(hostcuda::Config(1, 2))(T{})"),
+    ("k<<<1, 2>>>(x[1])", "hostcuda::launch<decltype(hostcuda_pick_k(x[1]))>(hostcuda::Config(1, 2))(x[1])"),
     ("cout <<< 3", "cout <<< 3"),
 ])
 def test_launches_are_rewritten(launch, new):

@@ -65,6 +65,42 @@ def test_a_program_that_imports_pycuda(program):
     assert ended.stdout == f"2080.0 {pycuda.VERSION} ['a', 'b'] __main__\n", ended.stderr
 
 
+LATE = """
+import threading, time
+import pycuda.driver as drv
+from pycuda.compiler import DynamicModule
+
+def work():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    drv.init()
+    module = DynamicModule()
+    module.add_source("extern __device__ int twice(int); __global__ void late(int *x) { *x = twice(*x); }")
+    module.add_source(f"__device__ int twice(int x) {{ return 2 * x; }}  // {time.time()}", nvcc_options=["-rdc=true"])
+    module.add_stdlib("cudadevrt")
+    module.link()
+    import numpy as np
+    x = np.full(1, 4, np.int32)
+    module.get_function("late")(drv.InOut(x), block=(1, 1, 1))
+    print(x[0])
+
+threading.Thread(target=work).start()
+"""
+
+
+def test_a_thread_compiles_a_module_of_two_sources_after_the_main_thread_has_ended(program, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))  # the runtime, too, of several files
+    ended = run(program(LATE))
+    assert (ended.stdout, ended.stderr) == ("8\n", "")
+
+
+def test_pools_have_pycudas_bins():
+    for size in (0, 1, 7, 17, 100, 1 << 20, (1 << 31) - 1):
+        number = pycuda._Pool.bin_number(size)
+        most = pycuda._Pool.alloc_size(number)
+        assert size <= most <= max(1, size * 17 / 16) and pycuda._Pool.bin_number(most) == number
+
+
 def test_sanitize_takes_it(program):
     found = sanitize_script(str(program(PLAIN.replace("BLOCK", "65"))), (), "memcheck", "cpu", capture=True)
     assert found.table["kind"].tolist() == ["out of bounds"]

@@ -722,6 +722,24 @@ def test_the_limit_is_kept(streams):
         library.hc_mem_limit(0)
 
 
+def test_too_little_memory_for_a_worker_is_an_error():
+    program = """
+import resource
+from hostcuda.api import driver
+from hostcuda.runtime import native
+native.build()
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (64 << 20),) * 2)
+try:
+    driver.init()
+except driver.MemoryError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False,
+                          env={**os.environ, "HOSTCUDA_WORKERS": "2"})
+    assert "cuInit failed: there is no memory for a worker" in done.stdout, done.stderr
+
+
 def test_a_long_print_keeps_its_end(capsys):
     source = 'extern "C" __global__ void tell(int n) { for (int i = 0; i < n; ++i) printf("line %d of many\\n", i); }'
     SourceModule(source, no_extern_c=True).get_function("tell")(np.int32(100_000), block=(1, 1, 1))

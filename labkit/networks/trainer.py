@@ -251,7 +251,7 @@ def train(
     out : path of an .npz, optional
         By default data/weights/NETWORK-DATASET.npz. The record is beside it, a .json.
     checkpoint : path, optional
-        By default in the cache, one per settings.
+        By default in the cache, one per settings; beside `out` if the cache cannot be written.
     fresh : bool
         Begin anew, even if there is a checkpoint.
     every : float
@@ -275,7 +275,13 @@ def train(
     settings = trainer.settings
     name = f"{settings.network}-{settings.dataset}"
     out = Path(out or data_dir() / "weights" / f"{name}.npz")
-    checkpoint = Path(checkpoint or private_cache() / "checkpoints" / f"{name}-{settings.digest}.checkpoint")
+    if checkpoint is None:
+        try:
+            folder = private_cache() / "checkpoints"
+        except EngineError:  # a home that cannot be written
+            folder = out.parent
+        checkpoint = folder / f"{name}-{settings.digest}.checkpoint"
+    checkpoint = Path(checkpoint)
     if out.suffix != ".npz":
         raise LabError(f"weights are an .npz file, not {out.name!r}: give a path that ends with .npz")
     if not every >= 0:

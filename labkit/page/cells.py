@@ -145,7 +145,11 @@ class KernelCells(Magics):
         if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):
             self.shell.user_ns[name] = _NotCompiled(name)  # after an error, no later cell may take the old one
         text = f"// %%cuda {line}\n{cell}"
-        kernels = kernel_names(code_only(text))
+        code = code_only(text)
+        kernels = kernel_names(code)
+        if re.search(r"\bint\s+main\s*\(", code):
+            raise UsageError("the cell has a main, and %%cuda compiles kernels alone: begin it with %%program "
+                             "first.cu, and run it with %hostcuda run first.cu")
         arguments = source.cell_arguments(text, name, *options, *more)
         hostcuda.ensure_context()
         with _own_lines(text, text):
