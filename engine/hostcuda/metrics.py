@@ -147,6 +147,7 @@ TRAFFIC = {
     "shared_wavefronts": "shared wavefronts",
     "shared_conflicts": "of these conflicts",
     "constant_requests": "constant requests",
+    "constant_serialized": "of these repeated",
     "local_requests": "local requests",
     "local_requests_address_taken": "local requests (address taken)",
     "time_ns": "time (ns)",

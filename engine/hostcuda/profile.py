@@ -7,6 +7,8 @@ counters are not available, its rows have event times and the compiler's figures
 from __future__ import annotations
 
 import html
+import math
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from hostcuda.errors import EngineError
 from hostcuda.estimate import works
 from hostcuda.gpu import nsight
 from hostcuda.gpu.nvcc import ARCH, nvcc_available, nvcc_version, occupancy_of, of_modules
+from hostcuda.limits import MULTIPROCESSOR, REGISTER_UNIT, WARP
 from hostcuda.metrics import NAMES, NOT_ADDITIVE, QUOTIENTS, SUMS, TRAFFIC
 from hostcuda.tables import HTML, table
 
@@ -31,6 +34,14 @@ _REGISTERS = "; registers: "  # in a source, before the compiler that they come 
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
 
 _TAKEN = NAMES["local_requests_address_taken"]
+# What a table says of its columns.
+_WORDS = {
+    "local_requests_address_taken": "Local requests (address taken): of a thread's own variables that a pointer or a "
+    "computed index reaches. A GPU's compiler keeps some of them in registers; spills are not counted.",
+    "constant_serialized": "Constant requests, of these repeated: lanes of a warp that read other words of constant "
+    "memory wait for one another.",
+}
+_BLIND = re.compile(r"__restrict__|#\s*pragma\s+unroll|__launch_bounds__|__ldg\s*\(")
 _FIRST = ("launch", "kernel", "grid", "block")
 _LAST = ("blocks", "blocks_counted", "source")
 
@@ -145,7 +156,9 @@ class Profile:
         if len(counts):
             counts = counts[[name for name in TRAFFIC if name in counts]].copy()
         compilers = sorted(set(self.table["source"].str.partition(_REGISTERS)[2]) - {""}) if len(counts) else ()
-        counts.attrs["note"] = " ".join([self.note, *(f"Registers and occupancy: {each}." for each in compilers)])
+        words = [text for name, text in _WORDS.items() if name in counts and (counts[name] > 0).any()]
+        origin = (f"Registers and occupancy: {each}." for each in compilers)
+        counts.attrs["note"] = " ".join([self.note, *words, *origin])
         return counts
 
     def __repr__(self) -> str:
@@ -228,11 +241,28 @@ def counted(records: Sequence[dict], ended: processes.Ended, modules: Sequence[d
             rows[-1]["source"] += f"{_REGISTERS}{compiler}"
         rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # 0 seen: the host's compiler may have removed some
         sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
-    note = f"Source: {COUNTED}.{remark}"
+    note = f"Source: {COUNTED}.{remark}{_refused_by_registers(rows)}"
+    if blind := sorted({" ".join(word.split()) for each in modules for word in _BLIND.findall(each["source"])}):
+        note += f" These counts cannot judge {', '.join(blind)}: what changes instructions shows in times."
     failed = [f"launch {number}, {record['error']}" for number, record in enumerate(records) if record.get("error")]
     if failed:
         note += f" Not counted to the end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
     return Profile(_frame(rows), pd.DataFrame(sites), _with_launches(note, rows), ended)
+
+
+def _refused_by_registers(rows: Sequence[dict]) -> str:
+    """A sentence on the launches that a GPU refuses because a block needs more registers than there are."""
+    told, most = {}, MULTIPROCESSOR[ARCH]["registers"]
+    for row in rows:
+        threads, each = math.prod(row["block"]), row.get(NAMES["registers"], 0)
+        needed = math.ceil(threads / WARP) * math.ceil(each * WARP / REGISTER_UNIT) * REGISTER_UNIT
+        if needed > most:
+            told[row["kernel"]] = (
+                f" A GPU refuses launch {row['launch']} with error 701 (too many resources requested): {row['kernel']} "
+                f"has {each} registers per thread (ptxas), so {threads:,} threads need {needed:,}, and a block has "
+                f"at most {most:,}. Take smaller blocks, or write __launch_bounds__({threads})."
+            )
+    return "".join(told.values())
 
 
 def _decided(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dict], str, str]:

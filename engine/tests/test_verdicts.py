@@ -1,0 +1,205 @@
+"""The verdict of `hostcuda sanitize` in text, JSON and exit status; what `hostcuda run` says of ignored errors."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hostcuda import processes
+from hostcuda.sanitize import STATUS, checked
+
+HEAD = "#include <cstdio>\n"
+KERNELS = """
+__global__ void one(float *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] = 1; }
+__global__ void more(float *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <= n) x[i] = 1; }
+__global__ void three(const float *a, float *b, float *c) {
+  int i = threadIdx.x;
+  float v = a[i];
+  b[i] = v;
+  c[i + 1] = v;
+}
+__global__ void below(float *x, unsigned n) { unsigned i = threadIdx.x; x[i] = x[i - 1]; }
+__global__ void too_large(float *x, int rows, int pitch) { x[rows * pitch + (int)threadIdx.x] = 1; }
+__global__ void reversed(float *x) {
+  __shared__ float s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+  x[threadIdx.x] = s[63 - threadIdx.x];
+}
+__global__ void forever(volatile int *go) { while (!*go) ; }
+__global__ void noisy() { for (int i = 0; i < 100; i++) printf("line %d of a program that prints much\\n", i); }
+__global__ void lanes(float *x) { int i = threadIdx.x; if (i >= 16) return; x[i] = __shfl_down_sync(~0u, x[i], 8); }
+"""
+MAIN = """
+int main(int count, char **words) {
+  float *x, *y, *z, h[64] = {}; int what = words[1][0] - 'a';
+  cudaMalloc(&x, 256); cudaMalloc(&y, 128); cudaMalloc(&z, 128); cudaMemset(x, 0, 256);
+  switch (what) {
+    case 0: one<<<1, 64>>>(x, 64); break;
+    case 1: return 0;
+    case 2: one<<<1, 64>>>(x, 64); cudaDeviceSynchronize(); return 3;
+    case 3: one<<<1, 2048>>>(x, 64); break;
+    case 4: one<<<1, 64>>>(x, 64); cudaMemcpy(x, h, 256, cudaMemcpyDeviceToHost); break;
+    case 5: more<<<1, 128>>>(x, 64); break;
+    case 6: three<<<1, 64>>>(x, y, z); break;
+    case 7: below<<<1, 32>>>(x, 64); break;
+    case 8: too_large<<<1, 32>>>(x, 65536, 32768); break;
+    case 9: one<<<1, 64>>>((float *)malloc(256), 64); break;
+    case 10: reversed<<<1, 64>>>(x); break;
+    case 11: cudaMemset(y, 0, 4); forever<<<1, 1>>>((int *)y); break;
+    case 12: noisy<<<1, 1>>>(); break;
+    case 13: lanes<<<1, 32>>>(x); break;
+    case 14: one<<<1, 2048>>>(x, 64); if (cudaGetLastError()) cudaMemset(x, 0, 4); break;
+  }
+  cudaDeviceSynchronize(); return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """One program whose argument chooses the mistake: it is compiled once per command."""
+    path = tmp_path_factory.mktemp("verdicts") / "mistakes.cu"
+    path.write_text(HEAD + KERNELS + MAIN)
+    return str(path)
+
+
+def hostcuda(*words):
+    done = subprocess.run([sys.executable, "-m", "hostcuda", *map(str, words)], capture_output=True, text=True,
+                          check=False, env={**os.environ, "HOSTCUDA_ENGINE": "cpu"})
+    return done.returncode, done.stdout, done.stderr
+
+
+CASES = {
+    "a": ("pass", []),
+    "b": ("not checked", []),
+    "c": ("wrong result", []),
+    "d": ("refused", []),
+    "e": ("refused", []),
+    "f": ("unsafe", [("out of bounds", 4, "x")]),
+    "g": ("unsafe", [("out of bounds", 7, "a"), ("out of bounds", 8, "b"), ("out of bounds", 9, "c")]),
+    "h": ("unsafe", [("out of bounds", 11, "x")]),
+    "i": ("unsafe", [("out of bounds", 12, "x")]),
+    "j": ("unsafe", [("host pointer", 3, None)]),
+    "k": ("unsafe", [("race", 15, "s")]),
+    "n": ("unsafe", [("exited lanes", 20, None)]),
+}
+
+
+@pytest.mark.parametrize("letter", CASES)
+def test_the_verdict_in_json_and_as_exit_status(program, letter):
+    verdict, findings = CASES[letter]
+    status, out, _ = hostcuda("sanitize", "--json", program, letter)
+    told = json.loads(out)
+    assert (told["verdict"], told["status"], status) == (verdict.replace(" ", "_"), STATUS[verdict], STATUS[verdict])
+    rows = [(row["kind"], row["line"], (row["buffer"] or {}).get("name")) for row in told["findings"]]
+    if letter == "g":  # of a there are 64 elements, and 32 of the others
+        findings = findings[1:]
+        rows.sort(key=lambda row: row[1])
+    assert rows == findings, "one cause is one finding"
+
+
+@pytest.mark.parametrize(("letter", "words"), [
+    ("h", "index 4294967295 of x, an allocation of 256 bytes: the index has wrapped in 32 bits"),
+    ("i", "2147483648 became -2147483648: compute the index as size_t"),
+    ("j", "the parameter x was given"),
+    ("d", "verdict: refused (exit status 5): cuFuncSetBlockShape failed"),
+    ("c", "but the program failed with exit status 3"),
+    ("g", "2 findings in 1 launch\nverdict: unsafe (exit status 1)"),
+])
+def test_the_verdict_in_words(program, letter, words):
+    assert words in hostcuda("sanitize", program, letter)[1]
+
+
+def test_a_hang_is_neither_a_finding_nor_a_pass(program):
+    status, out, _ = hostcuda("sanitize", "--json", "--timeout", 60, program, "l")  # the engine sees that nobody writes
+    assert (status, json.loads(out)["verdict"]) == (124, "hang")
+
+
+@pytest.mark.parametrize(("letter", "last"), [
+    ("d", "although this failed: cuFuncSetBlockShape failed"),
+    ("e", "although this failed: cudaMemcpy failed"),
+    ("f", "although this failed: cuCtxSynchronize failed: kernel more wrote up to 4 bytes past the end"),
+    ("a", ""),
+    ("o", ""),  # it has asked for the error
+])
+def test_run_ends_with_the_program_s_status_and_names_the_error(program, letter, last):
+    status, _, err = hostcuda("run", program, letter)
+    assert status == 0 and (last in err.splitlines()[-1] if last else "although" not in err)
+    assert hostcuda("run", "--strict", program, letter)[0] == (1 if last else 0)
+
+
+def test_run_has_limits_of_time_and_output(program, tmp_path):
+    status, out, err = hostcuda("run", "--output-limit", 100, program, "m")
+    assert status == 0 and out.startswith("line 0") and len(out) == 100
+    assert "3,690 more bytes were not printed (--output-limit 100)" in err
+    (tmp_path / "sleeps.py").write_text("import time\ntime.sleep(100)\n")
+    status, _, err = hostcuda("run", "--timeout", 2, tmp_path / "sleeps.py")
+    assert status == 124 and "did not end within 2 s" in err
+
+
+def test_a_syntax_error_is_short_and_a_verdict(tmp_path):
+    source = "__global__ void k(float *x) { x[0] = y }"
+    (tmp_path / "a.cu").write_text(f"{source}\nint main() {{}}\n")
+    (tmp_path / "a.py").write_text(f"from hostcuda.compiler import SourceModule\nSourceModule('{source}')\n")
+    for name in ("a.cu", "a.py"):
+        status, out, err = hostcuda("sanitize", "--json", tmp_path / name)
+        told = json.loads(out)
+        assert (status, told["verdict"]) == (4, "compile_error") and "'y' was not declared" in told["reason"]
+        assert len(told["reason"]) < 500 and "g++ -std" not in err
+
+
+PYTHON = """
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+f = SourceModule('__global__ void k(float *x) { x[threadIdx.x + 1] = 1; }').get_function("k")
+g = SourceModule('__global__ void k(float *x) {\\n x[threadIdx.x] += x[threadIdx.x + 64]; }').get_function("k")
+for each in (f, g):
+    try:
+        each(cuda.InOut(np.zeros(64, np.float32)), block=(64, 1, 1))
+        cuda.Context.synchronize()
+    except cuda.Error:
+        pass
+"""
+
+
+def test_two_sources_without_names_are_told_apart(tmp_path):
+    (tmp_path / "two.py").write_text(PYTHON)
+    rows = json.loads(hostcuda("sanitize", "--json", tmp_path / "two.py")[1])["findings"]
+    assert [(row["file"], row["line"]) for row in rows] == [("kernel.cu", 1), ("kernel-2.cu", 2)]
+
+
+@pytest.mark.parametrize(("line", "verdict"), [
+    ("f(x, block=(2048, 1, 1))", "refused"),
+    ("f(x, block=(64, 1, 1)); assert x.sum() == 0, 'wrong'", "wrong_result"),
+    ("raise SystemExit(2)", "not_checked"),
+])
+def test_verdicts_of_a_program_in_python(tmp_path, line, verdict):
+    source = PYTHON.partition("f = ")[0] + "a = np.zeros(64, np.float32); x = cuda.InOut(a)\n"
+    source += "f = SourceModule('__global__ void k(float *x) { x[threadIdx.x] = 1; }').get_function('k')\n"
+    (tmp_path / "one.py").write_text(source + line.replace("x.sum()", "a.sum()") + "\n")
+    assert json.loads(hostcuda("sanitize", "--json", tmp_path / "one.py")[1])["verdict"] == verdict
+
+
+def test_warnings_are_shown_by_each_command(tmp_path):
+    path = tmp_path / "w.cu"
+    path.write_text("""__global__ void k(float *x) {
+  float sum;
+  __syncthreads;
+  for (int i = 0; i < 4; i++) sum += x[i];
+  x[0] = sum;
+}
+int main() { float *x; cudaMalloc(&x, 16); cudaMemset(x, 0, 16); k<<<1, 1>>>(x); return cudaDeviceSynchronize(); }
+""")
+    for name in ("run", "profile", "sanitize"):
+        status, out, err = hostcuda(name, *(["--no-nvcc"] if name == "profile" else []), path)
+        assert f"{path}:3:3: warning: statement has no effect" in err and "warning: 'sum' " in err
+        assert status == (name == "sanitize") and ("uninitialized variable in k at" in out) == (name == "sanitize")
+
+
+def test_ctrl_c_and_a_time_limit_are_verdicts():
+    assert checked([], ("memcheck",), processes.Ended(-2, 1.0)).status == 130
+    assert checked([], ("memcheck",), processes.Ended(None, 1.0)).outcome[0] == "hang"
