@@ -27,7 +27,7 @@ _POSED = r"(?ms)^\*\*{}\b[^*]*\*\*\s*(.*?)(?=^\*\*[0P]?\d+[a-z]\b|^#|\Z)"
 
 def main(out: Path) -> None:
     """Write everything."""
-    claim(out, site.PLAYGROUND_BUILD)
+    claim(out, *site.PLAYGROUND_BUILD)
     with tempfile.TemporaryDirectory() as place:
         new = Path(place, "playground")
         page(new, out)
@@ -38,7 +38,7 @@ def main(out: Path) -> None:
         service(new)
         written = [out / path.relative_to(new) for path in new.rglob("*") if path.is_file()]
         shutil.copytree(new, out, dirs_exist_ok=True)
-    claim(out, site.PLAYGROUND_BUILD, written)
+    claim(out, site.PLAYGROUND_BUILD[0], written)
 
 
 def page(out: Path, at: Path | None = None) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from test_pages import AXE, DESKTOP, PHONE
 
+from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercises
 from labkit.exercises.subjects import Numbers
 from labkit.notebooks import execute, links
@@ -71,6 +72,29 @@ def test_the_lock_has_digests_and_no_addresses():
     packages = json.loads((SOURCES / "package-lock.json").read_text())["packages"]
     assert all("resolved" not in each for each in packages.values())
     assert all(each["integrity"].startswith("sha512-") for name, each in packages.items() if name)
+
+
+def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch):
+    def write(out, *_):
+        (out / "engine").mkdir(parents=True, exist_ok=True)
+        for name in ("licences.txt", "engine/licences.txt", "index.html"):
+            (out / name).write_text("new")
+
+    for name in ("page", "write_lab", "service"):
+        monkeypatch.setattr(build, name, write)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("mine")
+    with pytest.raises(LabError, match=r"did not write: thesis\.txt"):
+        build.main(mine)
+    assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
+    build.main(tmp_path / "new")
+    (tmp_path / "new" / "thesis.txt").write_text("mine")
+    (tmp_path / "new" / "index.html").write_text("old")
+    build.main(tmp_path / "new")
+    texts = {path.name: path.read_text() for path in (tmp_path / "new").iterdir() if path.is_file()}
+    assert (texts["index.html"], texts["thesis.txt"]) == ("new", "mine")
+    assert "thesis.txt" not in texts[".written-by"] and "engine/licences.txt" in texts[".written-by"]
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,20 @@ from labkit.base.errors import LabError
 MARK = ".written-by"  # the command, then the files that it has written: `make clean` removes these
 
 
-def claim(folder: Path, command: str, written: Iterable[Path] = ()) -> None:
+def claim(folder: Path, command: str, written: Iterable[Path] = (), earlier: str = "") -> None:
     """Make a folder for the files of a command, or take an empty one or one that it has made before.
 
-    `written` are files to note in the mark. Raises LabError if the folder has files and is not marked as the command's;
-    EngineError if it cannot be written.
+    `written` are files to note in the mark. `earlier` is a text in the index.html of a folder from before there were
+    marks. Raises LabError if the folder has files and is not the command's; EngineError if it cannot be written.
     """
     require_writable(folder)
     mark = folder / MARK
     with locked(mark):
         there = sorted(path.name for path in folder.iterdir() if MARK not in path.name)
         before = mark.read_text(encoding="utf-8").splitlines() if mark.is_file() else [] if there else [command]
+        index = folder / "index.html"
+        if not before and earlier and index.is_file() and earlier in index.read_text("utf-8", "replace"):
+            before = [command]
         if before[:1] != [command]:
             raise LabError(f"{folder} has files that `{command}` did not write: {', '.join(there[:3] or before)}. Give "
                            "it an empty folder or a new one with --out, or move these away")

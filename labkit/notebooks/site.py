@@ -17,7 +17,7 @@ GENERATED = "docs/api.md"  # from the docstrings; there is no such file
 # In the order of the first page: files, and patterns of those that are not named before.
 DOCUMENTS = ("docs/glossary.md", GENERATED, "docs/*.md", "engine/docs/*.md", "data/counters.md", "CHANGELOG.md")
 PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playground` writes
-PLAYGROUND_BUILD = "playground/build.py"  # the mark of that folder
+PLAYGROUND_BUILD = "playground/build.py", (), f"<title>Playground – {html.TITLE}</title>"  # whose that folder is
 
 
 class Exporter(html.Exporter):
@@ -53,7 +53,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     if repository:
         require_repository(repository)
     root = execute.folder().parent
-    claim(out, "labkit site")
+    claim(out, "labkit site", earlier=f"<title>{html.TITLE}</title>")
     pages = html.pages_of(map(execute.read, execute.everything()), out)
     documents = [html.document(path, out, api.text() if path == root / GENERATED else None) for path in texts(root)]
     exporter = Exporter(pages, documents, repository)
@@ -63,7 +63,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
             raise LabError(page.failure.message)
     written = [page.path for page in (*pages, *documents)]
     if (root / PLAYGROUND / "lab.mjs").is_file():
-        claim(there := out / "playground", PLAYGROUND_BUILD)
+        claim(there := out / "playground", *PLAYGROUND_BUILD)
         shutil.copytree(root / PLAYGROUND, there, dirs_exist_ok=True)
         written += [there / "index.html", there / "licences.txt"]
         exporter.common["playground"] = "playground/index.html"
