@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pandas as pd
 import pytest
 
+from hostcuda.doctor import MISSING, OK
 from hostcuda.errors import EngineError
 from labkit.base import manifest, paths
 from labkit.base.errors import LabError
 from labkit.base.own import MARK, claim
+from labkit.cli import doctor
 from labkit.exercises import progress
 from labkit.networks import images, lenet86
 from labkit.notebooks import colab, site
@@ -141,8 +143,10 @@ def test_what_records_writes_its_line(copied):
     with pytest.raises(LabError, match="by_hand"):
         store.stored(path)
     assert manifest.problems(copied) == ["cudnn/by_hand.csv is not in MANIFEST.sha256"]
+    assert doctor._shipped().state == MISSING and "cudnn/by_hand.csv is not in MANIFEST" in doctor._shipped().found
     manifest.renew(copied)
     assert store.stored(path)["ms"].tolist() == [1]
+    assert doctor._shipped().state == OK
     damaged = copied / "MANIFEST.sha256"
     damaged.write_text("<<<<<<< HEAD\n" + damaged.read_text())
     with pytest.raises(LabError, match=r"MANIFEST\.sha256 is damaged: line 1 .*checkout -- data/MANIFEST\.sha256"):
