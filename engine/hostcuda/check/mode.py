@@ -10,14 +10,8 @@ the chosen tools.
 ``HOSTCUDA_CHECK_OUT`` names a file to which the records are appended as lines of JSON, one per launch. A second file,
 with ``.modules`` after its name, has a line per module; see `hostcuda.check.records.loaded`.
 
-Two blocks race in global memory if they access the same bytes, at least one of them writes, at least one access is
-neither atomic nor volatile, and nothing orders the accesses: after the first access there is no ``__threadfence``
-followed by an atomic or volatile write, or before the second no atomic or volatile read. Two cases that the memory
-model also calls races are not reported, because correct programs have them: stores of a value that is already there,
-such as a flag that many threads set (within a block, too), and a plain read before an atomic operation of the same
-thread at the same address, such as the first read of a loop around ``atomicCAS``. Accesses of one byte are not checked.
-The check takes 24 bytes of memory per byte of global memory that a launch accesses; the result names arrays for which
-there is not enough.
+What racecheck and initcheck report, and what not, is in ``docs/strictness.md``. Racecheck takes 24 bytes of memory per
+byte of global memory that a launch accesses; the result names arrays for which there is not enough.
 
 The counts have Nsight Compute's names, where such a metric exists. They agree with it if the GPU's compiler keeps the
 accesses as written; it may merge neighbouring loads into one wide load. An atomic operation on global memory is a

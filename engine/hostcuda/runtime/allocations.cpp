@@ -323,7 +323,10 @@ size_t end_allocations() {
     size_t unique_bytes = 0;
     auto finish = [&](Range &range) {
         free(range.cells);
+        free(range.beside);
         range.cells = nullptr;
+        range.beside = nullptr;
+        range.stored = false;
         range.unchecked = false;
         if (!range.touched) return;
         for (size_t i = 0; i < range.bytes / 64 + 2; i++) unique_bytes += __builtin_popcountll(range.touched[i]);

@@ -17,6 +17,8 @@ struct Range {
     uint8_t *written;          // one byte per byte: the size of the store that has set it, or 0; null: not known, and not reported
     uint32_t *loaded = nullptr;           // per sector of global ranges: the number of the last block that has loaded it
     struct GlobalCell *cells = nullptr;   // the last accesses in this launch; null until racecheck needs it
+    struct GlobalTouch *beside = nullptr; // accesses that the last ones hide; null until there is one
+    bool stored = false;       // in this launch, as racecheck has seen
     bool unchecked = false;    // there was too little memory for these
     bool freed = false;        // by a kernel, in this launch
     size_t zone = 0;           // bytes before and after it that are mapped and belong to nothing

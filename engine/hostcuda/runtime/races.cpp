@@ -28,17 +28,20 @@ struct GlobalTouch : check::Touch {
 struct GlobalCell {
     GlobalTouch write, read;                         // the last ones
     GlobalTouch hidden;                              // by the last ones: a read by an earlier block, or a plain write before an atomic one
-    GlobalTouch beside;                              // by another thread of this block: a read before the last one, or an update before the last one
 };
 
 namespace check {
 namespace {
 
-// The last accesses to a byte of shared memory: a write or update, reads by up to two threads, and what updates hide: a plain
-// write before them, or else an update by another thread.
+// The last accesses to a byte of shared memory: a write or update, and later reads by up to two threads.
 struct Cell {
-    Touch write, read[2], hidden;
-    bool atomic = false, hidden_atomic = false;
+    Touch write, read[2];
+    bool atomic = false;
+};
+
+// What an update of a byte of shared memory hides: a plain write before it, or else an update by another thread.
+struct Hidden : Touch {
+    bool atomic = false;
 };
 
 // A store of the running thread to bytes that another thread has stored.
@@ -54,6 +57,7 @@ struct Again {
 struct Order {
     uintptr_t shared_low[2] = {}, shared_bytes[2] = {};   // static, dynamic
     std::vector<Cell> cells[2];                      // one per byte of shared memory
+    std::vector<Hidden> hidden[2];                   // the same, or empty until there is one
     std::vector<Finding> undecided;                  // races in global memory, until the end of the launch
     std::vector<Again> again;
     std::vector<uint32_t> first_epoch;               // of each block
@@ -210,8 +214,25 @@ bool worth_keeping(const Touch &last, const Touch &kept, unsigned thread) {
     return last.epoch == order.epoch && last.thread != thread && (kept.epoch != order.epoch || kept.thread / warp_size == thread / warp_size);
 }
 
+// An update of shared memory hides the last write or update.
+__attribute__((noinline)) void keep_hidden(unsigned part, size_t at, const Cell &cell, unsigned thread) {
+    auto &all = order.hidden[part];
+    if (all.empty()) all.resize(order.shared_bytes[part]);
+    Hidden &kept = all[at];
+    if (cell.atomic && !((kept.atomic || kept.epoch != order.epoch) && worth_keeping(cell.write, kept, thread))) return;
+    static_cast<Touch &>(kept) = cell.write;
+    kept.atomic = cell.atomic;
+}
+
 // Whether a plain access comes after updates of which the thread may know that all have been made.
 bool knows(unsigned thread, bool of_update) { return of_update && order.counted[thread] == order.epoch; }
+
+// Keep an access by another thread of the block that the next one hides: a read before a read, an update before an update.
+__attribute__((noinline)) void keep_beside(Range &range, size_t at, const GlobalTouch &last, unsigned thread) {
+    if (!range.beside) range.beside = (GlobalTouch *)calloc(range.bytes / 2 + 1, sizeof(GlobalTouch));
+    if (!range.beside) without_memory("racecheck", range);
+    else if (worth_keeping(last, range.beside[at], thread)) range.beside[at] = last;
+}
 
 // A thread that may hold a lock is not checked against its own block until the next barrier.
 void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread, bool strong) {
@@ -222,7 +243,8 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
         if (!range.cells) return without_memory("racecheck", range);
     }
     if (site.operation == atomic) order.updated[thread] = order.epoch;
-    bool judged = !may_lock(thread), writes = site.operation != load;
+    bool writes = site.operation != load;
+    range.stored |= writes;
     GlobalTouch now;
     now.epoch = order.epoch;
     now.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
@@ -232,7 +254,8 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     bool told = false;
     Touch stored;                                    // by another thread, a plain store like this one
     uint16_t again = 0;                              // its bytes
-    GlobalCell *cells = range.cells + (address - range.low) / 2;
+    size_t first = (address - range.low) / 2;
+    GlobalCell *cells = range.cells + first;
     for (unsigned i = 0; i < size; i += 2) {
         GlobalCell &cell = cells[i / 2];
         bool own_read = cell.read.epoch >= order.block_epoch;
@@ -243,9 +266,12 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
             if (!(cell.write.strong() && strong) && !ordered(cell.write, thread)) other = &cell.write;
             else if (writes && !(cell.read.strong() && strong) && !ordered(cell.read, thread)) other = &cell.read;
             else if (cell.hidden.epoch == order.epoch && cell.hidden.writes() && !ordered(cell.hidden, thread)) other = &cell.hidden;
-            else if (cell.beside.epoch == order.epoch && (writes || cell.beside.writes()) && !(cell.beside.strong() && strong)
-                     && !knows(thread, cell.beside.atomic()) && !ordered(cell.beside, thread)) other = &cell.beside;
-            if (other && judged && !may_lock(other->thread)) {
+            else if (UNLIKELY(range.beside)) {
+                const GlobalTouch &beside = range.beside[first + i / 2];
+                if (beside.epoch == order.epoch && (writes || beside.writes()) && !(beside.strong() && strong)
+                    && !knows(thread, beside.atomic()) && !ordered(beside, thread)) other = &beside;
+            }
+            if (other && !may_lock(thread) && !may_lock(other->thread)) {
                 if (other != &cell.write || !both_store) return race_in_global(index, thread, *other, address + i);
                 stored = *other, again |= 3 << i;
             }
@@ -258,13 +284,15 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
             if (!elsewhere && (writes || cell.hidden.writes()) && unordered(cell.hidden, strong)) elsewhere = &cell.hidden;
             if (elsewhere && !told) race_of_blocks(index, thread, *elsewhere, address), told = true;
             if (now.atomic() && cell.write.epoch >= order.block_epoch && !cell.write.strong()) cell.hidden = cell.write;
-            if (now.atomic() && cell.write.atomic() && worth_keeping(cell.write, cell.beside, thread)) cell.beside = cell.write;
+            if (now.atomic() && cell.write.atomic() && cell.write.epoch == order.epoch && cell.write.thread != thread)
+                keep_beside(range, first + i / 2, cell.write, thread);
         }
         if (writes) {
             cell.write = now;
         } else {
             if (!own_read && cell.read.epoch && !(cell.hidden.writes() && cell.hidden.epoch == order.epoch)) cell.hidden = cell.read;
-            if (worth_keeping(cell.read, cell.beside, thread)) cell.beside = cell.read;
+            if (UNLIKELY(range.stored) && cell.read.epoch == order.epoch && cell.read.thread != thread)
+                keep_beside(range, first + i / 2, cell.read, thread);
             cell.read = now;
         }
     }
@@ -304,6 +332,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     now.epoch = order.epoch;
     now.thread = thread;
     now.site = index;
+    const Hidden *hidden = order.hidden[part].empty() ? nullptr : &order.hidden[part][address - order.shared_low[part]];
     if (running.racecheck) now.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
     bool reported = false;
     Touch stored;
@@ -328,17 +357,19 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
                     return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
                 stored = cell.write, again |= 1 << i;
             }
-            if (cell.hidden.epoch == order.epoch && !(operation == atomic && cell.hidden_atomic) && !knows(thread, cell.hidden_atomic)
-                && !ordered(cell.hidden, thread) && !excused(thread, cell.hidden.thread))
-                return race(index, thread, cell.hidden, address + i, size, operation == load ? "write and read" : "both write");
+            if (UNLIKELY(hidden)) {
+                const Hidden &other = hidden[i];
+                if (other.epoch == order.epoch && !(operation == atomic && other.atomic) && !knows(thread, other.atomic)
+                    && !ordered(other, thread) && !excused(thread, other.thread))
+                    return race(index, thread, other, address + i, size, operation == load ? "write and read" : "both write");
+            }
             if (operation != load)
                 for (const Touch &read : cell.read)
                     if (read.epoch && !ordered(read, thread) && !excused(thread, read.thread))
                         return race(index, thread, read, address + i, size, "read and write");
         }
-        if (operation == atomic && cell.write.epoch == order.epoch
-            && (!cell.atomic || ((cell.hidden_atomic || cell.hidden.epoch != order.epoch) && worth_keeping(cell.write, cell.hidden, thread))))
-            cell.hidden = cell.write, cell.hidden_atomic = cell.atomic;
+        if (UNLIKELY(operation == atomic) && cell.write.epoch == order.epoch)
+            keep_hidden(part, address + i - order.shared_low[part], cell, thread);
         if (operation != load) {
             cell.write = now;
             cell.atomic = operation == atomic;
@@ -406,6 +437,7 @@ void begin_races(char *dynamic_shared, char *static_end) {
     order.shared_bytes[1] = launch.dynamic_shared;
     if (running.examines)
         for (int part : {0, 1}) order.cells[part].assign(order.shared_bytes[part], Cell());
+    for (auto &each : order.hidden) each.clear();
     order.epoch = 0;
     for (auto *each : {&order.ordering, &order.fenced, &order.flagged, &order.updated, &order.counted}) memset(each, 0, sizeof *each);
     order.undecided.clear();

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent / "corpus"))
 import planted
 
 BUGS = planted.corpus()
+LEGAL = planted.legal()
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,13 @@ def test_the_repair_is_clean(bug, repairs):
     assert rows.empty, rows["message"].tolist()
 
 
+def test_nothing_is_found_in_a_right_kernel(bugs_found):
+    names = {each.kernel for each in LEGAL}
+    rows = bugs_found.table[bugs_found.table["kernel"].isin(names)]
+    assert len(names) >= 16 and rows.empty, rows["message"].tolist()
+
+
 def test_every_kernel_ran(bugs_found, repairs):
     assert bugs_found.ended.status == 0 and repairs.ended.status == 0
-    assert bugs_found.launches == repairs.launches == sum(bug.launches for bug in BUGS)
+    assert bugs_found.launches == repairs.launches == sum(bug.launches for bug in [*BUGS, *LEGAL])
     assert not repairs.ended.output.strip()

@@ -5,7 +5,7 @@
 A kernel's line ``//: kind="by one" grid=2 block=64 shared=0 args=f100,u64,100`` says what the bug is and how it is
 launched. Arguments: fN and iN are N floats or ints that were set, uN were not, xN were freed, null is a null pointer, a
 plain number an int, n the number of the launch, from 0, where ``launches=2`` asks for more than one. ``shared=0/256``:
-with the bug, repaired. The lines that a tool may name end in ``// BUG``.
+with the bug, repaired. The lines that a tool may name end in ``// BUG``. The kernels of ``legal.cu`` have no bug.
 """
 
 import re
@@ -18,7 +18,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 TOOLS = {"bounds": "memcheck", "pointers": "memcheck", "overruns": "memcheck", "races": "racecheck",
-         "barriers": "synccheck", "unset": "initcheck"}
+         "barriers": "synccheck", "unset": "initcheck", "legal": ""}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,12 @@ class Bug:
 
 def corpus() -> list[Bug]:
     """Every bug, in the order of the files."""
-    return [bug for path in sorted(HERE.glob("*.cu")) for bug in _read(path)]
+    return [bug for path in sorted(HERE.glob("*.cu")) for bug in _read(path) if bug.tool]
+
+
+def legal() -> list[Bug]:
+    """Kernels without a bug that resemble one."""
+    return _read(HERE / "legal.cu")
 
 
 def _read(path: Path) -> list[Bug]:
@@ -115,4 +120,4 @@ def launch(bugs: list[Bug], fixed: bool) -> None:
 
 if __name__ == "__main__":
     wanted = [name for name in sys.argv[1:] if not name.startswith("--")]
-    launch([bug for bug in corpus() if not wanted or bug.kernel in wanted], "--fixed" in sys.argv)
+    launch([bug for bug in [*corpus(), *legal()] if not wanted or bug.kernel in wanted], "--fixed" in sys.argv)

@@ -1,0 +1,167 @@
+// Right kernels that resemble a mistake: nothing is found in them.
+struct Particle { double x; float w; char alive; };
+struct Node { int key; Node *next; };
+struct Mixed { char c; double d; short s; };
+__device__ void sort_two(float *v) { if (v[0] > v[1]) { float t = v[0]; v[0] = v[1]; v[1] = t; } }
+
+//: kind="atomics" grid=1 block=128 args=i256,i64
+extern "C" __global__ void warp_hist(const int *in, int *out) {
+  __shared__ unsigned h[4][32];
+  int w = threadIdx.x / 32, l = threadIdx.x % 32;
+  h[w][l] = 0;
+  __syncwarp();
+  atomicAdd(&h[w][in[threadIdx.x] % 32], 1u);
+  __syncwarp();
+  unsigned mine = h[w][l];
+  __syncthreads();
+  atomicAdd(&out[l], (int)mine);
+}
+
+//: kind="last arrival" grid=4 block=64 args=f256,u4,i4,u4
+extern "C" __global__ void last_block(const float *in, float *part, int *ticket, float *out) {
+  __shared__ float s[64]; __shared__ bool last;
+  int t = threadIdx.x; s[t] = in[blockIdx.x * 64 + t];
+  if (blockIdx.x == 0 && t == 0) ticket[1] = 0;
+  __syncthreads();
+  for (int d = 32; d; d /= 2) { if (t < d) s[t] += s[t + d]; __syncthreads(); }
+  if (t == 0) { part[blockIdx.x] = s[0]; __threadfence(); last = atomicInc((unsigned *)&ticket[0], 3) == 3; }
+  __syncthreads();
+  if (last && t == 0) { float v = 0; for (int i = 0; i < 4; i++) v += ((volatile float *)part)[i]; out[0] = v; ticket[0] = 0; }
+}
+
+//: kind="last arrival" grid=1 block=128 args=i128,i128
+extern "C" __global__ void last_thread(const int *in, int *o) {
+  __shared__ int done; __shared__ int part[128];
+  if (threadIdx.x == 0) done = 0;
+  __syncthreads();
+  part[threadIdx.x] = in[threadIdx.x];
+  __threadfence_block();
+  if (atomicAdd(&done, 1) == 127) { __threadfence_block(); int s = 0; for (int i = 0; i < 128; i++) s += ((volatile int *)part)[i]; o[0] = s; }
+}
+
+//: kind="look before an update" grid=1 block=64 args=i64,i64
+extern "C" __global__ void relax(const int *w, int *dist) {
+  int i = threadIdx.x, d = w[i] + 1;
+  if (d < dist[i / 4]) atomicMin(&dist[i / 4], d);
+}
+
+//: kind="atomics" grid=1 block=64 args=i64,i64
+extern "C" __global__ void push_front(int *next, int *head) {
+  int i = threadIdx.x;
+  next[i] = atomicExch(&head[0], i);
+}
+
+//: kind="equal values" grid=1 block=64 args=f64,f64
+extern "C" __global__ void same_value_then(const float *in, float *out) {
+  __shared__ int n;
+  n = 7;
+  __syncthreads();
+  atomicAdd(&n, 1);
+  __syncthreads();
+  out[threadIdx.x] = n;
+}
+
+//: kind="padding" grid=1 block=64 args=u512,u512,f64
+extern "C" __global__ void structs(Particle *p, Particle *q, float *out) {
+  __shared__ Particle s[64];
+  int i = threadIdx.x;
+  p[i].x = i; p[i].w = 1; p[i].alive = 1;
+  Particle mine = p[i];
+  s[i] = mine;
+  __syncthreads();
+  q[i] = s[63 - i];
+  Particle back = q[i];
+  out[i] = back.x + back.w + back.alive;
+}
+
+//: kind="padding" grid=1 block=64 args=u512,f64
+extern "C" __global__ void mixed(Mixed *p, float *out) {
+  __shared__ Mixed s[2][64];
+  int i = threadIdx.x;
+  s[0][i].c = 1; s[0][i].d = 2; s[0][i].s = 3;
+  __syncthreads();
+  Mixed m = s[0][63 - i];
+  p[i] = m;
+  Mixed k = p[i];
+  out[i] = k.c + k.d + k.s;
+}
+
+//: kind="padding" grid=1 block=64 args=u512,f64
+extern "C" __global__ void nodes(Node *p, float *out) {
+  int i = threadIdx.x;
+  p[i].key = i; p[i].next = i < 63 ? &p[i + 1] : nullptr;
+  __syncthreads();
+  Node n = p[i];
+  int sum = n.key;
+  for (int k = 0; k < 3 && n.next; k++) { n = *n.next; sum += n.key; }
+  out[i] = sum;
+}
+
+//: kind="own variables" grid=1 block=64 args=f64,f64
+extern "C" __global__ void callee(const float *in, float *out) {
+  float v[2] = {in[threadIdx.x], in[63 - threadIdx.x]};
+  sort_two(v);
+  __syncthreads();
+  sort_two(v);
+  out[threadIdx.x] = v[0];
+}
+
+//: kind="names" grid=1 block=64 args=f64,f64
+extern "C" __global__ void names(const float *in, float *out) {
+  __shared__ float tile[4][16];
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  float r[4] = {};
+  for (int i = 0; i < 4; i++) { float tile[4] = {1, 2, 3, 4}; r[i] = tile[i]; }
+  out[threadIdx.x] = tile[0][63 - threadIdx.x] + r[threadIdx.x & 3];
+}
+
+//: kind="atomics" grid=3 block=64 args=i192,i4,u192
+extern "C" __global__ void compact(const int *in, int *n, int *out) {
+  __shared__ int count, base;
+  if (threadIdx.x == 0) count = 0;
+  __syncthreads();
+  int v = in[blockIdx.x * 64 + threadIdx.x], at = -1;
+  if (v % 5 == 0) at = atomicAdd(&count, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) base = atomicAdd(n, count);
+  __syncthreads();
+  if (at >= 0) out[base + at] = v;
+}
+
+//: kind="lock" grid=1 block=64 args=i64,i64
+extern "C" __global__ void ticket_lock(int *lock, int *x) {
+  bool done = false;
+  int mine = atomicAdd(&lock[1], 1) - 1;
+  while (!done) if (atomicAdd(&lock[0], 0) == mine) { __threadfence(); x[0] = x[0] + 1; __threadfence(); atomicAdd(&lock[0], 1); done = true; }
+}
+
+//: kind="last arrival" grid=1 block=64 args=i64,i64
+extern "C" __global__ void reset_by_last(int *count, int *x) {
+  if (threadIdx.x == 0) count[3] = 0;
+  int old = atomicAdd(&count[0], 1);
+  if (old == 63) count[0] = 0;
+}
+
+//: kind="discarded" grid=1 block=32 args=f64,f64
+extern "C" __global__ void active(const float *in, float *out) {
+  float v = in[threadIdx.x];
+  if (threadIdx.x < 20) {
+    unsigned m = __activemask();
+    float t = __shfl_down_sync(m, v, 4);
+    if (threadIdx.x + 4 < 20) v += t;
+  }
+  out[threadIdx.x] = v;
+}
+
+//: kind="discarded" grid=1 block=32 args=f64,f64
+extern "C" __global__ void active2(const float *in, float *out) {
+  float v = in[threadIdx.x];
+  if (threadIdx.x < 20) {
+    unsigned m = __ballot_sync(__activemask(), 1);
+    float t = __shfl_up_sync(m, v, 2), u = __shfl_xor_sync(m, v, 16);
+    v = threadIdx.x >= 2 ? v + t : v;
+    if (threadIdx.x < 4) v += u;
+  }
+  out[threadIdx.x] = v;
+}
