@@ -159,8 +159,9 @@ def poisoned(jobs: int) -> None:
                 print(name, run(command, out, said=said), flush=True)
             lines = Path(folder, "said").read_text().splitlines()
             for name, (*_, says) in bad.items():
-                (line,) = {each.strip() for each in lines if each.split()[0].rstrip(":") == name and says in each}
-                print(f"    {line[:150]}")
+                own = [each.strip() for each in lines if each.split()[0].rstrip(":") == name]
+                assert any(says in each for each in own), f"{name} is not told that it {says}: {own[:3]}"
+                print(f"    {next(each for each in own if says in each)[:150]}")
         met = sum(each.passed for each in grading.read_results(out))
         assert met == 45, f"{met} of 45 right kernels met their goal"
 
@@ -202,4 +203,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--poisoned", action="store_true", help="a class of 100 with ten poisoned hand-ins")
     chosen = parser.parse_args()
-    poisoned(chosen.jobs) if chosen.poisoned else main(chosen.count, chosen.exercises, chosen.same, chosen.jobs, chosen.seed)
+    if chosen.poisoned:
+        poisoned(chosen.jobs)
+    else:
+        main(chosen.count, chosen.exercises, chosen.same, chosen.jobs, chosen.seed)

@@ -79,7 +79,7 @@ class Limits:
 
     seconds: float = ATTEMPT_S
     processor_seconds: int = 120
-    memory: int = 2048 * MIB
+    memory: int = 768 * MIB
     processes: int = 128
     file: int = FILE_BYTES
     scratch: int = 256 * MIB
