@@ -40,15 +40,19 @@ def try_out(
     its sentence, and four cheats, which must not meet the goals."""
     from itertools import chain
 
+    from labkit.exercises.cheats import CHEATS
     from labkit.exercises.exercise import exercise, exercises
     from labkit.exercises.trial import cheating, trials
 
     failed = 0
     for asked in map(exercise, which or exercises()):
         tried = [*trials(asked)]
-        for trial in chain(tried, cheating(tried)):
+        for trial in chain([*tried], cheating(tried)):
             problem = trial.problem()
             failed += bool(problem)
             print(f"{'✗' if problem else '✓'} {asked.number} {trial.about}{' ' * bool(problem)}{problem}", flush=True)
+            tried.append(trial) if trial.seed else None
+        if missing := {*CHEATS} - {trial.about.partition(": ")[2] for trial in tried}:
+            print(f"– {asked.number} cheats that cannot be made of it: {', '.join(sorted(missing))}")
     if failed:
         sys.exit(f"labkit: {failed} attempt{'s' * (failed != 1)} did not get the answer that was expected")

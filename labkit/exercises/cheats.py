@@ -14,6 +14,7 @@ from hostcuda.source import code_only
 from labkit.exercises.exercise import SOURCE_CHARACTERS, Exercise
 from labkit.exercises.subjects import Kernels, Output
 
+CHEATS = ("stored answers", "no load", "all by one thread", "atomics for loads")
 STORED, GRADED = "seed of stored results", "seed of the grading"
 _KERNEL = re.compile(r"""(?:extern\s*"\s*"\s*)?__global__\s+void\s+(\w+)\s*\(([^()]*)\)\s*\{""")
 _TOGETHER = re.compile(r"__shared__|__sync|__shfl|__ballot|\basm\b|mma|\bbarrier\b|cooperative_groups")

@@ -17,6 +17,7 @@ from labkit.classroom.submissions import submissions
 from labkit.cli import app
 from labkit.exercises import exercise as module
 from labkit.exercises import progress
+from labkit.exercises.cheats import GRADED, cheats
 from labkit.exercises.exercise import exercise
 from labkit.exercises.judge import Grade, Line
 from labkit.exercises.trial import begin, trials
@@ -68,7 +69,9 @@ def test_a_new_one_passes_its_test(tmp_path):
     assert sorted(path.name for path in begin(folder)) == ["clamp_it.cu", "exercise.py", "wrong.toml"]
     done = CliRunner().invoke(app, ["exercise", "test", str(folder)])
     assert done.exit_code == 0, done.output
-    assert done.output.count("✓ clamp_it ") == 5
+    assert done.output.count("✓ clamp_it ") == 8
+    assert "✓ clamp_it a cheat: all by one thread\n" in done.output
+    assert "– clamp_it cheats that cannot be made of it: no load\n" in done.output  # 4,096 numbers are too long a text
     with pytest.raises(LabError, match="exists: name a new folder"):
         begin(folder)
 
@@ -82,9 +85,37 @@ def test_the_test_says_what_does_not_hold(tmp_path):
     done = subprocess.run([sys.executable, "-m", "labkit", "exercise", "test", folder], capture_output=True, text=True)
     assert done.returncode == 1
     assert "✓ saxpy the starting code" in done.stdout
-    assert "✗ saxpy the solution does not pass:\n" in done.stdout
+    assert "✗ saxpy the solution does not pass" in done.stdout
     assert "✗ saxpy no such sentence is not told 'you forgot the tail':\n" in done.stdout
     assert "attempts did not get the answer that was expected" in done.stderr
+
+
+def test_the_test_tells_inputs_that_can_be_known_and_a_quotient_that_one_thread_meets(tmp_path):
+    folder = tmp_path / "saxpy"
+    shutil.copytree(SAXPY, folder)
+    (folder / "wrong.toml").unlink()
+    text = (folder / "exercise.py").read_text().replace("2,048", "200").replace("(2048, 4)", "(200, 4)")
+    text = text.replace("random.integers(-9, 10, (2, n))", "np.arange(2 * n).reshape(2, n)")
+    text = text.replace("per=128", 'per="global_load_requests"').replace(', least={"unique_bytes": 2 * 4 * 2048}', "")
+    (folder / "exercise.py").write_text(text)
+    done = CliRunner().invoke(app, ["exercise", "test", str(folder)])
+    for each in ("stored answers", "all by one thread"):
+        assert f"✗ saxpy a cheat: {each} meets every goal, also those that it should not:\n" in done.output
+    assert "✓ saxpy a cheat: no load\n" in done.output  # nothing to divide by
+
+
+@pytest.mark.parametrize(("number", "names"), [
+    ("00a", ["stored answers", "no load", "all by one thread", "atomics for loads"]),
+    ("P2a", ["stored answers", "no load", "all by one thread"]), ("P3b", ["stored answers", "no load"]),
+])
+def test_cheats_meet_no_goal_of_the_series(number, names):
+    asked = exercise(number)
+    texts = dict(cheats(asked, [asked.solution, *([asked.start] if number == "00a" else [])]))  # it is right
+    assert [*texts] == names
+    for name in names:
+        graded = lab.grade(number, texts[name], quiet=True, record=False, seed=GRADED)
+        assert not graded.passed and not graded.long
+        assert ("✗ right\n" in str(graded)) == (name in ("stored answers", "no load")), graded
 
 
 def test_starting_code_to_hand_out():
