@@ -207,20 +207,6 @@ EXPORT int hc_mem_alloc(size_t bytes, void **address) {
     return HC_OK;
 }
 
-// Memory that kernels allocate, whatever else heap.cpp and allocations.cpp need for it.
-static size_t heap_limit = 8 << 20, heap_used;
-constexpr size_t heap_unit = 16;
-
-bool take_from_heap(size_t bytes) {
-    if (bytes > SIZE_MAX / 2) return false;
-    bytes = round_up(bytes + !bytes, heap_unit);
-    if (__atomic_add_fetch(&heap_used, bytes, __ATOMIC_RELAXED) <= __atomic_load_n(&heap_limit, __ATOMIC_RELAXED)) return true;
-    __atomic_sub_fetch(&heap_used, bytes, __ATOMIC_RELAXED);
-    return false;
-}
-
-void give_to_heap(size_t bytes) { __atomic_sub_fetch(&heap_used, round_up(bytes + !bytes, heap_unit), __ATOMIC_RELAXED); }
-
 EXPORT void hc_heap_limit(size_t bytes) { __atomic_store_n(&heap_limit, bytes, __ATOMIC_RELAXED); }
 
 void *calloc_if_there(size_t count, size_t bytes) {

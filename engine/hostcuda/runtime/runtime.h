@@ -169,9 +169,18 @@ std::string take_damage_by(const char *kernel, const std::vector<char> &argument
 // A digest of all device memory is added to that one. False: there is too much.
 bool add_device_memory(uint64_t &digest, size_t most_bytes);
 std::string describe_address(const void *address);         // "12 bytes past the end of the allocation of ..."
-// The heap of kernels: whether it has room for so many bytes, which are taken; and give them back.
-bool take_from_heap(size_t bytes);
-void give_to_heap(size_t bytes);
+// The heap of kernels: whether it has room for so many bytes, which are taken; and give them back. What heap.cpp and
+// allocations.cpp need besides does not count.
+inline size_t heap_limit = 8 << 20, heap_used = 0;
+inline size_t heap_bytes(size_t bytes) { return round_up(bytes + !bytes, 16); }
+inline void give_to_heap(size_t bytes) { __atomic_sub_fetch(&heap_used, heap_bytes(bytes), __ATOMIC_RELAXED); }
+inline bool take_from_heap(size_t bytes) {
+    if (bytes > SIZE_MAX / 2) return false;
+    size_t used = __atomic_add_fetch(&heap_used, heap_bytes(bytes), __ATOMIC_RELAXED);
+    if (used <= __atomic_load_n(&heap_limit, __ATOMIC_RELAXED)) return true;
+    give_to_heap(bytes);
+    return false;
+}
 // As calloc, but null if it would take more than half of what the machine has left: such memory is only found missing when it
 // is used, and then the system ends some process.
 void *calloc_if_there(size_t count, size_t bytes);

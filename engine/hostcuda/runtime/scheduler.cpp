@@ -321,6 +321,7 @@ void begin_launch(Block &b, const Launch &launch) {
     b.call = launch.call;
     b.arguments = launch.arguments;
     b.threads = launch.block.x * launch.block.y * launch.block.z;
+    if (launch.loops && !b.loops.top) prepare_loops(b);   // in a browser; new_block() has done so elsewhere
 }
 
 // Run this fiber until the block has ended or failed.

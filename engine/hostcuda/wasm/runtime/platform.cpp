@@ -192,6 +192,11 @@ struct Allocation {
 static std::vector<Allocation> allocations;
 
 char *map_memory(size_t bytes) { return (char *)calloc(bytes, 1); }
+void *calloc_if_there(size_t count, size_t bytes) { return calloc(count, bytes); }
+int hc_mem_info(size_t *free_bytes, size_t *total) {
+    *free_bytes = *total = 1 << 30;
+    return HC_OK;
+}
 
 TO_JS char *hc_alloc(size_t bytes) {
     char *whole = (char *)aligned_alloc(256, round_up(bytes + 2 * red_zone, 256));
