@@ -54,9 +54,12 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
         if (!index) return;
         site = &places.sites[index];
     }
-    if (UNLIKELY(site->space == local_space)) refuse_another(*site, address, size);
-    else if (UNLIKELY(address & (size - 1))) refuse(site->pc, operation, address, size, true);
-    if (running.examines && site->space != unwatched_space) examine(index, address, size, running.thread, reads, strong);
+    if (UNLIKELY(address & (size - 1)) && site->space != local_space) refuse(site->pc, operation, address, size, true);
+    if (UNLIKELY(site->space >= local_space)) {
+        if (site->space == local_space) refuse_another(*site, address, size);
+    } else if (running.examines) {
+        examine(index, address, size, running.thread, reads, strong);
+    }
 }
 
 // Longer than a register: accesses of 16 bytes and smaller ones for the rest, as a GPU's compiler makes them.

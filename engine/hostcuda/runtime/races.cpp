@@ -244,7 +244,8 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     }
     if (site.operation == atomic) order.updated[thread] = order.epoch;
     bool writes = site.operation != load;
-    range.stored |= writes;
+    if (writes) range.stored = true;
+    const bool updates = site.operation == atomic, stored_before = range.stored;
     GlobalTouch now;
     now.epoch = order.epoch;
     now.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
@@ -259,7 +260,7 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     for (unsigned i = 0; i < size; i += 2) {
         GlobalCell &cell = cells[i / 2];
         bool own_read = cell.read.epoch >= order.block_epoch;
-        if (now.atomic() && own_read && cell.read.thread == thread) places.sites[cell.read.site].looks = true;
+        if (UNLIKELY(updates) && own_read && cell.read.thread == thread) places.sites[cell.read.site].looks = true;
         if (writes || cell.write.epoch) {            // otherwise no thread has written there
             bool both_store = site.operation == store && !cell.write.atomic();
             const Touch *other = nullptr, *elsewhere = nullptr;
@@ -290,8 +291,9 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
         if (writes) {
             cell.write = now;
         } else {
-            if (!own_read && cell.read.epoch && !(cell.hidden.writes() && cell.hidden.epoch == order.epoch)) cell.hidden = cell.read;
-            if (UNLIKELY(range.stored) && cell.read.epoch == order.epoch && cell.read.thread != thread)
+            bool keeps = UNLIKELY(stored_before) && cell.hidden.writes() && cell.hidden.epoch == order.epoch;
+            if (!own_read && cell.read.epoch && !keeps) cell.hidden = cell.read;
+            if (UNLIKELY(stored_before) && cell.read.epoch == order.epoch && cell.read.thread != thread)
                 keep_beside(range, first + i / 2, cell.read, thread);
             cell.read = now;
         }
