@@ -40,6 +40,7 @@ class Options:
             "-fno-delete-null-pointer-checks",  # g++ 12 else removes calls of functions that wait in a loop
             "-fno-math-errno",
             "-fno-trapping-math",
+            "-fwrapv",
             f"-ffp-contract={'fast' if self.fuse or self.fast_math else 'off'}",
             "-w",
         ]

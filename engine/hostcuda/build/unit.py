@@ -17,10 +17,11 @@ from hostcuda.build.options import Options, read
 from hostcuda.build.prelude import WITHOUT_MACROS, prelude
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import CompileError
+from hostcuda.frontend.exact import CONVERSIONS, converted, exact
 from hostcuda.frontend.hostcode import MAIN, Names
 from hostcuda.frontend.lockstep import unsynchronized
 from hostcuda.frontend.preprocess import SKELETON, Preprocessed, preprocess
-from hostcuda.frontend.source import Rewritten, Scan, rewrite
+from hostcuda.frontend.source import MARKER, Rewritten, Scan, rewrite
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
 
@@ -217,27 +218,50 @@ class Unit:
     def _compile_texts(self, texts, of_cuda, folders, target):
         """Compile what `rewrite` has made of each file; return the commands, and the status and output of each.
 
-        A kernel whose thread loops do not compile runs on fibers. The compiler names it in its messages.
+        A kernel whose thread loops do not compile runs on fibers. The compiler names it in its messages. A text that
+        `exact` has made impossible to compile is compiled as it is.
         """
-        why_fibers, failed = self.why_fibers, set()
+        why_fibers, failed, as_is = self.why_fibers, set(), False
+        plain = [flag for flag in self.flags if flag != "-w"]
         while True:
             commands, with_loops = [], False
             for place, text, cuda in zip(folders, texts, of_cuda, strict=True):
                 if cuda:
                     text = self.text(text, why_fibers, failed)
+                    text = text if as_is else exact(text, not self.program)
                 (place / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
                 halves = re.search(r"\b(?:__)?half2?\b", text)
                 fewer = toolchain.loops_flags(self.command, bool(halves)) if PREFIX in text else []
                 with_loops |= PREFIX in text
                 includes = self.includes if cuda else self.includes[2:]
-                commands.append([*self.command, *self.flags, *includes, *fewer, SKELETON, *target])
+                flags = self.flags if as_is or not cuda else [*plain, CONVERSIONS]
+                commands.append([*self.command, *flags, *includes, *fewer, SKELETON, *target])
             results = toolchain.run_all(commands, folders)
-            if not with_loops or not any(status for status, _, _ in results):
+            if not as_is and not toolchain.is_clang(self.command):
+                results = list(map(self._with_conversions, commands, folders, results))
+            failing = any(status for status, _, _ in results)
+            if not failing or (as_is and not with_loops):
                 return commands, results
+            as_is = not as_is
+            if as_is:
+                continue
             named = {name for _, _, err in results for name in re.findall(rf"\b{PREFIX}(\w+)", err)}
             if failed or not named:
                 why_fibers = "its thread loops do not compile"
             failed |= named
+
+    @staticmethod
+    def _with_conversions(command, folder, result):
+        """Compile a text again, with a cast for each conversion that the compiler has warned of."""
+        status, _, err = result
+        if status or f"[{CONVERSIONS}]" not in err:
+            return result
+        path = folder / SKELETON
+        text = path.read_text(encoding="latin-1")  # a column is a byte
+        path.write_text(MARKER.sub(lambda marker: re.sub(".", " ", marker[0]), text), encoding="latin-1")
+        _, _, printed = toolchain.run([*command, "-fsyntax-only", "-fdiagnostics-format=json"], cwd=folder)
+        path.write_text(converted(text, printed, SKELETON), encoding="latin-1")
+        return toolchain.run(command, cwd=folder)
 
     def _with_entry(self, texts):
         """The files of a program; the one that has main tells where it is."""

@@ -27,7 +27,7 @@ from hostcuda.frontend import hostcode, ptx
 from hostcuda.frontend.brackets import angle_end, closing_parenthesis, edited, level_start, split, text_end
 
 __all__ = [
-    "Kernel", "Rewritten", "Scan", "after_registrations", "kernel_bodies", "parameter_list", "rewrite",
+    "MARKER", "Kernel", "Rewritten", "Scan", "after_registrations", "kernel_bodies", "parameter_list", "rewrite",
     "without_comments",
 ]
 
@@ -144,7 +144,7 @@ class Scan:
         self._open = [(0, _NONE_OPEN)]  # at each change: (position, the open braces from there on)
         self._markers = [(0, 1, "")]  # of lines: (position after it, line, file)
         for directive in self.directives:
-            if marker := _MARKER.match(text, directive.start):
+            if marker := MARKER.match(text, directive.start):
                 self._markers.append((marker.end(), int(marker[1]), marker[2] or self._markers[-1][2]))
         self._match_braces()
 
@@ -177,6 +177,13 @@ class Scan:
         """The position of the ``{`` of the function or class around `at`, the outermost one, or None."""
         return self._open_at(at).function
 
+    def on_device(self, at):
+        """Whether a position is in a function or lambda for the device."""
+        brace = self._open_at(at)
+        while brace.outer and not _OF_DEVICE.search(self.code, self.declaration_start(brace.start), brace.start):
+            brace = brace.outer
+        return brace.outer is not None
+
     def place(self, at):
         """The file, empty if no line marker names it, and the 1-based line of a position."""
         after, line, file = self._markers[bisect_right(self._markers, at, key=lambda marker: marker[0]) - 1]
@@ -194,7 +201,8 @@ class Scan:
         return "\n" * self.text.count("\n", start, end)
 
 
-_MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?[^\n]*\n?')
+_OF_DEVICE = re.compile(r"\b__(?:global|device)__\b")
+MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?[^\n]*\n?')
 
 
 _NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")

@@ -40,10 +40,12 @@ _OF_FAULT = {
     "misaligned": MISALIGNED,
     "address": ILLEGAL_ADDRESS,
     "allocation": ILLEGAL_ADDRESS,
+    "null pointer": ILLEGAL_ADDRESS,
 }  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
 # Calls whose error is an answer: programs ask so what a device can do.
 _QUESTIONS = ("cudaDeviceEnablePeerAccess", "cudaDeviceDisablePeerAccess", "cudaDeviceGetP2PAttribute", "cudaSetDevice")
+_DISABLE_TIMING = 2  # of cudaEventCreateWithFlags
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
 _TEXTURES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384}
@@ -113,7 +115,7 @@ class _Runtime:
         self.pinned = {}  # address -> its storage
         self.managed = set()
         self.symbols = {}  # address -> bytes of variables whose address the program has
-        self.streams, self.events = set(), set()
+        self.streams, self.events = set(), {}  # event -> whether it takes the time
         self.registered = {}  # address -> bytes of cudaHostRegister
         self.seen, self.told = set(), set()  # pointers that were looked at; parameters of which was told
 
@@ -474,7 +476,8 @@ class _Runtime:
 
     def _require(self, which, address, size):
         """Refuse what is no device memory, or too small."""
-        span = native.mem_range(address)
+        variables = ((start, bytes_) for start, bytes_ in self.symbols.items() if start <= address < start + bytes_)
+        span = native.mem_range(address) or next(variables, None)
         if not span:
             if self._is_pinned(address):
                 return
@@ -496,7 +499,11 @@ class _Runtime:
     def cudaMemset(self, address, value, size, stream):
         if size:
             self._require("destination", address, size)
-            native.memset(1, address, value & 0xFF, size, self._handle(stream), False)
+            if native.mem_range(address) or self._is_pinned(address):
+                native.memset(1, address, value & 0xFF, size, self._handle(stream), False)
+            else:  # a variable
+                native.synchronize()
+                ctypes.memset(address, value & 0xFF, size)
 
     def cudaMemset2D(self, address, pitch, value, width, height, stream):
         if min(width, height, pitch) < 0:
@@ -590,15 +597,15 @@ class _Runtime:
             raise _Refused(INVALID_HANDLE, f"{event:#x} is no event: create it, and destroy it after its last use")
         return event
 
-    def cudaEventCreate(self, out):
+    def cudaEventCreate(self, out, flags):
         _at(out).value = handle = native.event_create()
-        self.events.add(handle)
+        self.events[handle] = not flags & _DISABLE_TIMING
 
     cudaEventCreateWithFlags = cudaEventCreate
 
     def cudaEventDestroy(self, event):
         native.event_destroy(self._event(event))
-        self.events.discard(event)
+        del self.events[event]
 
     def cudaEventRecord(self, event, stream):
         native.event_record(self._event(event), self._handle(stream))
@@ -613,7 +620,12 @@ class _Runtime:
             raise _Refused(NOT_READY, "")
 
     def cudaEventElapsedTime(self, out, start, end):
-        _at(out, ctypes.c_float).value = native.event_elapsed_ms(self._event(start), self._event(end))
+        if not (self.events[self._event(start)] and self.events[self._event(end)]):
+            raise _Refused(INVALID_HANDLE, "cudaEventElapsedTime failed: an event with cudaEventDisableTiming has no time")
+        try:
+            _at(out, ctypes.c_float).value = native.event_elapsed_ms(start, end)
+        except errors.LogicError as error:  # it was never recorded
+            raise _Refused(INVALID_HANDLE, str(error)) from None
 
 
 # ---------------------------------------------------------------------------------------------------------------------

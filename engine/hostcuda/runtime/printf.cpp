@@ -10,18 +10,21 @@ static std::string printed;
 constexpr size_t print_limit = 1 << 20;   // as in CUDA, the oldest lines are lost beyond it
 
 namespace hostcuda {
-// CUDA's printf has no %n, which would write to an address unseen.
-static void require_no_count(const char *pattern) {
+// The number of arguments, which CUDA's printf returns. It has no %n, which would write to an address unseen.
+static int count_arguments(const char *pattern) {
+    int count = 0;
     for (const char *at = strchr(pattern, '%'); at; at = strchr(at, '%')) {
-        at += 1 + strspn(at + 1, "-+ #'$*.0123456789hlLqjztZI");
+        for (at++; *at && strchr("-+ #'$*.0123456789hlLqjztZI", *at); at++) count += *at == '*';
         if (*at == 'n') fail("printf has no %%n: remove it");
+        count += *at && *at != '%';
         if (*at) at++;
     }
+    return count;
 }
 
 EXPORT int print(const char *pattern, ...) {
     char text[2048];
-    require_no_count(pattern);
+    const int count = count_arguments(pattern);
     va_list values;
     va_start(values, pattern);
     int length = vsnprintf(text, sizeof text, pattern, values);
@@ -34,7 +37,7 @@ EXPORT int print(const char *pattern, ...) {
         printed.erase(0, line == std::string::npos ? printed.size() : line + 1);
     }
     printed.append(text, length);
-    return length;
+    return count;
 }
 }  // namespace hostcuda
 

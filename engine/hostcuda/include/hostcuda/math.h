@@ -14,7 +14,13 @@
 #include <fenv.h>
 #include <float.h>
 #include <limits.h>
+#include "exact.h"
+// std::fmin and the like are of these, too.
+#define __builtin_fminf(a, b) ::hostcuda::lesser<float>(a, b)
+#define __builtin_fmaxf(a, b) ::hostcuda::greater<float>(a, b)
 #include <math.h>
+#undef __builtin_fminf
+#undef __builtin_fmaxf
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +33,9 @@
 #define HOSTCUDA_MIN_MAX(R, A, B)                                                                       \
     constexpr R min(A a, B b) { return (R)a < (R)b ? (R)a : (R)b; }                                   \
     constexpr R max(A a, B b) { return (R)a > (R)b ? (R)a : (R)b; }
-// Floating point: the other operand if one is NaN.
 #define HOSTCUDA_FMIN_FMAX(R, A, B)                                                                     \
-    constexpr R min(A a, B b) { return (R)b != (R)b || (R)a < (R)b ? (R)a : (R)b; }                   \
-    constexpr R max(A a, B b) { return (R)b != (R)b || (R)a > (R)b ? (R)a : (R)b; }
+    constexpr R min(A a, B b) { return hostcuda::lesser((R)a, (R)b); }                                  \
+    constexpr R max(A a, B b) { return hostcuda::greater((R)a, (R)b); }
 // A signed and an unsigned type of the same width are compared as unsigned, as in C++'s arithmetic.
 #define HOSTCUDA_MIN_MAX_WIDTH(S, U)                                                                    \
     HOSTCUDA_MIN_MAX(S, S, S) HOSTCUDA_MIN_MAX(U, U, U) HOSTCUDA_MIN_MAX(U, S, U) HOSTCUDA_MIN_MAX(U, U, S)
@@ -57,10 +62,10 @@ HOSTCUDA_LAZY constexpr unsigned long long ullmax(unsigned long long a, unsigned
 
 // libm's versions are calls, which prevent the vectorization of a loop with a ReLU.
 extern "C" {
-inline float fminf(float a, float b) HOSTCUDA_NOEXCEPT { return b != b || a < b ? a : b; }
-inline float fmaxf(float a, float b) HOSTCUDA_NOEXCEPT { return b != b || a > b ? a : b; }
-inline double fmin(double a, double b) HOSTCUDA_NOEXCEPT { return b != b || a < b ? a : b; }
-inline double fmax(double a, double b) HOSTCUDA_NOEXCEPT { return b != b || a > b ? a : b; }
+inline float fminf(float a, float b) HOSTCUDA_NOEXCEPT { return hostcuda::lesser(a, b); }
+inline float fmaxf(float a, float b) HOSTCUDA_NOEXCEPT { return hostcuda::greater(a, b); }
+inline double fmin(double a, double b) HOSTCUDA_NOEXCEPT { return hostcuda::lesser(a, b); }
+inline double fmax(double a, double b) HOSTCUDA_NOEXCEPT { return hostcuda::greater(a, b); }
 }
 
 // ---- Functions that C++ does not have -----------------------------------------------------------------------------
@@ -340,23 +345,6 @@ inline double __uint2double_rn(unsigned int a) { return a; }
 
 // ---- Float to integer: saturating -------------------------------------------------------------------------
 
-namespace hostcuda {
-
-// The nearest value of integer type I to an integral x. NaN gives 0 from float to 32 bits, otherwise only the top bit is
-// set.
-template <class I, class F> inline I saturate_to(F x) {
-    constexpr bool is_signed = (I)-1 < (I)0;
-    constexpr int bits = 8 * sizeof(I);
-    constexpr I lowest = is_signed ? (I)(1ull << (bits - 1)) : 0, highest = (I)~lowest;
-    constexpr F limit = (F)(1ull << (bits - 1)) * (is_signed ? 1 : 2);   // highest + 1, exactly
-    if (x != x) return sizeof(F) == 4 && sizeof(I) <= 4 ? (I)0 : (I)(1ull << (bits - 1));
-    if (x >= limit) return highest;
-    if (x <= (F)lowest) return lowest;
-    return (I)x;
-}
-
-}  // namespace hostcuda
-
 #define HOSTCUDA_TO_INTEGER(F, from, I, to)                                                             \
     inline I __##from##2##to##_rn(F x) { return hostcuda::saturate_to<I>((F)rint(x)); }                 \
     inline I __##from##2##to##_rz(F x) { return hostcuda::saturate_to<I>((F)trunc(x)); }                \
@@ -371,6 +359,16 @@ HOSTCUDA_TO_INTEGER(double, double, unsigned int, uint)
 HOSTCUDA_TO_INTEGER(double, double, long long, ll)
 HOSTCUDA_TO_INTEGER(double, double, unsigned long long, ull)
 #undef HOSTCUDA_TO_INTEGER
+extern "C" {
+inline long lrintf(float x) noexcept { return hostcuda::saturate_to<long>(rintf(x)); }
+inline long lrint(double x) noexcept { return hostcuda::saturate_to<long>(rint(x)); }
+inline long lroundf(float x) noexcept { return hostcuda::saturate_to<long>(roundf(x)); }
+inline long lround(double x) noexcept { return hostcuda::saturate_to<long>(round(x)); }
+inline long long llrintf(float x) noexcept { return hostcuda::saturate_to<long long>(rintf(x)); }
+inline long long llrint(double x) noexcept { return hostcuda::saturate_to<long long>(rint(x)); }
+inline long long llroundf(float x) noexcept { return hostcuda::saturate_to<long long>(roundf(x)); }
+inline long long llround(double x) noexcept { return hostcuda::saturate_to<long long>(round(x)); }
+}
 
 // ---- Bits -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,125 @@
+"""What C++ leaves open and a GPU does not, written so that a host compiler does as the hardware.
+
+Casts of floats that are out of an integer's range saturate, and a shift by the width or more shifts everything out
+(``include/hostcuda/exact.h``). `exact` writes casts and shifts of device code with the functions there. Conversions
+without a cast show in no text: the compiler names them, and `converted` adds the casts.
+"""
+
+import json
+import re
+
+from hostcuda.frontend.brackets import angle_end, closing_parenthesis, edited
+from hostcuda.frontend.source import Scan
+
+__all__ = ["CONVERSIONS", "converted", "exact"]
+
+CONVERSIONS = "-Wfloat-conversion"
+_WORDS = r"(?:(?:unsigned|signed|char|short|int|long)\b\s*)+"
+_NAMES = r"(?:std\s*::\s*)?(?:u?int(?:8|16|32|64)_t|s?size_t|ptrdiff_t|uchar|ushort|uint|ulong)"
+_OWN = re.compile(r"\b(?:typename|class)\s+(\w+)\s*(?=[,>=])|\busing\s+(\w+)\s*=|\btypedef\b[^;(){}]*?(\w+)\s*;")
+_SHIFT = re.compile(r"(?<![<>])(?<!operator)(?<!operator )(<<|>>)(=?)(?![<>=])")
+_FEW = re.compile(r"\s*(?:[0-2]?\d|3[01])[uUlL]*\s*(?:[]);,}<>=&|^?:]|$)")  # a count that no width is less than
+_BEFORE = re.compile(r"(?:[\w\]>]|\boperator\s*\(\s*\))\s*$")
+_KEYWORD = re.compile(r"\b(?:return|case|else|do|throw)\s*$")
+_OPERAND = re.compile(r"\s*(?!(?:const|noexcept|override|final|volatile|mutable)\b|->)[\w(.'\"+~!*&:-]")
+_PRIMARY = re.compile(r"\s*(?:(?:::)?\s*\w+(?:\s*::\s*\w+)*|\.?\d[\w.']*(?:(?<=[eEpP])[-+]\w+)?|\"[^\"]*\"|'[^']*')")
+_SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\s*\w+)")
+
+
+def exact(text, whole):
+    """The text with casts and shifts that do as the hardware; `whole`: not only in functions for the device."""
+    scan = Scan(text)
+    own = {name for found in _OWN.findall(scan.code) for name in found if name}
+    kinds = "|".join([_WORDS, _NAMES, *(rf"{name}\b" for name in sorted(own))])
+    edits = [*_shifts(scan.code), *_casts(scan.code, kinds)]
+    return edited(text, [edit for edit in edits if whole or scan.on_device(edit[0])])
+
+
+def _shifts(code):
+    for match in _SHIFT.finditer(code):
+        if _FEW.match(code, match.end()) or (match[0] == ">>" and _closes(code, match.start())):
+            continue
+        yield match.end(), match.end(), f" hostcuda::shift {match[2] or match[1]}"
+
+
+def _closes(code, at):
+    """Whether ``>>`` ends two lists of template arguments: two are open since the last bracket or logical operator."""
+    depth = open_ = 0
+    start = max(code.rfind(sign, 0, at) for sign in (";", "{", "}", "?", "&&", "||"))
+    for sign in reversed(re.findall(r"[][()]|<<|>>|[<>]=|->|[<>]", code[start + 1 : at])):
+        if depth == 0 and sign in "([":
+            break
+        depth += (sign in ")]") - (sign in "([")
+        open_ += 0 if depth else (sign == "<") - (sign == ">") - 2 * (sign == ">>")
+    return open_ >= 2
+
+
+def _casts(code, kinds):
+    for match in re.finditer(rf"\bstatic_cast\s*<(?=\s*(?:{kinds})\s*>)", code):
+        yield match.start(), match.end(), "hostcuda_cast<"
+    cast = re.compile(rf"\(\s*({kinds})\s*\)(?={_OPERAND.pattern})")
+    for match in cast.finditer(code):
+        before = _BEFORE.search(code, max(0, match.start() - 64), match.start())
+        if before and not _KEYWORD.search(code, max(0, match.start() - 64), match.start()):
+            continue
+        if end := _operand_end(code, match.end(), cast):
+            yield match.start(), match.end(), f"hostcuda_cast<{match[1].strip()}>("
+            yield end, end, ")"
+    for match in re.finditer(rf"(?:[-=(,+/%<?:&|^!~\[*]|\breturn)\s*\b({kinds})\s*\((?=\s*[^\s)*&])", code):
+        close = closing_parenthesis(code, match.end() - 1)
+        if close and not re.fullmatch(rf"[\w\s,:*&<>]*\b(?:float|double|{kinds})[\s\w*&]*", code[match.end() : close]):
+            yield match.start(1), match.end(1), f"hostcuda_cast<{match[1].strip()}>"
+
+
+def _operand_end(code, at, cast):
+    """Where the operand of a cast ends, which begins at `at`; None: it is not understood."""
+    while sign := re.compile(r"\s*[-+~!*&]").match(code, at):
+        at = sign.end()
+    if inner := re.compile(r"\s*\(").match(code, at):
+        close = closing_parenthesis(code, inner.end() - 1)
+        if close is None:
+            return None
+        if cast.match(code, inner.end() - 1) or re.compile(r"\)\s*[\w.]*\w").match(code, close):
+            return _operand_end(code, close + 1, cast)
+        at = close + 1
+    elif primary := _PRIMARY.match(code, at):
+        at, angle = primary.end(), re.compile(r"\s*<").match(code, primary.end())
+        if angle and (end := angle_end(code, angle.end() - 1)) and re.compile(r"\s*(?:\(|::)").match(code, end + 1):
+            at = end + 1
+    else:
+        return None
+    while suffix := _SUFFIX.match(code, at):
+        at = suffix.end()
+        if suffix[1]:
+            depth = 1
+            for bracket in re.compile(r"[][()]").finditer(code, at):
+                depth += 1 if bracket[0] in "([" else -1
+                if not depth:
+                    at = bracket.end()
+                    break
+    return at
+
+
+_CONVERSION = re.compile(r"conversion from '[^']*'(?: \{aka '[^']*'\})? to '([^']*)'(?: \{aka '([^']*)'\})?")
+
+
+def converted(text, printed, file):
+    """The text of `file` with a cast for each conversion to an integer that the compiler has `printed` as JSON."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    found = {}
+    for each in json.loads(printed):
+        place = each["locations"][0] if each["locations"] else {"caret": {"file": ""}}
+        if (kind := _CONVERSION.search(each["message"])) and place["caret"]["file"] == file:
+            caret = place["caret"]
+            first, at, last = (
+                starts[each["line"] - 1] + each["byte-column"] - 1
+                for each in (place.get("start", caret), caret, place.get("finish", caret))
+            )
+            found.setdefault((first, last + 1), (set(), at))[0].add(kind[2] or kind[1])
+    edits = []
+    for (start, end), (kinds, caret) in found.items():
+        if re.compile(r"[-+*/]=").match(text, caret):
+            edits.append((caret + 2, caret + 2, " hostcuda::shift ="))
+        elif len(kinds) == 1 and not any(start == a and end < b for a, b in found):
+            edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]
+    return edited(text, edits)
