@@ -22,6 +22,7 @@ class Options:
     joined: bool = False  # the device code of all files is linked: a name stands for one thing in all of them
     standard: int = 17  # of C++
     fast_math: bool = False
+    flush: bool = False  # subnormal numbers are zeros
     fuse: bool = True  # multiplications and additions are fused
     debug: bool = False
     openmp: bool = False
@@ -48,6 +49,7 @@ class Options:
             flags += ["-O1", "-g"] if self.debug else ["-O3"]
         if self.fast_math:  # as -ffast-math, but with NaN and infinity
             flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]
+        flags += ["-DHOSTCUDA_FLUSHES=true"] if self.flush else []
         return [*flags, "-fopenmp"] if self.openmp else flags
 
 
@@ -56,7 +58,7 @@ _VALUE_ELSEWHERE = {  # ignored options whose value is the next word, unless it 
     "--nvlink-options", "-Xfatbin", "-Xarchive", "-maxrregcount", "--maxrregcount", "-code", "--gpu-code", "-gencode",
     "--generate-code", "-ccbin", "--compiler-bindir", "-m", "--machine", "-diag-suppress", "--diag-suppress", "-l",
     "--library", "-L", "--library-path", "-cudart", "--cudart", "-x", "-t",
-    "--threads", "-ftz", "--ftz", "-prec-div", "--prec-div", "-prec-sqrt", "--prec-sqrt",
+    "--threads", "-prec-div", "--prec-div", "-prec-sqrt", "--prec-sqrt",
     "-default-stream", "--default-stream", "-Werror", "--Werror", "-split-compile", "--split-compile",
 }
 _MEANINGLESS = re.compile(
@@ -102,9 +104,11 @@ def read(options: str | Iterable, include_dirs: Iterable | None, arch: str | Non
             standard = re.fullmatch(r"(?:c|gnu)\+\+(\d+)", argument())
             settings.standard = max(17, int(standard[1])) if standard else 17
         elif word in ("-use_fast_math", "--use_fast_math"):
-            settings.fast_math = True
+            settings.fast_math = settings.flush = True
         elif word in ("-G", "--device-debug"):
             settings.debug = True
+        elif name in ("-ftz", "--ftz"):
+            settings.flush = argument() != "false"
         elif name in ("-fmad", "--fmad"):
             settings.fuse = argument() != "false"
         elif word in ("-dc", "-dlto") or name in ("-rdc", "--relocatable-device-code"):

@@ -140,6 +140,7 @@ int describe_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned bl
     const hc_module &module = *kernel->module;
     launch.kernel = kernel->kernel->name;
     launch.call = kernel->kernel->call;
+    launch.flushes = kernel->kernel->flushes;
     launch.text_begin = module.text_begin;
     launch.text_end = module.text_end;
     launch.base = module.watched.base;

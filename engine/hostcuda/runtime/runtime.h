@@ -77,6 +77,7 @@ struct Kernel {   // as in include/hostcuda/launch.h
     const void *loops_function;
     const char *why_fibers;
     int blocks;
+    bool flushes;
 };
 
 }  // namespace hostcuda
@@ -89,6 +90,7 @@ struct Launch {
     const char *arguments;
     Index grid, block;
     size_t dynamic_shared;
+    bool flushes;                          // subnormal numbers are zeros
     uintptr_t text_begin, text_end;        // the module's code
     uintptr_t base, data_begin, data_end;  // its first address, and its variables
     const hc_static *shared, *fibers_shared;   // the kernel's static shared memory, and that on fibers

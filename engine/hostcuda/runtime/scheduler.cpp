@@ -410,7 +410,32 @@ static bool run_as_loops(Block &b, Index at) {
     return false;
 }
 
+// While it lives, subnormal numbers are zeros, as operands and as results.
+struct Flush {
+    unsigned long before = 0;
+    const bool on;
+    explicit Flush(bool on) : on(on) {
+        if (!on) return;
+#if defined(__x86_64__)
+        before = __builtin_ia32_stmxcsr();
+        __builtin_ia32_ldmxcsr(before | 0x8040);
+#elif defined(__aarch64__)
+        asm volatile("mrs %0, fpcr" : "=r"(before));
+        asm volatile("msr fpcr, %0" : : "r"(before | 1 << 24));
+#endif
+    }
+    ~Flush() {
+        if (!on) return;
+#if defined(__x86_64__)
+        __builtin_ia32_ldmxcsr(before);
+#elif defined(__aarch64__)
+        asm volatile("msr fpcr, %0" : : "r"(before));
+#endif
+    }
+};
+
 bool run_block(Block &b, Index at, const volatile bool *cancelled) {
     b.cancelled = cancelled;
+    Flush flush(b.launch->flushes);
     return b.launch->loops ? run_as_loops(b, at) : run_on_fibers(b, at);
 }

@@ -29,7 +29,12 @@ struct Kernel {
     const void *loops_function;
     const char *why_fibers;                // the reason for which there are no loops
     int blocks;                            // which the loops are for: 0 all, 1 with each warp in one row, 2 with long rows
+    bool flushes;                          // subnormal numbers are zeros: nvcc -ftz=true
 };
+
+#ifndef HOSTCUDA_FLUSHES
+#define HOSTCUDA_FLUSHES false
+#endif
 
 // Called while the module is loaded.
 HOSTCUDA_API void add_kernel(const Kernel *kernel);
@@ -98,7 +103,7 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
     static void add(Kernel &kernel, const char *name, int max_threads, Second, const char *why_fibers,
                     int blocks = 0) {
         kernel = {name,        (const void *)function, call,         parameters.of,    sizeof...(P), parameters.packed_bytes,
-                  max_threads, Second::call,           Second::function(), why_fibers, blocks};
+                  max_threads, Second::call,           Second::function(), why_fibers, blocks,       HOSTCUDA_FLUSHES};
         add_kernel(&kernel);
     }
 };
