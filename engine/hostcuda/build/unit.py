@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, replace, replace
 from pathlib import Path
 from typing import ClassVar, NoReturn
 
@@ -21,6 +21,7 @@ from hostcuda.frontend.exact import CONVERSIONS, converted, exact
 from hostcuda.frontend.hostcode import MAIN, Names
 from hostcuda.frontend.lockstep import unsynchronized
 from hostcuda.frontend.preprocess import SKELETON, Preprocessed, preprocess
+from hostcuda.frontend.sides import LIST_CALLS, crossings, merged
 from hostcuda.frontend.source import MARKER, Rewritten, Scan, rewrite
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
@@ -136,7 +137,18 @@ class Unit:
         result = preprocess("\n".join(lines), [*command, *self.includes], folder, self.options.include_dirs)
         if result.error:
             self.refuse(folder, *result.error)
-        return result
+        headers = (path.read_text(encoding="utf-8", errors="replace") for path in result.headers)
+        if not self.program or not any("__CUDA_ARCH__" in each for each in (self.source, *headers)):
+            return result
+        lines.insert(-1, "#undef __CUDA_ARCH__")
+        (folder / "host").mkdir()
+        of_host = preprocess("\n".join(lines), [*command, *self.includes], folder / "host", self.options.include_dirs)
+        if of_host.error:
+            self.refuse(folder, *of_host.error)
+        try:
+            return replace(result, text=merged(result.text, of_host.text))
+        except ValueError as error:
+            raise messages.error(self.source, command, "", str(error)) from None
 
     def rewritten(self, text: str) -> Rewritten:
         """What `rewrite` makes of a preprocessed file."""
@@ -189,6 +201,8 @@ class Unit:
             status, out, err = toolchain.run(command, cwd=folder)
             if status:
                 self.refuse(folder, command, out, err)
+        for place, each in zip(folders, rewritten, strict=True):
+            self._refuse_crossings(place / "calls.txt", each.text)
         headers = {path for each in preprocessed for path in each.headers}
         return folder / "kernel.so", {
             "headers": [(str(path), cache.digest(path.read_bytes())) for path in sorted(headers)],
@@ -235,6 +249,7 @@ class Unit:
                 with_loops |= PREFIX in text
                 includes = self.includes if cuda else self.includes[2:]
                 flags = self.flags if as_is or not cuda else [*plain, CONVERSIONS]
+                flags = flags if toolchain.is_clang(self.command) or not cuda else [*flags, f"{LIST_CALLS}calls.txt"]
                 commands.append([*self.command, *flags, *includes, *fewer, SKELETON, *target])
             results = toolchain.run_all(commands, folders)
             if not as_is and not toolchain.is_clang(self.command):
@@ -273,6 +288,13 @@ class Unit:
             f"{messages.name_of(self.source)} has no main: name the file that has it "
             '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels', []
         )
+
+    def _refuse_crossings(self, listed, text):
+        """Refuse calls between host and device that nvcc refuses."""
+        calls = listed.read_text(encoding="utf-8", errors="replace") if listed.exists() else ""
+        found = {f"{file}:{line}: error: {what}" for (file, line), what in crossings(text, calls, self.program)}
+        if found:
+            raise CompileError("\n".join([f"compilation of {messages.name_of(self.source)} failed:", *sorted(found)]), [])
 
     def refuse(self, folder: Path, command: list[str], out: str, err: str) -> NoReturn:
         """Raise the error for what the compiler has printed."""

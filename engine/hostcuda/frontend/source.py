@@ -27,7 +27,8 @@ from hostcuda.frontend import hostcode, ptx
 from hostcuda.frontend.brackets import angle_end, closing_parenthesis, edited, level_start, split, text_end
 
 __all__ = [
-    "MARKER", "Kernel", "Rewritten", "Scan", "after_registrations", "kernel_bodies", "parameter_list", "rewrite",
+    "MARKER", "Kernel", "Rewritten", "Scan", "after_registrations", "kernel_bodies", "function_name", "opens_scope", "parameter_list",
+    "rewrite",
     "without_comments",
 ]
 
@@ -214,6 +215,11 @@ def _scope_of(head):
     return (match["name"] or "") if match else None
 
 
+def opens_scope(head):
+    """Whether the brace after `head` opens a namespace or ``extern "C"``."""
+    return _scope_of(head) is not None
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Kernels
 
@@ -297,6 +303,12 @@ def _read_head(code, at):
             found = (*name, at, close)
         at = close + 1
     return None
+
+
+def function_name(code, at):
+    """The plain name of the function that is declared from `at` on, or nothing."""
+    head = _read_head(code, at)
+    return code[head[0] : head[1]].partition("<")[0].rpartition("::")[2].strip() if head else ""
 
 
 def _name_before(code, at):

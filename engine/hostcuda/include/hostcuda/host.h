@@ -49,6 +49,8 @@ template <class... A> cudaError_t host(const char *name, A... arguments) {
 
 // Whether this thread runs a kernel: elsewhere no block has a size.
 inline bool in_kernel() { return blockDim.x != 0; }
+// The same for a function that constant expressions may call; frontend/sides.py writes it.
+#define HOSTCUDA_IN_KERNEL (!__builtin_is_constant_evaluated() && hostcuda::in_kernel())
 
 // ---- Launches
 

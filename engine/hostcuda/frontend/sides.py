@@ -1,0 +1,176 @@
+"""Host and device: which code may call which, and what depends on ``__CUDA_ARCH__``.
+
+nvcc compiles a source twice, for the host without ``__CUDA_ARCH__``. Here both are one text: `merged` puts the two
+together, and `crossings` finds the calls that nvcc refuses, in what the compiler lists of a text's calls.
+"""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from hostcuda.frontend.brackets import edited
+from hostcuda.frontend.source import Scan, function_name, opens_scope
+from hostcuda.host.toolchain import INCLUDE
+
+__all__ = ["LIST_CALLS", "crossings", "merged"]
+
+LIST_CALLS = "-fdump-ipa-visibility="  # followed by a file: g++ writes the calls before it moves any
+_CLASS = re.compile(r"(?<![<,])\s*\b(?:class|struct|union|enum)\b(?!\s*\w+\s*[,>])[^()]*$")
+
+
+class _Function(NamedTuple):
+    name: str
+    sides: frozenset  # "host", "device", "kernel"
+    start: int
+    open: int
+    close: int
+
+
+def _functions(scan):
+    """The functions that a text defines, outermost ones only; a method's name may be that of a function."""
+    after = 0
+    for open_, close in sorted(scan.closing.items()):
+        start = scan.declaration_start(open_)
+        head = scan.code[start:open_]
+        if open_ < after or opens_scope(head) or _CLASS.search(head):
+            continue
+        after = close
+        if "(" in head:
+            sides = set(re.findall(r"__(host|device)__", head)) or {"host"}
+            sides = {"kernel"} if "__global__" in head else sides | {"host", "device"} if "constexpr" in head else sides
+            yield _Function(function_name(scan.code, start), frozenset(sides), start, open_, close)
+
+
+def merged(device, host):
+    """One text of the two that the preprocessor makes with ``__CUDA_ARCH__`` and without.
+
+    A function for both sides that differs asks where it runs. Raises ValueError with a place and a sentence if anything
+    else differs.
+    """
+    if device == host:
+        return device
+    scans = [Scan(device), Scan(host)]
+    functions = [{_line(scan, each.open): each for each in _functions(scan)} for scan in scans]
+    both = functions[0].keys() & functions[1].keys()
+    of_device = {
+        n for line, each in functions[1].items() if "host" not in each.sides and line not in both
+        for n in range(_line(scans[1], each.open) - scans[1].code.count("\n", each.start, each.open),
+                       1 + _line(scans[1], each.close))
+    }
+    outside = [_without(scan.text, [those[line] for line in both]) for scan, those in zip(scans, functions, strict=True)]
+    lines = []
+    if device.count("\n") != host.count("\n"):
+        raise ValueError(f"{_shown(scans[0], 0)}: error: a header that depends on __CUDA_ARCH__ {_NOT_MERGED}")
+    for n, (mine, other, *both_outside) in enumerate(zip(*(t.split("\n") for t in (device, host, *outside)), strict=True)):
+        if len({" ".join(each.split()) for each in both_outside}) > 1 and n not in of_device:
+            if mine.strip() and other.strip():
+                place = _shown(scans[0], len("\n".join([*lines, ""])))
+                raise ValueError(f"{place}: error: a declaration that depends on __CUDA_ARCH__ {_NOT_MERGED}")
+            mine = mine if mine.strip() else other
+        lines.append(mine)
+    scan = Scan("\n".join(lines))
+    edits = []
+    for each in _functions(scan):
+        other = functions[1].get(_line(scan, each.open))
+        body = scan.text[each.open : each.close + 1]
+        hosts = other and scans[1].text[other.open : other.close + 1]
+        if hosts and hosts.split() != body.split() and "host" in each.sides:
+            if "device" in each.sides:
+                start = scan.marker(each.open)
+                hosts = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {hosts} }}"
+            edits.append((each.open, each.close + 1, hosts + scan.marker(each.close + 1)))
+    return edited(scan.text, edits)
+
+
+_NOT_MERGED = "cannot be compiled for host and device at once: ask with #ifdef __CUDA_ARCH__ within functions"
+
+
+def _without(text, functions):
+    """The text with spaces in place of the bodies of functions."""
+    return edited(text, [(f.open, f.close, re.sub(r"[^\n]", " ", text[f.open : f.close])) for f in functions])
+
+
+def _line(scan, at):
+    return scan.text.count("\n", 0, at)
+
+
+def _shown(scan, at):
+    file, line = scan.place(at)
+    return f"{file or 'kernel.cu'}:{line}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Calls
+
+_NODE = re.compile(r"^(\S+)/\d+ \((.*)\) @0x\w+\n(?:  (?!Calls:).*\n)*  Calls: (.*)$", re.MULTILINE)
+_DECLARED = re.compile(r"\b(\w+)\s*(?:<.*>)?\s*\(")
+_OF_HOST = re.compile(
+    r"s?rand|rand_r|s?random|[dlm]rand48|time|puts|putchar|f?puts|v?s?n?f?printf|f?scanf|f(?:open|close|read|write|flush|gets)|"
+    r"getenv|system|str(?:len|n?cpy|n?cmp|n?cat|dup|str|chr|to\w+)|ato[fil]l?|qsort|bsearch|gettimeofday|clock_gettime|u?sleep"
+)
+_OF_CLASSES = re.compile(r"std::(?:__cxx11::)?(basic_string|vector|map|set|unordered_\w+|list|deque|basic_ostream|function)\b")
+_OF_DEVICE = re.compile(
+    r"__sync(?:threads\w*|warp)|__(?:shfl|ballot|any|all|match|reduce)\w*_sync|__threadfence\w*|__ldg|__popc(?:ll)?|"
+    r"__clz(?:ll)?|__ffs(?:ll)?|__brev(?:ll)?|atomic[A-Z]\w*|__float2u?int_\w\w|__(?:exp|log|sin|cos|pow)f"
+)
+
+
+def crossings(text, listed, program):
+    """Yield (place, sentence) for what nvcc refuses in a text; `listed` is what `LIST_CALLS` wrote."""
+    scan = Scan(text)
+    own = [each for each in _functions(scan) if scan.scope(each.open) is not None]
+    functions, sides = {each.name: each for each in own}, {}
+    for each in own:
+        sides[each.name] = sides.get(each.name, frozenset()) | each.sides
+        found = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, each.open, each.close)
+        if found and each.sides in ({"kernel"}, {"device"}):
+            yield scan.place(found.start()), "device code does not support exception handling"
+    for declared in re.finditer(r"__(host|device)__[^;{}()]*?\b(\w+)\s*\([^{}]*?;", scan.code):
+        sides[declared[2]] = sides.get(declared[2], frozenset()) | {declared[1]}
+    nodes = {node[1]: (_name(node[2]), node[2], node[3]) for node in _NODE.finditer(listed)}
+    for name, _, calls in nodes.values():
+        if name not in functions or [each.name for each in own].count(name) > 1:
+            continue
+        caller = functions[name]
+        for symbol in re.findall(r"(\S+)/\d+", calls):
+            called, shown, _ = nodes.get(symbol, (symbol, symbol, ""))
+            if sentence := _refused(caller.sides, called, shown, symbol, sides.get(called), program):
+                kind = _OF_CLASSES.search(shown)
+                word = kind[1].removeprefix("basic_") if kind else called
+                place = re.compile(rf"\b{re.escape(word)}\b").search(scan.code, caller.open, caller.close)
+                of = "global" if "kernel" in caller.sides else "device" if "device" in caller.sides else "host"
+                at = place.start() if place else caller.open
+                yield scan.place(at), sentence.format(f"std::{word}" if kind else called, of, name)
+
+
+@lru_cache(1)
+def _headers():
+    return "\n".join(path.read_text() for path in INCLUDE.rglob("*.h"))
+
+
+_CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}") is not allowed'
+
+
+def _refused(caller, called, shown, symbol, own, program):
+    """What is wrong with a call of a function; `own` are the sides of the source's functions of that name."""
+    if caller in ({"kernel"}, {"device"}):
+        kind = _OF_CLASSES.search(shown)
+        if own == {"host"} and not re.search(rf"\b{called}\s*\(", _headers()):
+            return _CALLING.format("host") + ": write __device__ before it, too"
+        if not own and (_OF_CLASSES.search(shown) or (symbol == called and _OF_HOST.fullmatch(called))):
+            return _CALLING.format("host")
+    if program and caller == {"host"}:
+        if own == {"kernel"}:
+            return 'a __global__ function call must be configured: {0}<<<blocks, threads>>>(...)'
+        if own == {"device"} or (not own and _OF_DEVICE.fullmatch(called)):
+            return _CALLING.format("device")
+    return None
+
+
+def _name(shown):
+    """The plain name of a function as the compiler shows it."""
+    plain = shown.partition(" [with ")[0]
+    while (inner := re.sub(r"<[^<>]*>", "", plain)) != plain:
+        plain = inner
+    found = _DECLARED.search(plain)
+    return found[1] if found else plain
