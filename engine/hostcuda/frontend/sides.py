@@ -102,7 +102,7 @@ def _shown(scan, at):
 # ---------------------------------------------------------------------------------------------------------------------
 # Calls
 
-_NODE = re.compile(r"^(\S+)/\d+ \((.*)\) @0x\w+\n(?:  (?!Calls:).*\n)*  Calls: (.*)$", re.MULTILINE)
+_NODE = re.compile(r"^(\S+)/\d+ \((.*)\) @0x\w+\n((?:  (?!Calls:).*\n)*)  Calls: (.*)$", re.MULTILINE)
 _DECLARED = re.compile(r"\b(\w+)\s*(?:<.*>)?\s*\(")
 _OF_HOST = re.compile(
     r"s?rand|rand_r|s?random|[dlm]rand48|time|puts|putchar|f?puts|v?s?n?f?printf|f?scanf|f(?:open|close|read|write|flush|gets)|"
@@ -123,17 +123,22 @@ def crossings(text, listed, program):
     for each in own:
         sides[each.name] = sides.get(each.name, frozenset()) | each.sides
         found = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, each.open, each.close)
-        if found and each.sides in ({"kernel"}, {"device"}):
+        of_device = re.search(r"__(?:device|global)__", scan.code[each.start : each.open])
+        if found and of_device and "HOSTCUDA_IN_KERNEL" not in scan.code[each.open : each.close]:
             yield scan.place(found.start()), "device code does not support exception handling"
     for declared in re.finditer(r"__(host|device)__[^;{}()]*?\b(\w+)\s*\([^{}]*?;", scan.code):
         sides[declared[2]] = sides.get(declared[2], frozenset()) | {declared[1]}
-    nodes = {node[1]: (_name(node[2]), node[2], node[3]) for node in _NODE.finditer(listed)}
-    for name, _, calls in nodes.values():
+    nodes = {node[1]: (_name(node[2]), node[2], *node.group(3, 4)) for node in _NODE.finditer(listed)}
+    for name, _, about, calls in nodes.values():
         if name not in functions or [each.name for each in own].count(name) > 1:
             continue
         caller = functions[name]
+        variables = re.findall(r"(\S+)/\d+", about[about.find("References:") :].partition("\n")[0])
+        for variable in {re.sub(r"^_ZL\d+", "", each) for each in variables} if caller.sides in _ON_DEVICE else ():
+            if (place := _use(scan, variable, caller)) is not None:
+                yield scan.place(place), f'identifier "{variable}" is undefined in device code: {_OF_HOSTS_MEMORY}'
         for symbol in re.findall(r"(\S+)/\d+", calls):
-            called, shown, _ = nodes.get(symbol, (symbol, symbol, ""))
+            called, shown, *_ = nodes.get(symbol, (symbol, symbol))
             if sentence := _refused(caller.sides, called, shown, symbol, sides.get(called), program):
                 kind = _OF_CLASSES.search(shown)
                 word = kind[1].removeprefix("basic_") if kind else called
@@ -143,17 +148,33 @@ def crossings(text, listed, program):
                 yield scan.place(at), sentence.format(f"std::{word}" if kind else called, of, name)
 
 
+_OF_HOSTS_MEMORY = "it is a variable of the host: write __device__ before it, or pass its value to the kernel"
+
+
+def _use(scan, variable, function):
+    """Where a function uses a variable of the host that is not constant; None: it is none, or not found."""
+    for match in re.finditer(rf"\b{re.escape(variable)}\b", scan.code):
+        if scan.scope(match.start()) is not None:
+            start = scan.declaration_start(match.start())
+            if re.search(r"\bconst(?:expr)?\b|__\w+__|[()]", scan.code[start : match.start()]):
+                return None
+            use = re.compile(match.re.pattern).search(scan.code, function.open, function.close)
+            return use and use.start()
+    return None
+
+
 @lru_cache(1)
 def _headers():
     return "\n".join(path.read_text() for path in INCLUDE.rglob("*.h"))
 
 
+_ON_DEVICE = ({"kernel"}, {"device"})
 _CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}") is not allowed'
 
 
 def _refused(caller, called, shown, symbol, own, program):
     """What is wrong with a call of a function; `own` are the sides of the source's functions of that name."""
-    if caller in ({"kernel"}, {"device"}):
+    if caller in _ON_DEVICE:
         kind = _OF_CLASSES.search(shown)
         if own == {"host"} and not re.search(rf"\b{called}\s*\(", _headers()):
             return _CALLING.format("host") + ": write __device__ before it, too"
