@@ -1,10 +1,15 @@
 """What the engine does not have is told in one sentence at its place; code for the host can be passed over."""
 
+import subprocess
+
 import pytest
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
+from hostcuda import processes as child
+from hostcuda.build.unit import unit
 from hostcuda.compiler import SourceModule
+from hostcuda.host import toolchain
 
 PROGRAM = """#include <cuda_runtime.h>
 __global__ void f(float *x) { x[0] = 1 << 3; }
@@ -72,3 +77,128 @@ def test_thread_local_variables_of_the_host_are_its_own():
 
 def test_host_code_between_conditionals_is_passed_over():
     SourceModule(PROGRAM.replace("int main", "#ifndef __CUDA_ARCH__\nint main") + "#endif\n", no_extern_c=True)
+
+
+CROSSINGS = """#include <cstdlib>
+#include <string>
+int helper(int x) { return x + 1; }
+template <class T> T twice(T x) { return 2 * x; }
+__device__ int dev(int x) { return x; }
+__host__ __device__ int both(int x) { return helper(x); }
+int counter;
+static float table[4];
+const float weights[2] = {1, 2};
+int overloaded(int x) { return x; }
+__device__ int overloaded(float x) { return 1; }
+constexpr int three() { return 3; }
+int max(int a, int b, int c) { return a > b ? a : c; }
+struct Own {
+    int v;
+    int size() const { return v; }
+};
+__global__ void legal(int *p)
+{
+    p[0] = both(dev(1)) + three() + overloaded(2.0f) + max(p[0], 3) + weights[p[1]];
+    int *q = new int[3];
+    memcpy(q, p, 12);
+    delete[] q;
+}
+#ifdef WRONG
+__global__ void k(int *p)
+{
+    p[0] = rand();
+    p[1] = helper(1);
+    p[2] = twice(2);
+    p[3] = counter;
+    p[4] = table[p[0]];
+    std::string text = "x";
+    if (p[0]) throw 1;
+}
+#endif
+int main()
+{
+#ifdef WRONG
+    dev(1);
+    legal((int *)0);
+    __syncthreads();
+#endif
+    legal<<<1, 1>>>((int *)0);
+    return helper(counter) + both(3) + max(1, 2) + max(1, 2, 3) + Own{1}.size();
+}
+"""
+CROSSED = [
+    'kernel.cu:28: error: calling a __host__ function("rand") from a __global__ function("k") is not allowed',
+    'kernel.cu:29: error: calling a __host__ function("helper") from a __global__ function("k") is not allowed: write '
+    "__device__ before it, too",
+    'kernel.cu:30: error: calling a __host__ function("twice") from a __global__ function("k") is not allowed: write '
+    "__device__ before it, too",
+    'kernel.cu:31: error: identifier "counter" is undefined in device code',
+    'kernel.cu:32: error: identifier "table" is undefined in device code',
+    'kernel.cu:33: error: calling a __host__ function("std::string") from a __global__ function("k") is not allowed',
+    "kernel.cu:34: error: device code does not support exception handling",
+    'kernel.cu:40: error: calling a __device__ function("dev") from a __host__ function("main") is not allowed',
+    "kernel.cu:41: error: a __global__ function call must be configured: legal<<<blocks, threads>>>(...)",
+    'kernel.cu:42: error: calling a __device__ function("__syncthreads") from a __host__ function("main") is not',
+]
+
+
+def _compiled(source, folder):
+    return unit(source, no_extern_c=True, program=True).compile(folder)
+
+
+@pytest.mark.skipif(toolchain.is_clang(toolchain.find()), reason="only g++ lists the calls")
+def test_calls_between_host_and_device(tmp_path):
+    with pytest.raises(cuda.CompileError) as caught:
+        _compiled("#define WRONG\n#line 1\n" + CROSSINGS, tmp_path)
+    said = caught.value.msg.splitlines()[1:]
+    assert [line[: len(wanted)] for line, wanted in zip(said, CROSSED, strict=True)] == CROSSED
+
+
+def test_legal_calls_between_host_and_device(tmp_path):
+    _compiled(CROSSINGS, tmp_path)
+
+
+SIDES = """#include <cstdio>
+#if __CUDA_ARCH__ < 600 && defined(__CUDA_ARCH__)
+__device__ double atomicAdd(double *p, double x) { return *p; }
+#endif
+#ifdef __CUDA_ARCH__
+#define SIDE 1
+#else
+#define SIDE 2
+#endif
+struct Method {
+    __host__ __device__ int get() const {
+#ifdef __CUDA_ARCH__
+        return 10 + threadIdx.x;
+#else
+        int n = 20;
+        return n;
+#endif
+    }
+};
+template <class T> __host__ __device__ constexpr T side(T x) { return x * SIDE; }
+#ifndef __CUDA_ARCH__
+int only_host() { return 5; }
+#endif
+__global__ void k(int *o) { o[0] = Method().get(); o[1] = side(3); o[2] = SIDE; }
+int main() {
+    static_assert(side(1) == 2 || side(1) == 1, "");
+    int *o, h[3];
+    cudaMalloc(&o, 12);
+    k<<<1, 1>>>(o);
+    cudaMemcpy(h, o, 12, cudaMemcpyDeviceToHost);
+    printf("%d %d %d, %d %d %d %d line %d", h[0], h[1], h[2], Method().get(), side(3), SIDE, only_host(), __LINE__);
+}
+"""
+
+
+def test_host_code_does_not_see_the_devices_macro(tmp_path):
+    path = tmp_path / "program.cu"
+    path.write_text(SIDES)
+    done = subprocess.run(child.program(str(path), (), "cpu", ()), capture_output=True, text=True, check=False)
+    assert done.stdout == "10 3 1, 20 6 2 5 line 31", done.stderr
+    wrong = SIDES.replace("struct Method {", "struct Method {\n    int field = SIDE;")
+    with pytest.raises(cuda.CompileError) as caught:
+        _compiled(wrong, tmp_path)
+    assert "kernel.cu:11: error: a declaration that depends on __CUDA_ARCH__" in caught.value.msg

@@ -1,4 +1,4 @@
-"""Where C++ leaves a result open, the engine gives the GPU's: programs, and what an H100 printed (engine/tests/semantics)."""
+"""Where C++ leaves a result open, the engine gives the GPU's: programs, and what an H100 printed."""
 
 import os
 import subprocess

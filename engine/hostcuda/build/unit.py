@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, NoReturn
 
@@ -294,7 +294,7 @@ class Unit:
         calls = listed.read_text(encoding="utf-8", errors="replace") if listed.exists() else ""
         found = {f"{file}:{line}: error: {what}" for (file, line), what in crossings(text, calls, self.program)}
         if found:
-            raise CompileError("\n".join([f"compilation of {messages.name_of(self.source)} failed:", *sorted(found)]), [])
+            raise messages.error(self.source, [], "", "\n".join(sorted(found)))
 
     def refuse(self, folder: Path, command: list[str], out: str, err: str) -> NoReturn:
         """Raise the error for what the compiler has printed."""

@@ -57,11 +57,13 @@ def merged(device, host):
         for n in range(_line(scans[1], each.open) - scans[1].code.count("\n", each.start, each.open),
                        1 + _line(scans[1], each.close))
     }
-    outside = [_without(scan.text, [those[line] for line in both]) for scan, those in zip(scans, functions, strict=True)]
+    pairs = zip(scans, functions, strict=True)
+    outside = [_without(scan.text, [those[line] for line in both]) for scan, those in pairs]
     lines = []
     if device.count("\n") != host.count("\n"):
         raise ValueError(f"{_shown(scans[0], 0)}: error: a header that depends on __CUDA_ARCH__ {_NOT_MERGED}")
-    for n, (mine, other, *both_outside) in enumerate(zip(*(t.split("\n") for t in (device, host, *outside)), strict=True)):
+    columns = [text.split("\n") for text in (device, host, *outside)]
+    for n, (mine, other, *both_outside) in enumerate(zip(*columns, strict=True)):
         if len({" ".join(each.split()) for each in both_outside}) > 1 and n not in of_device:
             if mine.strip() and other.strip():
                 place = _shown(scans[0], len("\n".join([*lines, ""])))
@@ -106,9 +108,12 @@ _NODE = re.compile(r"^(\S+)/\d+ \((.*)\) @0x\w+\n((?:  (?!Calls:).*\n)*)  Calls:
 _DECLARED = re.compile(r"\b(\w+)\s*(?:<.*>)?\s*\(")
 _OF_HOST = re.compile(
     r"s?rand|rand_r|s?random|[dlm]rand48|time|puts|putchar|f?puts|v?s?n?f?printf|f?scanf|f(?:open|close|read|write|flush|gets)|"
-    r"getenv|system|str(?:len|n?cpy|n?cmp|n?cat|dup|str|chr|to\w+)|ato[fil]l?|qsort|bsearch|gettimeofday|clock_gettime|u?sleep"
+    r"getenv|system|str(?:len|n?cpy|n?cmp|n?cat|dup|str|chr|to\w+)|ato[fil]l?|qsort|bsearch|"
+    r"gettimeofday|clock_gettime|u?sleep"
 )
-_OF_CLASSES = re.compile(r"std::(?:__cxx11::)?(basic_string|vector|map|set|unordered_\w+|list|deque|basic_ostream|function)\b")
+_OF_CLASSES = re.compile(
+    r"std::(?:__cxx11::)?(basic_string|vector|map|set|unordered_\w+|list|deque|basic_ostream|function)\b"
+)
 _OF_DEVICE = re.compile(
     r"__sync(?:threads\w*|warp)|__(?:shfl|ballot|any|all|match|reduce)\w*_sync|__threadfence\w*|__ldg|__popc(?:ll)?|"
     r"__clz(?:ll)?|__ffs(?:ll)?|__brev(?:ll)?|atomic[A-Z]\w*|__float2u?int_\w\w|__(?:exp|log|sin|cos|pow)f"
@@ -175,7 +180,6 @@ _CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}"
 def _refused(caller, called, shown, symbol, own, program):
     """What is wrong with a call of a function; `own` are the sides of the source's functions of that name."""
     if caller in _ON_DEVICE:
-        kind = _OF_CLASSES.search(shown)
         if own == {"host"} and not re.search(rf"\b{called}\s*\(", _headers()):
             return _CALLING.format("host") + ": write __device__ before it, too"
         if not own and (_OF_CLASSES.search(shown) or (symbol == called and _OF_HOST.fullmatch(called))):

@@ -621,7 +621,7 @@ class _Runtime:
 
     def cudaEventElapsedTime(self, out, start, end):
         if not (self.events[self._event(start)] and self.events[self._event(end)]):
-            raise _Refused(INVALID_HANDLE, "cudaEventElapsedTime failed: an event with cudaEventDisableTiming has no time")
+            raise _Refused(INVALID_HANDLE, "cudaEventElapsedTime failed: cudaEventDisableTiming events have no time")
         try:
             _at(out, ctypes.c_float).value = native.event_elapsed_ms(start, end)
         except errors.LogicError as error:  # it was never recorded
