@@ -107,7 +107,7 @@ def converted(text, printed, file):
     """The text of `file` with a cast for each conversion to an integer that the compiler has `printed` as JSON."""
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     found = {}
-    for each in json.loads(printed):
+    for each in json.loads(printed) if printed.startswith("[") else ():
         place = each["locations"][0] if each["locations"] else {"caret": {"file": ""}}
         if (kind := _CONVERSION.search(each["message"])) and place["caret"]["file"] == file:
             caret = place["caret"]
