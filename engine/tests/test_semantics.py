@@ -4,9 +4,13 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import hostcuda.autoinit  # noqa: F401
+import hostcuda.driver as cuda
 from hostcuda import processes as child
+from hostcuda.compiler import SourceModule
 from hostcuda.frontend.exact import exact
 
 FOLDER = Path(__file__).parent / "semantics"
@@ -21,6 +25,29 @@ def test_a_program_prints_what_it_prints_on_a_gpu(program, options, recorded):
     command = child.program(str(FOLDER / f"{program}.cu"), (), "cpu", options)
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert done.stdout.splitlines() == (FOLDER / f"{recorded}.txt").read_text().splitlines(), done.stderr
+
+
+WRAPPED = """
+__global__ void k(unsigned *o, int n)
+{
+    __shared__ unsigned s[32];
+    unsigned short a = n + threadIdx.x, b = a;
+    s[threadIdx.x] = a * b >> 3;
+    __syncthreads();
+    o[threadIdx.x] = s[31 - threadIdx.x];
+    o[32 + threadIdx.x] = n + 0x7fff0100 > n;
+}
+"""
+
+
+@pytest.mark.parametrize("gear", ["loops", "fibers"])
+def test_signed_integers_wrap_if_asked(gear, monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_GEAR", gear)
+    kernel = SourceModule(WRAPPED, options=["-Xcompiler", "-fwrapv"]).get_function("k")
+    assert kernel.gear == gear
+    out = np.zeros(64, np.uint32)
+    kernel(cuda.Out(out), np.int32(65504), block=(32, 1, 1))
+    assert out[0] == 0xFFFFC000 and not out[32:].any()
 
 
 @pytest.mark.parametrize(

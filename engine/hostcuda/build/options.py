@@ -22,6 +22,7 @@ class Options:
     joined: bool = False  # the device code of all files is linked: a name stands for one thing in all of them
     standard: int = 17  # of C++
     fast_math: bool = False
+    wrap: bool = False  # signed integers wrap: loops over an index are then not vectorized
     flush: bool = False  # subnormal numbers are zeros
     fuse: bool = True  # multiplications and additions are fused
     debug: bool = False
@@ -41,7 +42,6 @@ class Options:
             "-fno-delete-null-pointer-checks",  # g++ 12 else removes calls of functions that wait in a loop
             "-fno-math-errno",
             "-fno-trapping-math",
-            "-fwrapv",
             f"-ffp-contract={'fast' if self.fuse or self.fast_math else 'off'}",
             "-w",
         ]
@@ -50,6 +50,7 @@ class Options:
         if self.fast_math:  # as -ffast-math, but with NaN and infinity
             flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]
         flags += ["-DHOSTCUDA_FLUSHES=true"] if self.flush else []
+        flags += ["-fwrapv"] if self.wrap or self.debug else []
         return [*flags, "-fopenmp"] if self.openmp else flags
 
 
@@ -118,7 +119,9 @@ def read(options: str | Iterable, include_dirs: Iterable | None, arch: str | Non
         elif SOURCE.search(word):
             settings.sources.append(Path(word).absolute())
         elif name in ("-Xcompiler", "--compiler-options"):
-            settings.openmp |= "-fopenmp" in argument().split(",")
+            given = argument().split(",")
+            settings.openmp |= "-fopenmp" in given
+            settings.wrap |= "-fwrapv" in given
         elif word == "-fopenmp":
             settings.openmp = True
         elif name in _VALUE_ELSEWHERE:
