@@ -165,7 +165,7 @@ __global__ void integers(int n) {
         }
     for (int i = 0; i < n; ++i) {
         const int a = numbers[i];
-        put(abs(a)), put(labs(numbers[i])), put(llabs(numbers[i])), put(-a), put(abs(a) < 0), put(__sad(a, 1, 2u)), put(__mul24(a, a));
+        put(abs(a)), put(labs(numbers[i])), put(llabs(numbers[i])), put(-a), put(__sad(a, 1, 2u)), put(__mul24(a, a));
         int up = a, down = a;
         up++, --down;
         put(up), put(down), put(__dp4a(a, a, a)), put(__dp2a_lo(a, a, a)), put(__hadd(a, 1)), put(__rhadd(a, 1));
