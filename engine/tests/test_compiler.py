@@ -540,3 +540,15 @@ def test_kernels_made_by_macros():
 def test_a_kernel_may_have_a_name_that_the_engine_uses(name):
     module = SourceModule(f"__global__ void {name}(int *x) {{ x[threadIdx.x] = 3; }}")
     assert module.get_function(name)
+
+
+def test_commands_run_at_the_same_time_without_semaphores(monkeypatch):
+    """A sandbox without shared memory has none."""
+    def refuse(*_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("multiprocessing.synchronize.SemLock.__init__", refuse)
+    results = toolchain.run_all([["echo", str(n)] for n in range(9)])
+    assert [out for _, out, _ in results] == [f"{n}\n" for n in range(9)]
+    with pytest.raises(FileNotFoundError):
+        toolchain.run_all([["echo", "1"], ["no-such-compiler"]])

@@ -244,7 +244,7 @@ def test_what_was_not_validated_gets_a_unit_but_no_time(records):
         ({"matrices": 1.0}, "tensor cores"),
         ({f"{CODE}occupancy": 0.1}, "occupancy"),
         ({f"{CODE}missed": 0.5}, "does not fit"),
-        ({f"{CODE}fp64": 9.0, f"{CODE}instructions": 10.0}, "double-precision"),
+        ({f"{CODE}fp64": 9.0, f"{CODE}instructions": 10.0}, "half or double precision"),
         ({f"{CODE}local": 1000.0}, "spill"),
     ):
         assert words in estimate.why_not(own | more)

@@ -7,9 +7,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from collections import Counter
+from concurrent.futures import Future
 from functools import lru_cache
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from hostcuda import processor
@@ -174,12 +175,26 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
 
 def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:
     """Run commands at the same time, each in its folder; return a list of what `run` returns."""
-    # concurrent.futures refuses work when the main thread has ended, though other threads may still compile.
-    with ThreadPool(min(len(commands), os.cpu_count() or 1)) as pool:
-        try:
-            return pool.starmap(run, zip(commands, folders or [None] * len(commands), strict=True), chunksize=1)
-        except KeyboardInterrupt:
-            raise Interrupted(f"{Path(commands[0][0]).name} was stopped") from None
+    # No pool: concurrent.futures refuses work when the main thread has ended, though other threads may still compile;
+    # multiprocessing's has semaphores, which a sandbox without shared memory does not allow.
+    jobs = [(Future(), *job) for job in zip(commands, folders or [None] * len(commands), strict=True)]
+    results, waiting = [future for future, _, _ in jobs], iter(jobs)
+
+    def work():
+        for future, command, folder in waiting:
+            try:
+                future.set_result(run(command, folder))
+            except BaseException as error:
+                future.set_exception(error)
+
+    for _ in range(min(len(jobs), os.cpu_count() or 1)):
+        threading.Thread(target=work, daemon=True).start()
+    try:
+        return [future.result() for future in results]
+    except KeyboardInterrupt:
+        raise Interrupted(f"{Path(commands[0][0]).name} was stopped") from None
+    finally:
+        jobs.clear()  # after an error the rest does not begin
 
 
 _GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")
