@@ -143,8 +143,9 @@ def crossings(text, listed, program):
             if (place := _use(scan, variable, caller)) is not None:
                 yield scan.place(place), f'identifier "{variable}" is undefined in device code: {_OF_HOSTS_MEMORY}'
         for symbol in re.findall(r"(\S+)/\d+", calls):
-            called, shown, *_ = nodes.get(symbol, (symbol, symbol))
-            if sentence := _refused(caller.sides, called, shown, symbol, sides.get(called), program):
+            called, shown, what, _ = nodes.get(symbol, (symbol, symbol, "", ""))
+            of_source = symbol != called or "definition" in what  # else the C library's, of a name that a kernel has, too
+            if sentence := _refused(caller.sides, called, shown, symbol, of_source and sides.get(called), program):
                 kind = _OF_CLASSES.search(shown)
                 word = kind[1].removeprefix("basic_") if kind else called
                 place = re.compile(rf"\b{re.escape(word)}\b").search(scan.code, caller.open, caller.close)
@@ -197,5 +198,4 @@ def _name(shown):
     plain = shown.partition(" [with ")[0]
     while (inner := re.sub(r"<[^<>]*>", "", plain)) != plain:
         plain = inner
-    found = _DECLARED.search(plain)
-    return found[1] if found else plain
+    return found[1] if (found := _DECLARED.search(plain)) else plain

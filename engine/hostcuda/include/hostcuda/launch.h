@@ -108,6 +108,10 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
     }
 };
 
+// The pointer to a kernel, which may share its name with a function of the C library: that one returns something.
+template <class Function> constexpr Function kernel_of(Function f) { return f; }
+template <class... P> constexpr auto kernel_of(void (*f)(P...)) { return f; }
+
 // A kernel's second version, or none.
 template <auto... second> struct Loops {
     static constexpr void (*call)(const char *) = nullptr;
@@ -137,9 +141,9 @@ template <auto second> struct Loops<second> : Launchable<second> {
     namespace {                                                                                       \
     __attribute__((constructor)) void HOSTCUDA_JOIN(hostcuda_register_, __COUNTER__)() {                  \
         static ::hostcuda::Kernel hostcuda_kernel;   /* no name that a kernel may have */                 \
-        ::hostcuda::Launchable<&__VA_ARGS__>::add(hostcuda_kernel, #__VA_ARGS__, max_threads,             \
-                                                ::hostcuda::Loops<HOSTCUDA_INSIDE second>(), why_fibers,  \
-                                                blocks);                                              \
+        ::hostcuda::Launchable<::hostcuda::kernel_of(&__VA_ARGS__)>::add(                                 \
+            hostcuda_kernel, #__VA_ARGS__, max_threads, ::hostcuda::Loops<HOSTCUDA_INSIDE second>(),      \
+            why_fibers, blocks);                                                                          \
     }                                                                                                 \
     }                                                                                                 \
     }
