@@ -144,7 +144,7 @@ def crossings(text, listed, program):
                 yield scan.place(place), f'identifier "{variable}" is undefined in device code: {_OF_HOSTS_MEMORY}'
         for symbol in re.findall(r"(\S+)/\d+", calls):
             called, shown, what, _ = nodes.get(symbol, (symbol, symbol, "", ""))
-            of_source = symbol != called or "definition" in what  # else the C library's, of a name that a kernel has, too
+            of_source = symbol != called or "definition" in what  # else the C library's of a kernel's name
             if sentence := _refused(caller.sides, called, shown, symbol, of_source and sides.get(called), program):
                 kind = _OF_CLASSES.search(shown)
                 word = kind[1].removeprefix("basic_") if kind else called
