@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,18 +17,22 @@ from labkit.ladder.source import module_arguments
 _THREADS = 256  # per block
 
 
-class Buffers:
+class Closing:
+    """What is closed at the end of a `with` block, also after an error."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Buffers(Closing):
     """Device buffers that are freed at the end of a `with` block, also after an error."""
 
     def __init__(self):
         hostcuda.ensure_context()
         self._buffers = {}
-
-    def __enter__(self) -> Buffers:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free all; a second call does nothing."""

@@ -14,7 +14,7 @@ import hostcuda
 from hostcuda.limits import MAX_GRID, SHARED_BYTES
 from labkit.base.errors import LabError
 from labkit.ladder import cublas
-from labkit.ladder.buffers import Buffers
+from labkit.ladder.buffers import Buffers, Closing
 from labkit.ladder.rung import tiles
 from labkit.spec.layers import Layer
 
@@ -39,7 +39,7 @@ def images_per_launch(batch: int, scratch: int, free: int, most: int | None = No
     return tiles(batch, tiles(batch, most))
 
 
-class Plan:
+class Plan(Closing):
     """A variant made ready for one layer and one batch: compiled, buffers allocated, launches prepared.
 
     Parameters
@@ -224,12 +224,6 @@ class Plan:
         """Free the plan's own buffers; a second call does nothing."""
         self._calls = ()
         self._buffers.close()
-
-    def __enter__(self) -> Plan:
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         launches = f"{len(self.launches)} launch{'es' * (len(self.launches) != 1)}"

@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike
 import hostcuda
 from labkit.base.errors import LabError
 from labkit.base.turns import undisturbed
+from labkit.ladder.buffers import Closing
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
@@ -126,7 +127,7 @@ def host_arrays(
 
 
 # --------------------------------------------------------------------------------------------------------- pipelines
-class Pipeline:
+class Pipeline(Closing):
     """A variant that computes a batch in chunks, on streams.
 
     Parameters
@@ -349,12 +350,6 @@ class Pipeline:
         while self._plans:
             for plan in self._plans.pop().values():
                 plan.close()
-
-    def __enter__(self) -> Pipeline:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         memory = "page-locked" if self.pinned else "ordinary"

@@ -21,7 +21,7 @@ import hostcuda
 from hostcuda.graphs import Graph
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
-from labkit.ladder.buffers import Buffers
+from labkit.ladder.buffers import Buffers, Closing
 from labkit.ladder.rung import tiles
 from labkit.ladder.source import module_arguments
 from labkit.networks import lenet86
@@ -196,7 +196,7 @@ KERNELS = {
 }
 
 
-class FusedNetwork:
+class FusedNetwork(Closing):
     """lenet86 in one kernel. A context manager: at its end the device's buffers are freed.
 
     Parameters
@@ -245,12 +245,6 @@ class FusedNetwork:
         self._weights = [self._memory.copy_in(np.ascontiguousarray(each)) for each in masks]
         dense = [self.weights[name].ravel() for name in ("fc1_bias", "fc2", "fc2_bias")]
         self._dense = self._memory.copy_in(np.concatenate(dense))
-
-    def __enter__(self) -> FusedNetwork:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<FusedNetwork{', ' + self.step if self.step else ''} in {self.dtype.name}>"
@@ -362,7 +356,7 @@ def as_pixels(images: np.ndarray) -> tuple[np.ndarray, tuple[int, int] | None]:
     return np.ascontiguousarray(images, np.float32), None
 
 
-class Batch:
+class Batch(Closing):
     """A batch with everything it needs, allocated once: page-locked arrays, device buffers, a graph or streams.
 
     Up to `chunk` images go in one piece: copy in, kernel, copy out, as one CUDA graph. (The CPU engine has no graphs
@@ -450,12 +444,6 @@ class Batch:
             self._graph.close()
             self._graph = None
         self._memory.close()
-
-    def __enter__(self) -> Batch:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def _page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:

@@ -20,8 +20,8 @@ class Launch(NamedTuple):
     rows: str = "B"
 
 
-def _warps(sums: Callable[[Sizes], int], rows: str = "B") -> Launch:
-    return Launch(lambda s: 32 * sums(s), rows=rows)
+def _warps(sums: Callable[[Sizes], int]) -> Launch:
+    return Launch(lambda s: 32 * sums(s))
 
 
 def _blocks(count: Callable[[Sizes], int], block: Callable[[Sizes], int], rows: str = "B") -> Launch:

@@ -7,14 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 import hostcuda
 from labkit.base.errors import LabError
-from labkit.ladder.buffers import Buffers
+from labkit.ladder.buffers import Buffers, Closing
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class Arrays:
                 for name, shape in self.shapes.items()}
 
 
-class Model:
+class Model(Closing):
     """A network with its weights on the device. A context manager: at its end all device buffers are freed.
 
     Parameters
@@ -140,12 +139,6 @@ class Model:
     def __init__(self, shapes: Mapping[str, tuple[int, ...]]):
         self.memory = Buffers()
         self._weights = Arrays(self.memory, shapes)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free the device memory; a second call does nothing."""
