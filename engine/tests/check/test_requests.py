@@ -123,6 +123,7 @@ for table in json.loads(sys.argv[1]):
     kernel = "void f(float *y) { y[threadIdx.x] = *(const float *)&t[threadIdx.x % 2]; }"
     module = SourceModule(f"{table}\\nextern \\"C\\" __global__ {kernel}", no_extern_c=True)
     module.get_function("f")(y, block=(32, 1, 1))
+    cuda.Context.synchronize()
     sites = [(site["space"], site["requests"]) for site in checking.launches()[-1].sites if site["op"] == "ld"]
     found.append([sites, float(cuda.from_device(y, 32, np.float32).view(np.float32)[0])])
 print(json.dumps(found))

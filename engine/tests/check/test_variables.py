@@ -168,6 +168,6 @@ def test_an_array_that_racecheck_has_no_memory_for_is_named(tmp_path, hostcuda_c
     (tmp_path / "program.py").write_text(LITTLE_MEMORY)
     arguments = ("--engine", "cpu", "--tool", "racecheck", str(tmp_path / "program.py"))
     status, out, _ = hostcuda_command("sanitize", *arguments)
-    assert status == 1
+    assert status == 6  # not checked
     sentence = "racecheck had too little memory for an allocation of 67108864 bytes: not checked"
     assert f"racecheck: nothing found in 4 launches; {sentence}\n" in out
