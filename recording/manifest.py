@@ -5,7 +5,10 @@ from recording.options import Folder
 
 
 def manifest(out: Folder = None) -> None:
-    """Accept the files of data/ as they are: write data/MANIFEST.sha256 anew, and say what has changed."""
+    """Accept the files of data/, say what has changed.
+
+    Its digests, data/MANIFEST.sha256, are written anew.
+    """
     there = (out or kept.data_dir()) / kept.NAME
     for line in kept.problems(out) if there.is_file() else [f"{there} is new"]:
         print(line)

@@ -423,6 +423,7 @@ class Full:
 def test_a_full_disk_loses_nothing(small, tmp_path, monkeypatch):
     images, checkpoint, out = cycle(small, 8), tmp_path / "c", tmp_path / "w.npz"
     out.write_bytes(b"older weights")
+    out.with_suffix(".json").write_text('{"script": "labkit train"}')
 
     def full_at_step(step):
         def progress(trainer):
@@ -435,18 +436,23 @@ def test_a_full_disk_loses_nothing(small, tmp_path, monkeypatch):
         train(trainer, images, out, checkpoint, every=0, progress=full_at_step(3))
     monkeypatch.undo()
     assert read_checkpoint(checkpoint)[0]["step"] == 2
-    assert {path.name for path in tmp_path.iterdir()} == {"c", "w.npz"}
+    assert {path.name for path in tmp_path.iterdir()} == {"c", "w.npz", "w.json"}
 
-    with of(images) as trainer:  # full when the weights are written
-        def write_when_full(path, content):
-            monkeypatch.setattr(files.os, "fdopen", Full)
-            return files.write(path, content)
+    for name in ("w.npz", "w.json"):  # full when this is written; the record, where there was none
+        with of(images) as trainer:
+            def write_when_full(path, content, name=name):
+                if path.name == name:
+                    monkeypatch.setattr(files.os, "fdopen", Full)
+                return files.write(path, content)
 
-        monkeypatch.setattr(training, "write", write_when_full)
-        with pytest.raises(LabError, match=r"w\.npz: No space left.*checkpoint of step 4 is kept"):
-            train(trainer, images, out, checkpoint)
-    monkeypatch.undo()
-    assert out.read_bytes() == b"older weights"
+            monkeypatch.setattr(training.manifest, "write", write_when_full)
+            with pytest.raises(LabError, match=rf"{name}: No space left.*checkpoint of step 4 is kept"):
+                train(trainer, images, out, checkpoint)
+        monkeypatch.undo()
+        if name == "w.npz":
+            assert out.read_bytes() == b"older weights"
+            out.unlink()
+            out.with_suffix(".json").unlink()
     with of(images) as trainer:
         train(trainer, images, out, checkpoint)
         assert not checkpoint.exists()

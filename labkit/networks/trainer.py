@@ -355,6 +355,12 @@ def write_weights(trainer: Trainer, held_out: Dataset, out: Path) -> dict:
     }
     if data.name == "digits":
         record["licence"] = f"of the digits: {data.licence}"
+    known = out.exists()
     manifest.write(out, packed.getvalue())
-    manifest.write(out.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
+    try:
+        manifest.write(out.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
+    except EngineError:
+        if not known:  # without their record they would pass for a stranger's
+            out.unlink()
+        raise
     return record
