@@ -108,6 +108,7 @@ __global__ void count(Lock lock, int *x)
     *x += 1;
     lock.unlock();
 }
+__device__ int same(int i) { return i; }
 __global__ void hello() { printf("hello from %d\\n", threadIdx.x); }
 int elsewhere(int x);
 int textbook()
@@ -143,7 +144,7 @@ int textbook()
     void *arguments[] = {&x};
     printf("%s\\n", cudaGetErrorName(cudaLaunchCooperativeKernel((void *)fill<int>, 1, 32, arguments)));
     hello<<<1, 1>>>();
-    for_each<<<1, 4>>>([=] __device__ (int i) { y[i] = i; });
+    for_each<<<1, 4>>>([=] __device__ (int i) { y[i] = same(i); });
     cudaMemLocation host = {cudaMemLocationTypeHost, 0};
     printf("lambda: %d %d\\n", cudaMemPrefetchAsync(y, sizeof seen, host, 0), cudaDeviceSynchronize());
     cudaMemset(y, 0, sizeof *y);

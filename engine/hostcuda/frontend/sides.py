@@ -194,8 +194,8 @@ def _refused(caller, called, shown, symbol, own, program):
 
 
 def _name(shown):
-    """The plain name of a function as the compiler shows it."""
-    plain = shown.partition(" [with ")[0]
+    """The plain name of a function as the compiler shows it; a lambda has none."""
+    plain = shown.partition(" [with ")[0].rpartition(")::")[2]  # in a function: without that one's
     while (inner := re.sub(r"<[^<>]*>", "", plain)) != plain:
         plain = inner
     return found[1] if (found := _DECLARED.search(plain)) else plain

@@ -359,16 +359,20 @@ HOSTCUDA_TO_INTEGER(double, double, unsigned int, uint)
 HOSTCUDA_TO_INTEGER(double, double, long long, ll)
 HOSTCUDA_TO_INTEGER(double, double, unsigned long long, ull)
 #undef HOSTCUDA_TO_INTEGER
+// Of the C library, whose declaration is noexcept (glibc) or not (in a browser).
+#define HOSTCUDA_LIKE_C(I, name, F, rounded)                                                            \
+    inline I name(F x) noexcept(noexcept(::name(F()))) { return hostcuda::saturate_to<I>(rounded(x)); }
 extern "C" {
-inline long lrintf(float x) noexcept { return hostcuda::saturate_to<long>(rintf(x)); }
-inline long lrint(double x) noexcept { return hostcuda::saturate_to<long>(rint(x)); }
-inline long lroundf(float x) noexcept { return hostcuda::saturate_to<long>(roundf(x)); }
-inline long lround(double x) noexcept { return hostcuda::saturate_to<long>(round(x)); }
-inline long long llrintf(float x) noexcept { return hostcuda::saturate_to<long long>(rintf(x)); }
-inline long long llrint(double x) noexcept { return hostcuda::saturate_to<long long>(rint(x)); }
-inline long long llroundf(float x) noexcept { return hostcuda::saturate_to<long long>(roundf(x)); }
-inline long long llround(double x) noexcept { return hostcuda::saturate_to<long long>(round(x)); }
+HOSTCUDA_LIKE_C(long, lrintf, float, rintf)
+HOSTCUDA_LIKE_C(long, lrint, double, rint)
+HOSTCUDA_LIKE_C(long, lroundf, float, roundf)
+HOSTCUDA_LIKE_C(long, lround, double, round)
+HOSTCUDA_LIKE_C(long long, llrintf, float, rintf)
+HOSTCUDA_LIKE_C(long long, llrint, double, rint)
+HOSTCUDA_LIKE_C(long long, llroundf, float, roundf)
+HOSTCUDA_LIKE_C(long long, llround, double, round)
 }
+#undef HOSTCUDA_LIKE_C
 
 // ---- Bits -------------------------------------------------------------------------------------------------
 
