@@ -49,7 +49,7 @@ _LOOK = {
     "absent lane": "A lane gets a number only from a lane that executes the same shuffle: which lanes do, and from "
                    "which one does this lane read?",
     "freed memory": "This memory was given back: which pointer still leads there?",
-    "host pointer": "A kernel cannot read the host's memory: did this argument get the pointer that cudaMalloc returned?",
+    "host pointer": "A kernel cannot read the host's memory: did this argument get what cudaMalloc returned?",
     "local memory of another thread": "A local variable is its thread's alone: hand others its value by shared memory, "
                                       "or by a shuffle.",
     "null pointer": "This address is no element of an array that the kernel got: where does the pointer come from?",
