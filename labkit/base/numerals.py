@@ -1,8 +1,16 @@
-"""Numbers with three significant digits, as tables, figures and prose show them."""
+"""Numbers: with three significant digits, as tables, figures and prose show them; whole ones, as arguments."""
+
+import math
+from numbers import Integral
 
 from hostcuda.tables import three
 
-__all__ = ["ms", "three", "times"]
+__all__ = ["is_whole", "ms", "three", "times"]
+
+
+def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
+    """Whether a value is an integer in these limits, Python's or NumPy's. A bool is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and bool(least <= value <= most)
 
 
 def ms(value: float) -> str:

@@ -103,9 +103,8 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | No
     found.ended.require("profiling")
     owners = [each for each in ran for _ in range(each["launches"])]
     if len(owners) != len(found.table):
-        raise LabError(
-            f"{len(owners)} launches were made, but {len(found.table)} counted: they cannot be matched. {found.note}"
-        )
+        raise LabError(f"{len(owners)} launches were made, but {len(found.table)} counted: they cannot be matched. "
+                       f"{found.note}")
     estimates = {}
     if on:
         kind, each_work = found.works

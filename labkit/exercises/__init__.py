@@ -7,5 +7,5 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs={
     "exercise": ["SOURCE", "Attempt", "Case", "Exercise", "Goal", "Mistake", "counted"],
-    "subjects": ["HIDDEN", "LAYERS", "InPlaceOf", "Kernels", "Numbers", "Output", "launch", "whole_number"],
+    "subjects": ["HIDDEN", "LAYERS", "LAYER_1", "InPlaceOf", "Kernels", "Numbers", "Output", "launch", "whole_number"],
 })

@@ -155,7 +155,7 @@ class Ran:
 
 def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
     """What an attempt is worth, from what its child process left behind."""
-    lines = [*_questions(asked, source, ran)]
+    lines = _questions(asked, source, ran)
     counts = {}
     if all(line.ok for line in lines):
         counts = {**_numbers(asked, ran), SOURCE: counts_in(code_only(source))}
@@ -209,57 +209,49 @@ def _kinds(ran: Ran) -> list[str]:
     return [_DIVERGENT] if _DIVERGENT in kinds else kinds
 
 
-def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
+def _questions(asked: Exercise, source: str, ran: Ran) -> list[Line]:
     """Compiles, ends, is clean, is right: up to the first that is answered with no."""
     text, said = source.splitlines(), marks(ran)
     if "compile" in said:
         output = said["compile"]["text"]
-        yield Line(False, f"compiles\n{errors(output, text) or output.strip()}")
-        return
+        return [Line(False, f"compiles\n{errors(output, text) or output.strip()}")]
     about = said.get("warnings", {})
     unset = [each for each in messages(about.get("text", ""), text) if "uninitialized" in each.text]
     # What only may be: if the compiler has filled all variables, the results show whether it is.
     doubtful = [each for each in unset if about.get("filled") and "may be used" in each.text]
     if len(unset) > len(doubtful):
-        yield Line(False, f"every variable has a value before it is read\n{report(unset, text)}")
-        return
+        return [Line(False, f"every variable has a value before it is read\n{report(unset, text)}")]
     if sums := unset_sums(code_only(source)):
         line = next((n for n, each in enumerate(text, 1) if sums[0] in each), 0)
         message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
-        yield Line(False, f"every variable has a value before it is read\n{message}")
-        return
+        return [Line(False, f"every variable has a value before it is read\n{message}")]
     if found := findings.of(_records(ran)):
         first = min(found, key=lambda finding: finding["kind"] != _DIVERGENT)
         first["line"] = first["line"] or 0
-        yield Line(False, f"clean under {', '.join(TOOLS)}\n{_finding(first, text)}", first["kind"])
-        return
+        return [Line(False, f"clean under {', '.join(TOOLS)}\n{_finding(first, text)}", first["kind"])]
     if "endless" in said:
         late = f"on {said['endless']['case']} it was still running after {RUN_S:.0f} s"
-        yield Line(False, f"ends\n{late}: a loop does not end, or prints or "
-                   "allocates too much, or threads wait for each other")
-        return
+        return [Line(False, f"ends\n{late}: a loop does not end, or prints or "
+                     "allocates too much, or threads wait for each other")]
     if "failed" in said:
         failed = said["failed"]
-        yield Line(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")
-        return
+        return [Line(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")]
     if "done" not in said:
         what = ran.ended.problem or "ended before the grader had finished: a kernel may not call exit"
-        yield Line(False, f"runs to its end\nit {what}")
-        return
-    yield Line(True, f"clean under {', '.join(TOOLS)}")
+        return [Line(False, f"runs to its end\nit {what}")]
+    clean = Line(True, f"clean under {', '.join(TOOLS)}")
     for case, runs in zip(asked.subject.cases, ran.arrays, strict=True):
         try:
             asked.subject.compare(source, case, runs)
         except CheckFailed as wrong:
-            yield Line(False, "\n".join(filter(None, ["right", _first_wrong(str(wrong)), report(doubtful, text)])))
-            return
+            parts = filter(None, ["right", _first_wrong(str(wrong)), report(doubtful, text)])
+            return [clean, Line(False, "\n".join(parts))]
         except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
-            yield Line(False, f"runs to its end\nit left no result for {case.name}: grade it again")
-            return
+            return [clean, Line(False, f"runs to its end\nit left no result for {case.name}: grade it again")]
     hidden = sum(not case.counted for case in asked.subject.cases)
     known = [case.name for case in asked.subject.cases if case.counted]
     *others, last = [*([f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []), *known]
-    yield Line(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")
+    return [clean, Line(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")]
 
 
 def _finding(row: Mapping, text: list[str]) -> str:

@@ -16,6 +16,7 @@ import hostcuda
 from hostcuda.errors import EngineError
 from hostcuda.source import warnings_about
 from labkit.base.errors import CheckFailed, LabError
+from labkit.base.numerals import is_whole
 from labkit.exercises.exercise import Case, Counts, LastLaunch
 from labkit.ladder.rungs import rung
 from labkit.ladder.source import as_path, cell_arguments, read
@@ -26,6 +27,7 @@ from labkit.spec.reference import conv_float64, error_scale
 
 _TRIES = 100  # to draw a shape that a rung supports
 LAYERS = {"layer 1": LENET86[0], "layer 2": LENET86[1]}
+LAYER_1 = {"layer 1": LENET86[0]}
 # Two values of K, because each is compiled anew: several rows of tiles with a rest, outputs that fill whole tiles, and
 # a map smaller than a tile with more channels and maps than most loops have steps.
 HIDDEN = (
@@ -386,7 +388,7 @@ def whole_number(value: object, what: str, least: int, most: int) -> int:
     LabError
         It is none.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+    if not is_whole(value, least, most):
         raise LabError(f"{value!r} is no {what}; it is an integer from {least} to {most:,}")
     return int(value)
 

@@ -91,10 +91,8 @@ def _library():
         except OSError as error:
             tried.append(f"{path}: {error}")
     found = "; ".join(tried) or "neither in the CUDA toolkit nor in a wheel"
-    raise LabError(
-        "cuBLAS cannot be loaded: install the CUDA toolkit (libcublas.so), or for CUDA 13 `pip install nvidia-cublas` "
-        f"({found})"
-    )
+    raise LabError("cuBLAS cannot be loaded: install the CUDA toolkit (libcublas.so), or for CUDA 13 `pip install "
+                   f"nvidia-cublas` ({found})")
 
 
 def _candidates():

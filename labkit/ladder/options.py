@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from hostcuda.limits import MAX_THREADS, WARP
 from labkit.base.errors import LabError
+from labkit.base.numerals import is_whole
 
 
 @dataclass(frozen=True)
@@ -26,13 +25,9 @@ def short(value) -> str:
     return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
-def _positive(value) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value > 0)
-
-
 def block_size(name: str, value) -> tuple[int, int]:
     """Validate a block of threads (x, y)."""
-    if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_positive, value))):
+    if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_whole, value))):
         raise LabError(f"{name}={value!r}: a block is a pair of positive integers (x, y), such as (32, 8)")
     x, y = map(int, value)
     if x * y > MAX_THREADS:
@@ -42,19 +37,17 @@ def block_size(name: str, value) -> tuple[int, int]:
 
 def tile_side(name: str, value) -> int:
     """Validate the side of a square tile with one thread per element."""
-    if not _positive(value):
+    if not is_whole(value):
         raise LabError(f"{name}={value!r}: the side of a tile is a positive integer, for example 16")
     if value * value > MAX_THREADS:
-        raise LabError(
-            f"{name}={value} makes a block of {value}x{value} = {value * value} threads; a block has at most "
-            f"{MAX_THREADS}: take {name} <= 32"
-        )
+        raise LabError(f"{name}={value} makes a block of {value}x{value} = {value * value} threads; a block has at "
+                       f"most {MAX_THREADS}: take {name} <= 32")
     return int(value)
 
 
 def count(name: str, value) -> int:
     """Validate a positive integer."""
-    if not _positive(value):
+    if not is_whole(value):
         raise LabError(f"{name}={value!r}: it has to be a positive integer")
     return int(value)
 
@@ -63,7 +56,7 @@ def count_to(most: int) -> Callable:
     """Validate an integer from 1 to `most`."""
 
     def validate(name: str, value) -> int:
-        if not _positive(value) or value > most:
+        if not is_whole(value, most=most):
             raise LabError(f"{name}={value!r}: it has to be an integer from 1 to {most}")
         return int(value)
 

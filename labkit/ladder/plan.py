@@ -147,10 +147,8 @@ class Plan(Closing):
         address, size = module.get_global(self.variant.constant)
         needed = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
         if needed > size:
-            raise LabError(
-                f"{self.variant.label}: the __constant__ array {self.variant.constant} has {size:,} bytes, "
-                f"the mask of {self.layer} {needed:,}: make the array larger"
-            )
+            raise LabError(f"{self.variant.label}: the __constant__ array {self.variant.constant} has {size:,} bytes, "
+                           f"the mask of {self.layer} {needed:,}: make the array larger")
         return int(address)
 
     def load(self, x: np.ndarray | None = None, k: np.ndarray | None = None) -> None:

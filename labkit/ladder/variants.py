@@ -110,10 +110,8 @@ class Variant:
             return found
         if set(wanted) <= set(found):
             return wanted
-        raise LabError(
-            f"{self.file_name} takes the place of {self.rung.label} and has to define {' and '.join(wanted)}; "
-            f"it defines {', '.join(found) or 'no __global__ void function'}"
-        )
+        raise LabError(f"{self.file_name} takes the place of {self.rung.label} and has to define "
+                       f"{' and '.join(wanted)}; it defines {', '.join(found) or 'no __global__ void function'}")
 
     def _require_order(self, code):
         """Refuse a kernel that has the rung's parameters in another order: it gets its arguments in the rung's."""
@@ -121,10 +119,8 @@ class Variant:
         for call, kernel in zip(self.calls, self.kernels, strict=True):
             theirs, ours = parameter_names(code, kernel), parameter_names(lab, call.kernel)
             if theirs != ours and sorted(theirs) == sorted(ours):
-                raise LabError(
-                    f"{self.file_name}: {kernel} has the parameters ({', '.join(theirs)}), but {self.rung.label} "
-                    f"passes ({', '.join(ours)}): put them in this order"
-                )
+                raise LabError(f"{self.file_name}: {kernel} has the parameters ({', '.join(theirs)}), but "
+                               f"{self.rung.label} passes ({', '.join(ours)}): put them in this order")
 
     @property
     def label(self) -> str:
@@ -246,10 +242,8 @@ class Variant:
         if self.constant:
             size = int(np.prod(layer.k_shape)) * self.mask_dtype.itemsize
             if size > CONSTANT_BYTES:
-                raise LabError(
-                    f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; the mask of "
-                    f"{layer} has {size:,}: take a rung that does not, such as 1 or 6"
-                )
+                raise LabError(f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; the mask of "
+                               f"{layer} has {size:,}: take a rung that does not, such as 1 or 6")
         s = self.scope(layer)
         for name, value in self.options.items():
             if value is not None and getattr(s, name) != value:
@@ -259,25 +253,19 @@ class Variant:
         for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
                            ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):
             if size > MAX_OFFSET:
-                raise LabError(
-                    f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; "
-                    f"the {what} of {layer} has {size:,} elements"
-                )
+                raise LabError(f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; the "
+                               f"{what} of {layer} has {size:,} elements")
         for launch, call in zip(self.geometry(layer, 1), self.calls, strict=True):
             threads = int(np.prod(launch.block))
             if threads > MAX_THREADS:
                 raise LabError(f"{self.label}: {threads} threads in a block; the limit is {MAX_THREADS}")
             if (shared := launch.shared + call.static) > (most := self._most_shared()):
-                raise LabError(
-                    f"{self.label} needs {shared:,} bytes of shared memory per block for {layer}; the "
-                    f"limit is {most:,}: {self._less_shared(layer)}"
-                )
+                raise LabError(f"{self.label} needs {shared:,} bytes of shared memory per block for {layer}; the limit "
+                               f"is {most:,}: {self._less_shared(layer)}")
             for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
                 if size > limit:
-                    raise LabError(
-                        f"{self.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; "
-                        f"the limit of a grid is {limit:,}"
-                    )
+                    raise LabError(f"{self.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; the "
+                                   f"limit of a grid is {limit:,}")
 
     def _most_shared(self) -> int:
         """The bytes of shared memory that a block can have; with dynamic shared memory, those that it can opt in to."""
@@ -333,10 +321,8 @@ class Variant:
         capability = here.compute_capability
         from_lab = self.path and self.path.is_relative_to(PACKAGE)  # a reader's own kernel may need less
         if capability and capability < needed and from_lab:
-            raise LabError(
-                f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {here.name} has "
-                f"{capability[0]}.{capability[1]}: take another rung, or HOSTCUDA_ENGINE=cpu"
-            )
+            raise LabError(f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {here.name} has "
+                           f"{capability[0]}.{capability[1]}: take another rung, or HOSTCUDA_ENGINE=cpu")
         return capability
 
     def _module_key(self, defines):

@@ -153,10 +153,8 @@ def _bench_case(
                     for each in variants]
     except hostcuda.driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
-        raise LabError(
-            f"{layer} at B = {batch} needs more than {size:.2f} GB on the device, which does not have that much: "
-            f"take a smaller batch ({error})"
-        ) from error
+        raise LabError(f"{layer} at B = {batch} needs more than {size:.2f} GB on the device, which does not have that "
+                       f"much: take a smaller batch ({error})") from error
     return [_row(*each, layer, batch) for each in zip(variants, op_ms, parts, layer_ms, strict=True)]
 
 
@@ -444,8 +442,6 @@ def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, 
     read = layer.bytes(batch, variant.io_dtype) - written
     shortest = 1e3 * on.shortest_s(read, written, layer.flops(batch), unit)
     if not op_ms >= shortest:
-        raise LabError(
-            f"{variant.label} on {layer}, B = {batch}: {op_ms:.4g} ms, but {on.name} cannot move the bytes and compute "
-            f"the products ({unit}, the fastest unit in the source) in less than {shortest:.4g} ms. The measurement is "
-            "wrong: check that the kernel runs and that the clock stops after it"
-        )
+        raise LabError(f"{variant.label} on {layer}, B = {batch}: {op_ms:.4g} ms, but {on.name} cannot move the bytes "
+                       f"and compute the products ({unit}, the fastest unit in the source) in less than {shortest:.4g} "
+                       "ms. The measurement is wrong: check that the kernel runs and that the clock stops after it")

@@ -389,10 +389,8 @@ def require_verified(variant: Variant) -> None:
         If this variant, with the same source and options, has not passed `check` in this session.
     """
     if not is_verified(variant):
-        raise LabError(
-            f"{variant.label} is not verified in this session: the time of a wrong kernel means nothing. "
-            "Run labkit.check on this variant first"
-        )
+        raise LabError(f"{variant.label} is not verified in this session: the time of a wrong kernel means nothing. "
+                       "Run labkit.check on this variant first")
 
 
 def is_verified(variant: Variant) -> bool:

@@ -286,8 +286,7 @@ def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np
     if not right.all():
         wrong = np.argwhere(~right)
         first = tuple(map(int, wrong[0]))
-        raise CheckFailed(
-            f"{title} is wrong: {len(wrong)} of {result.size} elements. The first, [{', '.join(map(str, first))}]: "
-            f"{result[first]:.6g}, expected {expected[first]:.6g}, error {error[first]:.3g}, bound {bound[first]:.3g}"
-        )
+        raise CheckFailed(f"{title} is wrong: {len(wrong)} of {result.size} elements. The first, "
+                          f"[{', '.join(map(str, first))}]: {result[first]:.6g}, expected {expected[first]:.6g}, error "
+                          f"{error[first]:.3g}, bound {bound[first]:.3g}")
     return float(np.max(error[bound > 0] / bound[bound > 0], initial=0.0))

@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike
 
 import hostcuda
 from labkit.base.errors import LabError
+from labkit.base.numerals import is_whole
 from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import Closing
 from labkit.ladder.variants import Variant, as_variants
@@ -51,7 +52,7 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
     """
     sizes = list(chunk) if isinstance(chunk, Iterable) else [chunk]
     for size in sizes or [0]:
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        if not is_whole(size):
             raise LabError(f"a chunk of {size!r} images: its size must be an integer of at least 1")
     if not isinstance(chunk, Iterable):
         return tuple(min(chunk, batch - first) for first in range(0, batch, chunk))
@@ -84,10 +85,9 @@ def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[i
 
 
 def _stream_count(streams: int) -> int:
-    if isinstance(streams, bool) or not isinstance(streams, (int, np.integer)) or not 1 <= streams <= MAX_STREAMS:
-        raise LabError(
-            f"streams={streams!r}: an integer from 1 to {MAX_STREAMS}; a GPU has no more than {MAX_STREAMS} queues"
-        )
+    if not is_whole(streams, most=MAX_STREAMS):
+        raise LabError(f"streams={streams!r}: an integer from 1 to {MAX_STREAMS}; a GPU has no more than {MAX_STREAMS} "
+                       "queues")
     return int(streams)
 
 
@@ -218,10 +218,9 @@ class Pipeline(Closing):
                     plans[images] = self.variant.plan(self.layer, images, *buffers, k=k)
                     k = plans[images].k
         except hostcuda.driver.MemoryError as error:
-            raise LabError(
-                f"{self.streams} streams of {max(self.chunks):,} images need more than {self.device_bytes / 1e9:.2f} "
-                f"GB on the device, which does not have that much: take a smaller chunk or fewer streams ({error})"
-            ) from error
+            raise LabError(f"{self.streams} streams of {max(self.chunks):,} images need more than "
+                           f"{self.device_bytes / 1e9:.2f} GB on the device, which does not have that much: take a "
+                           f"smaller chunk or fewer streams ({error})") from error
 
     @property
     def device_bytes(self) -> int:
@@ -239,9 +238,8 @@ class Pipeline(Closing):
         """
         for name, array, shape in (("x", x, self.x.shape), ("k", k, self.layer.k_shape)):
             if array is not None and np.shape(array) != shape:
-                raise LabError(
-                    f"{name} has the shape {np.shape(array)}; {self.layer}, batch {self.batch}, needs {shape}"
-                )
+                raise LabError(f"{name} has the shape {np.shape(array)}; {self.layer}, batch {self.batch}, needs "
+                               f"{shape}")
         if x is not None and x is not self.x:
             np.copyto(self.x, x, casting="same_kind")
         if k is not None:

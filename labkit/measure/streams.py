@@ -214,8 +214,6 @@ def refuse_impossible(variant: Variant, layer: Layer, batch: int, layer_ms: floa
     largest = max(int(np.prod(shape, dtype=np.int64)) for shape in (layer.x_shape(batch), layer.y_shape(batch)))
     shortest = 1e3 * size * largest / on.peak_link
     if not layer_ms >= shortest or not layer_ms > 0:
-        raise LabError(
-            f"{variant.label} on {layer}, B = {batch}: a layer time of {layer_ms:.4g} ms, but the link of {on.name} "
-            f"takes at least {shortest:.4g} ms. The measurement is wrong: check that all of y is copied back and that "
-            "the clock stops after it"
-        )
+        raise LabError(f"{variant.label} on {layer}, B = {batch}: a layer time of {layer_ms:.4g} ms, but the link of "
+                       f"{on.name} takes at least {shortest:.4g} ms. The measurement is wrong: check that all of y is "
+                       "copied back and that the clock stops after it")

@@ -107,18 +107,15 @@ def sweep(
     with bar as progress, inputs_kept():
         for point, row in _measured_with(executor, todo) if executor else _measured_here(todo):
             if row["device"] != here["device"]:
-                raise LabError(
-                    f"{row['device']} measured a point of a sweep of {here['device']}: use an executor whose workers "
-                    "have the same device, otherwise the times cannot be compared"
-                )
+                raise LabError(f"{row['device']} measured a point of a sweep of {here['device']}: use an executor "
+                               "whose workers have the same device, otherwise the times cannot be compared")
             lost = row.pop("lost")
             rows[point.key] = row
             kept.append(point.key, row)
             if lost:
-                raise LabError(
-                    f"after {row['label']} on {point.layer}, {row['device']} does not respond: {row['reason']}. The "
-                    f"point is recorded in {kept.path}: call again in a new process to continue with the next one"
-                )
+                raise LabError(f"after {row['label']} on {point.layer}, {row['device']} does not respond: "
+                               f"{row['reason']}. The point is recorded in {kept.path}: call again in a new process to "
+                               "continue with the next one")
             progress.update()
     # Two variants with the same kernel are measured once; each has its row.
     measured = [{**rows[point.key], "label": point.variant.label, "code": point.variant.code, "layer": point.layer.name}
@@ -219,10 +216,8 @@ def _measured_with(executor: Executor, todo: list[_Point]) -> Iterator[tuple[_Po
     if failed:
         point, error = failed
         what = "the executor broke" if isinstance(error, BrokenExecutor) else "a worker failed"
-        raise LabError(
-            f"{what} at {point.variant.label} on {point.layer}: {type(error).__name__}: {error}. Finished points are "
-            "kept: call again for the others"
-        ) from error
+        raise LabError(f"{what} at {point.variant.label} on {point.layer}: {type(error).__name__}: {error}. Finished "
+                       "points are kept: call again for the others") from error
 
 
 def _compile(point: _Point) -> None:

@@ -83,6 +83,13 @@ class _Source:
     white: float = 255.0  # the integer that stands for 1.0
 
 
+def _files(*md5: str) -> dict:
+    """The files of MNIST with these checksums; those of Fashion-MNIST have the same names."""
+    kinds = "train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"
+    files = [(f"{kind}-ubyte.gz", f"md5:{digest}") for kind, digest in zip(kinds, md5, strict=True)]
+    return {"train": tuple(files[:2]), "test": tuple(files[2:])}
+
+
 _SOURCES = {
     "digits": _Source(
         source="E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, UCI Machine Learning "
@@ -94,16 +101,8 @@ _SOURCES = {
     "fashion-mnist": _Source(
         source="H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST, arXiv:1708.07747",
         licence="MIT",
-        files={
-            "train": (
-                ("train-images-idx3-ubyte.gz", "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
-                ("train-labels-idx1-ubyte.gz", "md5:25c81989df183df01b3e8a0aad5dffbe"),
-            ),
-            "test": (
-                ("t10k-images-idx3-ubyte.gz", "md5:bef4ecab320f06d8554ea6380940ec79"),
-                ("t10k-labels-idx1-ubyte.gz", "md5:bb300cfdad3c16e7a12a480ee83cd310"),
-            ),
-        },
+        files=_files("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
+                     "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"),
         mirrors=(
             "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -113,16 +112,8 @@ _SOURCES = {
     "mnist": _Source(
         source="Y. LeCun, C. Cortes, C. Burges: The MNIST database of handwritten digits",
         licence="CC BY-SA 3.0",
-        files={
-            "train": (
-                ("train-images-idx3-ubyte.gz", "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-                ("train-labels-idx1-ubyte.gz", "md5:d53e105ee54ea40749a09fcbcd1e9432"),
-            ),
-            "test": (
-                ("t10k-images-idx3-ubyte.gz", "md5:9fb629c4189551a2d022fa330f9573f3"),
-                ("t10k-labels-idx1-ubyte.gz", "md5:ec29112dd5afa0611ce80d1b7f02629c"),
-            ),
-        },
+        files=_files("f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+                     "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"),
         mirrors=(
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
             "https://storage.googleapis.com/cvdf-datasets/mnist/",

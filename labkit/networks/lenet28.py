@@ -27,6 +27,7 @@ import hostcuda
 from hostcuda.profile import Profile, watch
 from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
+from labkit.base.numerals import is_whole
 from labkit.base.paths import cuda_src
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
@@ -123,7 +124,7 @@ class Lenet28(Model):
                  sizes: Sizes | None = None, own: str = ""):
         if experiment not in EXPERIMENTS:
             raise LabError(f"lenet28 has no experiment {experiment!r}; it has {', '.join(EXPERIMENTS)}")
-        if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or not 1 <= batch <= 65535:
+        if not is_whole(batch, most=65535):
             raise LabError(f"batch = {batch!r}: a step takes 1 to 65535 images")
         if batch > 1 and not EXPERIMENTS[experiment].batches:
             several = ", ".join(name for name, each in EXPERIMENTS.items() if each.batches)

@@ -22,6 +22,7 @@ from hostcuda.errors import EngineError, Interrupted
 from hostcuda.files import require_writable
 from labkit.base import manifest
 from labkit.base.errors import LabError
+from labkit.base.numerals import is_whole
 from labkit.base.paths import data_dir, private_cache
 from labkit.networks.backprop import Lenet86
 from labkit.networks.checkpoint import Settings, read_checkpoint, write_checkpoint
@@ -110,9 +111,9 @@ class Trainer:
             raise LabError(f"there is no network {network!r} to train; choose from: {', '.join(NETWORKS)}")
         epochs = EPOCHS.get(getattr(data, "name", data), 1) if epochs is None else epochs
         for name, value, ok, rule in (
-            ("epochs", epochs, _whole(epochs) and epochs >= 1, "a whole number, 1 or more"),
-            ("batch", batch, _whole(batch) and batch >= 1, "a whole number, 1 or more"),
-            ("seed", seed, _whole(seed) and 0 <= seed < 2**32, "a whole number from 0 to 2^32 - 1"),
+            ("epochs", epochs, is_whole(epochs), "a whole number, 1 or more"),
+            ("batch", batch, is_whole(batch), "a whole number, 1 or more"),
+            ("seed", seed, is_whole(seed, 0, 2**32 - 1), "a whole number from 0 to 2^32 - 1"),
             ("rate", rate, 0 < rate < np.inf, "a positive number"),
             ("momentum", momentum, 0 <= momentum < 1, "a number from 0 to below 1"),
         ):
@@ -223,10 +224,6 @@ class Trainer:
         self.model.momentum.write(momentum)
         self.step, self.losses, self.seconds = head["step"], arrays["losses"].tolist(), head["seconds"]
         self.devices = tuple(dict.fromkeys((*head["devices"], *self.devices)))
-
-
-def _whole(value) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def train(

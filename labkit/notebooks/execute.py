@@ -125,10 +125,8 @@ def folder() -> Path:
     """The checkout's `notebooks/`. Raises LabError if there is none: labkit is not used from a checkout."""
     found = PACKAGE.parent / "notebooks"
     if not has_series():
-        raise LabError(
-            f"no notebooks at {found}: they belong to the repository, not to the installed package. "
-            "Run labkit from a checkout, or name the notebooks' files."
-        )
+        raise LabError(f"no notebooks at {found}: they belong to the repository, not to the installed package. Run "
+                       "labkit from a checkout, or name the notebooks' files.")
     return found
 
 

@@ -48,10 +48,8 @@ from labkit.page import listing, overview
 from labkit.records.recorded import recorded
 
 TITLE = "The CUDA convolution lab"
-LEAD = (
-    "The convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. "
-    "Each idea is predicted, checked and measured, and its page says whether it worked and why."
-)
+LEAD = ("The convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. Each idea is "
+        "predicted, checked and measured, and its page says whether it worked and why.")
 # The first number of a part, its name, and whom it is for.
 PARTS = (
     (0, "Part 1: a kernel made fast", "Read these pages in their order. At their end there are two ways on. Most "

@@ -99,10 +99,8 @@ def predict(**expected: float | EllipsisType) -> Prediction:
     return Prediction(**expected)
 
 
-_OTHERWISE = (
-    "The sentence is about the device that it names. Another one has other caches, bandwidth and clock rates, and a "
-    "short run varies by some per cent: measure again, then ask which of these has changed."
-)
+_OTHERWISE = ("The sentence is about the device that it names. Another one has other caches, bandwidth and clock "
+              "rates, and a short run varies by some per cent: measure again, then ask which of these has changed.")
 
 
 def claim(text: str, holds: bool, here: bool | None = None) -> None:

@@ -90,11 +90,9 @@ def reference_words(name: str) -> str:
     """What the reference times of a device assume."""
     rates = device(name).ceilings
     tera = {key: f"{rates[key] / 1e12:.3g} T" for key in ("reference_bandwidth", "reference_float32", "float16_gemm")}
-    return (
-        f"The reference time is that of the layer's bytes at {tera['reference_bandwidth']}B/s or of its products at "
-        f"{tera['reference_float32']}FLOP/s (FP32) or {tera['float16_gemm']}FLOP/s (FP16), whichever is longer: a "
-        "yardstick, not a bound."
-    )
+    return (f"The reference time is that of the layer's bytes at {tera['reference_bandwidth']}B/s or of its products "
+            f"at {tera['reference_float32']}FLOP/s (FP32) or {tera['float16_gemm']}FLOP/s (FP16), whichever is longer: "
+            "a yardstick, not a bound.")
 
 
 def outdated(results: Recorded) -> list[str]:

@@ -74,11 +74,9 @@ def compare_array(title: str, array: Array) -> None:
     if wrong := array.wrong():
         first = wrong[0]
         got, wanted, most = array.values[first], array.expected[first], array.allowed[first]
-        raise CheckFailed(
-            f"{title} is wrong: {len(wrong)} of {len(array.values)} elements. The first, "
-            f"[{', '.join(map(str, array.index(first)))}]: {got:.6g}, expected {wanted:.6g}, "
-            f"error {abs(got - wanted):.3g}, bound {most:.3g}"
-        )
+        raise CheckFailed(f"{title} is wrong: {len(wrong)} of {len(array.values)} elements. The first, "
+                          f"[{', '.join(map(str, array.index(first)))}]: {got:.6g}, expected {wanted:.6g}, error "
+                          f"{abs(got - wanted):.3g}, bound {most:.3g}")
 
 
 def compare(array: Array, title: str, convolution: Convolution) -> None:

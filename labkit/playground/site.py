@@ -20,7 +20,7 @@ _MODULES = (
 )
 _NAMES = {
     "exercise": "SOURCE, Attempt, Case, Exercise, Goal, Mistake, counted",
-    "subjects": "HIDDEN, LAYERS, InPlaceOf, Kernels, Numbers, Output, launch, whole_number",
+    "subjects": "HIDDEN, LAYERS, LAYER_1, InPlaceOf, Kernels, Numbers, Output, launch, whole_number",
 }
 _STANDING = {
     "labkit/__init__.py": "",

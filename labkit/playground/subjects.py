@@ -13,6 +13,7 @@ from labkit.exercises.exercise import Case, Counts, LastLaunch
 from labkit.playground.comparison import Array, Convolution, compare, compare_array, numbers
 
 LAYERS = {"layer 1": None, "layer 2": None}
+LAYER_1 = {"layer 1": None}
 HIDDEN = (None, None, None)
 
 

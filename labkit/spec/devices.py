@@ -177,10 +177,9 @@ class Device:
         kind = "pinned" if pinned else "pageable"
         rates = [(self.measured or {}).get(f"{way}_device_{kind}") for way in ("to", "from")]
         if None in rates:
-            raise LabError(
-                f"the link between {self.name} and its host was not measured: data/devices.toml has no "
-                f"to_device_{kind}_gb_s and from_device_{kind}_gb_s for it; give a device that has, such as \"H200\""
-            )
+            raise LabError(f"the link between {self.name} and its host was not measured: data/devices.toml has no "
+                           f"to_device_{kind}_gb_s and from_device_{kind}_gb_s for it; give a device that has, such as "
+                           "\"H200\"")
         return tuple(rates)
 
     def _lines(self) -> list[tuple[str, str]]:

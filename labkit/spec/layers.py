@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from labkit.base.errors import LabError
+from labkit.base.numerals import is_whole
 from labkit.spec import devices
 from labkit.spec.devices import Device
 
@@ -51,14 +52,12 @@ class Layer:
     def __post_init__(self):
         for dimension in "CHWMK":
             value = getattr(self, dimension)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            if not is_whole(value):
                 raise LabError(f"layer {self.name!r}: {dimension} = {value!r} has to be a positive integer")
             object.__setattr__(self, dimension, int(value))
         if min(self.H, self.W) < self.K:
-            raise LabError(
-                f"layer {self.name!r}: a mask of {self.K}x{self.K} does not fit into an image of "
-                f"{self.H}x{self.W}; take K <= {min(self.H, self.W)}"
-            )
+            raise LabError(f"layer {self.name!r}: a mask of {self.K}x{self.K} does not fit into an image of "
+                           f"{self.H}x{self.W}; take K <= {min(self.H, self.W)}")
 
     @property
     def Ho(self) -> int:
@@ -163,7 +162,7 @@ class Layer:
 
 
 def _batch(B: int) -> int:
-    if isinstance(B, bool) or not isinstance(B, (int, np.integer)) or B < 1:
+    if not is_whole(B):
         raise LabError(f"a batch of {B!r}: the number of images has to be a positive integer")
     return int(B)
 
@@ -180,9 +179,8 @@ class Preset:
         try:
             return self.layers[index]
         except IndexError:
-            raise IndexError(
-                f"{self.name} has {len(self.layers)} layer(s): [0] to [{len(self.layers) - 1}], not [{index}]"
-            ) from None
+            raise IndexError(f"{self.name} has {len(self.layers)} layer(s): [0] to [{len(self.layers) - 1}], not "
+                             f"[{index}]") from None
 
     def __len__(self) -> int:
         return len(self.layers)

@@ -1,13 +1,10 @@
 """Exercise 01a: swap the mapping."""
 
-from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
-
-_FIRST = {"layer 1": LAYERS["layer 1"]}
-
+from labkit.exercises import LAYER_1, Exercise, InPlaceOf, Mistake, counted
 
 EXERCISE = Exercise(
     title="Swap the mapping",
-    subject=InPlaceOf("baseline", "a", _FIRST, moves=True),
+    subject=InPlaceOf("baseline", "a", LAYER_1, moves=True),
     lines=2,
     goals=(
         counted("global_store_sectors", "layer 1", per="global_store_requests", what="sectors per store",

@@ -2,10 +2,7 @@
 
 import math
 
-from labkit.exercises import LAYERS, Exercise, Goal, InPlaceOf, Mistake
-
-_FIRST = {"layer 1": LAYERS["layer 1"]}
-
+from labkit.exercises import LAYER_1, Exercise, Goal, InPlaceOf, Mistake
 
 _READS = 39_200  # of the mask by the warps of layer 1: K * K by each of 800
 
@@ -18,7 +15,7 @@ def _turns(counts):
 
 EXERCISE = Exercise(
     title="Rotated rows",
-    subject=InPlaceOf("constant", "a", _FIRST),
+    subject=InPlaceOf("constant", "a", LAYER_1),
     lines=4,
     goals=(
         Goal("turns per read of constant memory, layer 1", _turns, exactly=7, predicted="turns_per_read",

@@ -2,9 +2,7 @@
 
 import re
 
-from labkit.exercises import LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
-
-_FIRST = {"layer 1": LAYERS["layer 1"]}
+from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
 
 
 def _count(attempt: Attempt, name: str) -> float:
@@ -13,7 +11,7 @@ def _count(attempt: Attempt, name: str) -> float:
 
 EXERCISE = Exercise(
     title="Two maps per thread",
-    subject=InPlaceOf("constant", "b", _FIRST, moves=True),
+    subject=InPlaceOf("constant", "b", LAYER_1, moves=True),
     lines=12,
     goals=(
         counted("global_store_requests", "layer 1", what="store requests", at_most=800),

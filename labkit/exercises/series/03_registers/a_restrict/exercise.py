@@ -2,9 +2,8 @@
 
 import re
 
-from labkit.exercises import LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
 
-_FIRST = {"layer 1": LAYERS["layer 1"]}
 _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
 
 
@@ -15,7 +14,7 @@ def _stores(attempt: Attempt) -> float:
 
 EXERCISE = Exercise(
     title="A promise alone",
-    subject=InPlaceOf("registers", "a", _FIRST),
+    subject=InPlaceOf("registers", "a", LAYER_1),
     lines=1,
     goals=(counted("global_store_requests", "layer 1", per=_REQUESTS, what="stores per output", at_most=2),),
     hints=(

@@ -2,17 +2,16 @@
 
 import re
 
-from labkit.exercises import HIDDEN, LAYERS, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
-_FIRST = {"layer 1": LAYERS["layer 1"]}
 _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
 _ODD = (Layer("13 rows of outputs", C=2, H=19, W=12, M=3, K=7), 2)
 
 
 EXERCISE = Exercise(
     title="Two outputs per thread",
-    subject=InPlaceOf("registers", "b", _FIRST, (*HIDDEN, _ODD), moves=True),
+    subject=InPlaceOf("registers", "b", LAYER_1, (*HIDDEN, _ODD), moves=True),
     lines=12,
     goals=(
         counted("constant_requests", "layer 1", what="reads of constant memory", at_most=19_600),

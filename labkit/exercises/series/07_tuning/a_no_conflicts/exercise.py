@@ -2,14 +2,11 @@
 
 import re
 
-from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
-
-_LAYER_1 = {"layer 1": LAYERS["layer 1"]}
-
+from labkit.exercises import LAYER_1, Exercise, InPlaceOf, Mistake, counted
 
 EXERCISE = Exercise(
     title="One bank per thread",
-    subject=InPlaceOf("tuning", "a", _LAYER_1),
+    subject=InPlaceOf("tuning", "a", LAYER_1),
     lines=2,
     # 35 stores of warps, one for each thread's word of the masks.
     goals=(counted("shared_store_wavefronts", "layer 1", per=35, what="wavefronts per shared store", at_most=1.05,

@@ -2,10 +2,9 @@
 
 import re
 
-from labkit.exercises import HIDDEN, LAYERS, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
-_LAYER_1 = {"layer 1": LAYERS["layer 1"]}
 # Its masks come in two passes, and a thread of the last block has no output.
 _PASSES = Layer("channels in two passes", C=5, H=30, W=34, M=18, K=4), 1
 _BARRIERS = counted("barriers", "layer 1", per=20, what="barriers per block", at_most=1,  # of 20 blocks
@@ -15,7 +14,7 @@ _UNLIKE = re.compile(r"\bif \([^;{]*\b(?:first|h|n|w|mine|threadIdx)\b[^;{]*\)\s
 
 EXERCISE = Exercise(
     title="Nothing to wait for",
-    subject=InPlaceOf("tuning", "b", _LAYER_1, (*HIDDEN[:2], _PASSES)),
+    subject=InPlaceOf("tuning", "b", LAYER_1, (*HIDDEN[:2], _PASSES)),
     lines=2,
     goals=(_BARRIERS,),
     hints=(

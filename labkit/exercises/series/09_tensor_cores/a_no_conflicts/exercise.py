@@ -1,13 +1,10 @@
 """Exercise 09a: rows in different banks."""
 
-from labkit.exercises import HIDDEN, LAYERS, Exercise, InPlaceOf, Mistake, counted
-
-_FIRST = {"layer 1": LAYERS["layer 1"]}
-
+from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
 
 EXERCISE = Exercise(
     title="Rows in different banks",
-    subject=InPlaceOf("tensor_cores", "a", _FIRST, HIDDEN[1:]),
+    subject=InPlaceOf("tensor_cores", "a", LAYER_1, HIDDEN[1:]),
     lines=2,
     goals=(counted("shared_load_conflicts", "layer 1", exactly=0, least={"shared_load_instructions": 8400}),),
     hints=(

@@ -1,16 +1,15 @@
 """Exercise 09b: a tile for all maps."""
 
-from labkit.exercises import HIDDEN, LAYERS, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import LENET72
 
-_FIRST = {"layer 1": LAYERS["layer 1"]}
 _MAPS = "layer 2 of lenet72"  # 24 maps
 _LOADS = "global_load_requests"
 
 
 EXERCISE = Exercise(
     title="A tile for all maps",
-    subject=InPlaceOf("tensor_cores", "b", {_MAPS: LENET72[1], **_FIRST}, HIDDEN[1:]),
+    subject=InPlaceOf("tensor_cores", "b", {_MAPS: LENET72[1], **LAYER_1}, HIDDEN[1:]),
     lines=22,
     goals=(
         counted(_LOADS, _MAPS, at_most=14_900),
