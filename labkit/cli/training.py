@@ -15,13 +15,8 @@ from labkit.cli.options import Use
 def train(
     network: Annotated[str, typer.Option("--network", metavar="NAME", help="lenet86.")] = "lenet86",
     name: Annotated[
-        str,
-        typer.Option(
-            "--dataset",
-            metavar="NAME",
-            autocompletion=among("digits", "fashion-mnist", "mnist"),
-            help="digits, fashion-mnist or mnist.",
-        ),
+        str, typer.Option("--dataset", metavar="NAME", autocompletion=among("digits", "fashion-mnist", "mnist"),
+                          help="digits, fashion-mnist or mnist.")
     ] = "digits",
     seed: Annotated[int, typer.Option(help="Of the initial weights, the order and the distortion of images.")] = 1,
     epochs: Annotated[

@@ -47,13 +47,8 @@ _UNITS = {  # how a source that uses the unit can be recognized, the fastest fir
 }
 
 
-def bench(
-    variants: Variant | int | Iterable[Variant | int],
-    layer: Layer | Iterable[Layer],
-    batch: int | Iterable[int] | None = None,
-    repeat: int | None = None,
-    layer_time: bool = True,
-) -> pd.DataFrame:
+def bench(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iterable[Layer],
+          batch: int | Iterable[int] | None = None, repeat: int | None = None, layer_time: bool = True) -> pd.DataFrame:
     """Measure op time and layer time of variants that `check` has verified.
 
     The op time is the time of the kernels between two events: the median of `repeat` runs. The runs of the variants
@@ -106,13 +101,9 @@ def inputs_kept() -> Iterator[None]:
         _inputs.cache_clear()
 
 
-def measure(
-    variants: Variant | int | Iterable[Variant | int],
-    layer: Layer | Iterable[Layer],
-    batch: int | Iterable[int] | None = None,
-    repeat: int | None = None,
-    layer_time: bool = True,
-) -> pd.DataFrame:
+def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iterable[Layer],
+            batch: int | Iterable[int] | None = None, repeat: int | None = None,
+            layer_time: bool = True) -> pd.DataFrame:
     """Measure as `bench` does, inside `inputs_kept`: a sweep needs the same inputs for every variant."""
     variants = as_variants(variants)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
@@ -278,14 +269,8 @@ class SampledImages:
         Number of images; a smaller batch is taken whole.
     """
 
-    def __init__(
-        self,
-        layer: Layer,
-        batch: int,
-        inputs: Mapping[np.dtype, tuple[np.ndarray, np.ndarray]],
-        rng: np.random.Generator,
-        count: int = CHECKED_IMAGES,
-    ):
+    def __init__(self, layer: Layer, batch: int, inputs: Mapping[np.dtype, tuple[np.ndarray, np.ndarray]],
+                 rng: np.random.Generator, count: int = CHECKED_IMAGES):
         ends = {0, batch - 1}
         inner = rng.permutation(np.arange(1, batch - 1))[: count - len(ends)]
         self.images = np.array(sorted({*ends, *inner.tolist()}))

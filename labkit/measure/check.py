@@ -141,13 +141,8 @@ class ModelReport(CheckReport):
         return f"PASS {self.label}: {arrays} of {self.table['kernel'].nunique()} kernels, within rounding"
 
 
-def check(
-    variant: Variant | int | str | Model,
-    layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
-    seed: int = 1,
-    quiet: bool = False,
-    sanitize: bool = False,
-) -> CheckReport:
+def check(variant: Variant | int | str | Model, layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
+          seed: int = 1, quiet: bool = False, sanitize: bool = False) -> CheckReport:
     """Check a variant, print one PASS line, and record it as verified, so that `bench` will time it.
 
     On each shape one plan runs on new random inputs: small integers, real numbers, and large integers. Before each run

@@ -148,14 +148,8 @@ def _poisoned(y: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(y).view(bits.dtype) == bits
 
 
-def compare(
-    y: ArrayLike,
-    expected: np.ndarray,
-    allowed: float | np.ndarray = 0.0,
-    dtype: DTypeLike = np.float32,
-    title: str = "the result is wrong",
-    inputs: tuple[np.ndarray, np.ndarray] | None = None,
-) -> float:
+def compare(y: ArrayLike, expected: np.ndarray, allowed: float | np.ndarray = 0.0, dtype: DTypeLike = np.float32,
+            title: str = "the result is wrong", inputs: tuple[np.ndarray, np.ndarray] | None = None) -> float:
     """Compare an output with the reference, element by element.
 
     Parameters

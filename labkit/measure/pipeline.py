@@ -165,17 +165,9 @@ class Pipeline(Closing):
         or if the memory of the host or of the device does not suffice.
     """
 
-    def __init__(
-        self,
-        variant: Variant | int | str,
-        layer: Layer,
-        batch: int,
-        chunk: int | Sequence[int] = CHUNK,
-        streams: int = 3,
-        pinned: bool = True,
-        order: str = "depth",
-        host: tuple[np.ndarray, np.ndarray] | None = None,
-    ):
+    def __init__(self, variant: Variant | int | str, layer: Layer, batch: int, chunk: int | Sequence[int] = CHUNK,
+                 streams: int = 3, pinned: bool = True, order: str = "depth",
+                 host: tuple[np.ndarray, np.ndarray] | None = None):
         (variant,) = as_variants(variant)
         variant.supports(layer)
         self.batch = layer.x_shape(batch)[0]
@@ -390,17 +382,9 @@ def _union(timeline: pd.DataFrame) -> float:
     return total
 
 
-def schedule(
-    layer: Layer,
-    batch: int,
-    kernel_ms: float,
-    chunk: int | Sequence[int] = CHUNK,
-    streams: int = 3,
-    pinned: bool = True,
-    order: str = "depth",
-    dtype: DTypeLike = np.float32,
-    on: Device | str | None = None,
-) -> pd.DataFrame:
+def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[int] = CHUNK, streams: int = 3,
+             pinned: bool = True, order: str = "depth", dtype: DTypeLike = np.float32,
+             on: Device | str | None = None) -> pd.DataFrame:
     """The timeline that follows from the rates of the link and the kernel.
 
     Three engines, one per kind of step, take the steps in the order in which the host issues them. A step waits for its

@@ -28,16 +28,9 @@ FRESH = 3  # timed runs that allocate their buffers on the device
 CHECKED_IMAGES = 4
 
 
-def bench_streams(
-    variant: Variant,
-    layer: Layer,
-    batch: int | None = None,
-    chunk: int | Sequence[int] | list = CHUNK,
-    streams: int | Iterable[int] = 3,
-    pinned: bool | Iterable[bool] = True,
-    order: str | Iterable[str] = "depth",
-    repeat: int | None = None,
-) -> pd.DataFrame:
+def bench_streams(variant: Variant, layer: Layer, batch: int | None = None, chunk: int | Sequence[int] | list = CHUNK,
+                  streams: int | Iterable[int] = 3, pinned: bool | Iterable[bool] = True,
+                  order: str | Iterable[str] = "depth", repeat: int | None = None) -> pd.DataFrame:
     """Measure the layer time of pipelines: every combination of the given chunks, streams, memories and orders.
 
     There are two layer times, both on the host's clock. `layer_ms` is the course's: it includes making the streams and

@@ -42,14 +42,9 @@ from labkit.spec.layers import Layer
 
 
 # -------------------------------------------------------------------------------------------------------- sweeping
-def sweep(
-    variants: Variant | Iterable[Variant] | Mapping[str, Any],
-    layers: Layer | Iterable[Layer],
-    batch: int | None = None,
-    executor: Executor | None = None,
-    path: Path | str | None = None,
-    repeat: int | None = None,
-) -> pd.DataFrame:
+def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Layer | Iterable[Layer],
+          batch: int | None = None, executor: Executor | None = None, path: Path | str | None = None,
+          repeat: int | None = None) -> pd.DataFrame:
     """Check and time every variant on every layer, except for the points that are finished already.
 
     Parameters

@@ -226,15 +226,9 @@ class Trainer:
         self.devices = tuple(dict.fromkeys((*head["devices"], *self.devices)))
 
 
-def train(
-    trainer: Trainer,
-    held_out: Dataset,
-    out: Path | None = None,
-    checkpoint: Path | None = None,
-    fresh: bool = False,
-    every: float = 10.0,
-    progress: Callable[[Trainer], None] = lambda trainer: None,
-) -> tuple[Path, dict]:
+def train(trainer: Trainer, held_out: Dataset, out: Path | None = None, checkpoint: Path | None = None,
+          fresh: bool = False, every: float = 10.0,
+          progress: Callable[[Trainer], None] = lambda trainer: None) -> tuple[Path, dict]:
     """Train to the end, from the checkpoint if there is one; write the weights and the record of how they were made.
 
     The checkpoint is removed when the weights are written. Until then no error and no signal loses more than the last

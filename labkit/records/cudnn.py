@@ -12,12 +12,8 @@ from labkit.spec.layers import layer
 MODES = {"float32": "fp32", "tf32": "tf32", "float16": "fp16"}  # what a caller says -> what the file says
 
 
-def best_times(
-    times: pd.DataFrame,
-    network: str | Iterable[str] | None = None,
-    dtype: str | Iterable[str] | None = None,
-    batch: int = 10_000,
-) -> pd.DataFrame:
+def best_times(times: pd.DataFrame, network: str | Iterable[str] | None = None,
+               dtype: str | Iterable[str] | None = None, batch: int = 10_000) -> pd.DataFrame:
     """The best time of each mode and layer over all layouts. `Recorded.cudnn` has the parameters and the columns."""
     rows = times[times["batch"] == batch]
     for column, asked in (("network", network), ("mode", dtype)):

@@ -126,14 +126,8 @@ def read(path: Path, *needed: str) -> pd.DataFrame:
     return numbered(stored(path, *needed), path)
 
 
-def merge(
-    path: Path,
-    table: pd.DataFrame,
-    key: list[str] | None,
-    order: list[str] | None = None,
-    digits: int = 6,
-    read: Callable[[Path], pd.DataFrame] = stored,
-) -> Path:
+def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[str] | None = None, digits: int = 6,
+          read: Callable[[Path], pd.DataFrame] = stored) -> Path:
     """Merge rows into a device's CSV: a new row replaces all old ones with the same values in the columns `key`; None
     replaces the whole file. Returns the file; it is written whole or not at all.
 

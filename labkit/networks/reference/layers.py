@@ -108,13 +108,8 @@ def bounded(
     return function(*arrays), growth(terms, roundings) * function(*map(np.abs, arrays))
 
 
-def finite_differences(
-    loss: Callable[[dict[str, np.ndarray]], float],
-    weights: dict[str, np.ndarray],
-    count: int | None = None,
-    seed: int = 0,
-    step: float = 1e-5,
-) -> dict[str, np.ndarray]:
+def finite_differences(loss: Callable[[dict[str, np.ndarray]], float], weights: dict[str, np.ndarray],
+                       count: int | None = None, seed: int = 0, step: float = 1e-5) -> dict[str, np.ndarray]:
     """The gradient of a loss by central differences: (loss(w + step) - loss(w - step)) / (2 step), per element.
 
     Parameters
