@@ -6,7 +6,6 @@ from labkit.exercises import LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake
 from labkit.spec.layers import Layer
 
 _ADDS_ALL = re.compile(r"\bq \+= (?:TILE|16);|\bq = threadIdx\.y[,;]")
-_LAYER_2 = {"layer 2": LAYERS["layer 2"]}
 _ANY_K = (
     (Layer("K = 1", C=40, H=5, W=6, M=3, K=1), 1),
     (Layer("K = 2", C=9, H=8, W=11, M=5, K=2), 2),
@@ -16,11 +15,9 @@ _ANY_K = (
 
 EXERCISE = Exercise(
     title="Carry",
-    subject=InPlaceOf("fusion", "a", _LAYER_2, _ANY_K),
+    subject=InPlaceOf("fusion", "a", {"layer 2": LAYERS["layer 2"]}, _ANY_K),
     lines=10,
-    goals=(
-        Goal("divisions and remainders in loops", lambda counts: counts[SOURCE]["divisions_in_loops"], exactly=0),
-    ),
+    goals=(Goal("divisions and remainders in loops", lambda counts: counts[SOURCE]["divisions_in_loops"], exactly=0),),
     hints=(
         "A clock does not divide to show the next minute. It adds one, and at 60 it carries into the hours. Here "
         "q counts up to K, p up to K, and c counts channels.",

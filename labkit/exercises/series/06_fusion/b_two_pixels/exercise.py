@@ -4,7 +4,6 @@ import re
 
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
-_LAYER_2 = {"layer 2": LAYERS["layer 2"]}
 # Products of a warp on layer 2, with those that only fill tiles: 73 blocks of 8 warps, 13 steps of 16.
 _PER_PRODUCT = counted("shared_load_instructions", "layer 2", per=73 * 8 * 13 * 16, what="shared loads per product",
                        at_most=1.6, least={"shared_load_instructions": 60_000})
@@ -16,7 +15,7 @@ def _loads(attempt):
 
 EXERCISE = Exercise(
     title="Two outputs per thread",
-    subject=InPlaceOf("fusion", "b", _LAYER_2, moves=True),
+    subject=InPlaceOf("fusion", "b", {"layer 2": LAYERS["layer 2"]}, moves=True),
     lines=22,
     goals=(_PER_PRODUCT,),
     hints=(

@@ -11,10 +11,7 @@ EXERCISE = Exercise(
     title="A tile for all maps",
     subject=InPlaceOf("tensor_cores", "b", {_MAPS: LENET72[1], **LAYER_1}, HIDDEN[1:]),
     lines=22,
-    goals=(
-        counted(_LOADS, _MAPS, at_most=14_900),
-        counted(_LOADS, "layer 1", at_most=12_904),
-    ),
+    goals=(counted(_LOADS, _MAPS, at_most=14_900), counted(_LOADS, "layer 1", at_most=12_904)),
     hints=(
         "Two blocks of a grid compute the maps 0 to 15 and 16 to 23 of the same pixels. One of them could do both, "
         "and the other one nothing.",

@@ -8,7 +8,7 @@ from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
 
-_IMAGES, _MULTIPROCESSORS, _SIDE = 10_000, 132, 86
+_IMAGES = 10_000
 _TYPES = {"half": "float16", "float": "float32"}
 
 

@@ -11,28 +11,17 @@ from labkit.spec.devices import device
 
 _IMAGES, _MULTIPROCESSORS, _SIDE = 10_000, 132, 86
 _LEAST, _MOST = 0.99, 2.0  # share of the room for blocks, and per cent of the link's time
-
-
-def _link_ms(side: int) -> float:
-    """The time of 10,000 images of side x side bytes from page-locked memory to an H200 [ms]."""
-    return float(1e3 * _IMAGES * side**2 / device("H200").measured["to_device_pinned"])
-
-
-def _kernel_ms(dtype: str) -> float:
-    """The recorded time of the fused network for 10,000 images on an H200 [ms]."""
-    rows = recorded("H200").network(label="fused", dtype=dtype, where="device", pixels="uint8 86x86")
-    return float(rows["ms"].item())
-
-
 _CASE = "half, from bytes"
 
 
 def _chunk(images: object) -> dict[str, dict[str, float]]:
     chunk = whole_number(images, "number of images", 1, _IMAGES)
     room = _MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"]
-    last = chunk * _kernel_ms("float16") / _IMAGES
+    link_ms = 1e3 * _IMAGES * _SIDE**2 / device("H200").measured["to_device_pinned"]
+    rows = recorded("H200").network(label="fused", dtype="float16", where="device", pixels="uint8 86x86")
+    last_ms = chunk * float(rows["ms"].item()) / _IMAGES
     return {_CASE: {"chunk": float(chunk), "filled": chunk / (math.ceil(chunk / room) * room), "room": float(room),
-                    "visible": 100 * last / _link_ms(_SIDE), "chunks": float(math.ceil(_IMAGES / chunk))}}
+                    "visible": 100 * last_ms / link_ms, "chunks": float(math.ceil(_IMAGES / chunk))}}
 
 
 def _one_turn() -> tuple[int]:
