@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hostcuda.build.unit import unit
 from hostcuda.errors import CompileError
+from hostcuda.frontend.brackets import statement_end
 from hostcuda.frontend.source import Scan, without_comments
 from hostcuda.host import cache
 
@@ -83,8 +84,6 @@ def _add_headers(source: str, beside: Sequence[Path], folders: Sequence[Path], r
 
 
 _LOOP = re.compile(r"\b(?:for|while|do)\b")
-_HEAD = re.compile(r"(?:for|while|if|switch)\b\s*|(?:do|else)\b")
-_BRACKET = re.compile(r"[][(){};]")
 
 
 def loops(source: str) -> Iterator[str]:
@@ -92,31 +91,8 @@ def loops(source: str) -> Iterator[str]:
     code = _scan(source).code
     at = 0
     while loop := _LOOP.search(code, at):
-        at = _statement_end(code, loop.start())
+        at = statement_end(code, loop.start())
         yield code[loop.start() : at]
-
-
-def _statement_end(code: str, at: int) -> int:
-    """Where the statement ends that begins here."""
-    at += len(code[at:]) - len(code[at:].lstrip())
-    if code.startswith("{", at):
-        return _closed(code, at)
-    if head := _HEAD.match(code, at):
-        at = head.end()
-        return _statement_end(code, _closed(code, at) if code.startswith("(", at) else at)
-    while (sign := _BRACKET.search(code, at)) and sign[0] != ";":
-        at = _closed(code, sign.start()) if sign[0] in "([{" else sign.end()
-    return sign.end() if sign else len(code)
-
-
-def _closed(code: str, at: int) -> int:
-    """Where the brackets end that begin here."""
-    depth = 0
-    for sign in _BRACKET.finditer(code, at):
-        depth += (sign[0] in "([{") - (sign[0] in ")]}")
-        if not depth:
-            return sign.end()
-    return len(code)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -25,9 +25,8 @@ from pathlib import Path
 
 from hostcuda.check import bounds, instrument, stops
 from hostcuda.errors import EngineError
-from hostcuda.frontend.source import without_comments
-
-__all__ = ["TOOLS", "flags", "prepare", "unneeded", "unrolled"]
+from hostcuda.frontend.brackets import statement_end
+from hostcuda.frontend.source import Scan, without_comments
 
 KNOWN = ("profile", "memcheck", "racecheck", "initcheck", "synccheck", "step")
 TOOLS = tuple(word.strip() for word in os.environ.get("HOSTCUDA_CHECK", "").split(",") if word.strip())
@@ -113,31 +112,15 @@ def unneeded(source: str, clang: bool, folders: Iterable[Path] = ()) -> list[str
 
 _SKIPPED = r'(?:\s|//[^\n]*|/\*.*?\*/|\# \d+ "[^\n]*)*'
 _UNROLL = re.compile(rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?:for|while)\b)", re.M | re.S)
-_STATEMENT = re.compile(rf"(?:{_SKIPPED}\#[^\n]*\n)*{_SKIPPED}(?:(for|while)\b[^(]*|\{{)", re.S)
 _MOST_LEVELS = 3  # of nested loops that are unrolled: with more, the code would not fit into the cache
 
 
 def unrolled(text: str) -> str:
     """The source with its ``#pragma unroll`` in g++'s form: else each iteration would be recorded."""
     levels = {}  # position of a loop's pragma -> nested loops to be unrolled, including this one
-
-    def close(at):
-        depth = 0
-        for match in re.compile(r"[(){}]").finditer(text, at):
-            depth += 1 if match[0] in "({" else -1
-            if not depth:
-                return match.end()
-        return len(text)
-
-    def end(at):
-        """The end of the statement that begins there."""
-        match = _STATEMENT.match(text, at)
-        if match and match[1]:
-            return end(close(match.end()))
-        return close(match.end() - 1) if match else text.find(";", at) + 1 or len(text)
-
+    code = Scan(text).code
     for match in reversed(list(_UNROLL.finditer(text))):
-        last = end(match.end())
+        last = statement_end(code, match.end())
         levels[match.start()] = 1 + max((n for at, n in levels.items() if at < last), default=0)
     return _UNROLL.sub(lambda m: f"{m[1]}GCC unroll 65534" if levels[m.start()] <= _MOST_LEVELS else m[0], text)
 

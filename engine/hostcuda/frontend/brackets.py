@@ -6,9 +6,9 @@ Within round, square and curly brackets ``<`` is an operator.
 import re
 from functools import lru_cache
 
-__all__ = ["angle_end", "closing_parenthesis", "edited", "level_start", "split", "text_end"]
-
 _BRACKET = re.compile(r"->|[][(){}<>]")
+_NO_ANGLE = re.compile(r"[][(){};]")
+_HEAD = re.compile(r"(?:for|while|if(?:\s+constexpr)?|switch)\b\s*|(?:do|else)\b")  # of a statement
 _OPENING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 
@@ -71,6 +71,29 @@ def level_start(code, at):
             if not wanted:
                 return at + 1
     return None
+
+
+def closed(code, at):
+    """The position after the bracket that closes the one at `at`."""
+    depth = 0
+    for bracket in _NO_ANGLE.finditer(code, at):
+        depth += (bracket[0] in "([{") - (bracket[0] in ")]}")
+        if not depth:
+            return bracket.end()
+    return len(code)
+
+
+def statement_end(code, at):
+    """The position after the statement that begins at `at`."""
+    at = re.compile(r"\s*").match(code, at).end()
+    if code.startswith("{", at):
+        return closed(code, at)
+    if head := _HEAD.match(code, at):
+        at = head.end()
+        return statement_end(code, closed(code, at) if code.startswith("(", at) else at)
+    while (sign := _NO_ANGLE.search(code, at)) and sign[0] != ";":
+        at = closed(code, sign.start()) if sign[0] in "([{" else sign.end()
+    return sign.end() if sign else len(code)
 
 
 def edited(text, edits, start=0, end=None):

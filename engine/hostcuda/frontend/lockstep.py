@@ -12,9 +12,8 @@ watches them.
 
 import re
 
+from hostcuda.frontend.brackets import closed, statement_end
 from hostcuda.frontend.source import Scan
-
-__all__ = ["unsynchronized"]
 
 _DECLARATION = re.compile(
     r"\bvolatile\b(?P<type>[^;,(){}=\[]*?)(?P<name>[A-Za-z_]\w*)\s*(?P<next>\[|[=;,)])(?P<init>[^;]*)"
@@ -24,7 +23,6 @@ _SYNCHRONIZES = re.compile(r"\w*(?:sync|barrier|shfl|ballot|fence)\w*\s*\(", re.
 _STORES = re.compile(r"\s*(?:(?P<only>=(?!=))|(?:[-+*/%&|^]|<<|>>)=|\+\+|--)")
 _LOOP = re.compile(r"\b(?:for|while|do)\b")
 _OPENING = re.compile(r"\s*\[")
-_HEAD = re.compile(r"\s*(?:(?:for|while|if)\s*)?\(")  # of a loop, and of statements that are its body
 
 
 def unsynchronized(text):
@@ -82,7 +80,7 @@ def _events(code, name, start, end):
     for match in re.compile(rf"\b{name}\s*(?=\[)").finditer(code, start, end):
         at = match.end()
         while brackets := _OPENING.match(code, at):
-            at = _closing(code, brackets.end() - 1)
+            at = closed(code, brackets.end() - 1)
         index = "".join(code[match.end() : at].split())
         if "volatile" in re.split(r"[;{}]", code[start : match.start()])[-1]:
             continue  # its declaration
@@ -96,18 +94,4 @@ def _events(code, name, start, end):
 def _loops(code, start, end):
     """(first position, last position, 2) of each loop: it may run twice."""
     for match in _LOOP.finditer(code, start, end):
-        at = match.end()
-        while head := _HEAD.match(code, at):
-            at = _closing(code, head.end() - 1)
-        opened = re.compile(r"\s*\{").match(code, at)
-        yield match.start(), (_closing(code, opened.end() - 1) if opened else code.find(";", at)) + 1, 2
-
-
-def _closing(code, at):
-    """The position after the bracket that closes the one at `at`."""
-    depth = 0
-    for match in re.compile(r"[][(){}]").finditer(code, at):
-        depth += 1 if match.group() in "[({" else -1
-        if not depth:
-            return match.end()
-    return len(code)
+        yield match.start(), statement_end(code, match.start()), 2
