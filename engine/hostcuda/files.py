@@ -101,8 +101,22 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
+def publish(content: bytes, target: Path) -> None:
+    """Write a file in one step, and make its folder. Other processes never see an incomplete file."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(part, 0o644)  # mkstemp makes files that only their owner can read
+        os.replace(part, target)
+    except BaseException:
+        _remove(Path(part))
+        raise
+
+
 def write(path: Path | str, content: str | bytes) -> Path:
-    """Write a file, and make its folder. Other processes never see an incomplete file.
+    """Write a file as `publish` does.
 
     Raises
     ------
@@ -111,18 +125,7 @@ def write(path: Path | str, content: str | bytes) -> Path:
     """
     path = Path(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        publish(content.encode() if isinstance(content, str) else content, path)
     except OSError as error:
         raise EngineError(f"cannot write {path}: {error.strerror}. Choose a folder that you may write to.") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-        os.chmod(part, 0o644)  # mkstemp makes files that only their owner can read
-        os.replace(part, path)
-    except BaseException as error:
-        os.unlink(part)
-        if isinstance(error, OSError):
-            raise EngineError(f"cannot write {path}: {error.strerror}.") from None
-        raise
     return path

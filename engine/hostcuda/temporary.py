@@ -12,10 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # no locks: what a killed process leaves stays
-    fcntl = None
+from hostcuda.files import fcntl  # None if there are no locks: then what a killed process leaves stays
 
 PREFIX = "hostcuda-tmp-"
 

@@ -21,13 +21,8 @@ from typing import TypeVar
 
 from hostcuda import temporary
 from hostcuda.errors import EngineError
-from hostcuda.files import locked, private
+from hostcuda.files import locked, private, publish
 from hostcuda.settings import cache_dir
-
-__all__ = [
-    "digest", "digest_of", "directory", "locked", "obtain", "publish", "scratch", "touch", "trim", "trim_daily",
-    "with_room",
-]
 
 _DAY_S = 24 * 3600
 T = TypeVar("T")
@@ -69,26 +64,6 @@ def _remove_scratch(path, owner):
         shutil.rmtree(path, ignore_errors=True)
 
 
-def publish(source: bytes | str | Path, target: str | Path) -> None:
-    """Write the file or bytes `source` to the path `target` in one step."""
-    target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=target.parent, prefix=".new-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            if isinstance(source, bytes):
-                file.write(source)
-            else:
-                with open(source, "rb") as original:
-                    shutil.copyfileobj(original, file, 1 << 20)
-        os.chmod(part, 0o644)
-        os.replace(part, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-        raise
-
-
 def intact(path: Path) -> bool:
     """Whether a file that `obtain` made is there and undamaged. This process reads it once, unless it changes."""
     try:
@@ -119,8 +94,9 @@ def obtain(name: str | Path, make: Callable[[Path], object], wanted: str | Path 
                     with tempfile.TemporaryDirectory(dir=scratch()) as place:
                         built = Path(place) / target.name
                         make(built)
-                        publish(built, target)
-                        publish(digest(target.name, built.read_bytes()).encode(), digest_of(target))
+                        content = built.read_bytes()
+                    publish(content, target)
+                    publish(digest(target.name, content).encode(), digest_of(target))
         return target
 
     return with_room(look, wanted)
