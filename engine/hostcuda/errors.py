@@ -6,6 +6,7 @@ Their messages say what is wrong, where, and what to do.
 import builtins
 import linecache
 import traceback
+from collections.abc import Iterable
 
 
 def type_of(value: object) -> str:
@@ -83,12 +84,10 @@ class CompileError(Error):
         The compiler's output, with the user's own files and lines.
     """
 
-    def __init__(self, msg: str, command_line: list[str], stdout: str | None = None, stderr: str | None = None):
-        super().__init__(msg, command_line, stdout, stderr)
-        self.msg = msg
-        self.command_line = command_line
-        self.stdout = stdout
-        self.stderr = stderr
+    def __init__(self, msg: str, command_line: Iterable[str] = (), stdout: str | None = None,
+                 stderr: str | None = None):
+        super().__init__(msg, list(command_line), stdout, stderr)
+        self.msg, self.command_line, self.stdout, self.stderr = self.args
 
     def __str__(self) -> str:
         text = self.msg

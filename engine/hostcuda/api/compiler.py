@@ -9,6 +9,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from hostcuda.api.kernels import Function, Module
@@ -55,7 +56,7 @@ def compile_program(source, options=(), include_dirs=()) -> Module:
 def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | None = None) -> dict:
     """The manifest of the compiled source; a traceback has few of the engine's own lines."""
     try:
-        return modules.obtain(source, keep, cache_dir, _record)
+        return modules.obtain(source, keep, cache_dir, partial(native.record_call, "compile"))
     except CompileError as error:
         raise error.with_traceback(None) from None
 
@@ -123,11 +124,6 @@ class SourceModule:
         return self.module.get_function(name)
 
 
-def _record(start: float, duration: float) -> None:
-    """Add a compilation to the trace of calls."""
-    native.record_call("compile", start, duration)
-
-
 def _load(source: Unit, manifest: dict) -> Module:
     """The module in a compiled file."""
     _warn(manifest["unsynchronized"])
@@ -144,7 +140,7 @@ def _load(source: Unit, manifest: dict) -> Module:
             message = f"{name} is declared and used, but not defined in the source"
             if source.program:
                 message += '. If another file or a library defines it, name that: --options "FILE.cpp -lLIBRARY"'
-            raise CompileError(message, []) from None
+            raise CompileError(message) from None
         raise
     _check_sizes(module)
     unnamed = messages.NAME if messages.name_of(source.source) == messages.NAME else ""
@@ -174,13 +170,11 @@ def _check_sizes(module: Module) -> None:
     constants = module.constant_bytes()
     if constants > CONSTANT_BYTES:
         raise CompileError(
-            f"the source uses too much global constant data: {constants} bytes, and the limit is {CONSTANT_BYTES}",
-            [],
+            f"the source uses too much global constant data: {constants} bytes, and the limit is {CONSTANT_BYTES}"
         )
     for kernel in module.kernels():
         if kernel.own_shared > SHARED_BYTES:
             raise CompileError(
                 f"kernel {kernel.name!r} uses too much shared data: {kernel.own_shared} bytes of static "
-                f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for more.",
-                [],
+                f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for more."
             )

@@ -26,8 +26,6 @@ from pathlib import PurePath
 from hostcuda.errors import CompileError
 from hostcuda.host.toolchain import INCLUDE
 
-__all__ = ["FLOW", "Block", "able", "instrument", "ordered"]
-
 FLOW = ".hostcuda_flow"  # the section
 IN_HEADERS = ""  # in place of "file:line": in CUDA's headers for the host, of which a GPU has only the arithmetic
 
@@ -237,7 +235,7 @@ def instrument(text: str, checks: bool) -> str:
         if _NOT_SEEN.match(line) and not _HOOK.match(line):
             raise CompileError(
                 f"check mode does not know the call {' '.join(line.split())!r} of this compiler, so accesses would be "
-                "missed: leave out unusual options in CXX, or set it to g++", []
+                "missed: leave out unusual options in CXX, or set it to g++"
             )
     pieces, accesses, stubs = [], [], []
     blocks = _read(lines)

@@ -17,8 +17,6 @@ from hostcuda import processor
 from hostcuda.errors import CompileError, Interrupted
 from hostcuda.host import cache
 
-__all__ = ["INCLUDE", "RUNTIME", "find", "fingerprint", "run"]
-
 _HERE = Path(__file__).parent.parent
 INCLUDE = _HERE / "include"  # CUDA's headers for a host compiler
 RUNTIME = _HERE / "runtime"  # the runtime library's source
@@ -38,8 +36,7 @@ def find() -> list[str]:
     if sys.platform != "linux":
         raise CompileError(
             f"the CPU engine reads Linux's ELF files, and this is {sys.platform}: run hostcuda in a Linux container "
-            "(Docker, Podman) or, on Windows, in WSL 2",
-            [],
+            "(Docker, Podman) or, on Windows, in WSL 2"
         )
     chosen = os.environ.get("CXX")
     if chosen:
@@ -48,15 +45,12 @@ def find() -> list[str]:
             return command
         raise CompileError(
             f"the CPU engine needs a C++ compiler, and CXX={chosen!r} is not one: "
-            f"{command[0]!r} cannot be found.\n{_REMEDY}",
-            [],
+            f"{command[0]!r} cannot be found.\n{_REMEDY}"
         )
     for name in ("g++", "clang++", "c++"):
         if shutil.which(name):
             return [name]
-    raise CompileError(
-        f"the CPU engine needs a C++ compiler, and none of g++, clang++, c++ is on the path.\n{_REMEDY}", []
-    )
+    raise CompileError(f"the CPU engine needs a C++ compiler, and none of g++, clang++, c++ is on the path.\n{_REMEDY}")
 
 
 FILL = "-ftrivial-auto-var-init=pattern"
@@ -66,14 +60,10 @@ FILL = "-ftrivial-auto-var-init=pattern"
 def _identity(command, path):
     """The compiler's version text, read once per process."""
     del path  # part of the key: another PATH may have another compiler
-    status, out, err = run([*command, "--version"])
+    asked = [*command, "--version"]
+    status, out, err = run(asked)
     if status:
-        raise CompileError(
-            f"{' '.join(command)} --version failed: this compiler does not work.\n{_REMEDY}",
-            [*command, "--version"],
-            out,
-            err,
-        )
+        raise CompileError(f"{' '.join(asked)} failed: this compiler does not work.\n{_REMEDY}", asked, out, err)
     return out
 
 
