@@ -7,8 +7,6 @@ from pathlib import Path
 from hostcuda.errors import CompileError
 from hostcuda.host import toolchain
 
-__all__ = ["NAME", "error", "name_of", "tidy"]
-
 NAME = "kernel.cu"  # the file's name in messages, unless the source has another one in #line
 
 _UNKNOWN = re.compile(

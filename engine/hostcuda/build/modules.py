@@ -16,8 +16,6 @@ from pathlib import Path
 from hostcuda.build.unit import Unit
 from hostcuda.host import cache
 
-__all__ = ["obtain", "own_copy"]
-
 
 def _cached(entry, key):
     """The manifest of a cache entry if it is that of the key, complete, and its headers are unchanged, else None."""

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from hostcuda.errors import CompileError
 
-__all__ = ["SOURCE", "Options", "read"]
-
 
 @dataclass
 class Options:

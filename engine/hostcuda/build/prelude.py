@@ -6,8 +6,6 @@ from pathlib import Path
 from hostcuda.errors import CompileError
 from hostcuda.host import cache, toolchain
 
-__all__ = ["WITHOUT_MACROS", "prelude"]
-
 _PLAIN = "hostcuda.h"
 WITHOUT_MACROS = "hostcuda_undef.h"
 

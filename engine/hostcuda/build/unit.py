@@ -26,8 +26,6 @@ from hostcuda.frontend.source import MARKER, Rewritten, Scan, rewrite
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
 
-__all__ = ["Unit", "unit"]
-
 before_compile = None  # called with the text of each source; it can raise to refuse it (see hostcuda.untrusted)
 _FOR_HOST = '#include "hostcuda/leave.h"'
 _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')
@@ -46,7 +44,7 @@ def _why_fibers(options: Options, checked: bool) -> str:
     """
     chosen = os.environ.get("HOSTCUDA_GEAR", "loops")
     if chosen not in ("loops", "fibers"):
-        raise CompileError(f"HOSTCUDA_GEAR={chosen!r} is not a gear of the engine: loops (the default) or fibers", [])
+        raise CompileError(f"HOSTCUDA_GEAR={chosen!r} is not a gear of the engine: loops (the default) or fibers")
     if checked:
         return "check mode asks each thread"
     if options.debug:
@@ -286,7 +284,7 @@ class Unit:
                 return [*texts[:i], f'{text}# 1 "{SKELETON}"\n{entry}\n', *texts[i + 1 :]]
         raise CompileError(
             f"{messages.name_of(self.source)} has no main: name the file that has it "
-            '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels', []
+            '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels'
         )
 
     def _refuse_crossings(self, listed, text):

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from hostcuda.frontend.source import Scan, without_comments
 
-__all__ = ["needed", "only_local", "placed"]
-
 _CHECK = re.compile(
     r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.(?:quad|xword)\t(?P<file>\S+)\n\t\.(?P<long>long|word)\t)(?P<line>\d+)\n"
     r"\t\.(?P=long)\t(?P<column>\d+)$"

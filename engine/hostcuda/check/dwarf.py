@@ -13,8 +13,6 @@ from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarf_expr import DWARFExprParser
 from elftools.elf.elffile import ELFFile
 
-__all__ = ["Function", "Pointer", "Type", "Variable", "decode", "element", "functions"]
-
 MOST_ELEMENTS = 8  # of an array
 _FLOAT, _BOOLEAN, _SIGNED, _UNSIGNED = 4, 2, (5, 6, 0x0D), (7, 8, 0x10)  # DW_ATE_*
 _TRANSPARENT = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type",

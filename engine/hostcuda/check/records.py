@@ -26,8 +26,6 @@ from hostcuda.frontend.source import Scan
 from hostcuda.host import toolchain
 from hostcuda.metrics import COUNTERS
 
-__all__ = ["Finding", "LaunchRecord", "attach", "follow", "launches", "loaded", "read", "take", "tell"]
-
 
 @dataclass
 class Finding:

@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
-__all__ = ["LEAD", "Stop", "insert", "read"]
-
 LEAD = 7  # bytes from where a call is inserted to its return address: pushfq and call
 STATEMENT, ENTERED, BEGAN = range(3)  # as in runtime/steps.cpp
 

@@ -11,8 +11,6 @@ import re
 from hostcuda.frontend.brackets import angle_end, closing_parenthesis, edited
 from hostcuda.frontend.source import Scan
 
-__all__ = ["CONVERSIONS", "converted", "exact"]
-
 CONVERSIONS = "-Wfloat-conversion"
 _WORDS = r"(?:(?:unsigned|signed|char|short|int|long)\b\s*)+"
 _NAMES = r"(?:std\s*::\s*)?(?:u?int(?:8|16|32|64)_t|s?size_t|ptrdiff_t|uchar|ushort|uint|ulong)"

@@ -12,8 +12,6 @@ import re
 
 from hostcuda.frontend.brackets import angle_end, closing_parenthesis, level_start, split, text_end
 
-__all__ = ["LAUNCH", "MAIN", "launches", "picks"]
-
 MAIN = re.compile(r"\bmain\s*\(")
 _NAME = re.compile(r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$")  # of a template's parameter
 _TYPE_WORDS = {"class", "typename", "auto", "const", "volatile", "__restrict__", "int", "unsigned", "char", "short",

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from hostcuda.frontend.source import without_comments
 from hostcuda.host import toolchain
 
-__all__ = ["SKELETON", "Preprocessed", "preprocess"]
-
 SKELETON = "kernel.cpp"  # the file's name for what the engine writes around the source
 _MARKER = re.compile(r'^# (?P<line>\d+) "(?P<file>(?:[^"\\\n]|\\.)*)"(?P<flags>(?: \d)*)\n', re.MULTILINE)
 _LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')

@@ -3,8 +3,6 @@
 import re
 from dataclasses import dataclass
 
-__all__ = ["Operand", "calls"]
-
 
 @dataclass(frozen=True)
 class Operand:

@@ -12,8 +12,6 @@ from hostcuda.frontend.brackets import edited
 from hostcuda.frontend.source import Scan, function_name, opens_scope
 from hostcuda.host.toolchain import INCLUDE
 
-__all__ = ["LIST_CALLS", "crossings", "merged"]
-
 LIST_CALLS = "-fdump-ipa-visibility="  # followed by a file: g++ writes the calls before it moves any
 _CLASS = re.compile(r"(?<![<,])\s*\b(?:class|struct|union|enum)\b(?!\s*\w+\s*[,>])[^()]*$")
 

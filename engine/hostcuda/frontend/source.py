@@ -26,11 +26,6 @@ from typing import NamedTuple
 from hostcuda.frontend import hostcode, ptx
 from hostcuda.frontend.brackets import angle_end, closing_parenthesis, edited, level_start, split, text_end
 
-__all__ = [
-    "MARKER", "Kernel", "Rewritten", "Scan", "after_registrations", "function_name", "kernel_bodies", "opens_scope",
-    "parameter_list", "rewrite", "without_comments",
-]
-
 
 @dataclass(frozen=True)
 class Kernel:

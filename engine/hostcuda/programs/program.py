@@ -28,8 +28,6 @@ from hostcuda.check import records
 from hostcuda.errors import EngineError, Interrupted
 from hostcuda.runtime import native
 
-__all__ = ["main"]
-
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION = 0, 1, 2, 9
 INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = 21, 98, 101, 400, 600
 NOT_SUPPORTED = 801

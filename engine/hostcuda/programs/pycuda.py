@@ -23,8 +23,6 @@ from hostcuda import settings as paths
 from hostcuda.api import compiler, driver
 from hostcuda.errors import EngineError
 
-__all__ = ["fetch", "install"]
-
 VERSION = "2026.1"
 _SHA256 = "759516160628ba06f32ce7e563e3f5b9214691dc9528a03ea99ea1073f4e14ba"
 _NEEDS = ("pytools>=2024.1", "mako>=1.3")  # of PyCUDA's Python modules

@@ -10,8 +10,6 @@ from collections import namedtuple
 from functools import cached_property
 from pathlib import Path
 
-__all__ = ["Elf", "Relocation", "Section", "Segment", "Symbol"]
-
 # The names and numbers of <elf.h>.
 PT_LOAD, PT_TLS, PF_X, PF_W = 1, 7, 1, 2
 SHT_SYMTAB, SHT_RELA, SHT_DYNSYM, SHT_INIT_ARRAY, SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 2, 4, 11, 14, 1, 2, 4

@@ -19,8 +19,6 @@ from hostcuda.check import mode as checkmode
 from hostcuda.errors import LogicError
 from hostcuda.runtime import elf
 
-__all__ = ["MARGIN", "Array", "Layout", "Patch", "Static", "WatchedVariable", "layout"]
-
 MARGIN = 128  # bytes around an array: one row of banks, so that arrays keep their banks
 # How code finds thread-local variables: relocations of x86-64 and aarch64.
 _DESCRIPTOR, _ARGUMENTS, _OFFSET = {"x86_64": (36, 16, 21), "aarch64": (1031, 1028, None)}[platform.machine()]

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from hostcuda.runtime import elf
 
-__all__ = ["Linkage", "linkage"]
-
 
 @dataclass(frozen=True)
 class Linkage:

@@ -13,8 +13,6 @@ from collections.abc import Callable
 
 from hostcuda.check.instrument import Block, ordered
 
-__all__ = ["Place", "prepare"]
-
 Place = tuple[str | None, int | None, bool]  # as in hostcuda.check.records: file, line, whether it is inside a header
 
 _NAME = r'@("[^"]+"|[\w.$-]+)'

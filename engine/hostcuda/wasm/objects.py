@@ -1,7 +1,5 @@
 """WebAssembly's object files, as far as the engine has to know them."""
 
-__all__ = ["calls_pointers"]
-
 _CUSTOM, _TYPE_INDEX = 0, 6  # a section's number; a relocation's: the type of a function that is called by a pointer
 _WITH_ADDEND = {3, 4, 5, 8, 9, 11, 14, 15, 16, 17, 21, 22, 23, 25}
 

@@ -22,8 +22,6 @@ from hostcuda.errors import EngineError
 from hostcuda.files import write
 from hostcuda.host import cache
 
-__all__ = ["MISSING", "engine_files", "missing", "write_engine"]
-
 _HERE = Path(__file__).parent
 _PACKAGE = _HERE.parent
 _JS = _HERE / "js"

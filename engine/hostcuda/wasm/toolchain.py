@@ -14,8 +14,6 @@ from pathlib import Path
 from hostcuda.errors import CompileError
 from hostcuda.host import cache
 
-__all__ = ["INCLUDE", "RUNTIME", "find", "fingerprint", "run"]
-
 _HERE = Path(__file__).parent.parent
 INCLUDE, RUNTIME = _HERE / "include", _HERE / "runtime"
 FILL = "-ftrivial-auto-var-init=pattern"
