@@ -9,6 +9,7 @@ import os
 import sys
 from json import dumps
 from pathlib import Path
+from shlex import split
 from typing import Annotated
 
 import typer
@@ -99,8 +100,6 @@ def run(
     may import PyCUDA. The exit status is the program's; 124 after a timeout. An error that the program did not look at
     is the last line of its standard error output.
     """
-    from shlex import split
-
     from hostcuda import processes
 
     _prepare(context, script, args or (), most)
@@ -137,8 +136,6 @@ def profile(
     One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the counters. With --lines
     one per line of the source. With --estimate its time on a GPU, estimated from the counts.
     """
-    from shlex import split
-
     from hostcuda.profile import profile_script
 
     _prepare(context, script, args or (), most)
@@ -185,8 +182,6 @@ def sanitize(
     verdict: 0 pass, 1 unsafe (something was found), 3 wrong result (the program itself failed), 4 compile error,
     5 refused (a call or launch), 6 not checked, 124 hang. With --json an object with the verdict and the findings.
     """
-    from shlex import split
-
     from hostcuda.sanitize import sanitize_script
 
     _prepare(context, script, args or (), most)

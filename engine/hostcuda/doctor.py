@@ -6,6 +6,7 @@ PyCUDA) is loaded in a process of its own.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import platform
@@ -78,12 +79,7 @@ class Report:
 
     def as_dict(self) -> dict:
         """The report for `hostcuda doctor --json`."""
-        return {
-            "ready": self.ready,
-            "engine": self.engine,
-            "why": self.why,
-            "findings": [dataclasses.asdict(finding) for finding in self.findings],
-        }
+        return {"ready": self.ready, **dataclasses.asdict(self)}
 
 
 def examine() -> Report:
@@ -98,8 +94,8 @@ def examine() -> Report:
         _driver(gpu, for_gpu),
         _gpus(gpu, for_gpu),
         _nvcc(for_gpu),
-        _pycuda(for_gpu),
-        _cupti(for_gpu),
+        _package("PyCUDA", _PYCUDA, for_gpu, _pip("pycuda>=2025.1,<2027")),
+        _package("CUPTI", _CUPTI, for_gpu, _pip("cupti-python>=12.6,<14")),
         _cache(),
     ]
     return Report(findings, *_engine(findings))
@@ -198,7 +194,8 @@ def _compiler() -> Requirement:
         reason = said.splitlines()[-1] if said else f"status {status}"
         return Requirement(what, MISSING, f"{command[0]} cannot compile and run one line: {reason}", remedy)
     for mode, tools in _MODES.items():
-        if problem := _kernel_fails(tools):
+        failed, problem = _python_says(_KERNEL, HOSTCUDA_CHECK=tools)
+        if failed:
             if variable := re.match(r"HOSTCUDA_\w+", problem):  # the compiler is not to blame
                 return Requirement(what, MISSING, problem, f"unset {variable[0]}")
             problem = f"{' '.join(command)} compiles C++, but {mode} does not work with it: {problem}"
@@ -226,12 +223,6 @@ try:
 except Exception as error:
     sys.exit(" ".join(str(error).split())[:300])
 """
-
-
-def _kernel_fails(tools: str) -> str:
-    """Why the CPU engine cannot run a kernel with these tools of check mode; empty if it can."""
-    status, said = _python_says(_KERNEL, HOSTCUDA_CHECK=tools)
-    return said if status else ""
 
 
 def _gpu() -> list[tuple[str, str]]:
@@ -265,12 +256,10 @@ def _gpu_by_library() -> list[tuple[str, str]]:
 def _nvidia_hardware() -> bool:
     """Whether an NVIDIA display controller is plugged in, with or without a driver."""
     for device in Path("/sys/bus/pci/devices").glob("*"):
-        try:
+        with contextlib.suppress(OSError):
             vendor, kind = (device / "vendor").read_text(), (device / "class").read_text()
-        except OSError:
-            continue
-        if vendor.strip() == "0x10de" and kind.startswith("0x03"):
-            return True
+            if vendor.strip() == "0x10de" and kind.startswith("0x03"):
+                return True
     return False
 
 
@@ -329,20 +318,16 @@ def _nvcc_remedy() -> str:
     )
 
 
-def _pycuda(for_gpu: bool) -> Requirement:
-    status, said = _python_says("import pycuda; print(pycuda.VERSION_TEXT)")
-    if status == 0:
-        return Requirement("PyCUDA", OK, said)
-    return _absent("PyCUDA", for_gpu, f"does not import: {said}", _pip("pycuda>=2025.1,<2027"))
+_PYCUDA = "import pycuda; print(pycuda.VERSION_TEXT)"
+_CUPTI = "from cupti import cupti; from importlib.metadata import version; print(version('cupti-python'))"
 
 
-def _cupti(for_gpu: bool) -> Requirement:
-    status, said = _python_says(
-        "from cupti import cupti; from importlib.metadata import version; print(version('cupti-python'))"
-    )
+def _package(what: str, code: str, for_gpu: bool, remedy: str) -> Requirement:
+    """Whether a Python package imports; `code` prints its version."""
+    status, said = _python_says(code)
     if status == 0:
-        return Requirement("CUPTI", OK, said)
-    return _absent("CUPTI", for_gpu, f"does not import: {said}", _pip("cupti-python>=12.6,<14"))
+        return Requirement(what, OK, said)
+    return _absent(what, for_gpu, f"does not import: {said}", remedy)
 
 
 def _cache() -> Requirement:

@@ -247,7 +247,7 @@ def counted(records: Sequence[dict], ended: processes.Ended, modules: Sequence[d
     failed = [f"launch {number}, {record['error']}" for number, record in enumerate(records) if record.get("error")]
     if failed:
         note += f" Not counted to the end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
-    return Profile(_frame(rows), pd.DataFrame(sites), _with_launches(note, rows), ended)
+    return _profile(rows, note, ended, sites)
 
 
 def _refused_by_registers(rows: Sequence[dict]) -> str:
@@ -308,7 +308,7 @@ def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
          "blocks_counted": int(np.prod(row["grid"])), "source": NCU}
         for row in launches
     ]
-    return Profile(_frame(rows), pd.DataFrame(), _with_launches(note, rows), ended)
+    return _profile(rows, note, ended)
 
 
 def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
@@ -322,20 +322,15 @@ def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
         row = {NAMES.get(name, name): value for name, value in record.items()}
         rows.append({"launch": number, **row, "grid": tuple(row["grid"]), "block": tuple(row["block"]),
                      "blocks": int(np.prod(row["grid"])), "blocks_counted": 0, "source": EVENTS})
-    note = f"Source: {EVENTS}. There are no counters because {why}."
-    return Profile(_frame(rows), pd.DataFrame(), _with_launches(note, rows), ended)
+    return _profile(rows, f"Source: {EVENTS}. There are no counters because {why}.", ended)
 
 
-def _with_launches(note: str, rows: list) -> str:
-    return note if rows else f"{note} No kernel was launched."
-
-
-def _frame(rows: list[dict]) -> pd.DataFrame:
-    """The rows with their columns in a fixed order: `_FIRST`, the counters in the order of `NAMES`, others, `_LAST`.
-
-    Without rows, all possible columns.
+def _profile(rows: list[dict], note: str, ended: processes.Ended, sites: Sequence[dict] = ()) -> Profile:
+    """The profile of these launches, the columns in a fixed order: `_FIRST`, the counters in the order of `NAMES`,
+    others, `_LAST`; without launches, all possible columns.
     """
     frame = pd.DataFrame(rows, columns=None if rows else [*_FIRST, *NAMES.values(), *_LAST])
     known = [*_FIRST, *NAMES.values()]
     more = [name for name in frame if name not in known and name not in _LAST]
-    return frame[[name for name in (*known, *more, *_LAST) if name in frame]]
+    frame = frame[[name for name in (*known, *more, *_LAST) if name in frame]]
+    return Profile(frame, pd.DataFrame(sites), note if rows else f"{note} No kernel was launched.", ended)

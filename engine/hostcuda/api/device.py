@@ -184,7 +184,7 @@ class Device:
     def make_context(self, flags=ctx_flags.SCHED_AUTO) -> Context:
         """Start the engine and return its context."""
         del flags
-        native.init()
+        native.library()
         return _context
 
     def retain_primary_context(self) -> Context:
@@ -287,7 +287,7 @@ _limits = {**dict.fromkeys(range(3, 7), 0), limit.STACK_SIZE: 1 << 10, limit.PRI
 def init(flags=0) -> None:
     """Start the engine; its runtime library is built by the first call on a machine."""
     del flags
-    native.init()
+    native.library()
 
 
 def mem_get_info() -> tuple[int, int]:

@@ -237,11 +237,6 @@ def _after_fork():
     _library, _finished = _Forked(), True
 
 
-def finished() -> bool:
-    """True if the engine has stopped (interpreter exit) or is unusable (forked child): then nothing must be freed."""
-    return _finished
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Errors, waiting, printf
 
@@ -360,11 +355,6 @@ def keep_alive(stream, *objects) -> None:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The driver's calls
-
-
-def init() -> None:
-    """Start the engine (idempotent)."""
-    library()
 
 
 def map_host_memory(address, size) -> None:
