@@ -78,6 +78,9 @@ Most = Annotated[
     int | None,
     typer.Option("--output-limit", metavar="BYTES", min=0, help="Print at most so much of what the program prints."),
 ]
+Csv = Annotated[
+    Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per launch, or per finding, to FILE.")
+]
 _PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # what follows PROGRAM is its own
 
 
@@ -117,7 +120,7 @@ def profile(
     context: typer.Context,
     script: Program,
     args: Arguments = None,
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per launch to FILE.")] = None,
+    csv: Csv = None,
     json: Json = False,
     engine: Engine = None,
     timeout: Timeout = None,
@@ -167,9 +170,7 @@ def sanitize(
             help="memcheck, racecheck, initcheck, synccheck or all.",
         ),
     ] = "all",
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per finding to FILE.")
-    ] = None,
+    csv: Csv = None,
     json: Json = False,
     engine: Engine = None,
     timeout: Timeout = None,

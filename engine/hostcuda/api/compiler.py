@@ -27,16 +27,8 @@ DEFAULT_NVCC_FLAGS = []
 
 
 def compile(
-    source,
-    nvcc="nvcc",
-    options=None,
-    keep=False,
-    no_extern_c=False,
-    arch=None,
-    code=None,
-    cache_dir=None,
-    include_dirs=None,
-    target="cubin",
+    source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None, cache_dir=None,
+    include_dirs=None, target="cubin",
 ) -> bytes:
     """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
     del nvcc, code, target
@@ -102,15 +94,7 @@ class SourceModule:
     """
 
     def __init__(
-        self,
-        source,
-        nvcc="nvcc",
-        options=None,
-        keep=False,
-        no_extern_c=False,
-        arch=None,
-        code=None,
-        cache_dir=None,
+        self, source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None, cache_dir=None,
         include_dirs=None,
     ):
         del nvcc, code

@@ -347,14 +347,7 @@ class Function:
             geometry = self._geometry(grid, block)
         if not 0 <= shared <= self._max_dynamic:
             self._refuse_shared(shared)
-        native.launch(
-            self._kernel,
-            geometry[0],
-            geometry[1],
-            shared,
-            packed,
-            None if stream is None else handle_of(stream),
-        )
+        native.launch(self._kernel, *geometry, shared, packed, None if stream is None else handle_of(stream))
 
     def _timed(self, grid, block, packed, shared, stream):
         if stream is not None:

@@ -74,18 +74,8 @@ class Unit:
     def key(self) -> str:
         """The cache's key, without the headers."""
         return cache.digest(
-            "module",
-            self.source,
-            self.extern_c,
-            self.why_fibers,
-            self.program,
-            *self.options.prologue,
-            "dirs",
-            *self.options.include_dirs,
-            *self.options.sources,
-            self.options.joined,
-            "flags",
-            *self.flags,
+            "module", self.source, self.extern_c, self.why_fibers, self.program, *self.options.prologue, "dirs",
+            *self.options.include_dirs, *self.options.sources, self.options.joined, "flags", *self.flags,
             toolchain.fingerprint(self.command),
         )
 
@@ -301,13 +291,8 @@ class Unit:
 
 
 def unit(
-    source: str,
-    options: str | Sequence = (),
-    no_extern_c: bool = False,
-    arch: str | None = None,
-    include_dirs: Iterable | None = None,
-    program: bool = False,
-    tools: tuple[str, ...] = checkmode.TOOLS,
+    source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
+    include_dirs: Iterable | None = None, program: bool = False, tools: tuple[str, ...] = checkmode.TOOLS,
 ) -> Unit:
     """The `Unit` of a source, for these tools of check mode; for the other parameters see
     `hostcuda.api.compiler.SourceModule`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,19 +112,9 @@ class Estimate:
         """A row per kernel, as a table for a page or a terminal."""
         shown = self.table.copy()
         shown.attrs["note"] = self.note
-        return table(
-            shown,
-            "Estimated times",
-            {
-                "kernel": "kernel",
-                "launches": "launches",
-                "ms": "ms",
-                "low_ms": "from",
-                "high_ms": "to",
-                "near": "busiest units",
-                "why_not": "why no time",
-            },
-        )
+        same = {name: name for name in ("kernel", "launches", "ms")}
+        headings = {**same, "low_ms": "from", "high_ms": "to", "near": "busiest units", "why_not": "why no time"}
+        return table(shown, "Estimated times", headings)
 
 
 def _short(ms: float) -> str:
@@ -249,10 +240,8 @@ def estimate(records: Sequence[Mapping], modules: Iterable[Mapping], device: str
     if not records:
         raise EngineError("no kernel was launched, so there is nothing to estimate")
     kind, found = works(records, modules)
-    alike: dict[tuple, list] = {}
+    alike = defaultdict(list)
     for record, own in zip(records, found, strict=True):
-        alike.setdefault(
-            (record["module"], record["kernel"], *record["grid"], *record["block"], record["shared"]), []
-        ).append(own)
+        alike[record["module"], record["kernel"], *record["grid"], *record["block"], record["shared"]].append(own)
     together = [merged(own) | {"kernel": own[0]["kernel"], "launches": len(own)} for own in alike.values()]
     return estimated(together, kind, on)

@@ -43,20 +43,8 @@ _PIPES = {word: pipe for pipe, words in _OF_PIPE.items() for word in words.split
 # Cycles from an instruction to one that uses its result, without a queue before the pipe. Loads: see
 # `Instruction.cycles`.
 _LATENCY = {
-    "fma": 4,
-    "half": 5,
-    "imad": 5,
-    "alu": 5,
-    "uniform": 6,
-    "fp64": 8,
-    "xu": 20,
-    "mio": 25,
-    "barrier": 20,
-    "control": 2,
-    "constant": 30,
-    "shared": 29,
-    "local": 36,
-    "tensor": 33,
+    "fma": 4, "half": 5, "imad": 5, "alu": 5, "uniform": 6, "fp64": 8, "xu": 20, "mio": 25, "barrier": 20, "control": 2,
+    "constant": 30, "shared": 29, "local": 36, "tensor": 33,
 }
 L1_CYCLES, L2_CYCLES = 36, 280  # of a global load: from the L1 cache, and from the L2 cache
 

@@ -29,10 +29,7 @@ class Array(ctypes.Structure):
     """``hc_array``: a variable in static shared memory."""
 
     _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("image", ctypes.c_void_p),
-        ("bytes", ctypes.c_size_t),
-        ("place", ctypes.c_ssize_t),
+        ("name", ctypes.c_char_p), ("image", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("place", ctypes.c_ssize_t),
         ("hidden", ctypes.c_int),
     ]
 
@@ -52,12 +49,7 @@ class Patch(ctypes.Structure):
 class WatchedVariable(ctypes.Structure):
     """``hc_variable``: what check mode knows of a variable."""
 
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("at", ctypes.c_void_p),
-        ("bytes", ctypes.c_size_t),
-        ("space", ctypes.c_int),
-    ]
+    _fields_ = [("name", ctypes.c_char_p), ("at", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("space", ctypes.c_int)]
 
 
 @dataclass

@@ -49,13 +49,8 @@ class _ParameterInfo(ctypes.Structure):
 
 class _KernelInfo(ctypes.Structure):  # ``hc_kernel_info``
     _fields_ = [
-        ("name", c_char_p),
-        ("parameters", POINTER(_ParameterInfo)),
-        ("parameter_count", c_int),
-        ("packed_bytes", c_int),
-        ("max_threads", c_int),
-        ("why_fibers", c_char_p),
-        ("function", c_void_p),
+        ("name", c_char_p), ("parameters", POINTER(_ParameterInfo)), ("parameter_count", c_int),
+        ("packed_bytes", c_int), ("max_threads", c_int), ("why_fibers", c_char_p), ("function", c_void_p),
         ("loops", c_void_p),
     ]
 
@@ -683,17 +678,8 @@ def amount(size) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # Tracing: the operations of the device, and the driver calls
 
-RECORD = np.dtype(
-    [
-        ("queued", "f8"),
-        ("started", "f8"),
-        ("ended", "f8"),
-        ("bytes", "u8"),
-        ("stream", "i4"),
-        ("kind", "i4"),
-        ("name", "S104"),
-    ]
-)
+RECORD = np.dtype([("queued", "f8"), ("started", "f8"), ("ended", "f8"), ("bytes", "u8"), ("stream", "i4"),
+                   ("kind", "i4"), ("name", "S104")])
 
 # Wrapper -> the CUDA driver's name for it; "{}" is filled with the first argument.
 TRACED = {
