@@ -249,16 +249,29 @@ def _describe(argument):
 # Functions
 
 
+def _attribute(name, about):
+    """A property that is one attribute of a `Function`."""
+    return property(lambda function: function.get_attribute(function_attribute[name]), doc=about)
+
+
 class Function:
     """A kernel of a module.
 
     Calling it launches it: ``f(*arguments, grid=(gx, gy, gz), block=(bx, by, bz), shared=bytes, stream=stream)``.
     ``num_regs`` and ``local_size_bytes`` are 0, because the GPU's compiler, which assigns registers, did not run.
+
+    Attributes
+    ----------
+    symbol : str
+        The kernel's name as mangled by the compiler.
+    gear, why_fibers : str
+        How the threads of a block run on the CPU engine: as thread ``"loops"``, or on ``"fibers"``, and the reason for
+        these, or empty.
     """
 
     def __init__(self, module, kernel):
         self._module, self._kernel = module, kernel.handle
-        self._name, self._symbol = kernel.name, kernel.symbol
+        self._name, self.symbol = kernel.name, kernel.symbol
         declarations = module._declarations.get(self._name, ())
         if len(declarations) != len(kernel.parameters):
             declarations = [""] * len(kernel.parameters)
@@ -267,7 +280,7 @@ class Function:
         self._packed_bytes = kernel.packed_bytes
         self._static_shared = kernel.own_shared + kernel.common_shared
         self._max_threads = min(kernel.max_threads, MAX_THREADS)
-        self._gear, self._why_fibers = kernel.gear, kernel.why_fibers
+        self.gear, self.why_fibers = kernel.gear, kernel.why_fibers
         self._max_dynamic = SHARED_BYTES - self._static_shared
         self._geometries = {}  # (grid, block) as given, checked -> as the runtime takes them
         self._packers = {}  # types of the arguments -> function that packs them
@@ -275,21 +288,6 @@ class Function:
 
     def __repr__(self):
         return f"<Function {self._name}({', '.join(p.declaration or p.kind for p in self._parameters)})>"
-
-    @property
-    def symbol(self) -> str:
-        """The kernel's name as mangled by the compiler."""
-        return self._symbol
-
-    @property
-    def gear(self) -> str:
-        """How the threads of a block run on the CPU engine: as thread ``"loops"``, or on ``"fibers"``."""
-        return self._gear
-
-    @property
-    def why_fibers(self) -> str:
-        """The reason for which the kernel runs on fibers, or empty."""
-        return self._why_fibers
 
     # -- launching
 
@@ -573,40 +571,13 @@ class Function:
     def set_shared_config(self, config) -> None:
         """Without effect."""
 
-    @property
-    def num_regs(self) -> int:
-        """0: registers are assigned by the GPU's compiler."""
-        return self.get_attribute(function_attribute.NUM_REGS)
-
-    @property
-    def local_size_bytes(self) -> int:
-        """0: the GPU's compiler decides on spills."""
-        return self.get_attribute(function_attribute.LOCAL_SIZE_BYTES)
-
-    @property
-    def shared_size_bytes(self) -> int:
-        """Static shared memory per block in bytes."""
-        return self._static_shared
-
-    @property
-    def const_size_bytes(self) -> int:
-        """The module's ``__constant__`` memory in bytes."""
-        return self.get_attribute(function_attribute.CONST_SIZE_BYTES)
-
-    @property
-    def max_threads_per_block(self) -> int:
-        """1024, or the number in ``__launch_bounds__``."""
-        return self._max_threads
-
-    @property
-    def ptx_version(self) -> int:
-        """The version of the PTX that a GPU of the engine's architecture would run, times 10: 90."""
-        return 90
-
-    @property
-    def binary_version(self) -> int:
-        """The architecture whose limits the engine has, times 10: 90, as `Device.compute_capability`."""
-        return 90
+    num_regs = _attribute("NUM_REGS", "0: registers are assigned by the GPU's compiler.")
+    local_size_bytes = _attribute("LOCAL_SIZE_BYTES", "0: the GPU's compiler decides on spills.")
+    shared_size_bytes = _attribute("SHARED_SIZE_BYTES", "Static shared memory per block in bytes.")
+    const_size_bytes = _attribute("CONST_SIZE_BYTES", "The module's ``__constant__`` memory in bytes.")
+    max_threads_per_block = _attribute("MAX_THREADS_PER_BLOCK", "1024, or the number in ``__launch_bounds__``.")
+    ptx_version = _attribute("PTX_VERSION", "The version of the PTX that a GPU of this architecture runs, times 10.")
+    binary_version = _attribute("BINARY_VERSION", "`Device.compute_capability`, times 10.")
 
 
 def _prepared_types(arg_types):

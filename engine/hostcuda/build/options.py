@@ -86,13 +86,11 @@ def read(options: str | Iterable, include_dirs: Iterable | None, arch: str | Non
             except StopIteration:
                 raise CompileError(f"the nvcc option {name} has no value", ["nvcc", *options]) from None
 
-        if word.startswith("-D") or name == "--define-macro":
-            definition = word[2:] if word.startswith("-D") and len(word) > 2 else argument()
-            macro, equals, body = definition.partition("=")
-            settings.prologue.append(f"#define {macro} {body if equals else 1}")
-        elif word.startswith("-U") or name == "--undefine-macro":
-            macro = word[2:] if word.startswith("-U") and len(word) > 2 else argument()
-            settings.prologue.append(f"#undef {macro}")
+        if word.startswith(("-D", "-U")) or name in ("--define-macro", "--undefine-macro"):
+            given = word[2:] if word.startswith(("-D", "-U")) and len(word) > 2 else argument()
+            macro, equals, body = given.partition("=")
+            define = word.startswith(("-D", "--define"))
+            settings.prologue.append(f"#define {macro} {body if equals else 1}" if define else f"#undef {macro}")
         elif name in ("--include-path", "-isystem", "--system-include") or word == "-I":
             settings.include_dirs.append(Path(argument()).absolute())
         elif word.startswith("-I"):

@@ -8,7 +8,7 @@ without a cast show in no text: the compiler names them, and `converted` adds th
 import json
 import re
 
-from hostcuda.frontend.brackets import angle_end, closing_parenthesis, edited
+from hostcuda.frontend.brackets import angle_end, closed, closing_parenthesis, edited
 from hostcuda.frontend.source import Scan
 
 CONVERSIONS = "-Wfloat-conversion"
@@ -87,14 +87,7 @@ def _operand_end(code, at, cast):
     else:
         return None
     while suffix := _SUFFIX.match(code, at):
-        at = suffix.end()
-        if suffix[1]:
-            depth = 1
-            for bracket in re.compile(r"[][()]").finditer(code, at):
-                depth += 1 if bracket[0] in "([" else -1
-                if not depth:
-                    at = bracket.end()
-                    break
+        at = closed(code, suffix.start(1)) if suffix[1] else suffix.end()
     return at
 
 

@@ -51,44 +51,15 @@ _CHECKS = (("counting",), ("allocations", "requests", "races", "check", "hooks")
 _CHECK_RUNTIME = (*_RUNTIME, *_CHECKS)
 
 
-def find() -> list[str]:
-    """The compiler's command."""
-    return ["clang++"]
-
-
-def fingerprint(command: list[str]) -> str:
-    """A site has one compiler and one engine."""
-    return "wasm"
-
-
-def is_clang(command: list[str]) -> bool:
-    """It is clang."""
-    return True
-
-
-def fills_variables(command: list[str]) -> bool:
-    """It can."""
-    return True
-
-
-def module_flags(command: list[str]) -> list[str]:
-    """Flags for kernels."""
-    return ["-ferror-limit=20", "-fno-spell-checking", "-Wno-c++11-narrowing"]
-
-
-def preprocessing_flags(command: list[str]) -> list[str]:
-    """Flags for the preprocessor."""
-    return ["-E", "-dD"]
-
-
-def loops_flags(command: list[str], halves: bool) -> list[str]:
-    """Flags for kernels that run as thread loops."""
-    return []
-
-
-def link_flags(command: list[str]) -> list[str]:
-    """A link has no flags of its own."""
-    return []
+# A site has one compiler, clang, and one engine. A link has no flags of its own, and a page compiles one file.
+find = lambda: ["clang++"]
+fingerprint = lambda command: "wasm"
+is_clang = fills_variables = lambda command: True
+module_flags = lambda command: ["-ferror-limit=20", "-fno-spell-checking", "-Wno-c++11-narrowing"]
+preprocessing_flags = lambda command: ["-E", "-dD"]
+loops_flags = link_flags = lambda command, *halves: []
+keep_apart = lambda paths: None
+demangled = lambda symbol: symbol
 
 
 def _translated(command):
@@ -185,12 +156,3 @@ def _require(command):
     status, out, err = clang(command, "/", {})
     if status:
         raise CompileError("the CPU engine's own runtime library does not compile", command, out, err)
-
-
-def keep_apart(paths: list[Path]) -> None:
-    """A page compiles one file."""
-
-
-def demangled(symbol: str) -> str:
-    """As it is."""
-    return symbol
