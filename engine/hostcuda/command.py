@@ -57,21 +57,15 @@ def pycuda() -> None:
 
 
 Program = Annotated[
-    str,
-    typer.Argument(metavar="PROGRAM", help="A Python program that uses hostcuda, or a .cu file with a main."),
+    str, typer.Argument(metavar="PROGRAM", help="A Python program that uses hostcuda, or a .cu file with a main.")
 ]
 Options = Annotated[
     str, typer.Option("--options", metavar="OPTIONS", help='nvcc\'s for a .cu file: "-DN=4 -I include more.cpp".')
 ]
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments.")]
 Engine = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        metavar="cpu|gpu",
-        autocompletion=among("cpu", "gpu"),
-        help="Where to run it; the engine in use by default.",
-    ),
+    str | None, typer.Option("--engine", metavar="cpu|gpu", autocompletion=among("cpu", "gpu"),
+                             help="Where to run it; the engine in use by default.")
 ]
 Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
 Most = Annotated[
@@ -81,18 +75,17 @@ Most = Annotated[
 Csv = Annotated[
     Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per launch, or per finding, to FILE.")
 ]
+Tool = Annotated[
+    str, typer.Option("--tool", metavar="NAME", help="memcheck, racecheck, initcheck, synccheck or all.",
+                      autocompletion=among("memcheck", "racecheck", "initcheck", "synccheck", "all"))
+]
 _PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # what follows PROGRAM is its own
 
 
 @app.command(context_settings=_PROGRAM)
 def run(
-    context: typer.Context,
-    script: Program,
-    args: Arguments = None,
-    options: Options = "",
-    engine: Engine = None,
-    timeout: Timeout = None,
-    most: Most = None,
+    context: typer.Context, script: Program, args: Arguments = None, options: Options = "", engine: Engine = None,
+    timeout: Timeout = None, most: Most = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit status 1 if the program ignores an error and ends with 0.")
     ] = False,
@@ -117,13 +110,8 @@ def run(
 
 @app.command(context_settings=_PROGRAM)
 def profile(
-    context: typer.Context,
-    script: Program,
-    args: Arguments = None,
-    csv: Csv = None,
-    json: Json = False,
-    engine: Engine = None,
-    timeout: Timeout = None,
+    context: typer.Context, script: Program, args: Arguments = None, csv: Csv = None, json: Json = False,
+    engine: Engine = None, timeout: Timeout = None,
     nvcc: Annotated[
         bool, typer.Option("--nvcc/--no-nvcc", help="Without a GPU: registers and occupancy from nvcc, if it is there.")
     ] = True,
@@ -158,24 +146,8 @@ def profile(
 
 @app.command(context_settings=_PROGRAM)
 def sanitize(
-    context: typer.Context,
-    script: Program,
-    args: Arguments = None,
-    tool: Annotated[
-        str,
-        typer.Option(
-            "--tool",
-            metavar="NAME",
-            autocompletion=among("memcheck", "racecheck", "initcheck", "synccheck", "all"),
-            help="memcheck, racecheck, initcheck, synccheck or all.",
-        ),
-    ] = "all",
-    csv: Csv = None,
-    json: Json = False,
-    engine: Engine = None,
-    timeout: Timeout = None,
-    options: Options = "",
-    most: Most = None,
+    context: typer.Context, script: Program, args: Arguments = None, tool: Tool = "all", csv: Csv = None,
+    json: Json = False, engine: Engine = None, timeout: Timeout = None, options: Options = "", most: Most = None,
 ) -> None:
     """Run a program and find the errors of its kernels.
 

@@ -45,12 +45,10 @@ def application(name: str, version: str, about: str) -> typer.Typer:
             print(f"{name} {version}")
             raise typer.Exit
 
+    option = typer.Option("--version", callback=show, is_eager=True, help="Print the version and stop.")
+
     @app.callback()
-    def options(
-        version: Annotated[
-            bool, typer.Option("--version", callback=show, is_eager=True, help="Print the version and stop.")
-        ] = False,
-    ) -> None:
+    def options(version: Annotated[bool, option] = False) -> None:
         pass
 
     return app

@@ -99,12 +99,10 @@ def _named(head):
     return f"{head[: open_ + 1]}{', '.join(parts)}{head[close:]}", f"<{', '.join(arguments)}>"
 
 
-def launches(scan, names, in_kernel):
-    """Edits (start, end, text) for the launches of host code. ``in_kernel(position)`` says whether a position is in a
-    function that runs on the device; its launches stay as they are.
-    """
+def launches(scan, names):
+    """Edits (start, end, text) for the launches of host code; those of a function for the device stay as they are."""
     for match in LAUNCH.finditer(scan.code):
-        if not in_kernel(match.start()) and (found := _launch(scan.code, match.start(), match.end(), names)):
+        if not scan.on_device(match.start()) and (found := _launch(scan.code, match.start(), match.end(), names)):
             start, end, new = found
             yield start, end, new + scan.newlines(start, end)
 

@@ -493,7 +493,7 @@ def _asm_edits(scan):
                 continue  # a compiler barrier, also for the host's compiler
             calls = ptx.calls(text, operands)
         except ValueError as error:
-            if scan.function(at) is not None and not _on_device(scan, at, at):
+            if not scan.on_device(at):
                 continue  # assembly of the host's processor
             message = " ".join(str(error).split()).replace("\\", "\\\\").replace('"', '\\"')
             # In a generic lambda, because a template that nobody instantiates may have any PTX.
@@ -528,13 +528,6 @@ def _refusal(what):
     return f'static_assert(false, "the CPU engine has no {_HAS_NO[what]}");'
 
 
-def _on_device(scan, at, last=None):
-    """Whether a position is in a function for the device; up to `last`, there may be a lambda for the device."""
-    start = scan.function(at)
-    head = scan.code[scan.declaration_start(start) : last or start] if start is not None else ""
-    return bool(re.search(r"\b__(?:global|device)__\b", head))
-
-
 def _reaches_device(scan, name, seen):
     """Whether code for the device names this, or a function or class that does."""
     seen.add(name)
@@ -542,7 +535,7 @@ def _reaches_device(scan, name, seen):
         if (start := scan.function(use.start())) is None:
             continue
         around = re.search(r"(\w+)\s*(?:\(|$)", scan.code[scan.declaration_start(start) : start].strip())
-        if not around or _on_device(scan, use.start()):
+        if not around or scan.on_device(use.start()):
             return True
         if around[1] not in seen and _reaches_device(scan, around[1], seen):
             return True
@@ -557,10 +550,10 @@ def _refused_edits(scan, host):
     done = 0
     for match in hostcode.LAUNCH.finditer(scan.code):
         start = scan.function(match.start())
-        if match.start() < done or start not in scan.closing or (host and not _on_device(scan, match.start())):
+        if match.start() < done or start not in scan.closing or (host and not scan.on_device(match.start())):
             continue
         done = scan.closing[start]
-        text = _refusal("device" if _on_device(scan, match.start()) else "host")
+        text = _refusal("device" if scan.on_device(match.start()) else "host")
         new = scan.newlines(start, match.start()) + text
         yield start + 1, done, new + scan.newlines(match.start(), done)
     for match in _THREAD_LOCAL.finditer(scan.code):
@@ -603,5 +596,5 @@ def rewrite(text, names=None):
             edits.append((kernel.close + 1, kernel.close + 1, hostcode.picks(kernel, names)))
             if kernel.template and kernel.open < kernel.close:
                 edits.append((kernel.open + 1, kernel.open + 1, hostcode.registers_itself(kernel)))
-        edits += hostcode.launches(scan, names, lambda at: _on_device(scan, at))
+        edits += hostcode.launches(scan, names)
     return Rewritten(edited(scan.text, edits), placed)

@@ -181,10 +181,9 @@ def require_uniform(kernel):
         those = "threads" if step.warp is None else "the lanes of a warp"
         differ = f"depends on values that may differ between {those}"
         if step.kind in ("loop", "if"):
-            span = step.node.parts["condition"]
             steps = [kernel.update(*each, step.scope) for each in kernel.loop_steps(step)]
             changed = [update[0] for update in steps if update] + [each.variable for each in step.first]
-            if not _same(kernel, step, *span) or any(variable.role != "uniform" for variable in changed):
+            if not _is_same(kernel, step) or any(variable.role != "uniform" for variable in changed):
                 raise NeedsFibers(f"the {waits} in the {step.kind} of line {line} {differ}")
             if not all(steps):
                 raise NeedsFibers(f"the loop around its {waits} in line {line} is not understood")
@@ -193,7 +192,7 @@ def require_uniform(kernel):
         if step.kind == "jump":
             jumps = escapes(step.node)
             alone = "return" in jumps and (step.warp is not None or kernel.direct)  # other warps go on
-            if alone or not is_jump(step.node) or not _condition_is_uniform(kernel, step):
+            if alone or not is_jump(step.node) or not _is_same(kernel, step):
                 if jumps - {"return"}:
                     raise NeedsFibers(f"the jump of line {line}, past a {waits}, {differ}")
                 step.kind = "statement"
@@ -201,10 +200,7 @@ def require_uniform(kernel):
             step.update[0].changed_uniformly.append(step.node.first)
 
 
-def _same(kernel, step, first, last):
-    """Whether an expression is the same for all threads that reach a step together."""
-    return is_uniform(kernel, first, last, step.scope, warp=step.warp is not None)
-
-
-def _condition_is_uniform(kernel, step):
-    return "condition" not in step.node.parts or _same(kernel, step, *step.node.parts["condition"])
+def _is_same(kernel, step):
+    """Whether the condition of a step, if it has one, is the same for all threads that reach it together."""
+    span = step.node.parts.get("condition")
+    return span is None or is_uniform(kernel, *span, step.scope, warp=step.warp is not None)

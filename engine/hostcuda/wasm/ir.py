@@ -185,10 +185,10 @@ def _tables(lines, sites):
         yield "@hostcuda_site = external global i32"
 
 
-def _end(text, at=0, stop=" "):
+def _end(text, stop=" "):
     """Where the first `stop` is that is in no brackets and no string."""
     depth, quoted = 0, False
-    for i in range(at, len(text)):
+    for i in range(len(text)):
         if text[i] == '"':
             quoted = not quoted
         elif not quoted:

@@ -92,19 +92,14 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mappi
         write(out / name, (_JS / name).read_bytes())
     for name, path in _PLAIN.items():
         write(out / name, path.read_bytes())
-    sizes = {}
-    for name, path in _LARGE.items():
-        packed = _compressed(path)
-        write(out / f"{name}.z", packed)
-        sizes[name] = len(packed)
     write(out / "binaryen.js", _without_wasm(_BINARYEN.read_text(encoding="utf-8")))
     own = {"python.zip": _zip({**engine_files(), **(more or {})}), "cache.zip": _compiled(),
            "binaryen.wasm": _binaryen(), **(data or {})}
-    for name, content in own.items():
-        packed = gzip.compress(content, 6, mtime=0)
-        write(out / f"{name}.z", packed)
-        sizes[name] = len(packed)
-    write(out / "sizes.json", json.dumps(sizes))
+    packed = {name: _compressed(path) for name, path in _LARGE.items()}
+    packed |= {name: gzip.compress(content, 6, mtime=0) for name, content in own.items()}
+    for name, content in packed.items():
+        write(out / f"{name}.z", content)
+    write(out / "sizes.json", json.dumps({name: len(content) for name, content in packed.items()}))
     write(out / "licences.txt", _licences())
 
 
