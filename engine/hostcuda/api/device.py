@@ -206,6 +206,10 @@ class limit(enum.IntEnum):
     MALLOC_HEAP_SIZE = 2
 
 
+def _without_effect(*_) -> None:
+    """Without effect."""
+
+
 class Context:
     """The engine's only context, which is always current. Pushing, popping and detaching it have no effect."""
 
@@ -230,16 +234,7 @@ class Context:
         """The current context."""
         return _context
 
-    @staticmethod
-    def pop() -> None:
-        """Without effect."""
-
-    @staticmethod
-    def push(self=None) -> None:
-        """Without effect."""
-
-    def detach(self) -> None:
-        """Without effect."""
+    pop = push = detach = set_cache_config = set_shared_config = staticmethod(_without_effect)
 
     @staticmethod
     def get_api_version() -> int:
@@ -247,15 +242,9 @@ class Context:
         return _CUDA_VERSION[0] * 1000 + _CUDA_VERSION[1] * 10
 
     @staticmethod
-    def set_cache_config(config) -> None:
-        """Without effect."""
-
-    @staticmethod
     def get_cache_config() -> func_cache:
         """Always ``PREFER_NONE``."""
         return func_cache.PREFER_NONE
-
-    set_shared_config = set_cache_config
 
     @staticmethod
     def get_shared_config() -> shared_config:
@@ -305,8 +294,4 @@ def get_driver_version() -> int:
     return Context.get_api_version()
 
 
-def start_profiler() -> None:
-    """Without effect."""
-
-
-stop_profiler = start_profiler
+start_profiler = stop_profiler = _without_effect

@@ -49,17 +49,16 @@ def obtain(
 def _in_entry(entry, unit, keep, compiled):
     """The manifest of the library in the folder `entry`, which keeps it."""
     cache.touch(entry)
-    manifest = None if keep else _cached(entry, unit.key)
-    if manifest is None:
-        with cache.locked(entry):
-            manifest = None if keep else _cached(entry, unit.key)
-            if manifest is None:
-                start = time.monotonic()
-                try:
-                    manifest = _compile_into(entry, unit, keep)
-                finally:
-                    compiled(start, time.monotonic() - start)
-    return manifest
+    if not keep and (manifest := _cached(entry, unit.key)):
+        return manifest
+    with cache.locked(entry):
+        if not keep and (manifest := _cached(entry, unit.key)):  # another process has compiled it meanwhile
+            return manifest
+        start = time.monotonic()
+        try:
+            return _compile_into(entry, unit, keep)
+        finally:
+            compiled(start, time.monotonic() - start)
 
 
 def _compile_into(entry, unit, keep):
