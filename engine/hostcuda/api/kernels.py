@@ -325,13 +325,20 @@ class Function:
             packed = self._packers[tuple(map(type, args))](*args)
         except KeyError:
             packed = None
+        run, handlers = self._timed if time_kernel else self._launch, ()
         if packed is None:  # here, so that no KeyError is the context of an error
             handlers, packed = self._pack(args)
-            if handlers:
-                return self._call_with_handlers(handlers, packed, grid, block, shared, stream, time_kernel)
-        if time_kernel:
-            return self._timed(grid, block, packed, shared, stream)
-        return self._launch(grid, block, packed, shared, stream)
+        if not handlers:
+            return run(grid, block, packed, shared, stream)
+        for handler in handlers:
+            handler.pre_call(stream)
+        seconds = run(grid, block, packed, shared, stream)
+        results = [handler for handler in handlers if hasattr(handler, "post_call")]
+        if results:
+            Context.synchronize()
+        for handler in results:
+            handler.post_call(stream)
+        return seconds
 
     def _launch(self, grid, block, packed, shared, stream):
         try:
@@ -355,21 +362,6 @@ class Function:
         self._launch(grid, block, packed, shared, None)
         Context.synchronize()
         return time.perf_counter() - start
-
-    def _call_with_handlers(self, handlers, packed, grid, block, shared, stream, time_kernel):
-        for handler in handlers:
-            handler.pre_call(stream)
-        seconds = None
-        if time_kernel:
-            seconds = self._timed(grid, block, packed, shared, stream)
-        else:
-            self._launch(grid, block, packed, shared, stream)
-        results = [handler for handler in handlers if hasattr(handler, "post_call")]
-        if results:
-            Context.synchronize()
-        for handler in results:
-            handler.post_call(stream)
-        return seconds
 
     def _geometry(self, grid, block):
         """Check a launch's geometry for PyCUDA's types and the limits, and keep the result."""
@@ -476,13 +468,11 @@ class Function:
                 f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} parameters"
             )
         for parameter, code in zip(self._parameters, codes, strict=True):
-            if struct.calcsize("<" + code) != parameter.size or (parameter.kind == "f") != (code in "efd"):
-                if parameter.kind == "s" and struct.calcsize("<" + code) == parameter.size:
-                    continue
-                words = _WORDS[parameter.kind]
+            size, words = struct.calcsize("<" + code), _WORDS[parameter.kind]
+            if size != parameter.size or (parameter.kind != "s" and (parameter.kind == "f") != (code in "efd")):
                 raise errors.TypeError(
                     f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} bytes, and "
-                    f"prepare said {code!r}, of {struct.calcsize('<' + code)}"
+                    f"prepare said {code!r}, of {size}"
                 )
         self._prepared = self._layout(codes)
         self._prepared_codes = codes
