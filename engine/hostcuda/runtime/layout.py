@@ -66,32 +66,15 @@ class _Shared:
 
 @dataclass
 class Layout:
-    """Where the code and the variables of a loaded module are.
+    """Where the code and the variables of a loaded module are."""
 
-    Attributes
-    ----------
-    text : tuple of int
-        Addresses of its code: begin and end.
-    functions : dict
-        Address -> symbol.
-    variables : dict
-        Symbol -> (address, bytes).
-    constant_bytes : int
-        The size of all ``__constant__`` variables.
-    patches : list of Patch
-        The places by which code finds ``__shared__`` variables, with their new values.
-    watched : list of WatchedVariable
-        The variables that check mode knows by name.
-    statics : dict
-        Symbol of a kernel -> (`Static`, bytes of the arrays that it declares, bytes of those outside of functions).
-    """
-
-    text: tuple = (0, 0)
-    functions: dict = field(default_factory=dict)
-    variables: dict = field(default_factory=dict)
-    constant_bytes: int = 0
-    patches: list = field(default_factory=list)
-    watched: list = field(default_factory=list)
+    text: tuple = (0, 0)  # addresses of its code: begin and end
+    functions: dict = field(default_factory=dict)  # address -> symbol
+    variables: dict = field(default_factory=dict)  # symbol -> (address, bytes)
+    constant_bytes: int = 0  # of all ``__constant__`` variables
+    patches: list = field(default_factory=list)  # `Patch`es: how code finds ``__shared__`` variables, with new values
+    watched: list = field(default_factory=list)  # `WatchedVariable`s: those that check mode knows by name
+    # symbol of a kernel -> (`Static`, bytes of the arrays that it declares, bytes of those outside of functions)
     statics: dict = field(default_factory=dict)
 
     def variable_at(self, address) -> str | None:

@@ -9,24 +9,12 @@ from hostcuda.runtime import elf
 
 @dataclass(frozen=True)
 class Linkage:
-    """How a module is linked and loaded.
+    """How a module is linked and loaded."""
 
-    Attributes
-    ----------
-    imported : frozenset of str
-        Symbols that it expects from elsewhere, without their versions.
-    functions : tuple of str
-        Its own functions.
-    indirect : tuple of str
-        Those of its functions that are chosen by code that runs while it is loaded.
-    initializers : int
-        Functions that are called while it is loaded.
-    """
-
-    imported: frozenset
-    functions: tuple
-    indirect: tuple
-    initializers: int
+    imported: frozenset  # symbols that it expects from elsewhere, without their versions
+    functions: tuple  # the symbols of its own functions
+    indirect: tuple  # those of its functions that are chosen by code that runs while it is loaded
+    initializers: int  # functions that are called while it is loaded
 
 
 def linkage(path) -> Linkage:

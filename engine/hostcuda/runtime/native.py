@@ -525,42 +525,19 @@ before_load = None  # called with the path of each module; it can raise to refus
 
 @dataclass(frozen=True)
 class LoadedKernel:
-    """A kernel of a loaded module.
-
-    Attributes
-    ----------
-    handle : int
-    name : str
-        As written in the source.
-    symbol : str
-        As mangled by the compiler.
-    parameters : list
-        ``hc_parameter`` of each.
-    packed_bytes : int
-        The size of its arguments.
-    max_threads : int
-        The most threads per block: that of its ``__launch_bounds__``, else 1024.
-    own_shared, common_shared : int
-        Bytes of static shared arrays: declared in the kernel, and outside of functions.
-    gear : str
-        ``"loops"`` or ``"fibers"``.
-    why_fibers : str
-        The reason, if loops were wanted.
-    function : int
-        Its address.
-    """
+    """A kernel of a loaded module."""
 
     handle: int
-    name: str
-    symbol: str
-    parameters: list
-    packed_bytes: int
-    max_threads: int
-    own_shared: int
-    common_shared: int
-    gear: str
-    why_fibers: str
-    function: int
+    name: str  # as written in the source
+    symbol: str  # as mangled by the compiler
+    parameters: list  # ``hc_parameter`` of each
+    packed_bytes: int  # of its arguments
+    max_threads: int  # per block: that of its ``__launch_bounds__``, else 1024
+    own_shared: int  # bytes of the static shared arrays that it declares
+    common_shared: int  # bytes of those outside of functions
+    gear: str  # "loops" or "fibers"
+    why_fibers: str  # the reason, if loops were wanted
+    function: int  # its address
 
 
 @dataclass
