@@ -19,6 +19,7 @@ def test_every_variable_that_is_read_is_on_the_page():
     read = set(re.findall(r"""environ(?:\.get\(|\[)["'](HOSTCUDA_\w+)""", text))
     read |= {f"HOSTCUDA_{name}" for name in re.findall(r"""variable\("(\w+)"\)""", text)}
     read |= set(re.findall(r"""= "(HOSTCUDA_PYTEST_\w+)\"""", text))
+    read |= set(re.findall(r"""_number\("(HOSTCUDA_\w+)\"""", text))
     assert read == set(re.findall(r"HOSTCUDA_\w+", PAGE))
 
 
