@@ -145,11 +145,6 @@ def why_not(found: Mapping[str, float]) -> str:
     return ""
 
 
-def _flow(module: str) -> list[dict]:
-    """The section `FLOW` of a compiled file; none if it has none or is gone, as a module's second copy in a process."""
-    return json.loads(Elf(module).content(FLOW) or "[]") if Path(module).is_file() else []
-
-
 def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, list[dict[str, float]]]:
     """The work of launches.
 
@@ -179,8 +174,8 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
         if record["error"]:
             raise EngineError(f"no estimate: the launch of {record['kernel']} was abandoned: {record['error']}")
         module = record["module"]
-        if module not in flows:
-            flows[module] = _flow(module)
+        if module not in flows:  # a module's second copy in a process is gone
+            flows[module] = json.loads(Elf(module).content(FLOW) or "[]") if Path(module).is_file() else []
         if not flows[module]:
             raise EngineError(
                 f"no estimate of {record['kernel']}: the engine counts its instructions only on x86-64, and "

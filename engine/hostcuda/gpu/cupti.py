@@ -38,11 +38,6 @@ def _kinds(cupti: ModuleType) -> list[Any]:
     return [kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET, kind.DRIVER]
 
 
-def _call_name(name: str) -> str:
-    """A driver call by its documented name: ``cuMemcpyHtoD`` for ``cuMemcpyHtoD_v2``."""
-    return re.sub(r"(_v\d+)?(_ptds|_ptsz)?$", "", name)
-
-
 def _completed(activities: list) -> None:
     cupti = _cupti()
     kind = cupti.ActivityKind
@@ -50,7 +45,8 @@ def _completed(activities: list) -> None:
         start, duration = a.start * 1e-9, (a.end - a.start) * 1e-9
         if a.kind == kind.DRIVER:
             name = cupti.get_callback_name(cupti.CallbackDomain.DRIVER_API, a.cbid)
-            _records.append(("api", _call_name(name), start, duration, 0, 0))
+            documented = re.sub(r"(_v\d+)?(_ptds|_ptsz)?$", "", name)  # cuMemcpyHtoD for cuMemcpyHtoD_v2
+            _records.append(("api", documented, start, duration, 0, 0))
         elif a.kind == kind.MEMCPY:
             _records.append(("copy", _COPIES.get(a.copy_kind, "copy"), start, duration, a.bytes, a.stream_id))
         elif a.kind == kind.MEMSET:
