@@ -194,8 +194,7 @@ def _compiler() -> Requirement:
         reason = said.splitlines()[-1] if said else f"status {status}"
         return Requirement(what, MISSING, f"{command[0]} cannot compile and run one line: {reason}", remedy)
     for mode, tools in _MODES.items():
-        failed, problem = _python_says(_KERNEL, HOSTCUDA_CHECK=tools)
-        if failed:
+        if problem := _kernel_fails(tools):
             if variable := re.match(r"HOSTCUDA_\w+", problem):  # the compiler is not to blame
                 return Requirement(what, MISSING, problem, f"unset {variable[0]}")
             problem = f"{' '.join(command)} compiles C++, but {mode} does not work with it: {problem}"
@@ -223,6 +222,12 @@ try:
 except Exception as error:
     sys.exit(" ".join(str(error).split())[:300])
 """
+
+
+def _kernel_fails(tools: str) -> str:
+    """Why the CPU engine cannot run a kernel with these tools of check mode; empty if it can."""
+    status, said = _python_says(_KERNEL, HOSTCUDA_CHECK=tools)
+    return said if status else ""
 
 
 def _gpu() -> list[tuple[str, str]]:
