@@ -58,7 +58,8 @@ def preprocess(text, command, folder, include_dirs):
     output = _read(place / "unit.i")
     if 'R"' in output:
         output = _RAW.sub(lambda match: match[0].replace("\n", _BREAK), output)
-    files = _files(folder, _read(place / "unit.d"))
+    rule = _read(place / "unit.d").replace("\\\n", " ").partition(": ")[2].strip()  # for ``make``: the files
+    files = {folder / word.replace("\\ ", " ") for word in re.split(r"(?<!\\)\s+", rule)}
     headers = sorted(path for path in files if folder not in path.parents and not _is_engines(str(path)))
     names = {name for each in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(each)}
     places = {*include_dirs, *(path.parent for path in headers)} if names else ()
@@ -69,12 +70,6 @@ def preprocess(text, command, folder, include_dirs):
 
 def _read(path):
     return path.read_text(encoding="utf-8", errors="surrogateescape")
-
-
-def _files(folder, rule):
-    """The files in a rule for ``make``."""
-    words = re.split(r"(?<!\\)\s+", rule.replace("\\\n", " ").partition(": ")[2].strip())
-    return {folder / word.replace("\\ ", " ") for word in words}
 
 
 def _is_engines(file):

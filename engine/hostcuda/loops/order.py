@@ -3,15 +3,7 @@
 import re
 
 from hostcuda.frontend.brackets import edited
-from hostcuda.loops.words import (
-    ASSIGNMENTS,
-    INDICES,
-    OPERAND_ENDS,
-    SPECIFIERS,
-    STEPS,
-    TYPES,
-    NeedsFibers,
-)
+from hostcuda.loops.words import ASSIGNMENTS, INDICES, OPERAND_ENDS, SPECIFIERS, STEPS, TYPES, NeedsFibers
 
 _LEFT_FIRST = {"?", "&&", "||", "<<", ">>"}  # with these, and a comma, the operand on the left comes first
 _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}

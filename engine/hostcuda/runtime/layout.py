@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import re
 from dataclasses import dataclass, field
 
 from hostcuda.check import mode as checkmode
@@ -127,19 +128,14 @@ def _watch(result, file, base, symbols):
         name, space = _as_declared(symbol.name), "unwatched"
         if symbol.name in ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses"):  # of instrument.py
             name = symbol.name
-        elif not section.flags & elf.SHF_WRITE or (variable and _not_a_kernels(symbol.name)):
-            continue
+        elif not section.flags & elf.SHF_WRITE or (variable and re.search("hostcuda_|^completed.0$", symbol.name)):
+            continue  # the engine's, or the compiler's
         elif constant:
             space = "constant"
             result.constant_bytes += symbol.bytes
         elif variable and not symbol.name.startswith("_ZGV"):
             space = "global"
         result.watched.append(WatchedVariable(name.encode(), base + symbol.value, symbol.bytes, _SPACES[space]))
-
-
-def _not_a_kernels(name):
-    """Whether a variable is the engine's or the compiler's."""
-    return "hostcuda_" in name or name == "completed.0"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

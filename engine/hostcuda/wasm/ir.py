@@ -140,7 +140,7 @@ def _variables(lines):
     for number, line in enumerate(lines):
         found = _GLOBAL.match(line)
         if found and "external" not in found[2] and not found[1].startswith(("llvm.", '"llvm.')):
-            kind = _type(found[4])
+            kind = found[4][: min(_end(found[4]), _end(found[4], stop=","))]
             yield number, found[1], kind, _space(found[1].strip('"'), line, found[3]), found[4][len(kind) :]
 
 
@@ -153,7 +153,8 @@ def _with_red_zones(lines):
             continue
         head = lines[number][: len(lines[number]) - len(rest) - len(kind)]
         rest = re.sub(r', section "[^"]*"', "", rest)
-        value, comma, attributes = _value(rest)
+        end = _end(rest, stop=",")  # of the first value, with the blank before it
+        value, comma, attributes = rest[:end], rest[end : end + 1], rest[end + 1 :]
         align = max([16, *map(int, re.findall(r"\balign (\d+)", attributes))])
         attributes = re.sub(r",? *(?:align \d+|comdat(?:\(\S+\))?)", "", comma + attributes)
         lines[number] = f'{head}{kind}{value}, section "{section}"{attributes}, align {align}'
@@ -196,17 +197,6 @@ def _end(text, stop=" "):
             if text[i] == stop and depth <= 0:
                 return i
     return len(text)
-
-
-def _type(text):
-    """The type at the beginning of a text."""
-    return text[: min(_end(text), _end(text, stop=","))]
-
-
-def _value(text):
-    """A variable's first value, with the blank before it; a comma; and its attributes."""
-    end = _end(text, stop=",")
-    return text[:end], text[end : end + 1], text[end + 1 :]
 
 
 def _as_declared(symbol):
