@@ -413,6 +413,36 @@ int main()
     assert run(program(text)).stdout == "30 3"
 
 
+def test_a_kernel_that_is_called_like_a_function_does_not_run(program):
+    text = """#include <cstdio>
+__global__ void set(int *x) { *x = 1; }
+template <class T> __global__ void sum(T *x)
+{
+    __shared__ T copy[32];
+    copy[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) for (int i = 1; i < 32; i++) x[0] += copy[i];
+}
+template <class Kernel, class... A> void call(Kernel kernel, A... arguments) { kernel(arguments...); }
+int main()
+{
+    int *x, result;
+    cudaMalloc(&x, 128);
+    cudaMemset(x, 1, 128);
+    call(set, x);
+    printf("%s, ", cudaGetErrorName(cudaGetLastError()));
+    call(sum<int>, x);
+    printf("%s, ", cudaGetErrorName(cudaGetLastError()));
+    sum<<<1, 32>>>(x);
+    cudaMemcpy(&result, x, 4, cudaMemcpyDeviceToHost);
+    printf("%x", result);
+}
+"""
+    ended = run(program(text))
+    assert ended.stdout == f"{'cudaErrorMissingConfiguration, ' * 2}20202020"
+    assert "kernel sum was called without <<<grid, block>>>: it did not run" in ended.stderr
+
+
 def test_managed_memory_that_the_host_has_written_is_not_called_uninitialized(program):
     text = """__global__ void twice(int *x) { x[threadIdx.x] *= 2; }
 int main() {

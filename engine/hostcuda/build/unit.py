@@ -17,12 +17,13 @@ from hostcuda.build.options import Options, read
 from hostcuda.build.prelude import WITHOUT_MACROS, prelude
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import CompileError
+from hostcuda.frontend.brackets import edited
 from hostcuda.frontend.exact import CONVERSIONS, converted, exact
 from hostcuda.frontend.hostcode import MAIN, Names
 from hostcuda.frontend.lockstep import unsynchronized
 from hostcuda.frontend.preprocess import SKELETON, Preprocessed, preprocess
 from hostcuda.frontend.sides import LIST_CALLS, crossings, merged
-from hostcuda.frontend.source import MARKER, Rewritten, Scan, rewrite
+from hostcuda.frontend.source import MARKER, Rewritten, Scan, kernel_bodies, rewrite
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
 
@@ -150,6 +151,9 @@ class Unit:
                 text = add_loops(text, without)
             except RecursionError:
                 why_fibers = "its statements are nested too deeply"
+        if self.program:
+            bodies = [each for each in kernel_bodies(text)[1] if not each.name.startswith(PREFIX)]
+            text = edited(text, [(each.open + 1, each.open + 1, " HOSTCUDA_LAUNCHED") for each in bodies])
         lines = ['#include "hostcuda/host.h"'] if self.program else []
         lines += [f'#include "{prelude(self.command, self.flags, WITHOUT_MACROS)}"']
         lines += [f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"', f"HOSTCUDA_IN_LANES({PREFIX in text:d})", text]

@@ -34,7 +34,7 @@ def picks(kernel, names):
     if arguments is None:
         return ""
     names.launched.add(kernel.name)
-    pick = f"hostcuda::Pick<{_pointer(kernel, arguments)}>"
+    pick = f"hostcuda::Pick<{pointer(kernel, arguments)}>"
     named = [_with_name(parameter, f"hostcuda_{i}") for i, parameter in enumerate(kernel.parameters)]
     given, variables = ", ".join(named), [_variable(parameter) for parameter in named]
     text = f"{head} static inline {pick} hostcuda_pick_{kernel.name}({given}) {kernel.tail} {{ return {{}}; }}"
@@ -49,7 +49,8 @@ def picks(kernel, names):
     return f' extern "C++" {{ {text} }}'
 
 
-def _pointer(kernel, arguments):
+def pointer(kernel, arguments):
+    """An expression for the kernel, chosen among its overloads by the type."""
     types = ", ".join(map(without_default, kernel.parameters))
     return f"static_cast<void (*)({types})>({kernel.name}{arguments})"
 
@@ -57,7 +58,7 @@ def _pointer(kernel, arguments):
 def registers_itself(kernel):
     """The text at the start of a template's body that registers each instance, however it is launched."""
     _, arguments = _named(kernel.head)
-    return f" (void)&hostcuda::OfTemplate<{_pointer(kernel, arguments)}>::registered;" if arguments else ""
+    return f" (void)&hostcuda::OfTemplate<{pointer(kernel, arguments)}>::registered;" if arguments else ""
 
 
 def _variable(parameter):

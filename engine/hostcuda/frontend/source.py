@@ -260,8 +260,7 @@ def _registration(kernel, overloaded, bounded):
     """The text that registers a kernel after its definition; `bounded` are the names of templates with bounds."""
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
-        types = ", ".join(map(hostcode.without_default, kernel.parameters))
-        name = f"*static_cast<void (*)({types})>({name})"
+        name = f"*{hostcode.pointer(kernel, '')}"
     bounds, (template, arguments, _) = kernel.bounds, kernel.name.partition("<")
     if not bounds and arguments and template.strip() in bounded:
         bounds = f"{_BOUNDS}{kernel.name}::value"

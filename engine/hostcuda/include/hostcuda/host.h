@@ -116,6 +116,14 @@ template <class... P> Launch<void (*)(P...)> launch_pointer(void (*function)(P..
     return {function, config};
 }
 
+// What a kernel does that the host calls like a function, mostly through a pointer: nvcc's has no configuration then, either.
+inline void refuse_call(const char *kernel) {
+    const std::string sentence = std::string("kernel ") + kernel + " was called without <<<grid, block>>>: it did not run";
+    host("refuse", (int)cudaErrorMissingConfiguration, sentence.c_str());
+}
+#define HOSTCUDA_LAUNCHED \
+    if (__builtin_expect(!hostcuda::in_kernel(), 0)) return hostcuda::refuse_call(__func__);
+
 [[noreturn]] inline void leave(int status) {
     host("exit", status);
     _exit(status);

@@ -25,6 +25,7 @@
     E(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")              \
     E(cudaErrorInvalidFilterSetting, 26, "linear filtering not supported for non-float type") \
     E(cudaErrorInsufficientDriver, 35, "CUDA driver version is insufficient for CUDA runtime version") \
+    E(cudaErrorMissingConfiguration, 52, "__global__ function call is not configured")          \
     E(cudaErrorInvalidDeviceFunction, 98, "invalid device function")                         \
     E(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                          \
     E(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                 \

@@ -359,9 +359,12 @@ HOSTCUDA_TO_INTEGER(double, double, unsigned int, uint)
 HOSTCUDA_TO_INTEGER(double, double, long long, ll)
 HOSTCUDA_TO_INTEGER(double, double, unsigned long long, ull)
 #undef HOSTCUDA_TO_INTEGER
-// Of the C library, whose declaration is noexcept (glibc) or not (in a browser).
-#define HOSTCUDA_LIKE_C(I, name, F, rounded)                                                            \
-    inline I name(F x) noexcept(noexcept(::name(F()))) { return hostcuda::saturate_to<I>(rounded(x)); }
+// Of the C library, which declares them noexcept (glibc's __THROW) or not (in a browser).
+#ifdef __THROW
+#define HOSTCUDA_LIKE_C(I, name, F, rounded) inline I name(F x) __THROW { return hostcuda::saturate_to<I>(rounded(x)); }
+#else
+#define HOSTCUDA_LIKE_C(I, name, F, rounded) inline I name(F x) { return hostcuda::saturate_to<I>(rounded(x)); }
+#endif
 extern "C" {
 HOSTCUDA_LIKE_C(long, lrintf, float, rintf)
 HOSTCUDA_LIKE_C(long, lrint, double, rint)
