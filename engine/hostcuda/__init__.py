@@ -83,18 +83,14 @@ def engine() -> str:
     name, value = settings.variable("ENGINE")
     wanted = value.strip().lower() or "auto"
     if wanted not in ("auto", "gpu", "cpu"):
-        raise EngineError(
-            f"{name}={value!r} is none of auto, gpu, cpu: set one of these, or "
-            "unset it (auto takes the GPU if there is one)"
-        )
+        raise EngineError(f"{name}={value!r} is none of auto, gpu, cpu: set one of these, or unset it (auto takes the "
+                          "GPU if there is one)")
     if wanted == "cpu":
         return "cpu"
     missing = why_no_gpu()
     if missing and wanted == "gpu":
-        raise EngineError(
-            f"{name}=gpu, but there is no GPU to use: {missing}. "
-            f"{name}=cpu (or unset) runs the kernels on this machine's processor."
-        )
+        raise EngineError(f"{name}=gpu, but there is no GPU to use: {missing}. {name}=cpu (or unset) runs the kernels "
+                          "on this machine's processor.")
     return "cpu" if missing else "gpu"
 
 

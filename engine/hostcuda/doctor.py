@@ -346,14 +346,9 @@ def _cache() -> Requirement:
 
 def _engine(findings: list[Requirement]) -> tuple[str | None, str]:
     """The engine that is chosen in a process of its own, and the reason."""
-    status, said = _python_says(
-        "try:\n"
-        "    import hostcuda\n"
-        "    hostcuda.ensure_context()\n"
-        "    print(hostcuda.engine())\n"
-        "except Exception as error:\n"
-        "    sys.exit(' '.join(str(error).split()))\n"
-    )
+    status, said = _python_says("try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
+                                "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
+                                "'.join(str(error).split()))\n")
     if status or said not in ("gpu", "cpu"):
         return None, said.rstrip(".")
     by_name = {finding.what: finding for finding in findings}

@@ -33,10 +33,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_STANDARD = _words(
-    "array cassert cfloat climits cmath cstddef cstdint cstdio cstdlib limits tuple type_traits utility "
-    "assert.h float.h limits.h math.h stddef.h stdint.h stdio.h stdlib.h"
-)
+_STANDARD = _words("array cassert cfloat climits cmath cstddef cstdint cstdio cstdlib limits tuple type_traits "
+                   "utility assert.h float.h limits.h math.h stddef.h stdint.h stdio.h stdlib.h")
 _DIRECTIVES = _words("define undef if ifdef ifndef elif else endif error warning include pragma") | {""}
 _PRAGMA = re.compile(r"\s*(?:unroll\b|once\b|nv_\w+|diag_\w+).*", re.S)
 _INCLUDE = re.compile(r'\s*(?:<([\w./]+)>|"([\w./]+)")\s*')
@@ -55,10 +53,8 @@ _SPLICE = re.compile(r"\\[ \t]*\n")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)
 
 # Words that C++ reserves and CUDA gives no meaning: they lead to the host, its assembler or what the compiler adds.
-_CAPITALS = _words(
-    "__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ __FILE__ __LINE__ "
-    "__COUNTER__ __VA_ARGS__ __VA_OPT__ _Float16 _Bool _Static_assert HOSTCUDA_CPU"
-)
+_CAPITALS = _words("__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ "
+                   "__FILE__ __LINE__ __COUNTER__ __VA_ARGS__ __VA_OPT__ _Float16 _Bool _Static_assert HOSTCUDA_CPU")
 _BUILTINS = _words("__builtin_align__ __builtin_assume __builtin_assume_aligned __builtin_expect __builtin_unreachable")
 _RESERVED = re.compile(
     r"__builtin_\w+|__(?:sync|atomic|tsan|sanitizer|asan|ubsan|real|wrap|has|glibc|libc|gcc|cxa|gnu|attr|warn|error|cyg)"
@@ -71,10 +67,8 @@ _UNWATCHED = re.compile(
     r"(?:frexp|modf|remquo|sincos)[fl]?"
 )
 _ATTRIBUTE = re.compile(r"__attribute(?:__)?\s*\(\s*\(\s*([^()]*)(?:\(\s*\w*\s*\))?\s*\)\s*\)")
-_ATTRIBUTES = _words(
-    "aligned always_inline const hot may_alias noinline packed pure unused "
-    "fallthrough likely maybe_unused nodiscard noreturn unlikely"
-)
+_ATTRIBUTES = _words("aligned always_inline const hot may_alias noinline packed pure unused fallthrough likely "
+                     "maybe_unused nodiscard noreturn unlikely")
 _STANDARD_ATTRIBUTE = re.compile(r"\[\s*\[\s*(\w+)\s*\]\s*\]")
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 _BARRIER = re.compile(r'\w+\s*(?:(?:__)?volatile(?:__)?\s*)?\(\s*""\s*(?:::\s*"memory"\s*|:\s*:\s*:\s*"memory"\s*)?\)')
@@ -294,10 +288,8 @@ def symbols(path: Path | str, source: str = "") -> None:
     registered = sum("hostcuda_register_" in name for name in module.functions)
     known = 1 + registered + ("__tsan_init" in imported)  # 1: the C library's
     if module.initializers > known:
-        raise EngineError(
-            "the kernel file runs code while it is loaded: give no variable outside of functions a constructor or a "
-            "value that is computed by a call"
-        )
+        raise EngineError("the kernel file runs code while it is loaded: give no variable outside of functions a "
+                          "constructor or a value that is computed by a call")
 
 
 # Jumps to an address from memory or a register, except to find a thread-local variable.
@@ -325,10 +317,8 @@ def calls(assembly: str) -> None:
         elif place := _PLACE.match(text):
             line = place[1]
         elif not engines and _INDIRECT.match(text):
-            raise EngineError(
-                f"line {line}: the kernel calls a function by a pointer, which a submission may not do: call it by its "
-                "name, or choose with if"
-            )
+            raise EngineError(f"line {line}: the kernel calls a function by a pointer, which a submission may not do: "
+                              "call it by its name, or choose with if")
 
 
 def _line(source: str, name: str) -> str:

@@ -153,12 +153,10 @@ def _check_sizes(module: Module) -> None:
     """Refuse what ptxas would: too much static shared or constant memory."""
     constants = module.constant_bytes()
     if constants > CONSTANT_BYTES:
-        raise CompileError(
-            f"the source uses too much global constant data: {constants} bytes, and the limit is {CONSTANT_BYTES}"
-        )
+        raise CompileError(f"the source uses too much global constant data: {constants} bytes, and the limit is "
+                           f"{CONSTANT_BYTES}")
     for kernel in module.kernels():
         if kernel.own_shared > SHARED_BYTES:
-            raise CompileError(
-                f"kernel {kernel.name!r} uses too much shared data: {kernel.own_shared} bytes of static "
-                f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for more."
-            )
+            raise CompileError(f"kernel {kernel.name!r} uses too much shared data: {kernel.own_shared} bytes of static "
+                               f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for "
+                               "more.")

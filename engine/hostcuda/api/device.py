@@ -141,9 +141,8 @@ class Device:
 
     def __init__(self, number):
         if number != 0:
-            raise LogicError(
-                f"cuDeviceGet failed: invalid device ordinal: the CPU engine has device 0 only, not {number!r}"
-            )
+            raise LogicError("cuDeviceGet failed: invalid device ordinal: the CPU engine has device 0 only, not "
+                             f"{number!r}")
 
     @staticmethod
     def count() -> int:

@@ -101,10 +101,8 @@ class Module:
         """
         span = native.module_symbol(self._handle, name)
         if span is None:
-            raise LogicError(
-                f"cuModuleGetGlobal failed: named symbol not found: there is no __constant__ or "
-                f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it"
-            )
+            raise LogicError("cuModuleGetGlobal failed: named symbol not found: there is no __constant__ or "
+                             f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it")
         know_symbol(*span)
         self._spans.append(span)
         return span
@@ -229,10 +227,8 @@ class _Parameter:
         size = _ELEMENTS.get(" ".join(_QUALIFIER.sub(" ", pointee).split())) if star else None
         if size and isinstance(dtype, np.dtype) and dtype.kind in "iuf" and 1 < dtype.itemsize != size:
             words = _QUALIFIER.sub(" ", pointee).split()
-            raise errors.TypeError(
-                f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the kernel "
-                f"reads {' '.join(words)} of {size}; convert it with .astype"
-            )
+            raise errors.TypeError(f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the "
+                                   f"kernel reads {' '.join(words)} of {size}; convert it with .astype")
 
 
 def _describe(argument):
@@ -372,10 +368,8 @@ class Function:
                 raise errors.TypeError(f"{self._name}: {what} must be a tuple of {count}, not {value!r}")
             for axis, size, limit in zip("xyz", value, limits, strict=False):
                 if not isinstance(size, int):
-                    raise errors.TypeError(
-                        f"{self._name}: {what}={value} must hold Python ints, and {what}.{axis} is "
-                        f"{type_of(size)}; write int(...), or // instead of /"
-                    )
+                    raise errors.TypeError(f"{self._name}: {what}={value} must hold Python ints, and {what}.{axis} is "
+                                           f"{type_of(size)}; write int(...), or // instead of /")
                 if not 1 <= size <= limit:
                     raise self._invalid(what, value, f"{what}.{axis} is {size}, and must be 1 to {limit}")
             sizes.append(value + (1,) * (3 - len(value)))
@@ -404,10 +398,8 @@ class Function:
             if shared + self._static_shared <= SHARED_OPT_IN_BYTES
             else f"; a block can have at most {SHARED_OPT_IN_BYTES}"
         )
-        raise LogicError(
-            f"cuLaunchKernel failed: invalid argument: {self._name}: {request} are more than the "
-            f"{self._max_dynamic + self._static_shared} allowed{remedy}"
-        )
+        raise LogicError(f"cuLaunchKernel failed: invalid argument: {self._name}: {request} are more than the "
+                         f"{self._max_dynamic + self._static_shared} allowed{remedy}")
 
     # -- arguments
 
@@ -464,16 +456,13 @@ class Function:
         types = [*_prepared_types(arg_types)]
         codes = [_prepared_code(each) for each in types]
         if len(codes) != len(self._parameters):
-            raise errors.TypeError(
-                f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} parameters"
-            )
+            raise errors.TypeError(f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} "
+                                   "parameters")
         for parameter, code in zip(self._parameters, codes, strict=True):
             size, words = struct.calcsize("<" + code), _WORDS[parameter.kind]
             if size != parameter.size or (parameter.kind != "s" and (parameter.kind == "f") != (code in "efd")):
-                raise errors.TypeError(
-                    f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} bytes, and "
-                    f"prepare said {code!r}, of {size}"
-                )
+                raise errors.TypeError(f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} "
+                                       f"bytes, and prepare said {code!r}, of {size}")
         self._prepared = self._layout(codes)
         self._prepared_codes = codes
         self._prepared_structs = None
@@ -499,9 +488,8 @@ class Function:
             try:
                 struct.pack("<" + code, argument)
             except (struct.error, TypeError) as reason:
-                raise errors.TypeError(
-                    f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} ({reason})"
-                ) from None
+                raise errors.TypeError(f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} "
+                                       f"({reason})") from None
         raise error
 
     def prepared_call(self, grid, block, *args, shared_size=0) -> None:
@@ -546,10 +534,8 @@ class Function:
         if attribute == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
             most = SHARED_OPT_IN_BYTES - self._static_shared
             if not 0 <= value <= most:
-                raise LogicError(
-                    f"cuFuncSetAttribute failed: invalid argument: {self._name}: {value} bytes of dynamic "
-                    f"shared memory, and at most {most} are possible besides {self._static_shared} static"
-                )
+                raise LogicError(f"cuFuncSetAttribute failed: invalid argument: {self._name}: {value} bytes of dynamic "
+                                 f"shared memory, and at most {most} are possible besides {self._static_shared} static")
             self._max_dynamic = value
         elif attribute != function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT:
             raise LogicError(f"cuFuncSetAttribute failed: invalid argument: {attribute.name} cannot be set")

@@ -134,10 +134,8 @@ def forget_symbols(spans) -> None:
 def device_span(pointer, size, call, other=None) -> int:
     """The address of a device pointer argument; at least `size` bytes must be allocated there."""
     if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
-        raise errors.TypeError(
-            f"{call}: a device pointer is a DeviceAllocation or a Python int, not {type(pointer).__name__}; it comes "
-            "first in memcpy_htod, second in memcpy_dtoh"
-        )
+        raise errors.TypeError(f"{call}: a device pointer is a DeviceAllocation or a Python int, not "
+                               f"{type(pointer).__name__}; it comes first in memcpy_htod, second in memcpy_dtoh")
     address = index(pointer)
     if size == 0:
         return address
@@ -177,21 +175,17 @@ def host_span(obj, call, writable=False) -> tuple[int, int, np.ndarray]:
             array = np.frombuffer(obj, np.uint8)
         except (TypeError, ValueError, BufferError, AttributeError):
             hint = ": the arguments may be in the wrong order" if hasattr(obj, "__index__") else ""
-            raise errors.TypeError(
-                f"{call}: the host side is {type_of(obj)}; a NumPy array or another buffer is needed{hint}"
-            ) from None
+            raise errors.TypeError(f"{call}: the host side is {type_of(obj)}; a NumPy array or another buffer is "
+                                   f"needed{hint}") from None
     flags = array.flags
     if not flags.forc:
-        raise ValueError(
-            f"{call}: the host array is not contiguous (shape {array.shape}, strides {array.strides}); "
-            "copy it first with np.ascontiguousarray"
-        )
+        raise ValueError(f"{call}: the host array is not contiguous (shape {array.shape}, strides {array.strides}); "
+                         "copy it first with np.ascontiguousarray")
     if writable and not flags.writeable:
         raise BufferError(f"{call}: the host array is read-only; give a writable one, e.g. np.empty_like(...)")
     if array.dtype.hasobject:
-        raise errors.TypeError(
-            f"{call}: an array of Python objects has no bytes to copy; convert it, e.g. .astype(np.float32)"
-        )
+        raise errors.TypeError(f"{call}: an array of Python objects has no bytes to copy; convert it, e.g. "
+                               ".astype(np.float32)")
     return array.ctypes.data, array.nbytes, array
 
 
@@ -294,9 +288,8 @@ def _order(array):
         return "C"
     if array.flags.f_contiguous:
         return "F"
-    raise ValueError(
-        f"the array is not contiguous (shape {array.shape}, strides {array.strides}), so it has no order to copy"
-    )
+    raise ValueError(f"the array is not contiguous (shape {array.shape}, strides {array.strides}), so it has no order "
+                     "to copy")
 
 
 def _like(empty):

@@ -26,9 +26,8 @@ def handle_of(stream) -> int | None:
         return None
     if isinstance(stream, Stream):
         return stream.handle
-    raise errors.TypeError(
-        f"stream is {type_of(stream)}: pass a hostcuda.driver.Stream, or None for the default stream"
-    )
+    raise errors.TypeError(f"stream is {type_of(stream)}: pass a hostcuda.driver.Stream, or None for the default "
+                           "stream")
 
 
 class Stream:
@@ -88,10 +87,8 @@ class Event:
     def time_since(self, event) -> float:
         """Milliseconds from `event` to this one."""
         if not (self._timed and event._timed):
-            raise LogicError(
-                "cuEventElapsedTime failed: invalid resource handle: an event was made with "
-                "event_flags.DISABLE_TIMING, so it has no time"
-            )
+            raise LogicError("cuEventElapsedTime failed: invalid resource handle: an event was made with "
+                             "event_flags.DISABLE_TIMING, so it has no time")
         return native.event_elapsed_ms(event.handle, self.handle)
 
     def time_till(self, event) -> float:

@@ -177,10 +177,8 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
         if module not in flows:  # a module's second copy in a process is gone
             flows[module] = json.loads(Elf(module).content(FLOW) or "[]") if Path(module).is_file() else []
         if not flows[module]:
-            raise EngineError(
-                f"no estimate of {record['kernel']}: the engine counts its instructions only on x86-64, and "
-                "only in a program of one file"
-            )
+            raise EngineError(f"no estimate of {record['kernel']}: the engine counts its instructions only on x86-64, "
+                              "and only in a program of one file")
         key = json.dumps([record[name] for name in ("module", "kernel", "grid", "block", "shared", "sites", "plays")])
         if key not in same:
             facts = code.get(module, {}).get(record["kernel"], {})

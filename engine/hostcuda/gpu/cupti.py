@@ -72,9 +72,8 @@ def start() -> None:
         for kind in _kinds(cupti):
             cupti.activity_enable(kind)
     except cupti.cuptiError as error:
-        raise EngineError(
-            f"CUPTI cannot trace ({error}): run this process without another profiler (Nsight Systems, ncu)"
-        ) from None
+        raise EngineError(f"CUPTI cannot trace ({error}): run this process without another profiler (Nsight Systems, "
+                          "ncu)") from None
     _records.clear()
 
 

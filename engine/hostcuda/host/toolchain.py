@@ -34,19 +34,15 @@ def find() -> list[str]:
     Raises CompileError if there is none, and the message says how to install one; or this is not Linux.
     """
     if sys.platform != "linux":
-        raise CompileError(
-            f"the CPU engine reads Linux's ELF files, and this is {sys.platform}: run hostcuda in a Linux container "
-            "(Docker, Podman) or, on Windows, in WSL 2"
-        )
+        raise CompileError(f"the CPU engine reads Linux's ELF files, and this is {sys.platform}: run hostcuda in a "
+                           "Linux container (Docker, Podman) or, on Windows, in WSL 2")
     chosen = os.environ.get("CXX")
     if chosen:
         command = shlex.split(chosen)
         if shutil.which(command[0]):
             return command
-        raise CompileError(
-            f"the CPU engine needs a C++ compiler, and CXX={chosen!r} is not one: "
-            f"{command[0]!r} cannot be found.\n{_REMEDY}"
-        )
+        raise CompileError(f"the CPU engine needs a C++ compiler, and CXX={chosen!r} is not one: {command[0]!r} cannot "
+                           f"be found.\n{_REMEDY}")
     for name in ("g++", "clang++", "c++"):
         if shutil.which(name):
             return [name]
