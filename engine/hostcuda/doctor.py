@@ -88,15 +88,9 @@ def examine() -> Report:
     has_gpu, wants_gpu = bool(gpu), settings.variable("ENGINE")[1].lower() == "gpu"
     for_gpu = has_gpu or wants_gpu or _nvidia_hardware()
     findings = [
-        _hostcuda(),
-        _python(),
-        _compiler(),
-        _driver(gpu, for_gpu),
-        _gpus(gpu, for_gpu),
-        _nvcc(for_gpu),
+        _hostcuda(), _python(), _compiler(), _driver(gpu, for_gpu), _gpus(gpu, for_gpu), _nvcc(for_gpu),
         _package("PyCUDA", _PYCUDA, for_gpu, _pip("pycuda>=2025.1,<2027")),
-        _package("CUPTI", _CUPTI, for_gpu, _pip("cupti-python>=12.6,<14")),
-        _cache(),
+        _package("CUPTI", _CUPTI, for_gpu, _pip("cupti-python>=12.6,<14")), _cache(),
     ]
     return Report(findings, *_engine(findings))
 

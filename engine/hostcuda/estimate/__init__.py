@@ -198,18 +198,11 @@ def estimated(found: Sequence[Mapping], kind: str, on: Card) -> Estimate:
         ordered = sorted(times, key=times.__getitem__, reverse=True)
         reason = why_not(own)
         ms = math.nan if reason else time_ms(own, on)
-        rows.append(
-            {
-                "kernel": each["kernel"],
-                "launches": int(launches(own)),
-                "ms": ms,
-                "low_ms": ms * low,
-                "high_ms": ms * high,
-                "busiest": ordered[0],
-                "near": ", ".join(name for name in ordered if times[name] >= _NEAR * times[ordered[0]]),
-                "why_not": reason,
-            }
-        )
+        near = ", ".join(name for name in ordered if times[name] >= _NEAR * times[ordered[0]])
+        rows.append({
+            "kernel": each["kernel"], "launches": int(launches(own)), "ms": ms, "low_ms": ms * low,
+            "high_ms": ms * high, "busiest": ordered[0], "near": near, "why_not": reason,
+        })
         busy.append(times)
     return Estimate(on, kind, pd.DataFrame(rows), pd.DataFrame(busy).fillna(0.0))
 

@@ -56,13 +56,9 @@ def time_launches(path: str) -> None:
             end.synchronize()
             total = function.shared_size_bytes + shared
             row = {
-                "kernel": getattr(function, "_hostcuda_name", "kernel"),
-                "grid": [*grid, 1, 1][:3],
-                "block": [*block, 1, 1][:3],
-                "time_ns": round(1e6 * start.time_till(end)),
-                "registers": function.num_regs,
-                "shared_bytes": total,
-                "local_bytes": function.local_size_bytes,
+                "kernel": getattr(function, "_hostcuda_name", "kernel"), "grid": [*grid, 1, 1][:3],
+                "block": [*block, 1, 1][:3], "time_ns": round(1e6 * start.time_till(end)),
+                "registers": function.num_regs, "shared_bytes": total, "local_bytes": function.local_size_bytes,
             }
             share = occupancy(math.prod(block), function.num_regs, total, limits(driver.Context.get_device()))
             log.write(json.dumps({**row, "occupancy_pct": round(100 * share, 1)}) + "\n")

@@ -92,9 +92,7 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
             continue
         values = {name: _number(row[name]) for name in metrics or names if name in row}
         launches.append({
-            "index": len(launches),
-            "kernel": row["Kernel Name"],
-            "grid": _triple(row["Grid Size"]),
+            "index": len(launches), "kernel": row["Kernel Name"], "grid": _triple(row["Grid Size"]),
             "block": _triple(row["Block Size"]),
             **{name: value for name, value in values.items() if value is not None and "__" in name},
         })
@@ -215,16 +213,9 @@ def _finding(block: list[str], tool: str) -> dict | None:
         other = {"file": sides[1][0]["file"], "line": sides[1][0]["line"], "thread": sides[1][1]}
     size = re.search(r"of size (\d+)", head)
     return {
-        "tool": tool,
-        "kind": kind,
-        **place,
-        "block": _three(_BLOCK, text),
-        "thread": thread or _three(_THREAD, text),
-        "other": other,
-        "address": address,
-        "size": int(size[1]) if size else None,
-        "buffer": None if kind == "null pointer" else _buffer(text, int(size[1]) if size else 1),
-        "count": 1,
+        "tool": tool, "kind": kind, **place, "block": _three(_BLOCK, text), "thread": thread or _three(_THREAD, text),
+        "other": other, "address": address, "size": int(size[1]) if size else None,
+        "buffer": None if kind == "null pointer" else _buffer(text, int(size[1]) if size else 1), "count": 1,
         "message": re.sub(r"^(Error|Warning): | in block \(.*$", "", head),
     }
 
@@ -241,9 +232,7 @@ def _place(line: str) -> dict:
         return {"kernel": "", "file": "", "line": 0}
     name = (match["name"] or match["where"]).partition("(")[0]
     return {
-        "kernel": "" if name.startswith("0x") else name,
-        "file": match["place"] or "",
-        "line": int(match["line"] or 0),
+        "kernel": "" if name.startswith("0x") else name, "file": match["place"] or "", "line": int(match["line"] or 0),
     }
 
 
@@ -257,7 +246,6 @@ def _buffer(text: str, size: int) -> dict | None:
         return None
     missed = int(match["missed"].replace(",", ""))
     return {
-        "base": int(match["base"], 16),
-        "bytes": int(match["size"].replace(",", "")),
+        "base": int(match["base"], 16), "bytes": int(match["size"].replace(",", "")),
         "missed_by": missed - 1 + size if match["side"] == "after" else -missed,
     }
