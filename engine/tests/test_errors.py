@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,24 @@ def test_wrong_dtype_of_an_array(add, d):
         words = rf"`const float .* x`: the array's dtype is {np.dtype(dtype)}, .* reads float of 4; .*\.astype"
         with pytest.raises(TypeError, match=words):
             add(d, cuda.In(np.zeros(4, dtype)), np.float32(1), np.int32(4), block=(4, 1, 1))
+
+
+def test_device_memory_that_an_array_of_another_dtype_has_just_filled(add):
+    memory = [cuda.to_device(np.zeros(4, dtype)) for dtype in (np.float32, np.float64, np.uint8, np.float64)]
+    for x in (memory[0], memory[2], cuda.to_device(np.zeros(4, np.int32))):
+        cuda.memcpy_htod(memory[0], np.zeros(4, np.float32))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            add(memory[0], x, np.float32(1), np.int32(1), block=(4, 1, 1))
+    add._packers.clear()
+    with pytest.warns(UserWarning, match=r"add: argument 1 .* dtype is float64, 8 bytes .* reads float of 4") as told:
+        add(memory[0], memory[1], np.float32(1), np.int32(4), block=(4, 1, 1))
+    assert told[0].filename == __file__
+    add._packers.clear()
+    int(memory[3])  # a use, after which the memory may have anything
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add(memory[0], memory[3], np.float32(1), np.int32(4), block=(4, 1, 1))
 
 
 def test_array_handlers_want_arrays(add, d):

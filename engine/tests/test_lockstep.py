@@ -8,6 +8,7 @@ import pytest
 import hostcuda.api.driver as cuda
 from hostcuda.api.compiler import SourceModule
 from hostcuda.frontend.lockstep import unsynchronized
+from hostcuda.source import warnings_about
 
 # As Harris's last warp: 64 values, summed by 32 lanes.
 REDUCTION = """#line 1 "reduction.cu"
@@ -74,3 +75,25 @@ def test_each_form_is_found(body):
 )
 def test_what_is_in_order_or_not_shared_is_silent(body):
     assert unsynchronized(f"__global__ void f(int *x) {{ int t = threadIdx.x; {body} }}") == []
+
+
+SHARED = """__global__ void two(float *x) {
+    extern __shared__ float a[];
+    extern __shared__ int b[];
+    a[threadIdx.x] = b[threadIdx.x] = x[0];
+}
+template <class T> __global__ void apart(T *x) {
+    extern __shared__ float c[];
+    if (x[0] > 0) { extern __shared__ T d[]; d[0] = x[0]; } else { extern __shared__ int d[]; d[0] = x[1]; }
+    c[0] = x[2];
+}
+template <class T> struct Memory {
+    __device__ operator T *() { extern __shared__ int e[]; return (T *)e; }
+    __device__ operator const T *() const { extern __shared__ int e[]; return (T *)e; }
+};
+"""
+
+
+def test_a_second_dynamic_array_of_a_block_is_told_to_begin_where_the_first_does():
+    (told,) = [line for line in warnings_about(SHARED, no_extern_c=True).splitlines() if "begins where" in line]
+    assert told.startswith("kernel.cu:3:") and "deprecated" not in told and "hostcuda" not in told

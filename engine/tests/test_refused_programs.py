@@ -75,16 +75,21 @@ def test_thread_local_variables_of_the_host_are_its_own():
         "__global__ void f(float *x) { float kept = x[1]; x[0] = kept; }\n", no_extern_c=True)
 
 
+def test_a_kernel_that_is_a_member():
+    with pytest.raises(cuda.CompileError, match=r"kernel.cu:2:.*a __global__ function cannot be a member of a class"):
+        SourceModule("struct S {\n    __global__ void f(float *x) { x[0] = 1; }\n};\n", no_extern_c=True)
+
+
 def test_host_code_between_conditionals_is_passed_over():
     SourceModule(PROGRAM.replace("int main", "#ifndef __CUDA_ARCH__\nint main") + "#endif\n", no_extern_c=True)
 
 
 CROSSINGS = """#include <cstdlib>
 #include <string>
-int helper(int x) { return x + 1; }
+int square(int x) { return x + 1; }
 template <class T> T twice(T x) { return 2 * x; }
 __device__ int dev(int x) { return x; }
-__host__ __device__ int both(int x) { return helper(x); }
+__host__ __device__ int both(int x) { return square(x); }
 int counter;
 static float table[4];
 const float weights[2] = {1, 2};
@@ -107,7 +112,7 @@ __global__ void legal(int *p)
 __global__ void k(int *p)
 {
     p[0] = rand();
-    p[1] = helper(1);
+    p[1] = square(1);
     p[2] = twice(2);
     p[3] = counter;
     p[4] = table[p[0]];
@@ -123,12 +128,12 @@ int main()
     __syncthreads();
 #endif
     legal<<<1, 1>>>((int *)0);
-    return helper(counter) + both(3) + max(1, 2) + max(1, 2, 3) + Own{1}.size();
+    return square(counter) + both(3) + max(1, 2) + max(1, 2, 3) + Own{1}.size();
 }
 """
 CROSSED = [
     'kernel.cu:28: error: calling a __host__ function("rand") from a __global__ function("k") is not allowed',
-    'kernel.cu:29: error: calling a __host__ function("helper") from a __global__ function("k") is not allowed: write '
+    'kernel.cu:29: error: calling a __host__ function("square") from a __global__ function("k") is not allowed: write '
     "__device__ before it, too",
     'kernel.cu:30: error: calling a __host__ function("twice") from a __global__ function("k") is not allowed: write '
     "__device__ before it, too",

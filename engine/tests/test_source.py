@@ -115,7 +115,7 @@ def test_namespaces_and_extern_c_blocks():
         ("extern __shared__ float s[][32];", "float (*s)[32] = (float (*)[32])hostcuda::dynamic_shared();"),
         ("extern __shared__ float *s[];", "float * *s = (float * *)hostcuda::dynamic_shared();"),
         ("extern __shared__ float a[], b[];",
-         "float *a = (float *)hostcuda::dynamic_shared(); float *b = (float *)hostcuda::dynamic_shared();"),
+         "float *a = (float *)hostcuda::dynamic_shared(); float *b = (float *)hostcuda::dynamic_shared(0);"),
         ("if (n) extern __shared__ int s[];", "if (n) int *s = (int *)hostcuda::dynamic_shared();"),
         ("__shared__ float s[32];", "__shared__ float s[32];"),
     ],

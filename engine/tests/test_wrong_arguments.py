@@ -75,3 +75,18 @@ def test_a_copy_of_more_than_the_host_array_holds(main):
     assert done.stdout == "0\n1\n"
     assert "hostcuda: cudaMemcpy: its source has 200 bytes, from malloc or new, and 256 were asked for" in done.stderr
     assert "cudaMemcpy failed: its destination has 200 bytes" in done.stderr
+
+
+def test_a_symbol_is_a_variable_of_the_device(main):
+    done = main(
+        """
+    static __device__ float there[4];
+    float *pointer, four[4] = {};
+    printf("%d\\n", cudaMemcpyToSymbol(there, four, 16));
+    printf("%d\\n", cudaMemcpyToSymbol("there", four, 16));
+    printf("%d\\n", cudaMemcpyToSymbol("there, by its name in quotes", four, 16));
+    printf("%d\\n", cudaMemcpyToSymbol(pointer, four, 8));
+    """
+    )
+    assert done.stdout == "0\n13\n13\n13\n", done.stderr
+    assert done.stderr.count("cudaMemcpyToSymbol failed: its symbol is no __device__ or __constant__ variable") == 3

@@ -12,6 +12,7 @@ import enum
 import re
 import struct
 import time
+import warnings
 from collections.abc import Callable
 from operator import index
 from pathlib import Path
@@ -189,10 +190,11 @@ class _Parameter:
         if kind is DeviceAllocation or isinstance(argument, (DeviceAllocation, ArgumentHandler)):
             if self.kind != "P":
                 raise self.refuse(argument)
-            if isinstance(argument, ArgumentHandler):
-                self._check_element(argument)
-                return None
-            return "Q"
+            if not isinstance(argument, ArgumentHandler):
+                return "Q"
+            if wrong := self.other_element(getattr(argument.array, "dtype", None)):
+                raise errors.TypeError(wrong)
+            return None
         if isinstance(argument, np.number):
             dtype = argument.dtype
             fits = {"P": "iu", "i": "iu", "u": "iu", "f": "f", "s": "iufc"}[self.kind]
@@ -220,15 +222,15 @@ class _Parameter:
         interface = getattr(argument, "__cuda_array_interface__", None)
         return interface["data"][0] if interface else int(argument.gpudata)
 
-    def _check_element(self, handler):
-        """Refuse an array whose elements have another size than the type that the parameter points to."""
-        dtype = getattr(handler.array, "dtype", None)
+    def other_element(self, dtype) -> str | None:
+        """Why an array of this dtype is none of what the parameter points to: its elements have another size."""
         pointee, star, _ = self.declaration.partition("*")
-        size = _ELEMENTS.get(" ".join(_QUALIFIER.sub(" ", pointee).split())) if star else None
-        if size and isinstance(dtype, np.dtype) and dtype.kind in "iuf" and 1 < dtype.itemsize != size:
-            words = _QUALIFIER.sub(" ", pointee).split()
-            raise errors.TypeError(f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the "
-                                   f"kernel reads {' '.join(words)} of {size}; convert it with .astype")
+        words = " ".join(_QUALIFIER.sub(" ", pointee).split())
+        size = _ELEMENTS.get(words) if star else None
+        if not (size and isinstance(dtype, np.dtype) and dtype.kind in "iuf" and 1 < dtype.itemsize != size):
+            return None
+        return (f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the kernel "
+                f"reads {words} of {size}; convert it with .astype")
 
 
 def _describe(argument):
@@ -414,12 +416,12 @@ class Function:
             codes = [parameter.code(argument) for parameter, argument in zip(parameters, args, strict=True)]
         except TypeError as error:
             raise errors.TypeError(f"{self._name}: {error}") from None
-        layout = self._layout(
-            [
-                "Q" if code is None and p.kind == "P" else code or f"{p.size}s"
-                for code, p in zip(codes, parameters, strict=True)
-            ]
-        )
+        for parameter, argument in zip(parameters, args, strict=True):
+            filled = getattr(getattr(argument, "gpudata", argument), "_filled", None)
+            if wrong := parameter.other_element(filled):
+                warnings.warn(f"{self._name}: {wrong}", stacklevel=3)
+        layout = self._layout(["Q" if code is None and p.kind == "P" else code or f"{p.size}s"
+                               for code, p in zip(codes, parameters, strict=True)])
         if None not in codes:
             self._packers[tuple(map(type, args))] = layout.pack
             return (), layout.pack(*args)

@@ -45,12 +45,14 @@ def whole(number, call, what) -> int:
 class DeviceAllocation:
     """Device memory, freed with its last reference. ``int(allocation)`` is its address."""
 
-    __slots__ = ("__weakref__", "_address", "_size")
+    __slots__ = ("__weakref__", "_address", "_filled", "_size")
 
     def __init__(self, address, size):
         self._address, self._size = address, size
+        self._filled = None  # the dtype of what was copied here, until the first use
 
     def __index__(self):
+        self._filled = None
         if self._address is None:
             raise LogicError("the device memory is used after it was freed: allocate it again, or free() it later")
         return self._address
@@ -131,8 +133,9 @@ def forget_symbols(spans) -> None:
             _symbols.remove(span)
 
 
-def device_span(pointer, size, call, other=None) -> int:
-    """The address of a device pointer argument; at least `size` bytes must be allocated there."""
+def device_span(pointer, size, call, other=None, fills=False) -> int:
+    """The address of a device pointer argument; at least `size` bytes must be allocated there, which the array `other`
+    fills or gets."""
     if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
         raise errors.TypeError(f"{call}: a device pointer is a DeviceAllocation or a Python int, not "
                                f"{type(pointer).__name__}; it comes first in memcpy_htod, second in memcpy_dtoh")
@@ -160,6 +163,8 @@ def device_span(pointer, size, call, other=None) -> int:
                 half = {"float64": "float32", "int64": "int32", "float32": "float16"}.get(other.dtype.name)
                 text += f": did you mean .astype(np.{half})?" if half else ""
         raise LogicError(text)
+    if fills and isinstance(pointer, DeviceAllocation):
+        pointer._filled = other.dtype
     return address
 
 
@@ -399,13 +404,13 @@ def memcpy_htod(dest, src) -> None:
         A kernel before the copy faulted.
     """
     address, size, array = host_span(src, "cuMemcpyHtoD")
-    native.memcpy("HtoD", device_span(dest, size, "cuMemcpyHtoD", array), address, size, None, True)
+    native.memcpy("HtoD", device_span(dest, size, "cuMemcpyHtoD", array, True), address, size, None, True)
 
 
 def memcpy_htod_async(dest, src, stream=None) -> None:
     """Queue a copy from host to device; page-locked memory must stay unchanged until it is done."""
     address, size, array = host_span(src, "cuMemcpyHtoDAsync")
-    to = device_span(dest, size, "cuMemcpyHtoDAsync", array)
+    to = device_span(dest, size, "cuMemcpyHtoDAsync", array, True)
     if not is_pagelocked(address, size):
         array = array.copy(order="K")
         address = array.ctypes.data

@@ -48,6 +48,7 @@ _LOCATED = re.compile(
 _NOISE = re.compile(
     r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
 )
+_OUR_WARNING = re.compile(r"(?<=warning: )'[^']*hostcuda::dynamic_shared[^']*' is deprecated: (.*?)(?: \[-W.*\])?$")
 _ASSERTED = re.compile(r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$")  # clang's
 _OUR_WORDS = re.compile(r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)")
 _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested here")  # g++, clang
@@ -77,6 +78,6 @@ def tidy(text: str, folder: Path, generated: str) -> str:
         elif re.match(r"\S+: ", line):
             dropping = False
         if not dropping and not _NOISE.match(line):
-            kept.append(line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip())
+            kept.append(_OUR_WARNING.sub(r"\1", line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip()))
     kept = [_ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line) for line in kept]
     return "\n".join(kept) + "\n" if kept else ""

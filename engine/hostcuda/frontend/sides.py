@@ -179,7 +179,10 @@ _CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}"
 def _refused(caller, called, shown, symbol, own, program):
     """What is wrong with a call of a function; `own` are the sides of the source's functions of that name."""
     if caller in _ON_DEVICE:
-        if own == {"host"} and not re.search(rf"\b{called}\s*\(", _headers()):
+        in_header = rf"\b{called}\s*\("
+        if re.match(r"_ZL?\d", symbol):  # in no class or namespace: nor is the header's
+            in_header = rf"(?m)^\S.*{in_header}|{in_header}.*\\$"
+        if own == {"host"} and not re.search(in_header, _headers()):
             return _CALLING.format("host") + ": write __device__ before it, too"
         if not own and (_OF_CLASSES.search(shown) or (symbol == called and _OF_HOST.fullmatch(called))):
             return _CALLING.format("host")

@@ -399,12 +399,15 @@ _ALIAS = 'asm("hostcuda_dynamic_shared") __attribute__((tls_model("initial-exec"
 
 
 def _dynamic_shared_edits(scan):
+    last = None  # the braces around the array before
     for match in re.finditer(r"\b__shared__\b", scan.code):
         start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
         end = scan.code.find(";", match.end())
-        declaration = scan.code[start:end]
-        new = _dynamic_shared(declaration, scan.scope(match.start()) is None, scan.code) if end >= 0 else None
+        new = _dynamic_shared(scan.code[start:end], scan.scope(match.start()) is None, scan.code) if end >= 0 else None
         if new:
+            before, last = last, scan._open_at(match.start())
+            first, call, others = new.partition("_shared()")  # "(0)" has the compiler warn of a second array
+            new = first + (call.replace("()", "(0)") if before is last else call) + others.replace("d()", "d(0)")
             yield start, end, new + scan.newlines(start, end)
 
 
@@ -584,7 +587,10 @@ def rewrite(text, names=None):
     templates = Counter(k.name for k in placed if k.template)
     bounded = {k.name for k in placed if k.template and k.bounds and templates[k.name] == 1}
     for kernel in placed:
-        if not kernel.template:
+        if kernel.scope is None:
+            refused = 'static_assert(false, "a __global__ function cannot be a member of a class: move it out of it");'
+            edits.append((kernel.start, kernel.start, f" {refused} "))
+        elif not kernel.template:
             deduced = kernel.open == kernel.close  # of an instantiation, the template's arguments
             overloaded = (deduced or variants[kernel.name, kernel.scope] > 1) and not kernel.name.endswith(">")
             edits.append((kernel.close + 1, kernel.close + 1, _registration(kernel, overloaded, bounded)))

@@ -28,7 +28,7 @@ from hostcuda.check import records
 from hostcuda.errors import EngineError, Interrupted
 from hostcuda.runtime import native
 
-SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION = 0, 1, 2, 9
+SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION, INVALID_SYMBOL = 0, 1, 2, 9, 13
 INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = 21, 98, 101, 400, 600
 NOT_SUPPORTED = 801
 ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
@@ -516,11 +516,11 @@ class _Runtime:
         _at(out).value = symbol
 
     def cudaMemcpyToSymbol(self, symbol, whole, source, size, offset):
-        self._within(whole, size, offset)
+        self._within(symbol, whole, size, offset, True)
         self._move(symbol + offset, source, size)
 
     def cudaMemcpyFromSymbol(self, to, symbol, whole, size, offset):
-        self._within(whole, size, offset)
+        self._within(symbol, whole, size, offset, False)
         self._move(to, symbol + offset, size)
 
     @staticmethod
@@ -531,8 +531,11 @@ class _Runtime:
         _host("failed: its destination", to, size, True)
         ctypes.memmove(to, source, size)
 
-    @staticmethod
-    def _within(whole, size, offset):
+    def _within(self, symbol, whole, size, offset, writes):
+        quoted = writes and not native.variable_at(symbol) and not native.is_host_memory(symbol & _WORD, 1, True)
+        if quoted or self._is_the_hosts(symbol & _WORD):
+            raise _Refused(INVALID_SYMBOL, "failed: its symbol is no __device__ or __constant__ variable: pass the "
+                           "variable itself, not its name in quotes, and no pointer of the host")
         if _size(offset) + _size(size) > whole:
             raise _Refused(INVALID_VALUE, f"failed: {size} bytes at offset {offset} of a variable that has {whole}")
 

@@ -69,6 +69,9 @@ namespace hostcuda {
 
 // The block's dynamic shared memory: 256-byte aligned, with the size given at the launch.
 inline void *dynamic_shared() { return hostcuda_dynamic_shared; }
+[[deprecated("it begins where the extern __shared__ array before it begins: if the two are to be apart, declare one, "
+             "and let a pointer into it be the other")]]
+inline void *dynamic_shared(int) { return hostcuda_dynamic_shared; }
 
 // Replaces `extern __shared__ T name[]` at namespace scope, where a pointer would not depend on the block.
 template <class T> struct dynamic_shared_array {
