@@ -589,7 +589,8 @@ def rewrite(text, names=None):
     for kernel in placed:
         if kernel.scope is None:
             refused = 'static_assert(false, "a __global__ function cannot be a member of a class: move it out of it");'
-            edits.append((kernel.start, kernel.start, f" {refused} "))
+            at = _skip_statement_head(scan.code, kernel.start)
+            edits.append((at, at, f"{refused} "))
         elif not kernel.template:
             deduced = kernel.open == kernel.close  # of an instantiation, the template's arguments
             overloaded = (deduced or variants[kernel.name, kernel.scope] > 1) and not kernel.name.endswith(">")
