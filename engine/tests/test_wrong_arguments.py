@@ -89,4 +89,4 @@ def test_a_symbol_is_a_variable_of_the_device(main):
     """
     )
     assert done.stdout == "0\n13\n13\n13\n", done.stderr
-    assert done.stderr.count("cudaMemcpyToSymbol failed: its symbol is no __device__ or __constant__ variable") == 3
+    assert done.stderr.count("hostcuda: cudaMemcpyToSymbol failed: its symbol is no __device__ or __constant__") == 3
