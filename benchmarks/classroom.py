@@ -126,7 +126,8 @@ def poison(start: str) -> dict[str, tuple[str, str, str]]:
     def book(*sources: str) -> str:
         return json.dumps({"cells": [{"cell_type": "code", "source": each} for each in sources], "nbformat": 4})
 
-    first, body = start.index("{") + 1, "volatile char *p = (char *)malloc(1 << 28); if (p) p[0] = 1;"
+    first, hoard = start.index("{") + 1, "__device__ volatile char hoard[1 << 30];\n"
+    body = "for (int i = 0; i < 1 << 30; i += 4096) hoard[i] = 1;"
     grown = "".join(f"#define {b} {' '.join([a] * 10)}\n" for a, b in itertools.pairwise("ABCDEFGHIJ"))
     return {
         "path": ("n.ipynb", book("lab.grade('in/path/evil', 1)"), "has no kernel cell"),
@@ -137,7 +138,7 @@ def poison(start: str) -> dict[str, tuple[str, str, str]]:
         "names": ("n.ipynb", book(*[f"%%cuda x --exercise z{i}" for i in range(1000)]), "more than 100 exercises"),
         "text": ("00a.cu", start + "//" * 5_000_000, "has more than 65,536 characters"),
         "renamed": ("00a.cu", re.sub(r"(void )\w+\(", r"\1other(", start, count=1), "the kernel must be called"),
-        "memory": ("00a.cu", start[:first] + body + start[first:], "memory"),
+        "memory": ("00a.cu", hoard + start[:first] + body + start[first:], "memory"),
         "macros": ("00a.cu", f"{grown}__device__ int n = sizeof(#J);\nJ\n{start}", "memory"),
     }
 
