@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 from collections import defaultdict
@@ -140,14 +141,12 @@ def table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]
 
 
 def instant(text: str) -> datetime:
-    """A time with its offset from UTC; LabError if it is none, or has no offset."""
-    try:
+    """Return a time in UTC, of a text with its offset from UTC; LabError if it is none, or UTC has none such."""
+    with contextlib.suppress(ValueError, OverflowError):
         found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise LabError(f"{text!r} is no time with an offset from UTC: write it like 2026-12-01T23:59+01:00")
-    return found
+        if found.tzinfo:
+            return found.astimezone(UTC)
+    raise LabError(f"{text!r} is no time with an offset from UTC: write it like 2026-12-01T23:59+01:00")
 
 
 def extended(text: str, due: datetime) -> datetime:

@@ -157,7 +157,7 @@ def _manifest(path: Path) -> dict[str, dict[str, str]]:
     if (file := path / MANIFEST).is_file():
         for line, row in table(file, ("file", "submitted_at")):
             try:
-                at = instant(row["submitted_at"]).astimezone(UTC).isoformat(timespec="seconds")
+                at = instant(row["submitted_at"]).isoformat(timespec="seconds")
             except LabError as error:
                 raise LabError(f"{file}, line {line}: {error}") from None
             student = {"student": row["student"]} if row.get("student") else {}

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Iterator
 from hostcuda.source import loops
 from labkit.exercises.exercise import Attempt
 
-_DIVISION = re.compile(r"[/%]")
+# The operators, and functions that divide.
+_DIVISION = re.compile(r"[/%]|\b(?:l{0,2}div|f?mod[fl]?|divides|modulus|remainder[fl]?|__f?div\w*)\b(?= *[({<])")
+_MACRO = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+).*")
+_FUNCTION = re.compile(r"\b(\w+)\s*\([^(){};]{0,1000}\)\s*(?:const\s*)?\{|"
+                       r"\b(\w+)\s*=\s*\[[^\[\]{}]{0,200}\]\s*(?:\([^(){};]{0,1000}\))?[^(){};]{0,200}\{")
+_DEEPEST = 8  # braces in braces, of functions that are looked for
+_JUMP = re.compile(r"\bgoto\s+(\w+)")
+_LABEL = re.compile(r"(?m)(?<![?\w])\b([A-Za-z_]\w*)\s*:(?!:)")
 _ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")
 # Sources of floats: their types, functions that return them or convert to them, and constants but for a half's value.
 _FLOATS = re.compile(r"\b(?!__float)\w*(?:float|double)\w*|\b__f(?!loat)\w+_r[nzud]\b|\bfma\b|##"
@@ -24,8 +31,30 @@ _BODY = re.compile(r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int
 def counts(code: str) -> dict[str, float]:
     """Of a source without comments and strings: its ``divisions_in_loops``, remainders among them, and ``floats``: the
     places where it names the type, converts to it, or has such a constant."""
-    divisions = sum(len(_DIVISION.findall(loop)) for loop in loops(code))
+    divisions = len(_DIVISION.findall(_repeated(code)))
     return {"divisions_in_loops": divisions, "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code)))}
+
+
+def _repeated(code: str) -> str:
+    """Return all that may run many times: loops, those by goto, and the functions and macros that they name."""
+    code, opened, ends = code.replace("\\\n", " "), [], {}
+    for brace in re.finditer(r"[{}]", code):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            begin = opened.pop()
+            ends |= {begin: brace.end()} if len(opened) < _DEEPEST else {}
+    named = {found[1]: found[0] for found in _MACRO.finditer(code)}
+    named |= {found[1] or found[2]: code[found.end() : ends.get(found.end() - 1, 0)]
+              for found in _FUNCTION.finditer(code)}
+    last = {jump[1]: jump.start() for jump in _JUMP.finditer(code)}
+    texts, end = [*loops(code)], 0
+    for label in _LABEL.finditer(code):
+        begin, end = max(label.end(), end), max(last.get(label[1], 0), end)
+        texts.append(code[begin:end])
+    for text in texts:  # it grows
+        texts += [named.pop(name) for name in {*re.findall(r"\w+", text)} & named.keys()]
+    return "\n".join(texts)
 
 
 def unset_sums(code: str) -> list[str]:
