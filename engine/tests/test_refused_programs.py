@@ -9,6 +9,7 @@ import hostcuda.driver as cuda
 from hostcuda import processes as child
 from hostcuda.build.unit import unit
 from hostcuda.compiler import SourceModule
+from hostcuda.frontend import sides
 from hostcuda.host import toolchain
 
 PROGRAM = """#include <cuda_runtime.h>
@@ -207,3 +208,10 @@ def test_host_code_does_not_see_the_devices_macro(tmp_path):
     with pytest.raises(cuda.CompileError) as caught:
         _compiled(wrong, tmp_path)
     assert "kernel.cu:11: error: a declaration that depends on __CUDA_ARCH__" in caught.value.msg
+
+
+def test_what_belongs_to_a_kernel_may_depend_on_the_architecture():
+    device = "int a;\n__global__ void __attribute__((launch_bounds(1024, 2)))\nk(int *x) {\n *x = 2;\n}\n"
+    assert sides.merged(device, device.replace("1024, 2", "1024, 1").replace("= 2", "= 1")) == device
+    with pytest.raises(ValueError, match=r"kernel\.cu:1: error: a declaration that depends on __CUDA_ARCH__"):
+        sides.merged(device.replace("int a", "float a"), device)

@@ -51,8 +51,8 @@ def merged(device, host):
     functions = [{_line(scan, each.open): each for each in _functions(scan)} for scan in scans]
     both = functions[0].keys() & functions[1].keys()
     of_device = {
-        n for line, each in functions[1].items() if "host" not in each.sides and line not in both
-        for n in range(_line(scans[1], each.open) - scans[1].code.count("\n", each.start, each.open),
+        n for line, each in functions[1].items() if "host" not in each.sides
+        for n in range(_line(scans[1], each.open) - scans[1].code[each.start : each.open].lstrip().count("\n"),
                        1 + _line(scans[1], each.close))
     }
     pairs = zip(scans, functions, strict=True)
