@@ -9,7 +9,7 @@ from hostcuda.frontend.source import Scan
 
 __all__ = ["of", "of_warnings"]
 
-_UNSET = re.compile(r"(?m)^(.+):(\d+):\d+: warning: '(\w+)(?:\[.*\])?' (is|may be) used uninitialized")
+_UNSET = re.compile(r"(?m)^(.+):(\d+):\d+: warning: '(\w+)(\.[^'[]+)?(?:\[.*\])?' (is|may be) used uninitialized")
 _FUNCTION = re.compile(r"[Ii]n (?:static )?(?:member )?function '[^'(]*?(\w+)(?: *<.*>)?\(")
 
 
@@ -17,7 +17,7 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
     """The findings among a compiler's warnings (`hostcuda.source.warnings_about`) about a source: unset variables.
 
     g++ is sure of some. Where it says "may be", a condition that it does not see may set the variable first. It is sure
-    then, too, if each statement that sets the variable also reads it, as ``sum += x`` does.
+    then, too, if each statement that sets the variable also reads it, as ``sum += x`` does; not for a struct's member.
 
     Returns
     -------
@@ -27,12 +27,13 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
     lines = Scan(source).masked.splitlines()
     rows: dict[tuple, dict] = {}
     for warning in _UNSET.finditer(warnings):
-        file, line, name, how = warning.groups()
-        declared = re.compile(rf"^{re.escape(file)}:(\d+):\d+: note: '{name}' (?:was )?declared here", re.M)
+        file, line, name, member, how = warning.groups()
+        declared = re.compile(rf"^{re.escape(file)}:(\d+):\d+: note: '{name}\b[^']*' (?:was )?declared here", re.M)
         note, after = declared.search(warnings, warning.end()), _UNSET.search(warnings, warning.end())
         number = int(note[1] if note and (not after or note.start() < after.start()) else line)
-        if how != "is" and not _always_read(name, lines[number - 1 :]):
+        if how != "is" and (member or not _always_read(name, lines[number - 1 :])):
             continue
+        name += re.sub(r".*\W", ".", member or "")
         functions = _FUNCTION.findall(warnings[: warning.start()])
         used = f"line {line} uses it" if int(line) != number else "it is used"
         rows.setdefault((file, number, name), {

@@ -384,7 +384,7 @@ def _may_discard(module, finding):
     text = path.read_text(errors="replace") if path.is_file() else _sources.get(module, "")
     starts = {place: at for place, at, _ in bounds.placed(text, finding.file)}
     code = Scan(text[starts.get((finding.file, finding.line), len(text)) :]).masked
-    kept = re.match(r"[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;", code)
+    kept = re.match(r"(?:(?:(?!__shfl)[^\n])*[;{}])?[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;", code)
     use = kept and re.compile(rf"\b{kept[1]}\b").search(code, kept.end())
     return bool(use) and bool(re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[kept.end() : use.start()]))
 

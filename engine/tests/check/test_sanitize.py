@@ -159,6 +159,7 @@ def test_nothing_launched_is_not_called_clean():
 
 
 WITHOUT_A_VALUE = """
+struct Total { float sum; int count; };
 __global__ void accumulated(const float *x, float *y, int n) {
   float acc;
   for (int i = 0; i < n; i++) acc += x[i];
@@ -196,12 +197,24 @@ __global__ void three_of_four(const float *x, float4 *y, int n) {
   v.x = v.y = v.z = x[0];
   y[0] = v;
 }
+__global__ void member(const float *x, float *y, int n) {
+  Total t;
+  t.sum = x[0];
+  y[0] = t.sum / t.count;
+}
+__global__ void member_set_in_a_branch(const float *x, float *y, int n) {
+  Total t;
+  if (n > 3) t.count = n;
+  __syncthreads();
+  if (n > 3) y[0] = x[0] / t.count;
+}
 """
 
 
 def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_is_sure():
     rows = of_warnings(warnings_about(WITHOUT_A_VALUE, no_extern_c=True), WITHOUT_A_VALUE)
     assert [(row["kernel"], row["line"]) for row in sorted(rows, key=lambda row: row["line"])] == [
-        ("accumulated", 3), ("written_out", 8), ("own_index", 13), ("table", 17),
+        ("accumulated", 4), ("written_out", 9), ("own_index", 14), ("table", 18), ("member", 41),
     ]
-    assert "the variable acc has no value when line 5 uses it" in rows[1]["message"] + rows[2]["message"]
+    assert "the variable acc has no value when line 6 uses it" in rows[1]["message"] + rows[2]["message"]
+    assert any("the variable t.count has no value" in row["message"] for row in rows)

@@ -165,3 +165,12 @@ extern "C" __global__ void active2(const float *in, float *out) {
   }
   out[threadIdx.x] = v;
 }
+
+//: kind="discarded" grid=1 block=32 args=f64,f64
+extern "C" __global__ void one_line(const float *in, float *out) {
+  float v = in[threadIdx.x];
+  unsigned m = __ballot_sync(0xffffffff, threadIdx.x < 20);
+  if (threadIdx.x < 20)
+    for (int d = 16; d > 0; d /= 2) { float t = __shfl_down_sync(m, v, d); if (threadIdx.x + d < 20) v += t; }
+  out[threadIdx.x] = v;
+}
