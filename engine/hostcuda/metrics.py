@@ -18,7 +18,7 @@ class Counter(NamedTuple):
     figure : str
         Which number of the record, see ``counts_text`` in ``runtime/counting.cpp``: of an access "requests", "units"
         (sectors of global memory, else wavefronts) or "extra" (units beyond the least possible number), of a launch
-        "barriers" or "unique_bytes".
+        "barriers", "unique_bytes" or "busiest_warp" (the most memory instructions of a warp).
     """
 
     name: str
@@ -54,6 +54,7 @@ COUNTERS = (
     # Of variables whose address is taken: the CPU engine cannot count other local requests.
     Counter("local_requests_address_taken", "lab__local_requests_address_taken.sum", "local", "", "requests"),
     Counter("unique_bytes", "lab__unique_bytes_global.sum", "", "", "unique_bytes"),
+    Counter("busiest_warp", "lab__instructions_of_busiest_warp.max", "", "", "busiest_warp"),
 )
 _NAMED = {each.name: each.metric for each in COUNTERS}
 # Friendly name -> Nsight Compute's metric, for what the CPU engine counts too.
@@ -114,7 +115,7 @@ NAMES = {
 }
 # Means over the launches of a variant; all others are sums.
 NOT_ADDITIVE = ("l1_hit_pct", "registers", "shared_bytes", "static_shared_bytes", "local_bytes", "spill_store_bytes",
-                "spill_load_bytes", "occupancy_pct", "unique_bytes")
+                "spill_load_bytes", "occupancy_pct", "unique_bytes", "busiest_warp")
 SUMS = {
     "global_requests": ("global_load_requests", "global_store_requests", "atomic_requests", "reduction_requests"),
     "global_sectors": ("global_load_sectors", "global_store_sectors", "atomic_sectors", "reduction_sectors"),

@@ -144,6 +144,8 @@ struct Logs {
     size_t grown = 0;                                // entries of logs that were made longer
     bool lost = false;                               // a log was too long
     uint32_t block = 0;                              // the number of the running one, from 1
+    uint64_t instructions[most_warps] = {};          // of the running block's warps: requests to global and shared memory
+    uint64_t busiest = 0;                            // the most of any warp of the launch
     std::vector<ConstantTrace> traces;
     unsigned traced = most_warps;                    // the warp of the block that is traced, or none
 
@@ -308,6 +310,11 @@ void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
     }
 }
 
+// A request of this warp. The loads and stores of a fragment, which all its lanes make together, are not among them.
+inline void note_work(unsigned warp, Space space) {
+    if (space == global_space || space == shared_space) logs.busiest = std::max(logs.busiest, ++logs.instructions[warp]);
+}
+
 // Every address in constant memory that lanes of the traced warp ask for, once.
 void trace_constant(const uintptr_t *lanes, uint32_t mask) {
     uint64_t values[warp_size];
@@ -373,7 +380,9 @@ __attribute__((noinline)) void count_scattered(Access &a, const uintptr_t *addre
         if (!lanes) continue;
         if (a.operation == load && !a.keep) lanes = not_stored(logs.stored[warp], address, lanes);
         else note_stored(logs.stored[warp], address, lanes, a.keep || a.operation == atomic);
-        if (lanes) count(a, space, address, lanes);
+        if (!lanes) continue;
+        count(a, space, address, lanes);
+        note_work(warp, space);
     }
 }
 
@@ -455,9 +464,11 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
         if (!lanes) return;
         if (lanes != v.mask) {
             addresses(address);
+            note_work(warp, a.space);
             return count(a, a.space, address, lanes);
         }
     }
+    note_work(warp, a.space);
     Tally &tally = a.tally[a.space];
     tally.requests++;
     if (a.space == local_space) return;
@@ -781,6 +792,7 @@ void begin_counting() {
     }
     for (Piece &piece : logs.code->pieces) piece.plays = 0;
     logs.block = 0;
+    logs.busiest = 0;
     logs.lost = false;
     logs.traces.clear();
     logs.words = module.log ? module.log : logs.own_words;
@@ -806,6 +818,7 @@ void count_block() {
     const Index &grid = running.launch->grid;
     size_t blocks = (size_t)grid.x * grid.y * grid.z, apart = (blocks + most_traces - 1) / most_traces;
     logs.traced = most_warps;
+    std::fill(logs.instructions, logs.instructions + most_warps, 0);
     if (logs.block++ % apart == 0) {
         logs.traced = logs.traces.size() % warps;
         logs.traces.emplace_back();
@@ -845,6 +858,8 @@ std::string counts_text() {
         }
     return text;
 }
+
+uint64_t busiest_warp() { return logs.busiest; }
 
 std::string plays_text() {
     std::string text;

@@ -143,10 +143,10 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
     const Launch &launch = *running.launch;
     uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
     std::string text = format("{\"index\":%zu,\"kernel\":%s,\"module\":%s,\"grid\":%s,\"block\":%s,\"shared\":%zu,"
-                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"matrices\":%zu,\"unique_bytes\":%zu",
+                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"matrices\":%zu,\"unique_bytes\":%zu,\"busiest_warp\":%zu",
                               (size_t)records.launches++, quoted(launch.kernel).c_str(), quoted(running.module->path).c_str(),
                               bracketed(launch.grid).c_str(), bracketed(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
-                              (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.matrices, unique_bytes);
+                              (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.matrices, unique_bytes, (size_t)busiest_warp());
     text += ",\"error\":" + quoted(error) + ",\"callers\":" + list(records.cancelled_at);
     text += ",\"sites\":[" + counts_text() + "],\"plays\":[" + plays_text() + "],\"constant_traces\":[" + traces_text();
     text += "],\"requests\":[" + requests_text() + "],\"unchecked\":[";

@@ -7,8 +7,8 @@ from hostcuda.check import records
 
 LAUNCH = {
     "index": 0, "kernel": "f", "module": "m", "grid": [2, 1, 1], "block": [32, 1, 1], "shared": 0, "blocks_watched": 2,
-    "blocks": 2, "barriers": 7, "unique_bytes": 640, "findings": [], "callers": [], "error": "", "unchecked": [],
-    "matrices": 0, "plays": [], "constant_traces": [],
+    "blocks": 2, "barriers": 7, "unique_bytes": 640, "busiest_warp": 9, "findings": [], "callers": [], "error": "",
+    "unchecked": [], "matrices": 0, "plays": [], "constant_traces": [],
 }
 
 

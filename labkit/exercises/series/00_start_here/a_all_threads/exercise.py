@@ -22,7 +22,10 @@ EXERCISE = Exercise(
                           _hidden(1001, 5, 33), Case("1,000 elements", (1000, 4, 64), counted=True)),
                     hidden=(range(1, 1500), range(1, 6), [64])),
     lines=4,
-    goals=(counted("global_load_requests", "1,000 elements", at_most=64, least={"unique_bytes": 3 * 4000}),),
+    goals=(
+        counted("global_load_requests", "1,000 elements", at_most=64, least={"unique_bytes": 3 * 4000}),
+        counted("busiest_warp", "1,000 elements", what="memory instructions of the busiest warp", at_most=64),
+    ),
     hints=(
         "Which elements belong to thread number 0, if each of the 256 threads takes every 256th element? "
         "Which to thread number 1?",

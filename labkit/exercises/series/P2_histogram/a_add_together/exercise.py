@@ -19,6 +19,7 @@ EXERCISE = Exercise(
                 least={"unique_bytes": 4096}),  # of 128 warps
         counted("global_load_requests", _PIXELS, what="load requests", at_most=128),
         counted("reduction_requests", _PIXELS, what="atomic requests", at_most=128),
+        counted("busiest_warp", _PIXELS, what="memory instructions of the busiest warp", at_most=96),
     ),
     hints=(
         "The grid has fewer threads than there are pixels: let each take several, one grid apart.",

@@ -20,6 +20,7 @@ EXERCISE = Exercise(
         counted("global_load_requests", _PIXELS, what="load requests", at_most=128, least={"unique_bytes": 4096}),
         counted("reduction_requests", _PIXELS, what="atomic requests to global memory", at_most=32),
         counted("barriers", _PIXELS, per=4 * 4, what="barriers per warp", at_most=2),
+        counted("busiest_warp", _PIXELS, what="memory instructions of the busiest warp", at_most=128),
     ),
     hints=(
         "Only threads of a block can share memory. What can a block do alone, and what is left for the whole grid?",

@@ -21,6 +21,7 @@ EXERCISE = Exercise(
         counted("global_load_requests", _NUMBERS, what="load requests", at_most=512, least=_READ),
         counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
         counted("shared_conflicts", _NUMBERS, what="bank conflicts", exactly=0, least={"shared_instructions": 64}),
+        counted("busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=128),
     ),
     hints=(
         "First each thread adds its own numbers in a register, with a grid-stride loop. Then a block has one sum per "

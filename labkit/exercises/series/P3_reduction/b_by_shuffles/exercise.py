@@ -21,6 +21,7 @@ EXERCISE = Exercise(
         counted("barriers", _NUMBERS, per=_WARPS, what="barriers per warp", at_most=1),
         counted("shared_store_instructions", _NUMBERS, per=_WARPS, what="shared stores per warp", at_most=1),
         counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
+        counted("busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=64),
     ),
     hints=(
         "The lanes of a warp run together, and a shuffle hands a register from lane to lane without shared memory and "

@@ -20,6 +20,7 @@ EXERCISE = Exercise(
                 least={"unique_bytes": 2 * 4 * 1024}),
         counted("barriers", _ROWS, per=4 * 8, what="barriers per warp", at_most=17),
         counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0, least={"shared_instructions": 32}),
+        counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=128),
     ),
     hints=(
         "A thread that adds up all numbers before its own takes up to 256 steps. What do two neighbours have in "

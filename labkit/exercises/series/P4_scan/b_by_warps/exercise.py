@@ -23,6 +23,7 @@ EXERCISE = Exercise(
                 least={"unique_bytes": 2 * 4 * 1024}),
         counted("barriers", _ROWS, per=_WARPS, what="barriers per warp", at_most=1),
         counted("shared_store_instructions", _ROWS, per=_WARPS, what="shared stores per warp", at_most=1),
+        counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=64),
     ),
     hints=(
         "Within a warp nothing needs shared memory: which shuffle hands a number to the lane `apart` above?",
