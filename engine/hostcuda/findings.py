@@ -10,7 +10,8 @@ from hostcuda.frontend.source import Scan
 __all__ = ["of", "of_warnings"]
 
 _UNSET = re.compile(r"(?m)^(.+):(\d+):\d+: warning: '(\w+)(\.[^'[]+)?(?:\[.*\])?' (is|may be) used uninitialized")
-_FUNCTION = re.compile(r"[Ii]n (?:static )?(?:member )?function '[^'(]*?(\w+)(?: *<.*>)?\(")
+# An engine's own function, into which a kernel was inlined, has no name here.
+_FUNCTION = re.compile(r"[Ii]n (?:static )?(?:member )?function '(?:[^'(]*\bhostcuda::|[^'(]*?(\w+)(?: *<.*>)?\()")
 
 
 def of_warnings(warnings: str, source: str) -> list[dict]:
@@ -36,12 +37,14 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
         name += re.sub(r".*\W", ".", member or "")
         functions = _FUNCTION.findall(warnings[: warning.start()])
         used = f"line {line} uses it" if int(line) != number else "it is used"
-        rows.setdefault((file, number, name), {
+        if rows.get((file, number, name), {}).get("kernel"):
+            continue
+        rows[file, number, name] = {
             "tool": "initcheck", "kind": "uninitialized variable", "kernel": functions[-1] if functions else "",
             "file": file, "line": number, "block": None, "thread": None, "other": None, "address": 0, "size": 0,
             "buffer": None, "count": 1, "launches": None, "op": "", "source": "compiler",
             "message": f"the variable {name} has no value when {used}: give it one where it is declared",
-        })
+        }
     return list(rows.values())
 
 

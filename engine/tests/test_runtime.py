@@ -424,14 +424,14 @@ WRONGS = [
     (6, r"thread \(9,0,0\): __trap\(\) at faults.cu:19"),
     (7, r"a read of 0x"),
     (9, r"a write to byte \d+ of dynamic shared memory, of which the launch has 1024 bytes"),
-    (10, r"__shfl_sync at faults.cu:23 with mask 0x0000000f, which does not name the calling lane 4"),
+    (10, r"__shfl_sync at faults.cu:22 with mask 0x0000000f, which does not name the calling lane 4"),
     (11, r"a misaligned address .*, or one that does not exist"),
     pytest.param(12, r"thread \(0,0,0\): a misaligned address \(that of a float4", marks=x86),
     (13, r"divergent barrier, its threads wait at different ones: "
-         r"thread \(0,0,0\) and 39 more at __syncthreads \(faults.cu:27\); "
-         r"thread \(5,0,0\) and 23 more at __syncthreads \(faults.cu:28\)"),
-    (14, r"deadlock, all 32 threads wait: thread \(0,0,0\) and 4 more at __syncthreads \(faults.cu:30\); "
-         r"thread \(5,0,0\) and 26 more at __syncwarp \(faults.cu:31\)"),
+         r"thread \(0,0,0\) and 39 more at __syncthreads \(faults.cu:26\); "
+         r"thread \(5,0,0\) and 23 more at __syncthreads \(faults.cu:27\)"),
+    (14, r"deadlock, all 32 threads wait: thread \(0,0,0\) and 4 more at __syncthreads \(faults.cu:29\); "
+         r"thread \(5,0,0\) and 26 more at __syncwarp \(faults.cu:30\)"),
 ]
 
 

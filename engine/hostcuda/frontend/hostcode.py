@@ -56,9 +56,14 @@ def pointer(kernel, arguments):
 
 
 def registers_itself(kernel):
-    """The text at the start of a template's body that registers each instance, however it is launched."""
+    """The text at the start of a template's body that registers each instance, however it is launched.
+
+    Empty if a parameter has no name there: the body cannot name the instance, which registers where it is launched.
+    """
     _, arguments = _named(kernel.head)
-    return f" (void)&hostcuda::OfTemplate<{pointer(kernel, arguments)}>::registered;" if arguments else ""
+    if not arguments or "hostcuda_" in arguments:
+        return ""
+    return f" (void)&hostcuda::OfTemplate<{pointer(kernel, arguments)}>::registered;"
 
 
 def _variable(parameter):
