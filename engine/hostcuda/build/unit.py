@@ -153,7 +153,7 @@ class Unit:
                 why_fibers = "its statements are nested too deeply"
         if self.program:
             bodies = [each for each in kernel_bodies(text)[1] if not each.name.startswith(PREFIX)]
-            text = edited(text, [(each.open + 1, each.open + 1, " HOSTCUDA_LAUNCHED") for each in bodies])
+            text = edited(text, [(each.open + 1, each.open + 1, " HOSTCUDA_LAUNCHED ") for each in bodies])
         lines = ['#include "hostcuda/host.h"'] if self.program else []
         lines += [f'#include "{prelude(self.command, self.flags, WITHOUT_MACROS)}"']
         lines += [f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"', f"HOSTCUDA_IN_LANES({PREFIX in text:d})", text]

@@ -56,14 +56,20 @@ def pointer(kernel, arguments):
 
 
 def registers_itself(kernel):
-    """The text at the start of a template's body that registers each instance, however it is launched.
-
-    Empty if a parameter has no name there: the body cannot name the instance, which registers where it is launched.
-    """
+    """The text at the start of a template's body that registers each instance, however it is launched."""
     _, arguments = _named(kernel.head)
-    if not arguments or "hostcuda_" in arguments:
-        return ""
-    return f" (void)&hostcuda::OfTemplate<{pointer(kernel, arguments)}>::registered;"
+    return f" (void)&hostcuda::OfTemplate<{pointer(kernel, arguments)}>::registered;" if arguments else ""
+
+
+def name_parameters(kernel, code):
+    """Edits that give the parameters of a template's definition the names that `_named` gives them."""
+    if _named(kernel.head)[1]:
+        open_ = code.index("<", kernel.start)
+        for i, (start, end) in enumerate(split(code, ",", open_ + 1, angle_end(code, open_))):
+            declaration = without_default(code[start:end])
+            if not _has_name(declaration.strip()):
+                at = start + len(declaration)
+                yield at, at, f" hostcuda_{i}"
 
 
 def _variable(parameter):
@@ -87,6 +93,12 @@ def without_default(parameter):
     return parameter[slice(*split(parameter, "=")[0])].rstrip()
 
 
+def _has_name(declaration):
+    """Whether a template's parameter has a name."""
+    name = _NAME.search(declaration)
+    return name and name["type"].strip() and name["name"] not in _TYPE_WORDS
+
+
 def _named(head):
     """``template <...>`` with a name for each parameter, and ``<T, N, Rest...>``; None: one is not understood."""
     open_ = head.index("<")
@@ -94,14 +106,12 @@ def _named(head):
     for start, end in split(head, ",", open_ + 1, close):
         declaration = without_default(head[start:end]).strip()
         default = head[start:end].strip()[len(declaration) :]
-        name = _NAME.search(declaration)
-        if not name or not name.group("type").strip() or name["name"] in _TYPE_WORDS:
+        if not _has_name(declaration):
             if declaration.endswith(")"):  # a pointer to a function
                 return head, None
             declaration += f" hostcuda_{len(parts)}"
-            name = _NAME.search(declaration)
         parts.append(declaration + default)
-        arguments.append(name["name"] + "..." * ("..." in declaration))
+        arguments.append(_NAME.search(declaration)["name"] + "..." * ("..." in declaration))
     return f"{head[: open_ + 1]}{', '.join(parts)}{head[close:]}", f"<{', '.join(arguments)}>"
 
 
