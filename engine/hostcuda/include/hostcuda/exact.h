@@ -10,16 +10,19 @@
 
 namespace hostcuda {
 
-// The other operand if one is NaN. -0 is less than 0: equal values differ at most in their sign.
+// The other operand if one is NaN. -0 is less than 0: equal values differ at most in their sign. Without a branch: behind one
+// that depends on data, compilers copy what follows, and the loads of one line are no longer those of one instruction.
+template <class R, class Bits> HOSTCUDA_EXACT R chosen(bool first, bool equal, R a, R b, Bits of_equal) {
+    Bits is_first = -(Bits)first, is_equal = -(Bits)equal;
+    return __builtin_bit_cast(R, (__builtin_bit_cast(Bits, a) & is_first) | (of_equal & is_equal) |
+                                     (__builtin_bit_cast(Bits, b) & ~(is_first | is_equal)));
+}
+template <class R> using BitsOf = std::conditional_t<sizeof(R) == 4, unsigned int, unsigned long long>;
 template <class R> HOSTCUDA_EXACT R lesser(R a, R b) {
-    using Bits = std::conditional_t<sizeof(R) == 4, unsigned int, unsigned long long>;
-    R equal = __builtin_bit_cast(R, __builtin_bit_cast(Bits, a) | __builtin_bit_cast(Bits, b));
-    return a < b || b != b ? a : a == b ? equal : b;
+    return chosen((a < b) | (b != b), a == b, a, b, __builtin_bit_cast(BitsOf<R>, a) | __builtin_bit_cast(BitsOf<R>, b));
 }
 template <class R> HOSTCUDA_EXACT R greater(R a, R b) {
-    using Bits = std::conditional_t<sizeof(R) == 4, unsigned int, unsigned long long>;
-    R equal = __builtin_bit_cast(R, __builtin_bit_cast(Bits, a) & __builtin_bit_cast(Bits, b));
-    return a > b || b != b ? a : a == b ? equal : b;
+    return chosen((a > b) | (b != b), a == b, a, b, __builtin_bit_cast(BitsOf<R>, a) & __builtin_bit_cast(BitsOf<R>, b));
 }
 
 // The nearest value of integer type I to x, rounded towards 0. NaN gives 0 from float to 32 bits, otherwise only the top bit
