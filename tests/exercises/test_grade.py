@@ -301,12 +301,17 @@ def test_an_answer_in_a_sentence(edit, says):
     [
         "volatile int *at = (volatile int *)x; while (at[0] != 12345) {}",
         'for (int i = 0; i < 100000; ++i) printf("x");',
-        "for (int i = 0; i < 1 << 20; ++i) *(volatile char *)malloc(1 << 16) = 1;",
     ],
-    ids=["waits", "floods printf", "allocates"],
+    ids=["waits", "floods printf"],
 )
 def test_a_kernel_that_does_not_end_is_ended(endless):
     assert "was still running after 20 s" in answer(TILING.start.replace(SUM, f"{SUM} {endless}"))
+
+
+def test_the_heap_of_kernels_ends_where_its_limit_is():
+    """It does not fill the machine: malloc returns a null pointer then, as on a GPU."""
+    allocates = "for (int i = 0; i < 1 << 20; ++i) *(volatile char *)malloc(1 << 16) = 1;"
+    assert "null pointer, line 23: writ" in answer(TILING.start.replace(SUM, f"{SUM} {allocates}"))
 
 
 def test_what_is_no_exercise_and_no_attempt():
