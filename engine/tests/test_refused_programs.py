@@ -91,7 +91,7 @@ int square(int x) { return x + 1; }
 template <class T> T twice(T x) { return 2 * x; }
 __device__ int dev(int x) { return x; }
 __host__ __device__ int both(int x) { return square(x); }
-int counter;
+int counter; __device__ struct { int v; } state;
 static float table[4];
 const float weights[2] = {1, 2};
 int overloaded(int x) { return x; }
@@ -104,7 +104,7 @@ struct Own {
 };
 __global__ void legal(int *p)
 {
-    p[0] = both(dev(1)) + three() + overloaded(2.0f) + max(p[0], 3) + weights[p[1]];
+    p[0] = both(dev(1)) + three() + overloaded(2.0f) + max(p[0], 3) + weights[p[1]] + state.v;
     int *q = new int[3];
     memcpy(q, p, 12);
     delete[] q;

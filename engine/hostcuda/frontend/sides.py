@@ -160,7 +160,11 @@ def _use(scan, variable, function):
     for match in re.finditer(rf"\b{re.escape(variable)}\b", scan.code):
         if scan.scope(match.start()) is not None:
             start = scan.declaration_start(match.start())
-            if re.search(r"\bconst(?:expr)?\b|__\w+__|[()]", scan.code[start : match.start()]):
+            for open_, close in scan.closing.items():  # of the class that the variable's declaration defines
+                if close + 1 == start and _CLASS.search(scan.code[scan.declaration_start(open_) : open_]):
+                    start = scan.declaration_start(open_)
+            declared = re.sub(r"\{.*\}", "", scan.code[start : match.start()], flags=re.DOTALL)
+            if re.search(r"\bconst(?:expr)?\b|__\w+__|[()]", declared):
                 return None
             use = re.compile(match.re.pattern).search(scan.code, function.open, function.close)
             return use and use.start()
