@@ -1,8 +1,9 @@
-"""The time that kernels would take on a GPU, estimated from what the CPU engine counts. No GPU is needed.
+"""Estimate the time of kernels on a GPU from what the CPU engine counts. No GPU is needed.
 
 With nvcc, which needs no GPU either, the estimate is *fine*: the machine code's instructions, registers and occupancy
-are known. Without it, it is *coarse*. Both were fitted to times that were recorded on a card, and say in which
-interval 8 of 10 of these were. Where no such times tell how good an estimate is, there is none: see `why_not`. """
+are known. Without it, it is *coarse*. Both were fitted to times that were recorded on a card. Each estimate states the
+interval that held 8 of 10 of these times. Kernels unlike those that were timed get no estimate: see `why_not`.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ from hostcuda.tables import HTML, table
 
 __all__ = ["Card", "Estimate", "card", "estimate", "estimated", "fine", "why_not", "works"]
 
-_LEAST = 0.25  # instructions of the GPU per instruction of the host: no kernel of the lab that is matched has less
-_NEAR = 0.9  # of the busiest unit's time: such a unit may as well be the busiest
+_LEAST = 0.25  # instructions of the GPU per instruction of the host: no kernel that was matched well has fewer
+_NEAR = 0.9  # of the busiest unit's time: a unit that needs more than this may be the busiest on a card
 
 
 def fine() -> bool:
-    """Whether nvcc, nvdisasm and SciPy are on this machine: ``pip install "hostcuda[nvcc]"`` brings them."""
+    """Return whether this machine has nvcc, nvdisasm and SciPy: ``pip install "hostcuda[nvcc]"`` brings them."""
     return nvcc_available() and nsight.find("nvdisasm") is not None and importlib.util.find_spec("scipy") is not None
 
 
@@ -65,7 +66,7 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Between these times [ms] the recorded one was in 8 of 10 comparisons."""
+        """The interval [ms] that held the recorded time in 8 of 10 comparisons."""
         return float(self.table["low_ms"].sum(skipna=False)), float(self.table["high_ms"].sum(skipna=False))
 
     @property
@@ -75,13 +76,13 @@ class Estimate:
 
     @property
     def near(self) -> list[str]:
-        """The busiest unit of that kernel, and those within 10 % of it, the busiest first."""
+        """The busiest unit of the longest kernel, and those within 10 % of it, the busiest first."""
         longest = self.units.max(axis=1).to_numpy().argmax()
         return str(self.table["near"].iloc[longest]).split(", ")
 
     @property
     def why_not(self) -> str:
-        """Why there is no time, for the first kernel without one; else empty."""
+        """Why the first kernel without a time has none; empty if all have one."""
         return next((f"{row.kernel}: {row.why_not}" for row in self.table.itertuples() if row.why_not), "")
 
     @property
@@ -91,13 +92,13 @@ class Estimate:
         return f"Estimated for the {self.card.name} from {how}; not measured."
 
     def against(self, before: Estimate) -> str:
-        """This estimate beside that of the kernel as it was, in words."""
+        """Return a sentence that sets this estimate beside that of an earlier version of the kernel."""
         if math.isnan(before.ms):
             return f"{self}; before {before}"
         low, high = before.interval
-        moved = f"; before: {', '.join(before.near)}" if {*before.near} != {*self.near} else ", as before"
-        now, _, busiest = str(self).partition(". ")
-        return f"{now}; before about {_short(before.ms)} ms ({_short(low)} to {_short(high)}). {busiest}{moved}"
+        earlier_units = f"; before: {', '.join(before.near)}" if {*before.near} != {*self.near} else ", as before"
+        time, _, units = str(self).partition(". ")
+        return f"{time}; before about {_short(before.ms)} ms ({_short(low)} to {_short(high)}). {units}{earlier_units}"
 
     def __str__(self) -> str:
         if math.isnan(self.ms):
@@ -109,22 +110,24 @@ class Estimate:
         return f"{self}. {self.note}"
 
     def launches(self) -> HTML:
-        """A row per kernel, as a table for a page or a terminal."""
-        shown = self.table.copy()
-        shown.attrs["note"] = self.note
-        same = {name: name for name in ("kernel", "launches", "ms")}
-        headings = {**same, "low_ms": "from", "high_ms": "to", "near": "busiest units", "why_not": "why no time"}
-        return table(shown, "Estimated times", headings)
+        """Return a row per kernel, as a table for a page or a terminal."""
+        rows = self.table.copy()
+        rows.attrs["note"] = self.note
+        unchanged = {name: name for name in ("kernel", "launches", "ms")}
+        headings = {**unchanged, "low_ms": "from", "high_ms": "to", "near": "busiest units", "why_not": "why no time"}
+        return table(rows, "Estimated times", headings)
 
 
 def _short(ms: float) -> str:
-    """Two significant digits."""
+    """Format a time with two significant digits."""
     return f"{ms:.2g}" if ms < 99.5 else f"{round(ms, 1 - math.floor(math.log10(ms))):.0f}"
 
 
 def why_not(found: Mapping[str, float]) -> str:
-    """Why a launch with this work gets no time: the estimate was not compared with recorded times of such kernels, or
-    was found to be wrong. Empty if it gets one."""
+    """Return why a launch with this work gets no time: an empty text if it gets one.
+
+    There is no time where the estimate was not compared with recorded times of such kernels, or was found to be wrong.
+    """
     memory = max(found["memory_instructions"], 1.0)
     code = {name.removeprefix(CODE): value for name, value in found.items() if name.startswith(CODE)}
     if found.get("matrices") or code.get("tensor"):
@@ -146,14 +149,14 @@ def why_not(found: Mapping[str, float]) -> str:
 
 
 def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, list[dict[str, float]]]:
-    """The work of launches.
+    """Compute the work of launches.
 
     Parameters
     ----------
     records : sequence of mapping
         The CPU engine's records of the launches, with the tool ``profile``.
     modules : iterable of mapping
-        Its records of the modules; empty: no machine code.
+        The engine's records of the modules; if empty, no machine code is used.
 
     Returns
     -------
@@ -168,47 +171,46 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
     """
     code = of_modules(modules, code=True)[0] if fine() else {}
     flows: dict[str, list] = {}
-    same: dict[str, dict] = {}  # a program may launch a kernel a thousand times
-    found = []
+    work_by_launch: dict[str, dict] = {}  # a program may launch a kernel a thousand times
+    rows = []
     for record in records:
         if record["error"]:
             raise EngineError(f"no estimate: the launch of {record['kernel']} was abandoned: {record['error']}")
         module = record["module"]
-        if module not in flows:  # a module's second copy in a process is gone
+        if module not in flows:  # the copy of a module that a process loads twice is removed
             flows[module] = json.loads(Elf(module).content(FLOW) or "[]") if Path(module).is_file() else []
         if not flows[module]:
             raise EngineError(f"no estimate of {record['kernel']}: the engine counts its instructions only on x86-64, "
                               "and only in a program of one file")
         key = json.dumps([record[name] for name in ("module", "kernel", "grid", "block", "shared", "sites", "plays")])
-        if key not in same:
+        if key not in work_by_launch:
             facts = code.get(module, {}).get(record["kernel"], {})
-            same[key] = work(record, flows[module], facts.get("blocks"), facts) | {"kernel": record["kernel"]}
-        found.append(same[key])
-    return ("fine" if found and all(f"{CODE}instructions" in each for each in found) else "coarse"), found
+            work_by_launch[key] = work(record, flows[module], facts.get("blocks"), facts) | {"kernel": record["kernel"]}
+        rows.append(work_by_launch[key])
+    return ("fine" if rows and all(f"{CODE}instructions" in own for own in rows) else "coarse"), rows
 
 
 def estimated(found: Sequence[Mapping], kind: str, on: Card) -> Estimate:
-    """The estimate of launches with this work, from `works`; those of one kernel may be merged, with their
-    ``launches``."""
-    rows, busy = [], []
+    """Estimate the time of launches from their `works`; those of one kernel may be merged, with ``launches``."""
+    rows, busy_times = [], []
     low, high = on.intervals[kind]
-    for each in found:
-        own = each if kind == "fine" else without_code(each)
+    for launch_work in found:
+        own = launch_work if kind == "fine" else without_code(launch_work)
         times = units(own, on) | {"launch": launches(own) * on.launch_ms}
         ordered = sorted(times, key=times.__getitem__, reverse=True)
         reason = why_not(own)
         ms = math.nan if reason else time_ms(own, on)
         near = ", ".join(name for name in ordered if times[name] >= _NEAR * times[ordered[0]])
         rows.append({
-            "kernel": each["kernel"], "launches": int(launches(own)), "ms": ms, "low_ms": ms * low,
+            "kernel": launch_work["kernel"], "launches": int(launches(own)), "ms": ms, "low_ms": ms * low,
             "high_ms": ms * high, "busiest": ordered[0], "near": near, "why_not": reason,
         })
-        busy.append(times)
-    return Estimate(on, kind, pd.DataFrame(rows), pd.DataFrame(busy).fillna(0.0))
+        busy_times.append(times)
+    return Estimate(on, kind, pd.DataFrame(rows), pd.DataFrame(busy_times).fillna(0.0))
 
 
 def estimate(records: Sequence[Mapping], modules: Iterable[Mapping], device: str = "H200") -> Estimate:
-    """The estimated time of launches that the CPU engine has counted, on a card.
+    """Estimate the time of launches on a card, from the CPU engine's counts.
 
     Parameters
     ----------
@@ -225,9 +227,9 @@ def estimate(records: Sequence[Mapping], modules: Iterable[Mapping], device: str
     on = card(device)
     if not records:
         raise EngineError("no kernel was launched, so there is nothing to estimate")
-    kind, found = works(records, modules)
-    alike = defaultdict(list)
-    for record, own in zip(records, found, strict=True):
-        alike[record["module"], record["kernel"], *record["grid"], *record["block"], record["shared"]].append(own)
-    together = [merged(own) | {"kernel": own[0]["kernel"], "launches": len(own)} for own in alike.values()]
-    return estimated(together, kind, on)
+    kind, launch_works = works(records, modules)
+    groups = defaultdict(list)
+    for record, own in zip(records, launch_works, strict=True):
+        groups[record["module"], record["kernel"], *record["grid"], *record["block"], record["shared"]].append(own)
+    merged_works = [merged(group) | {"kernel": group[0]["kernel"], "launches": len(group)} for group in groups.values()]
+    return estimated(merged_works, kind, on)

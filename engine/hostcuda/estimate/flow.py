@@ -1,11 +1,11 @@
-"""How often warps execute each block of nvcc's machine code, from what the CPU engine has counted.
+"""Find how often warps execute each block of nvcc's machine code, from what the CPU engine has counted.
 
 The two compilers unroll and order a kernel differently, so blocks cannot be matched one to one. But both know the
 source's lines. A warp's requests to memory and its floating-point operations are the same in both, line by line, and
 so is how often a loop is entered. These are linear equations in the executions of the machine code's blocks, together
 with the conservation of flow: a block is executed as often as it is entered. They are solved by non-negative least
-squares (Lawson and Hanson, Solving Least Squares Problems, 1974), weighted again in each round towards relative
-errors. """
+squares (Lawson and Hanson, Solving Least Squares Problems, 1974), with new weights per round, for relative errors.
+"""
 
 from __future__ import annotations
 
@@ -22,42 +22,41 @@ from hostcuda.gpu.sass import USERS_CONSTANT, Block, Instruction
 from hostcuda.limits import WARP
 
 _FMA, _MULTIPLY, _ADD, _BRANCH = (list(WORK).index(kind) for kind in ("fma", "multiply", "add", "branch"))
-# Of the equations: counts of the engine and the conservation of flow hold, the others are hints.
+# Weights of the equations: the engine's counts and the conservation of flow are exact, the others are hints.
 _EXACT, _ENTRY, _LOOP, _OUTERMOST, _CONSTANT, _UNLESS = 3, 10, 1, 0.3, 0.5, 0.02
-_DIVERGES = 0.15  # a warp whose lanes diverge executes both ways
+_DIVERGES = 0.15  # a warp whose lanes diverge executes both branches
 _ROUNDS = 7
 
 
 @dataclass
 class Line:
-    """What warps do at a line of the source: by (space, operation), the bytes that their requests move per lane; and
-    floating-point operations."""
+    """A line of the source: bytes that requests move per lane, by (space, operation), and arithmetic operations."""
 
     moved: dict
     arithmetic: float = 0.0
 
 
 def operations(work: Sequence[float]) -> float:
-    """The floating-point operations among amounts of `WORK`: a multiplication and an addition are one."""
+    """Count the floating-point operations in amounts of `WORK`: a multiplication and an addition are one."""
     return work[_FMA] + max(work[_MULTIPLY], work[_ADD])
 
 
 def lines(record: Mapping, flow: Sequence[Mapping], plays: Sequence[float]) -> dict[tuple[str, int], Line]:
-    """The engine's counts of a launch by (file, line).
+    """Return the engine's counts of a launch by (file, line).
 
-    `record` is a `hostcuda.check.records.LaunchRecord`, as a dict, `flow` the section `hostcuda.check.instrument.FLOW`
-    of its module, `plays` the `executions` of its blocks.
+    `record` is a `hostcuda.check.records.LaunchRecord` as a dict, `flow` the section `hostcuda.check.instrument.FLOW`
+    of its module, and `plays` the `executions` of its blocks.
     """
-    found: dict = defaultdict(lambda: Line(defaultdict(float)))
+    line_by_place: dict = defaultdict(lambda: Line(defaultdict(float)))
     for site in record["sites"]:
         if site["line"]:
-            line = found[PurePath(site["file"]).name, site["line"]]
+            line = line_by_place[PurePath(site["file"]).name, site["line"]]
             line.moved[site["space"], site["op"]] += site["requests"] * site["size"]
     for block, times in zip(flow, plays, strict=True):
         for place, work in block["work"].items():
             if times and place and (number := operations(work)):
-                found[_place(place)].arithmetic += number * times
-    return dict(found)
+                line_by_place[_place(place)].arithmetic += number * times
+    return dict(line_by_place)
 
 
 def _place(text: str) -> tuple[str, int]:
@@ -66,29 +65,29 @@ def _place(text: str) -> tuple[str, int]:
 
 
 def executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
-    """How often warps have executed each block of the engine's code; 0 for blocks of which this is not known."""
+    """Return how often warps have executed each block of the engine's code; 0 where it is not known."""
     plays = dict(record["plays"])
     times = [max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow]
-    before = _before([block["next"] for block in flow])
-    for _ in range(5):  # a block without a piece is one that the compiler has split off
-        for i, known in enumerate(times):
-            if known is None and before[i] and all(times[each] is not None for each in before[i]):
-                times[i] = sum(times[each] for each in before[i])
-    return [each or 0 for each in times]
+    before = _invert([block["next"] for block in flow])
+    for _ in range(5):  # the compiler split off the blocks that have no piece
+        for i, count in enumerate(times):
+            if count is None and before[i] and all(times[source] is not None for source in before[i]):
+                times[i] = sum(times[source] for source in before[i])
+    return [count or 0 for count in times]
 
 
-def _before(following: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Of each node, those that lead to it."""
+def _invert(following: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return, for each node of a graph, the nodes that lead to it."""
     before: list[list[int]] = [[] for _ in following]
-    for node, those in enumerate(following):
-        for to in those:
-            before[to].append(node)
+    for node, targets in enumerate(following):
+        for target in targets:
+            before[target].append(node)
     return before
 
 
 @dataclass
 class Loop:
-    """A loop of a control-flow graph: its blocks, the one that it is entered at, and those that jump back to it."""
+    """A loop of a control-flow graph: its blocks, the block where it is entered, and those that jump back to it."""
 
     blocks: frozenset
     head: int
@@ -96,63 +95,64 @@ class Loop:
 
 
 def loops(following: Sequence[Sequence[int]]) -> list[Loop]:
-    """The loops of a graph, the outer ones first."""
-    found, work = [], [(frozenset(range(len(following))), None)]
-    before = _before(following)
-    while work:
-        nodes, cut = work.pop()
+    """Return the loops of a graph, the outer ones first."""
+    graph_loops, pending = [], [(frozenset(range(len(following))), None)]
+    before = _invert(following)
+    while pending:
+        nodes, cut = pending.pop()
         edges = {node: [to for to in following[node] if to in nodes and to != cut] for node in sorted(nodes)}
         for part in map(frozenset, components(list(edges), edges.__getitem__)):
             if not any(to in part for node in part for to in edges[node]):  # one block, without a jump to itself
                 continue
-            entered = [node for node in sorted(part) if any(each not in part for each in before[node])]
-            head = entered[0] if entered else min(part)
-            found.append(Loop(part, head, [node for node in sorted(part) if head in following[node]]))
+            entry_nodes = [node for node in sorted(part) if any(source not in part for source in before[node])]
+            head = entry_nodes[0] if entry_nodes else min(part)
+            graph_loops.append(Loop(part, head, [node for node in sorted(part) if head in following[node]]))
             if len(part) > 1:
-                work.append((part, head))
-    return found
+                pending.append((part, head))
+    return graph_loops
 
 
 @dataclass
 class Trips:
-    """Of the engine's loops: `back`, by the line of the jump back to a loop's head, how often the loop is entered;
-    `inside`, by lines with arithmetic in one block only, (entries of its innermost loop, its executions, operations in
-    the block)."""
+    """Counts of the engine's loops.
+
+    `back` maps the line of the jump back to a loop's head to how often the loop is entered. `inside` maps a line whose
+    arithmetic is in one block to (entries of its innermost loop, executions of the block, operations in it).
+    """
 
     back: dict
     inside: dict
 
 
 def trips(flow: Sequence[Mapping], times: Sequence[float]) -> Trips:
-    """How often the engine's loops have been entered, and their blocks executed; `times` are the `executions`."""
+    """Count how often the engine's loops are entered and their blocks executed; `times` are the `executions`."""
     following = [block["next"] for block in flow]
-    before = _before(following)
+    before = _invert(following)
     back: dict = defaultdict(float)
-    innermost: dict = {}
+    entries_by_block: dict = {}
     for loop in loops(following):
-        entries = sum(times[each] for each in before[loop.head] if each not in loop.blocks)
-        innermost.update(dict.fromkeys(loop.blocks, entries))
+        entries = sum(times[source] for source in before[loop.head] if source not in loop.blocks)
+        entries_by_block.update(dict.fromkeys(loop.blocks, entries))
         for latch in loop.latches:
             for place, work in flow[latch]["work"].items():
                 if work[_BRANCH] and place:
                     back[_place(place)] += entries
-    alone: dict = defaultdict(list)
+    rows_by_place: dict = defaultdict(list)
     for i, block in enumerate(flow):
         for place, work in block["work"].items():
-            if times[i] and place and innermost.get(i) and (number := operations(work)):
-                alone[_place(place)].append((innermost[i], times[i], number))
-    return Trips(dict(back), {place: rows[0] for place, rows in alone.items() if len(rows) == 1})
+            if times[i] and place and entries_by_block.get(i) and (number := operations(work)):
+                rows_by_place[_place(place)].append((entries_by_block[i], times[i], number))
+    return Trips(dict(back), {place: rows[0] for place, rows in rows_by_place.items() if len(rows) == 1})
 
 
 class _Equations:
-    """Weighted linear equations. `scale` is the size of a row's numbers: a number, or a block, whose executions it
-    is."""
+    """Weighted linear equations. The numbers of a row have the size `scale`, or that of a block's executions."""
 
     def __init__(self, unknowns: int):
         self.unknowns, self.rows = unknowns, []
 
-    def more(self) -> int:
-        """Another unknown."""
+    def add_unknown(self) -> int:
+        """Add an unknown and return its index."""
         self.unknowns += 1
         return self.unknowns - 1
 
@@ -162,27 +162,27 @@ class _Equations:
         self.rows.append((list(terms), value, weight, scale, block))
 
     def solve(self, blocks: int, after) -> np.ndarray:
-        """The executions of the blocks; `after` may add rows after each round."""
+        """Return the executions of the blocks; `after` may add rows after each round."""
         from scipy.optimize import nnls
 
-        times, less = np.ones(blocks), np.ones(0)
-        for turn in range(_ROUNDS):
+        times, damping = np.ones(blocks), np.ones(0)
+        for round_number in range(_ROUNDS):
             matrix, values = np.zeros((len(self.rows), self.unknowns)), np.zeros(len(self.rows))
             for i, (terms, value, weight, scale, block) in enumerate(self.rows):
                 size = scale if block is None else max(times[block], 1e-2)
-                factor = weight / size / (less[i] if i < len(less) else 1)
+                factor = weight / size / (damping[i] if i < len(damping) else 1)
                 for unknown, coefficient in terms:
                     matrix[i, unknown] += coefficient * factor
                 values[i] = value * factor
             try:
                 solution, _ = nnls(matrix, values, maxiter=20 * self.unknowns)
-            except RuntimeError:  # it does not converge: keep the last round's
+            except RuntimeError:  # it does not converge: keep the last round's solution
                 break
             times = solution[:blocks]
-            if turn:  # towards absolute residuals: a few equations may be far off, most hold
-                left = np.abs(matrix @ solution - values)
-                left[: len(less)] *= less[: len(left)]
-                less = np.sqrt(np.clip(left / 0.05, 1, 1e3))
+            if round_number:  # towards absolute residuals: a few equations may be far off, most hold
+                residuals = np.abs(matrix @ solution - values)
+                residuals[: len(damping)] *= damping[: len(residuals)]
+                damping = np.sqrt(np.clip(residuals / 0.05, 1, 1e3))
             after(times)
         return times
 
@@ -194,135 +194,132 @@ class Executions:
     blocks: list[Block]
     times: np.ndarray  # for each block, by all warps together
     warps: int
-    missed: float  # the share of the engine's requests and operations that `times` misses: how far to trust them
+    missed: float  # the share of the engine's requests and operations that `times` misses: the less, the better
 
 
-def place_of(each: Instruction, known: Mapping[tuple[str, int], Line]) -> tuple[str, int] | None:
-    """The innermost place of an instruction that the engine knows."""
-    return next((place for place in each.places if place in known), None)
+def place_of(instruction: Instruction, line_by_place: Mapping[tuple[str, int], Line]) -> tuple[str, int] | None:
+    """Return the innermost place of an instruction that the engine knows."""
+    return next((place for place in instruction.places if place in line_by_place), None)
 
 
 def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Executions:
-    """The executions of a kernel's blocks, from `hostcuda.gpu.sass.read`, in one launch; for the others see `lines`."""
+    """Find how often a kernel's blocks, from `hostcuda.gpu.sass.read`, run in a launch; for the rest see `lines`."""
     threads = math.prod(record["block"])
     warps = math.prod(record["grid"]) * -(-threads // WARP)
     plays = executions(record, flow)
-    known = lines(record, flow, plays)
+    line_by_place = lines(record, flow, plays)
     count = len(blocks)
     edges = [(i, to) for i, block in enumerate(blocks) for to in block.next]
-    out, into = defaultdict(list), defaultdict(list)
+    leaving, entering = defaultdict(list), defaultdict(list)
     for number, (i, to) in enumerate(edges):
-        out[i].append(count + number)
-        into[to].append(count + number)
+        leaving[i].append(count + number)
+        entering[to].append(count + number)
     equations = _Equations(count + len(edges))
-    _conserve(equations, blocks, out, into)
-    arithmetic = _arithmetic(blocks, known)
-    counted = _count(equations, blocks, known, arithmetic, warps)
-    once = _bound(equations, blocks, arithmetic, trips(flow, plays), warps, edges)
+    _conserve(equations, blocks, leaving, entering)
+    arithmetic = _count_arithmetic(blocks, line_by_place)
+    rows = _equate(equations, blocks, line_by_place, arithmetic, warps)
+    limits = _add_hints(equations, blocks, arithmetic, trips(flow, plays), warps, edges)
 
     def after(times):
-        for block, most in [*once.items()]:
+        for block, most in [*limits.items()]:
             if times[block] > most * 1.001:
                 equations.add([(block, 1.0)], most, _ENTRY, most)
-                del once[block]
+                del limits[block]
 
     times = equations.solve(count, after)
-    missed = sum(abs(sum(n * times[b] for b, n in own.items()) - value) * size for own, value, size in counted)
-    whole = sum(value * size for _, value, size in counted)
-    return Executions(blocks, times * warps, warps, missed / whole if whole else 0.0)
+    missed = sum(abs(sum(n * times[b] for b, n in own.items()) - value) * size for own, value, size in rows)
+    total = sum(value * size for _, value, size in rows)
+    return Executions(blocks, times * warps, warps, missed / total if total else 0.0)
 
 
-def _conserve(equations: _Equations, blocks, out, into) -> None:
-    """A block is executed as often as it is entered, and left as often, apart from exits and from warps whose lanes
-    part."""
+def _conserve(equations: _Equations, blocks, exits, entries) -> None:
+    """State that a block is executed as often as entered and left, but for exits and warps whose lanes part."""
     equations.add([(0, 1.0)], 1.0, _ENTRY, 1.0)
     for i, block in enumerate(blocks):
-        ends, parts, joins = equations.more(), equations.more(), equations.more()
-        equations.add([(i, -1.0), *((edge, 1.0) for edge in out[i]), (ends, 1.0), (parts, -1.0)], 0.0, _EXACT, 1.0, i)
+        ends, parts, joins = equations.add_unknown(), equations.add_unknown(), equations.add_unknown()
+        equations.add([(i, -1.0), *((edge, 1.0) for edge in exits[i]), (ends, 1.0), (parts, -1.0)], 0.0, _EXACT, 1.0, i)
         if i:
-            equations.add([(i, -1.0), *((edge, 1.0) for edge in into[i]), (joins, -1.0)], 0.0, _EXACT, 1.0, i)
-        exits = block.code[-1].name in ("EXIT", "RET")
+            equations.add([(i, -1.0), *((edge, 1.0) for edge in entries[i]), (joins, -1.0)], 0.0, _EXACT, 1.0, i)
+        may_exit = block.code[-1].name in ("EXIT", "RET")
         for unknown, weight in (
-            (ends, _UNLESS if exits else _EXACT),
+            (ends, _UNLESS if may_exit else _EXACT),
             (parts, _DIVERGES if len(block.next) > 1 else _EXACT),
-            (joins, _DIVERGES if len(into[i]) > 1 else _EXACT),
+            (joins, _DIVERGES if len(entries[i]) > 1 else _EXACT),
             (i, 1e-4),  # of several solutions, the smallest
         ):
             equations.add([(unknown, 1.0)], 0.0, weight, 1.0, i)
 
 
-def _arithmetic(blocks: Sequence[Block], known: Mapping[tuple[str, int], Line]) -> dict:
-    """Floating-point instructions by place, and then by the block that has them."""
-    found: dict = defaultdict(lambda: defaultdict(float))
+def _count_arithmetic(blocks: Sequence[Block], line_by_place: Mapping[tuple[str, int], Line]) -> dict:
+    """Count floating-point instructions by place, and then by the block that has them."""
+    counts: dict = defaultdict(lambda: defaultdict(float))
     for i, block in enumerate(blocks):
-        for each in block.code:
-            if each.pipe == "fma" and (place := place_of(each, known)):
-                found[place][i] += 1
-    return found
+        for instruction in block.code:
+            if instruction.pipe == "fma" and (place := place_of(instruction, line_by_place)):
+                counts[place][i] += 1
+    return counts
 
 
-def _count(equations: _Equations, blocks, known, arithmetic, warps) -> list[tuple[dict, float, float]]:
-    """The requests and operations of each line, per warp; returns (blocks with their coefficients, value, 1 / unit)."""
-    moved: dict = defaultdict(lambda: defaultdict(float))
-    predicated = set()
+def _equate(equations: _Equations, blocks, line_by_place, arithmetic, warps) -> list[tuple[dict, float, float]]:
+    """Equate requests and operations per line and warp; return (blocks' coefficients, value, 1 / unit) of each."""
+    bytes_by_kind: dict = defaultdict(lambda: defaultdict(float))
+    predicated_requests = set()
     for i, block in enumerate(blocks):
-        for each in block.code:
-            place = place_of(each, known)
+        for instruction in block.code:
+            place = place_of(instruction, line_by_place)
             if place is None:
                 continue
-            if each.pipe in ("global", "shared"):
-                key = (place, each.pipe, each.op)
-                moved[key][i] += each.bytes
-                if each.predicate:
-                    predicated.add(key)
-            elif USERS_CONSTANT.search(each.arguments) and each.pipe in ("constant", "fma"):
-                moved[place, "constant", "ld"][i] += each.bytes if each.pipe == "constant" else 4
-    counted = []
-    for key, own in moved.items():
+            if instruction.pipe in ("global", "shared"):
+                key = (place, instruction.pipe, instruction.op)
+                bytes_by_kind[key][i] += instruction.bytes
+                if instruction.predicate:
+                    predicated_requests.add(key)
+            elif USERS_CONSTANT.search(instruction.arguments) and instruction.pipe in ("constant", "fma"):
+                bytes_by_kind[place, "constant", "ld"][i] += 4 if instruction.pipe == "fma" else instruction.bytes
+    rows = []
+    for key, coefficients in bytes_by_kind.items():
         place, space, operation = key
-        value = known[place].moved.get((space, operation), 0) / warps
+        value = line_by_place[place].moved.get((space, operation), 0) / warps
         if not value:
             continue
-        unless = []
-        if key in predicated:  # not every execution makes a request
-            unless = [(equations.more(), -1.0)]
-            equations.add([(unless[0][0], 1.0)], 0.0, _UNLESS, value)
-        equations.add([*own.items(), *unless], value, _CONSTANT if space == "constant" else _EXACT, value)
-        if space != "constant" and not unless:
-            counted.append((own, value, 1 / 4))
-    for place, own in arithmetic.items():
-        if value := known[place].arithmetic / warps:
-            equations.add(own.items(), value, _EXACT, value)
-            counted.append((own, value, 1.0))
-    return counted
+        slack = []
+        if key in predicated_requests:  # not every execution makes a request
+            slack = [(equations.add_unknown(), -1.0)]
+            equations.add([(slack[0][0], 1.0)], 0.0, _UNLESS, value)
+        equations.add([*coefficients.items(), *slack], value, _CONSTANT if space == "constant" else _EXACT, value)
+        if space != "constant" and not slack:
+            rows.append((coefficients, value, 1 / 4))
+    for place, coefficients in arithmetic.items():
+        if value := line_by_place[place].arithmetic / warps:
+            equations.add(coefficients.items(), value, _EXACT, value)
+            rows.append((coefficients, value, 1.0))
+    return rows
 
 
-def _bound(equations: _Equations, blocks, arithmetic, engines: Trips, warps, edges) -> dict[int, float]:
-    """Hints from loops. Returns blocks that can be executed at most so often per warp."""
-    most: dict[int, float] = {}
-    never = set()
-    for place, (entries, times, copies) in engines.inside.items():
+def _add_hints(equations: _Equations, blocks, arithmetic, engine_trips: Trips, warps, edges) -> dict[int, float]:
+    """Add hints from loops; return the most executions per warp of the blocks that have such a limit."""
+    limits: dict[int, float] = {}
+    unused = set()
+    for place, (entries, times, copies) in engine_trips.inside.items():
         trip = times / entries
         for block, number in arithmetic[place].items():
             unrolled = number / copies  # iterations of the loop that one execution of the block makes
             if unrolled <= trip * 1.01:
-                most[block] = min(most.get(block, math.inf), entries / warps * int(trip / unrolled + 0.01))
-            elif (
-                abs(unrolled / trip - round(unrolled / trip)) > 0.01
-            ):  # more than there are, and no whole number of loops
-                never.add(block)
-    for block in never:
-        most.pop(block, None)
+                limits[block] = min(limits.get(block, math.inf), entries / warps * int(trip / unrolled + 0.01))
+            elif abs(unrolled / trip - round(unrolled / trip)) > 0.01:  # more than the loop has, nor a multiple of that
+                unused.add(block)
+    for block in unused:
+        limits.pop(block, None)
         equations.add([(block, 1.0)], 0.0, 10 * _EXACT, 1.0)
     count = len(blocks)
-    found = loops([block.next for block in blocks])
-    for loop in found:
+    graph_loops = loops([block.next for block in blocks])
+    for loop in graph_loops:
         entering = [(count + n, 1.0) for n, (i, to) in enumerate(edges) if to in loop.blocks and i not in loop.blocks]
-        if not entering or never & loop.blocks:
+        if not entering or unused & loop.blocks:
             continue
-        back = {place for latch in loop.latches for place in blocks[latch].code[-1].places} & engines.back.keys()
-        if value := sum(engines.back[place] for place in back) / warps:
+        back = {place for latch in loop.latches for place in blocks[latch].code[-1].places} & engine_trips.back.keys()
+        if value := sum(engine_trips.back[place] for place in back) / warps:
             equations.add(entering, value, _LOOP, value)
-        elif not back and not any(loop.blocks < other.blocks for other in found):
+        elif not back and not any(loop.blocks < other.blocks for other in graph_loops):
             equations.add(entering, 1.0, _OUTERMOST, 1.0)
-    return most
+    return limits

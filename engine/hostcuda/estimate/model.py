@@ -1,9 +1,9 @@
-"""The time of a launch from the work of its units: the busiest unit's time, the last wave of blocks, and the launch
-itself.
+"""Estimate a launch's time from its work: the busiest unit's time, the last wave of blocks, and the launch itself.
 
-Every unit of the GPU works at the same time as the others. So a kernel takes at least as long as its busiest unit
-needs for its share of the work: a roofline (Williams, Waterman and Patterson, CACM 52(4), 2009) of all units in place
-of two. """
+All units of the GPU work at the same time. So a kernel takes at least as long as its busiest unit needs for its share
+of the work: a roofline (Williams, Waterman and Patterson, CACM 52(4), 2009) of all units instead of two.
+
+"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hostcuda.estimate.work import CODE
 from hostcuda.limits import MULTIPROCESSOR, SECTOR
 
 CARDS = Path(__file__).with_name("cards.toml")
-PARTITIONS = 4  # of a multiprocessor: each issues one instruction per cycle
+PARTITIONS = 4  # of a multiprocessor; a partition issues one instruction per cycle
 # Instructions of warps per cycle of a multiprocessor, from its lanes: CUDA C++ Programming Guide, "Arithmetic
 # Instructions" (compute capability 9.0: results per cycle of a multiprocessor, divided by the 32 lanes of a warp).
 # Tensor cores: NVIDIA H100 white paper, 2048 multiplications and additions per cycle; one m16n8k16 has as many.
@@ -38,15 +38,15 @@ class Card:
     dram_tb_s: float  # this and the next two: measured bandwidths
     l2_read_tb_s: float
     l2_write_tb_s: float  # of whole sectors; a sector that is written in part takes up to twice as long
-    pipes: float  # the share of its peak that a busy pipe reaches
-    issue: float  # and of the issue slots
+    pipes: float  # the share of its peak rate that a busy pipe reaches
+    issue: float  # the share of the issue slots that a busy kernel uses
     tags: float  # lines that the L1 cache looks up per cycle of a multiprocessor
     miss_cycles: float  # what a miss in the constant cache adds to a request
-    misses_apart: float  # how many cycles apart misses are at least
+    misses_apart: float  # the least number of cycles between two misses
     launch_ms: float  # of an empty kernel
-    # without machine code: a GPU's instructions per instruction of each kind in the host's code
+    # Without machine code: how many instructions of a GPU stand for one of the host's, by its kind.
     coarse: Mapping[str, float]
-    # "fine" and "coarse": the quotients of recorded and estimated time between which 8 of 10 were
+    # By "fine" and "coarse": the interval that holds 8 of 10 quotients of recorded and estimated time.
     intervals: Mapping[str, tuple[float, float]]
 
     @property
@@ -57,94 +57,92 @@ class Card:
 
 @cache
 def cards() -> dict[str, Card]:
-    """The cards with fitted rates, by their names."""
+    """Return the cards that have fitted rates, by name."""
     with open(CARDS, "rb") as file:
-        return {each["name"]: Card(**each) for each in tomllib.load(file)["card"]}
+        return {entry["name"]: Card(**entry) for entry in tomllib.load(file)["card"]}
 
 
 def card(name: str) -> Card:
-    """The card whose name contains this one: "H200".
+    """Return the card whose name contains `name`, such as "H200".
 
     Raises
     ------
     EngineError
-        There is none: no times of it were recorded.
+        No card has such a name, or several have: only cards with recorded times are known.
     """
-    found = [each for each in cards().values() if name.lower() in each.name.lower()]
-    if len(found) != 1:
+    matches = [known_card for known_card in cards().values() if name.lower() in known_card.name.lower()]
+    if len(matches) != 1:
         raise EngineError(f"no estimate for {name!r}: times were recorded on {', '.join(cards())}")
-    return found[0]
+    return matches[0]
 
 
 def units(work: Mapping[str, float], of: Card) -> dict[str, float]:
-    """The time that each unit of a card needs for a launch [ms], whose work is as `hostcuda.estimate.work.work` gives
-    it.
-    """
+    """Return how long [ms] each unit of a card works for a launch; for `work` see `hostcuda.estimate.work.work`."""
     cycles = of.cycles
 
-    def known(name):
-        """As the machine code has it; without that, as the source."""
+    def figure(name):
+        """Return a figure of the machine code, or without that the source's."""
         return work.get(f"{CODE}{name}", work.get(name, 0.0))
 
-    requests = known("constant_requests")
-    misses = requests * known("constant_misses")
-    of_operands = known("operands") * known("constant_misses")
-    found = {
+    requests = figure("constant_requests")
+    misses = requests * figure("constant_misses")
+    operand_misses = figure("operands") * figure("constant_misses")
+    times = {
         "DRAM": work["unique_bytes"] / (of.dram_tb_s * 1e9),
         "L2 reads": work["loaded_sectors"] * SECTOR / (of.l2_read_tb_s * 1e9),
-        "L2 writes": work["stored_sectors"] * (2 - _fill(work)) * SECTOR / (of.l2_write_tb_s * 1e9),
+        "L2 writes": work["stored_sectors"] * (2 - _compute_fill(work)) * SECTOR / (of.l2_write_tb_s * 1e9),
         "L1 tags": work["global_lines"] / (cycles * of.tags),
-        "L1 data pipe": (known("shared_wavefronts") + work["global_passes"]) / (cycles * of.pipes),
+        "L1 data pipe": (figure("shared_wavefronts") + work["global_passes"]) / (cycles * of.pipes),
         "constant cache": max(
             (_CONSTANT_CYCLES * requests + of.miss_cycles * misses) / (cycles * of.pipes),
-            of.misses_apart * (misses + of_operands) / cycles,
+            of.misses_apart * (misses + operand_misses) / cycles,
         ),
     }
     if f"{CODE}instructions" not in work:
         issued = sum(of.coarse[kind] * work[kind] for kind in of.coarse)
-        found["instruction issue"] = issued / (cycles * PARTITIONS * of.issue)
-        return found
-    queue = sum(known(pipe) for pipe in ("global", "local", "shared", "constant", "mio"))
-    fma = max((known("fma") + known("half") + known("imad")) / RATES["fma"], known("imad") / RATES["imad"])
-    return found | {
-        "instruction issue": known("instructions") / (cycles * PARTITIONS * of.issue),
+        times["instruction issue"] = issued / (cycles * PARTITIONS * of.issue)
+        return times
+    queue = sum(figure(pipe) for pipe in ("global", "local", "shared", "constant", "mio"))
+    fma = max((figure("fma") + figure("half") + figure("imad")) / RATES["fma"], figure("imad") / RATES["imad"])
+    return times | {
+        "instruction issue": figure("instructions") / (cycles * PARTITIONS * of.issue),
         "memory instructions": queue / cycles,  # one per cycle
         "FMA pipe": fma / cycles,
-        "integer pipe": known("alu") / (RATES["alu"] * cycles),
-        "FP64 pipe": known("fp64") / (RATES["fp64"] * cycles),
-        "slow functions": known("xu") / (RATES["xu"] * cycles),
-        "tensor cores": known("tensor") / (RATES["tensor"] * cycles),
-        "latency": _latency(work, of),
+        "integer pipe": figure("alu") / (RATES["alu"] * cycles),
+        "FP64 pipe": figure("fp64") / (RATES["fp64"] * cycles),
+        "slow functions": figure("xu") / (RATES["xu"] * cycles),
+        "tensor cores": figure("tensor") / (RATES["tensor"] * cycles),
+        "latency": _compute_latency(work, of),
     }
 
 
-def _fill(work: Mapping[str, float]) -> float:
-    """The share of the stored sectors' bytes that are written."""
+def _compute_fill(work: Mapping[str, float]) -> float:
+    """Return the share of the stored sectors' bytes that are written."""
     return min(1.0, work["stored_bytes"] / (SECTOR * work["stored_sectors"])) if work["stored_sectors"] else 1.0
 
 
-def _latency(work: Mapping[str, float], of: Card) -> float:
-    """The warps take turns on as many places as a multiprocessor has for them; each waits for its own instructions."""
+def _compute_latency(work: Mapping[str, float], of: Card) -> float:
+    """Return how long [ms] warps wait for their own instructions, taking turns on a multiprocessor's places."""
     far = min(1.0, work["loaded_sectors"] / 4 / max(work["global_passes"], 1.0))  # loads that wait for the L2 cache
     near = work[f"{CODE}warp_cycles"]
     cycles = near + far * (work[f"{CODE}warp_cycles_l2"] - near)
-    there = work["blocks"] * work["block_warps"] / of.multiprocessors / launches(work)
-    return work["warps"] * cycles / (max(1.0, min(_places(work) * work["block_warps"], there)) * of.cycles)
+    present = work["blocks"] * work["block_warps"] / of.multiprocessors / launches(work)
+    return work["warps"] * cycles / (max(1.0, min(_count_resident(work) * work["block_warps"], present)) * of.cycles)
 
 
-def _places(work: Mapping[str, float]) -> float:
-    """The blocks that are resident on a multiprocessor."""
+def _count_resident(work: Mapping[str, float]) -> float:
+    """Return how many blocks are resident on a multiprocessor."""
     return max(1.0, work.get(f"{CODE}occupancy", 1.0) * WARPS // work["block_warps"])
 
 
 def launches(work: Mapping[str, float]) -> float:
-    """How many launches the work is of."""
+    """Return how many launches the work comes from."""
     return max(work.get("launches", 1.0), 1.0)
 
 
 def time_ms(work: Mapping[str, float], of: Card) -> float:
-    """The estimated time of a launch, or of several equal ones [ms]."""
+    """Return the estimated time of a launch, or of several equal ones [ms]."""
     busy = max(units(work, of).values())
-    waves = work["blocks"] / launches(work) / (_places(work) * of.multiprocessors)
+    waves = work["blocks"] / launches(work) / (_count_resident(work) * of.multiprocessors)
     # The last wave is half full on average.
     return busy * (1 + 0.5 / waves if waves > 1 else 1.0) + launches(work) * of.launch_ms

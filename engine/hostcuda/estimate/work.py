@@ -1,5 +1,4 @@
-"""What a launch asks of each unit of a GPU: from the CPU engine's counts, and from nvcc's machine code if there is
-any."""
+"""Compute what a launch asks of each unit of a GPU, from the CPU engine's counts and nvcc's machine code, if any."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from hostcuda.gpu.sass import L1_CYCLES, L2_CYCLES, USERS_CONSTANT, Block, warp_
 from hostcuda.limits import MULTIPROCESSOR, WARP
 
 MOST_BLOCKS = 400  # of machine code whose executions are computed: the memory for it grows with their square
-CODE = "code_"  # what begins with this is known from the machine code alone
+CODE = "code_"  # the prefix of figures that only the machine code tells
 # Figures of a launch that do not grow with its number of blocks.
 PER_WARP = (
     "block_warps",
@@ -28,7 +27,7 @@ _FROM_SHARED = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}  # wavefronts of a shared load wi
 
 def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = None,
          facts: Mapping[str, int] | None = None) -> dict[str, float]:
-    """The work of a launch.
+    """Compute the work of a launch.
 
     Parameters
     ----------
@@ -39,22 +38,22 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
     blocks : list of Block, optional
         The kernel's machine code. Code with more than `MOST_BLOCKS` is not used.
     facts : mapping, optional
-        Of the kernel, as returned by `hostcuda.gpu.nvcc.read_ptxas` for `ARCH`; with `blocks`.
+        The kernel's, as `hostcuda.gpu.nvcc.read_ptxas` returns them for `ARCH`; needed with `blocks`.
 
     Returns
     -------
     dict
-        Of the whole launch: ``blocks``, ``warps``; of memory ``stored_sectors``, ``stored_bytes``, ``loaded_sectors``
+        Totals of the launch: ``blocks``, ``warps``; for memory ``stored_sectors``, ``stored_bytes``, ``loaded_sectors``
         (new to their block), ``unique_bytes``, ``atomic_sectors``, ``shared_atomics``; ``matrices``, the operations on
-        them; of the L1 cache ``global_passes``, ``global_lines``, ``shared_wavefronts``, some of which nvcc is taken
-        to join; ``constant_requests``, one per word; and the instructions of warps: ``memory_instructions``,
+        them; for the L1 cache ``global_passes``, ``global_lines``, ``shared_wavefronts`` (less those that nvcc is
+        expected to join); ``constant_requests``, one per word; and the instructions of warps: ``memory_instructions``,
         ``arithmetic``, ``doubles``, ``integer``, ``branches``, ``divisions``. Per request: ``constant_misses``.
 
-        With machine code, after `CODE`: ``instructions``, and those of each pipe by its name; ``shared_wavefronts``,
-        ``constant_requests`` and ``constant_misses`` again, as nvcc has changed them; ``operands``, arithmetic with a
-        word of constant memory; ``uniform_words``, loads of such a word by a warp as a whole; ``warp_cycles`` and
-        ``warp_cycles_l2`` of a warp that runs alone, with its loads from the L1 or from the L2 cache; ``occupancy``, 0
-        to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
+        With machine code, names that begin with `CODE`: ``instructions``, and those of each pipe by its name;
+        ``shared_wavefronts``, ``constant_requests`` and ``constant_misses`` once more, as nvcc has changed them;
+        ``operands``, arithmetic with a word of constant memory; ``uniform_words``, loads of such a word by a whole
+        warp; ``warp_cycles`` and ``warp_cycles_l2`` of a warp that runs alone, with its loads from the L1 or L2 cache;
+        ``occupancy``, 0 to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
     """
     sites: dict = defaultdict(lambda: defaultdict(float))
     for site in record["sites"]:
@@ -65,6 +64,7 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
     block_warps = -(-math.prod(record["block"]) // WARP)
     waits = sum(sites[space, "ld"]["requests"] for space in ("global", "shared"))
     constant = sites["constant", "ld"]
+    shared_wavefronts = sum(sites["shared", op]["wavefronts"] for op in ("ld", "st", "atom"))
 
     def misses(occupancy):
         resident = max(1, round(occupancy * MULTIPROCESSOR[ARCH]["warps"] / block_warps))
@@ -72,7 +72,7 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
             record["constant_traces"], block_warps, resident, constant["requests"] / max(waits, 1)
         )
 
-    found = {
+    figures = {
         "blocks": math.prod(record["grid"]),
         "block_warps": block_warps,
         "warps": math.prod(record["grid"]) * block_warps,
@@ -85,42 +85,43 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
         "matrices": record["matrices"],
         "global_passes": loads["passes"] + stores["passes"],
         "global_lines": loads["lines"] + stores["lines"],
-        "shared_wavefronts": sum(sites["shared", op]["wavefronts"] for op in ("ld", "st", "atom")) - _joined(record),
+        "shared_wavefronts": shared_wavefronts - _count_saved(record),
         "constant_requests": constant["wavefronts"],
         "constant_misses": misses(1.0),
         "memory_instructions": sum(own["requests"] for (space, _), own in sites.items() if space != "local"),
-        **_arithmetic(record, flow),
+        **_count_arithmetic(record, flow),
     }
     if blocks and facts and len(blocks) <= MOST_BLOCKS:
-        share = occupancy_of(facts, record["block"], record["shared"])
-        known = _executed(solve(blocks, record, flow), record)
-        known |= {"occupancy": share, "constant_misses": misses(share)}
-        found |= {f"{CODE}{name}": value for name, value in known.items()}
-    return found
+        occupancy = occupancy_of(facts, record["block"], record["shared"])
+        code_figures = _count_executed(solve(blocks, record, flow), record)
+        code_figures |= {"occupancy": occupancy, "constant_misses": misses(occupancy)}
+        figures |= {f"{CODE}{name}": value for name, value in code_figures.items()}
+    return figures
 
 
-def _joined(record: Mapping) -> float:
-    """Wavefronts of shared loads that nvcc saves where the lanes read one or two addresses, such as a tile's rows: it
-    joins neighbouring words to 16 bytes, which take two wavefronts. Of other loads it cannot know that the addresses
-    are aligned."""
+def _count_saved(record: Mapping) -> float:
+    """Return how many wavefronts of shared loads nvcc saves where lanes read one or two addresses, as of a tile's rows.
+
+    It joins neighbouring words to 16 bytes, which take two wavefronts. It cannot know whether other loads are aligned.
+    """
     loads = [site for site in record["sites"] if (site["space"], site["op"]) == ("shared", "ld")]
     return sum(site["broadcast"] * max(0.0, 1 - site["size"] / 8) for site in loads)
 
 
 def without_code(found: Mapping[str, float]) -> dict[str, float]:
-    """What is known without machine code."""
+    """Return the figures that are known without machine code."""
     return {name: value for name, value in found.items() if not name.startswith(CODE)}
 
 
-def _arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, float]:
-    """Instructions of the host's code that a GPU has, too: a multiplication and an addition are one."""
+def _count_arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, float]:
+    """Count the host code's instructions that a GPU has, too: a multiplication and an addition are one."""
     kinds = dict.fromkeys(WORK, 0.0)
     arithmetic = 0.0
     for block, times in zip(flow, executions(record, flow), strict=True):
         for amounts in block["work"].values():
-            own = dict(zip(WORK, amounts, strict=True))
+            amount_by_kind = dict(zip(WORK, amounts, strict=True))
             arithmetic += times * operations(amounts)
-            for kind, amount in own.items():
+            for kind, amount in amount_by_kind.items():
                 kinds[kind] += times * amount
     return {
         "arithmetic": arithmetic,
@@ -131,68 +132,68 @@ def _arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, float]:
     }
 
 
-def _executed(found: Executions, record: Mapping) -> dict[str, float]:
-    """The instructions by pipe, and what the machine code asks of memory where it differs from the source."""
+def _count_executed(run: Executions, record: Mapping) -> dict[str, float]:
+    """Count the instructions by pipe, and requests to memory where the machine code's differ from the source's."""
     pipes: dict[str, float] = defaultdict(float)
     near = far = users = operands = uniform = 0.0
-    for times, block in zip(found.times, found.blocks, strict=True):
-        for each in block.code:
-            pipes[each.pipe] += times
-            if USERS_CONSTANT.search(each.arguments):
-                users += times * (each.pipe == "constant")
-                operands += times * (each.pipe in ("fma", "half"))
-                uniform += times * (each.pipe == "uniform")
+    for times, block in zip(run.times, run.blocks, strict=True):
+        for instruction in block.code:
+            pipes[instruction.pipe] += times
+            if USERS_CONSTANT.search(instruction.arguments):
+                users += times * (instruction.pipe == "constant")
+                operands += times * (instruction.pipe in ("fma", "half"))
+                uniform += times * (instruction.pipe == "uniform")
         near += times * warp_cycles(block.code, L1_CYCLES)
         far += times * warp_cycles(block.code, L2_CYCLES)
     constant = [site for site in record["sites"] if site["space"] == "constant"]
-    asked = sum(site["requests"] for site in constant)
+    requests = sum(site["requests"] for site in constant)
     words = sum(site["wavefronts"] for site in constant)
     return {
         "instructions": sum(pipes.values()),
         **pipes,
         # nvcc may join loads of constant memory, or keep words in registers. The launch's arguments are there, too.
-        "constant_requests": min(asked, users) * (words / asked if asked else 1) + pipes["constant"] - users,
+        "constant_requests": min(requests, users) * (words / requests if requests else 1) + pipes["constant"] - users,
         "operands": operands,
         "uniform_words": uniform,
-        "shared_wavefronts": _shared(found, record),
-        "warp_cycles": near / found.warps,
-        "warp_cycles_l2": far / found.warps,
-        "missed": found.missed,
+        "shared_wavefronts": _count_shared(run, record),
+        "warp_cycles": near / run.warps,
+        "warp_cycles_l2": far / run.warps,
+        "missed": run.missed,
     }
 
 
-def _shared(found: Executions, record: Mapping) -> float:
-    """Wavefronts of shared memory as nvcc joins neighbouring loads and stores into wider ones."""
-    made: dict = defaultdict(lambda: defaultdict(int))
-    for block in found.blocks:
-        for each in block.code:
-            if each.name in ("LDS", "LDSM", "STS"):
-                for place in each.places:
-                    made[place, "st" if each.name == "STS" else "ld"][each.bytes] += 1
-    lines: dict = defaultdict(list)
+def _count_shared(run: Executions, record: Mapping) -> float:
+    """Count wavefronts of shared memory, as nvcc joins neighbouring loads and stores into wider ones."""
+    widths_by_place: dict = defaultdict(lambda: defaultdict(int))
+    for block in run.blocks:
+        for instruction in block.code:
+            if instruction.name in ("LDS", "LDSM", "STS"):
+                for place in instruction.places:
+                    widths_by_place[place, "st" if instruction.name == "STS" else "ld"][instruction.bytes] += 1
+    sites_by_place: dict = defaultdict(list)
     for site in record["sites"]:
         if site["space"] == "shared":
-            lines[(PurePath(site["file"] or "").name, site["line"]), site["op"]].append(site)
+            sites_by_place[(PurePath(site["file"] or "").name, site["line"]), site["op"]].append(site)
     wavefronts = 0.0
-    for key, own in lines.items():
-        written = sum(site["wavefronts"] for site in own)
-        widths = made.get(key)
+    for place_and_op, own in sites_by_place.items():
+        source_wavefronts = sum(site["wavefronts"] for site in own)
+        widths = widths_by_place.get(place_and_op)
         if not widths or {*widths} == {site["size"] for site in own}:
-            wavefronts += written
+            wavefronts += source_wavefronts
             continue
-        moved = sum(site["requests"] * site["size"] for site in own)
-        turns = moved / sum(width * number for width, number in widths.items())
+        moved_bytes = sum(site["requests"] * site["size"] for site in own)
+        turns = moved_bytes / sum(width * number for width, number in widths.items())
         # Lanes that share banks share those of wide words.
-        conflicts = written / max(sum(site["requests"] for site in own), 1)
+        conflicts = source_wavefronts / max(sum(site["requests"] for site in own), 1)
         joined = sum(_FROM_SHARED[width] * number * turns for width, number in widths.items())
-        wavefronts += min(written, joined * conflicts)
+        wavefronts += min(source_wavefronts, joined * conflicts)
     return wavefronts
 
 
 def merged(found: Sequence[Mapping[str, float]], factor: float = 1.0) -> dict[str, float]:
-    """The work of several launches of a kernel together, times `factor`: that of a larger grid."""
+    """Add up the work of several launches of a kernel, times `factor` for a larger grid."""
     return {
-        name: value if name in PER_WARP else factor * sum(each[name] for each in found)
+        name: value if name in PER_WARP else factor * sum(launch_work[name] for launch_work in found)
         for name, value in found[0].items()
         if not isinstance(value, str)
     }
