@@ -32,8 +32,10 @@ for command in (times, counters, sweep, streams, cudnn, versus, framework, netwo
 
 @app.callback()
 def _help() -> None:
-    """Measure and count what data/ and docs/ hold. Results are kept piece by piece: an interrupted command loses
-    only the piece it was at."""
+    """Measure and count what data/ and docs/ hold.
+
+    Results are kept piece by piece: an interrupted command loses only the piece it was at.
+    """
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ KEYS = ["program", "shape", "source", "kernel"]
 _NEEDED = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 NEEDED = {"load": (_NEEDED.format("ld"), _NEEDED.format("ldsm")), "store": (_NEEDED.format("st"),)}
 MATRIX_LOADS = MEASURED["matrix_load_instructions"]
-METRICS = [*COUNTED.values(), MATRIX_LOADS, *(each for several in NEEDED.values() for each in several)]
+METRICS = [*COUNTED.values(), MATRIX_LOADS, *(metric for metrics in NEEDED.values() for metric in metrics)]
 NO_LANE = "executed also by warps without an active lane"
 # The least wavefronts of a warp's instruction, by its bytes per lane: as many as if its lanes read the same words. One
 # is enough where half of them take no part.
@@ -54,10 +54,10 @@ GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Sha
 
 # ------------------------------------------------------------------------------------------------------- counting
 def on_gpu(several: Sequence[jobs.Job]) -> pd.DataFrame:
-    """ncu's counters, by their friendly names: a row per launch."""
+    """Return a table with the counters of Nsight Compute (ncu) by their friendly names: a row per launch."""
     counted = count(several, METRICS)
     rows = pd.DataFrame([row for *_, row in counted])
-    table = _named([job for job, *_ in counted], rows)
+    table = _label_rows([job for job, *_ in counted], rows)
     table["shared_load_instructions"] += rows[MATRIX_LOADS]  # the engine counts LDSM among the loads
     for op, metrics in NEEDED.items():
         table[f"shared_{op}_needed"] = rows[list(metrics)].sum(axis=1)
@@ -65,15 +65,15 @@ def on_gpu(several: Sequence[jobs.Job]) -> pd.DataFrame:
 
 
 def on_cpu(several: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The CPU engine's counters, likewise; and its `Profile.sites`."""
+    """Return the same table with the CPU engine's counters, and the engine's `Profile.sites`."""
     with jobs.program(several) as (command, owners):
-        found = watch(command, "cpu", nvcc=False)
-        if found.ended.problem:
-            raise LabError(f"the kernels' program {found.ended.problem}. {found.note}")
-        return _named([job for job, _ in owners(len(found.table))], found.table), found.sites
+        watched_run = watch(command, "cpu", nvcc=False)
+        if watched_run.ended.problem:
+            raise LabError(f"the kernels' program {watched_run.ended.problem}. {watched_run.note}")
+        return _label_rows([job for job, _ in owners(len(watched_run.table))], watched_run.table), watched_run.sites
 
 
-def _named(owners: list[jobs.Job], rows: pd.DataFrame) -> pd.DataFrame:
+def _label_rows(owners: list[jobs.Job], rows: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame([(job.program, job.shape, job.source) for job in owners], columns=KEYS[:3])
     return table.assign(kernel=rows["kernel"], **{name: rows[key] for name, key in COUNTED.items() if key in rows})
 
@@ -87,19 +87,19 @@ def record(several: Iterable[jobs.Job], missing: bool) -> None:
     if path.is_file():
         table = store.read(path)
         current = {(job.program, job.shape, job.source) for job in jobs.every()}
-        known = pd.MultiIndex.from_frame(table[KEYS[:3]])
-        if not known.isin(current).all():
-            store.merge(path, store.named(table[known.isin(current)]), None, digits=10)
+        recorded_jobs = pd.MultiIndex.from_frame(table[KEYS[:3]])
+        if not recorded_jobs.isin(current).all():
+            store.merge(path, store.named(table[recorded_jobs.isin(current)]), None, digits=10)
         if missing:
-            several = [job for job in several if (job.program, job.shape, job.source) not in known]
+            several = [job for job in several if (job.program, job.shape, job.source) not in recorded_jobs]
     if not several:
         print("nothing is missing")
         return
     start = time.perf_counter()
     jobs.compile_all(several)
     print(f"{len(several)} jobs compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    for group, mine in groupby(several, lambda job: job.group):
-        table = on_gpu(list(mine))
+    for group, members in groupby(several, lambda job: job.group):
+        table = on_gpu(list(members))
         store.record_evidence(table, EXACT, by=KEYS[:2])
         print(f"{group}: {len(table)} launches counted, {time.perf_counter() - start:.0f} s", flush=True)
 
@@ -121,7 +121,7 @@ def record_instructions() -> Path:
 
 # --------------------------------------------------------------------------------------------------- the comparison
 def as_addressed(theirs: pd.DataFrame) -> pd.DataFrame:
-    """ncu's counters without the wavefronts of shared memory that no address needs; these in columns of their own."""
+    """Move the wavefronts of shared memory that no address needs from ncu's counters to columns of their own."""
     table = theirs.copy()
     for op in NEEDED:
         added = table[f"shared_{op}_wavefronts"] - table[f"shared_{op}_needed"]
@@ -132,7 +132,7 @@ def as_addressed(theirs: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
-    """A row per launch and counter that is not 0 on both sides.
+    """Return a row per launch and counter, except for counters that are 0 on both sides.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     LabError
-        If that is so of all programs.
+        If no program was recorded with the source it has now.
     """
     ours, theirs = (table.assign(nth=table.groupby(KEYS).cumcount()) for table in (ours, theirs))
     names = [name for name in COUNTED if name in ours and name in theirs]
@@ -152,7 +152,7 @@ def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
         raise LabError("the recorded counters are of other sources: record them again on that GPU")
     both = both.set_index(["launch", *KEYS])
     sides = {"counted": both[names], "ncu": both[[f"{name} ncu" for name in names]].set_axis(names, axis=1)}
-    table = pd.DataFrame({side: each.rename_axis(columns="counter").stack() for side, each in sides.items()})
+    table = pd.DataFrame({side: columns.rename_axis(columns="counter").stack() for side, columns in sides.items()})
     table = table[table.any(axis=1)].reset_index()
     table["error"] = (table["counted"] - table["ncu"]).abs() / table["ncu"]
     missing = ours.drop(both.index.get_level_values("launch"))[["program", "shape"]].drop_duplicates()
@@ -162,9 +162,9 @@ def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
 
 
 class Code:
-    """What nvcc made of each launch's shared accesses, line by line, beside what the engine counted there.
+    """The instructions that nvcc made of each launch's shared accesses, line by line, beside the engine's counts.
 
-    It joins a lane's neighbouring accesses into one of 8 or 16 bytes. Where a line's n instructions move b bytes per
+    nvcc joins a lane's neighbouring accesses into one of 8 or 16 bytes. Where a line's n instructions move b bytes per
     lane together, each byte that the line moves takes n / b instructions, however often the line runs.
     """
 
@@ -174,27 +174,29 @@ class Code:
         self.known = set(instructions[KEYS].itertuples(index=False, name=None))
 
     def lines(self, launch: int, keys: list, op: str) -> list[dict]:
-        """Each line that loads ("ld") or stores ("st"): its number, what the engine counted, nvcc's instructions with
-        how often a warp executes them, and whether they are as written."""
-        mine = self.sites[(self.sites["launch"] == launch) & (self.sites["op"] == op)]
+        """Return, per line that loads ("ld") or stores ("st"), the engine's counts and nvcc's instructions."""
+        sites = self.sites[(self.sites["launch"] == launch) & (self.sites["op"] == op)]
         code = self.code[(self.code[KEYS] == keys).all(axis=1) & (self.code["op"] == op)]
-        found = []
-        for line, rows in mine.groupby("line"):
-            made = code[code["line"] == line]
-            asked, moved = (rows["size"] * rows["requests"]).sum(), (made["bytes"] * made["count"]).sum()
-            found.append({
+        lines = []
+        for line, rows in sites.groupby("line"):
+            compiled = code[code["line"] == line]
+            asked, moved = (rows["size"] * rows["requests"]).sum(), (compiled["bytes"] * compiled["count"]).sum()
+            lines.append({
                 "line": int(line),
                 "requests": rows["requests"].sum(),
                 "wavefronts": rows["wavefronts"].sum(),
                 "sizes": set(rows["size"]),
-                "as_written": set(made["bytes"]) == set(rows["size"]),
-                "made": made.assign(executed=made["count"] * (asked / moved if moved else np.nan)),
+                "as_written": set(compiled["bytes"]) == set(rows["size"]),
+                "made": compiled.assign(executed=compiled["count"] * (asked / moved if moved else np.nan)),
             })
-        return found
+        return lines
 
     def explain(self, row) -> dict:
-        """Of a row of `compare`: as_written (whether nvcc's accesses are), expected (what they make of the count, of
-        wavefronts the least; NaN where nothing follows), why the two differ ("" where that does not explain it)."""
+        """Explain a row of `compare` with as_written (bool), expected and why.
+
+        as_written: nvcc left the accesses as they are written. expected: the count that follows from nvcc's accesses
+        (the least, for wavefronts; NaN if none follows). why: the reason of the difference, or "" if there is none.
+        """
         _, op, unit = row.counter.split("_")
         lines = self.lines(row.launch, [getattr(row, key) for key in KEYS], {"load": "ld", "store": "st"}[op])
         joined = [line for line in lines if not line["as_written"]]
@@ -203,9 +205,9 @@ class Code:
             return {"as_written": False, "expected": np.nan, "why": ""}
         if not joined:
             surplus = predicated and unit != "conflicts" and row.ncu > row.counted * (1 + ALLOWED)
-            why = f"{_instructions(predicated)} {NO_LANE}" if surplus else ""
+            why = f"{_list_instructions(predicated)} {NO_LANE}" if surplus else ""
             return {"as_written": not why, "expected": np.nan, "why": why}
-        executed = [(each.bytes, each.executed) for line in joined for each in line["made"].itertuples()]
+        executed = [(row.bytes, row.executed) for line in joined for row in line["made"].itertuples()]
         expected, fits = np.nan, False
         if unit == "instructions":
             expected = sum(times for _, times in executed)
@@ -216,22 +218,22 @@ class Code:
             expected += sum(line["wavefronts"] for line in lines if line["as_written"])
             one_each = expected - sum((LEAST[size] - 1) * times for size, times in executed)
             fits = one_each * (1 - ALLOWED) <= row.ncu <= row.counted * (1 + ALLOWED)
-            expected += sum(_kept(line) for line in joined)
-        return {"as_written": False, "expected": expected, "why": _instructions(joined) if fits else ""}
+            expected += sum(_count_kept_conflicts(line) for line in joined)
+        return {"as_written": False, "expected": expected, "why": _list_instructions(joined) if fits else ""}
 
 
-def _kept(line: dict) -> float:
-    """The conflicts of a line's accesses that nvcc leaves as they are beside joined ones. Those that it joins are a
-    thread's neighbors, which the lanes mostly share: they had none."""
+def _count_kept_conflicts(line: dict) -> float:
+    """Return the conflicts of a line's accesses that nvcc leaves as they are beside joined ones."""
+    # Joined accesses had no conflicts: they are a thread's neighbors, which the lanes mostly share.
     left = line["made"]["bytes"].isin(line["sizes"]).any()
     return line["wavefronts"] - line["requests"] if left else 0
 
 
 def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
-    """The rows of `compare` with the columns of `Code.explain`."""
+    """Return the rows of `compare` with the columns of `Code.explain`."""
     nothing = {"as_written": True, "expected": np.nan, "why": ""}
-    found = [code.explain(row) if row.counter.startswith("shared") else nothing for row in table.itertuples()]
-    joined = table.join(pd.DataFrame(found, index=table.index))
+    explanations = [code.explain(row) if row.counter.startswith("shared") else nothing for row in table.itertuples()]
+    joined = table.join(pd.DataFrame(explanations, index=table.index))
     joined["unknown"] = ["unknown" if keys in code.known else "unknown: its machine code has not been recorded"
                          for keys in table[KEYS].itertuples(index=False, name=None)]
     joined.attrs = table.attrs
@@ -245,8 +247,8 @@ def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     return joined
 
 
-def _instructions(lines: list[dict]) -> str:
-    """ "line 64: 16 LDS, 4 LDS.128" """
+def _list_instructions(lines: list[dict]) -> str:
+    """Return the instructions of some lines as a text: "line 64: 16 LDS, 4 LDS.128"."""
     texts = []
     for line in lines:
         counts = line["made"].groupby("instruction", sort=False)["count"].sum()
@@ -256,7 +258,7 @@ def _instructions(lines: list[dict]) -> str:
 
 # ------------------------------------------------------------------------------------------------------- the report
 def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
-    """The comparison, explained, in Markdown; `theirs` as `as_addressed` gives it."""
+    """Return the explained comparison in Markdown; `theirs` is what `as_addressed` returns."""
     where, date = theirs["device"].iloc[0], theirs["date"].max()
     close, named = table["error"] <= ALLOWED, table["why"] != ""
     shared = table["counter"].str.startswith("shared")
@@ -271,7 +273,7 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
         f"Nsight Compute (ncu) on {where}, {date}, and the loads and stores in the machine code of {compiler}. The "
         f"kernels are all of the lab's, with their steps and the exercises' solutions, on {jobs.BATCH} images, and "
         "textbook kernels. Written by `python -m recording compare-counters`.\n\n",
-        _rows(["counters", "", f"agree within {ALLOWED:.0%}", "others"], "-rr-", (
+        _format_table(["counters", "", f"agree within {ALLOWED:.0%}", "others"], "-rr-", (
             (name, rows.sum(), (rows & close).sum(), ", ".join(f"{count} {what}" for count, what in (
                 ((rows & ~close & named).sum(), "with a reason"),
                 ((rows & ~close & ~named).sum(), "without")) if count))
@@ -292,7 +294,7 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
         "these kernels. nvcc knows that no store changes constant memory; the host's compiler does not. If a kernel "
         "reads the mask from there and promises `__restrict__` for the inputs alone, nvcc keeps its sum in a register, "
         "and the engine counts a store per product.\n\n",
-        _rows(["program", "shape", "kernel", "counter", "counted", "expected", "ncu", "why"], "----rrr-", (
+        _format_table(["program", "shape", "kernel", "counter", "counted", "expected", "ncu", "why"], "----rrr-", (
             (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}",
              "" if np.isnan(row.expected) else f"{row.expected:,.0f}", f"{row.ncu:,.0f}", row.why or row.unknown)
             for row in table[~close].itertuples())),
@@ -308,12 +310,12 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
             cells = {row.counter: f"{row.counted:,.0f}" + (f" / {row.ncu:,.0f}" if row.error else "")
                      for row in launch.itertuples()}
             lines.append([*launch[SHOWN].iloc[0], *(cells.get(name, "0") for name in names)])
-        text += [f"\n### {title}\n\n", _rows([*SHOWN, *heads], "---" + "r" * len(heads), lines)]
+        text += [f"\n### {title}\n\n", _format_table([*SHOWN, *heads], "---" + "r" * len(heads), lines)]
     return "".join(text)
 
 
 def added(theirs: pd.DataFrame) -> str:
-    """The wavefronts that the pipe executes beyond those that addresses need, in Markdown."""
+    """Return a section in Markdown about the wavefronts that the pipe executes beyond those that addresses need."""
     lines = [(*(row[name] for name in SHOWN), f"{op}s", f"{row[f'shared_{op}_needed']:,.0f}",
               f"{row[f'shared_{op}_added']:,.0f}")
              for row in theirs.to_dict("records") for op in NEEDED
@@ -325,12 +327,12 @@ def added(theirs: pd.DataFrame) -> str:
         f"(`{COUNTED['shared_load_wavefronts']}`). The second is a little larger, by an amount that changes from one "
         "recording to the next, and ncu counts the difference among the bank conflicts, too. It is subtracted from "
         f"both. The kernels where it is more than {ALLOWED:.0%}:\n\n"
-        f"{_rows([*SHOWN, '', 'needed', 'added'], '----rr', lines)}"
+        f"{_format_table([*SHOWN, '', 'needed', 'added'], '----rr', lines)}"
     )
 
 
-def _rows(heads: list[str], sides: str, rows: Iterable) -> str:
-    """A table in Markdown; `sides` has an "r" for each column of numbers."""
+def _format_table(heads: list[str], sides: str, rows: Iterable) -> str:
+    """Return a table in Markdown; `sides` has an "r" for each column of numbers and a "-" for each other one."""
     rule = "|".join("---:" if side == "r" else "---" for side in sides)
     return f"| {' | '.join(heads)} |\n|{rule}|\n" + "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
 
@@ -347,16 +349,16 @@ def compare_counters(
     With --record, --missing or --instructions only data/counters/exact/ or data/counters/instructions/ is written.
     """
     if all_again or missing:
-        groups = {each.label for each in chosen(rungs)}
+        groups = {rung.label for rung in chosen(rungs)}
         record([job for job in jobs.every() if not rungs or job.group in groups], missing)
     if instructions:
         print(record_instructions())
     if all_again or missing or instructions:
         return
     path = EXACT / f"{device}.csv"
-    for each, option in ((path, "--record"), (INSTRUCTIONS, "--instructions")):
-        if not each.is_file():
-            raise LabError(f"there is no {each.name} in {each.parent}: record it with {option}")
+    for file, option in ((path, "--record"), (INSTRUCTIONS, "--instructions")):
+        if not file.is_file():
+            raise LabError(f"there is no {file.name} in {file.parent}: record it with {option}")
     theirs, code = as_addressed(store.read(path)), store.read(INSTRUCTIONS)
     ours, sites = on_cpu(jobs.every())
     table = explained(compare(ours, theirs), Code(sites, code))

@@ -1,6 +1,6 @@
-"""Which of the planted bugs in engine/tests/check/corpus the CPU engine and compute-sanitizer find.
+"""Compare which of the planted bugs in engine/tests/check/corpus the CPU engine and compute-sanitizer find.
 
-Beside the bugs: all kernels of the lab, of which every finding is a false alarm.
+Both also check all kernels of the lab, where every finding is a false alarm.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ PLANTED = PACKAGE.parent / "engine" / "tests" / "check" / "corpus" / "planted.py
 RECORDED = data_dir() / "findings"
 REPORT = data_dir().parent / "engine" / "docs" / "findings.md"
 LAB = "all kernels of the lab"  # a row beside those of the bugs
-PARTS = 12  # of them on a GPU, each with a process of its own: compute-sanitizer takes minutes for all in one
+PARTS = 12  # of the lab's kernels on a GPU, each in its own process: compute-sanitizer takes minutes for all in one
 
 
 @functools.cache
 def planted() -> ModuleType:
-    """The corpus, which is a program of its own: the file is loaded as a module.
+    """Load the corpus, which is a program of its own, as a module.
 
     Raises
     ------
@@ -50,15 +50,16 @@ def planted() -> ModuleType:
 
 
 def bugs(engine: str) -> pd.DataFrame:
-    """A row per bug: kernel, found (at a line that belongs to it), false_alarm (a finding on its repair)."""
+    """Return a row per bug: kernel, found (at a line that belongs to it), false_alarm (a finding on its repair)."""
 
     def check(bug, *fixed) -> pd.DataFrame:  # on a GPU a fault ends the process, so that each kernel needs its own
         arguments = [bug.kernel, *fixed]
         return sanitize.sanitize_script(str(PLANTED), arguments, bug.tool, engine, timeout=300, capture=True).table
 
     def row(bug) -> dict:
-        found, repaired = check(bug), check(bug, "--fixed")
-        return {"kernel": bug.kernel, "found": found["line"].isin(bug.lines).any(), "false_alarm": not repaired.empty}
+        findings, on_repair = check(bug), check(bug, "--fixed")
+        hit = findings["line"].isin(bug.lines).any()
+        return {"kernel": bug.kernel, "found": hit, "false_alarm": not on_repair.empty}
 
     corpus = planted().corpus()
     with ThreadPoolExecutor(2 * PARTS if engine == "gpu" else os.cpu_count()) as pool:
@@ -66,14 +67,14 @@ def bugs(engine: str) -> pd.DataFrame:
 
 
 def kernels(engine: str) -> pd.DataFrame:
-    """A row for all kernels of the lab, with sources, the digests of those that ran."""
+    """Return one row for all kernels of the lab; its column sources has the digests of those that ran."""
 
     def alarm(several: Sequence[jobs.Job]) -> bool:
         with jobs.program(several) as (command, _):
-            found = sanitize.watch(command, "all", engine, timeout=500, capture=True)
-        if found.ended.problem and found.clean:
-            raise LabError(f"{LAB} {found.ended.problem} ({', '.join(found.tools)}): {found.ended.output[-600:]}")
-        return not found.clean
+            checked = sanitize.watch(command, "all", engine, timeout=500, capture=True)
+        if (ended := checked.ended).problem and checked.clean:
+            raise LabError(f"{LAB} {ended.problem} ({', '.join(checked.tools)}): {ended.output[-600:]}")
+        return not checked.clean
 
     every, parts = jobs.every(), PARTS if engine == "gpu" else 1
     with ThreadPoolExecutor(parts) as pool:
@@ -83,7 +84,7 @@ def kernels(engine: str) -> pd.DataFrame:
 
 
 def report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
-    """The comparison in Markdown."""
+    """Return the comparison in Markdown."""
     device, date = theirs["device"].iloc[0], theirs["date"].max()
     corpus, kinds = planted().corpus(), {bug.kind for bug in planted().corpus()}
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
@@ -92,24 +93,24 @@ def report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         "with its repair, in `engine/tests/check/corpus`. A bug counts as found if it is reported at its line. "
         f"compute-sanitizer ran on {device}, {date}. Written by `python -m recording compare-sanitizers`.\n\n"
         f"| | found | repairs with a finding | {LAB} |\n|---|---:|---:|---|\n"
-        f"| CPU engine | {_sums(ours)} |\n| compute-sanitizer | {_sums(theirs)} |\n\n"
+        f"| CPU engine | {_summarize(ours)} |\n| compute-sanitizer | {_summarize(theirs)} |\n\n"
         f"The kernels of the lab are those of [counters.md](../../data/counters.md), with all four tools.\n\n"
         "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
     )
     words = {True: "found", False: "**missed**"}
     for bug in corpus:
-        mine, other = (words[bool(table.loc[bug.kernel, "found"])] for table in (ours, theirs))
-        text += f"| {bug.kind} | {bug.kernel.replace('_', ' ')} | {bug.tool} | {mine} | {other} |\n"
+        our_word, their_word = (words[bool(table.loc[bug.kernel, "found"])] for table in (ours, theirs))
+        text += f"| {bug.kind} | {bug.kernel.replace('_', ' ')} | {bug.tool} | {our_word} | {their_word} |\n"
     return text
 
 
-def _sums(table: pd.DataFrame) -> str:
-    """The cells of the summary, of a table by kernel."""
+def _summarize(table: pd.DataFrame) -> str:
+    """Return the cells of a summary's row, from a table that is indexed by kernel."""
     corpus = table.loc[[bug.kernel for bug in planted().corpus()]]
     lab = "not recorded"
     if LAB in table.index:
-        ran = set(table.loc[LAB, "sources"].split())
-        later = dict.fromkeys(job.program.split(",")[0] for job in jobs.every() if job.source not in ran)
+        recorded_sources = set(table.loc[LAB, "sources"].split())
+        later = dict.fromkeys(job.program.split(",")[0] for job in jobs.every() if job.source not in recorded_sources)
         lab = "findings" if table.loc[LAB, "false_alarm"] else "clean"
         lab += f"; not run with their present source: {', '.join(later)}" if later else ""
     return f"{corpus['found'].sum()} of {len(corpus)} | {corpus['false_alarm'].sum()} | {lab}"

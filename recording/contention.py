@@ -1,4 +1,4 @@
-"""What atomicAdd costs when threads share addresses: a kernel of nothing else, timed over the threads per address."""
+"""The cost of atomicAdd when threads share addresses: a kernel that does nothing else, timed by threads per address."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SOURCE = Path(__file__).with_suffix(".cu")
 
 
 @functools.cache
-def _module():
+def _compile_module():
     return hostcuda.compiler.SourceModule(**module_arguments(SOURCE.read_text(), SOURCE))
 
 
 def contention(pattern: str, share: int, threads: int = 1 << 18, times: int = 16, repeat: int = 5) -> float:
-    """The time of `threads` threads that each add 1 to an address, `times` times, in microseconds.
+    """Return the time in microseconds that `threads` threads take to add 1 to an address, `times` times each.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def contention(pattern: str, share: int, threads: int = 1 << 18, times: int = 16
                        "all numbers are positive")
     times_us, addresses = [], threads // share
     with Buffers() as buffers:
-        function = _module().get_function(pattern).prepare("Pii")
+        function = _compile_module().get_function(pattern).prepare("Pii")
         x = buffers.copy_in(np.zeros(addresses, np.float32))
         for _ in range(1 + repeat):
             hostcuda.driver.memset_d8(x, 0, 4 * addresses)
@@ -68,11 +68,11 @@ def contention(pattern: str, share: int, threads: int = 1 << 18, times: int = 16
 
 
 def counts(pattern: str, share: int, threads: int = 1 << 12) -> profile.Profile:
-    """The requests and sectors of the same kernel with one addition per thread, counted in a process of its own."""
+    """Count the same kernel's requests and sectors, with one addition per thread, in a process of its own."""
     command = [sys.executable, "-m", "recording.contention", pattern, str(share), str(threads)]
-    found = profile.watch(command, timeout=600, capture=True, nvcc=False)
-    found.ended.require(f"counting {pattern}")
-    return found
+    counted_run = profile.watch(command, timeout=600, capture=True, nvcc=False)
+    counted_run.ended.require(f"counting {pattern}")
+    return counted_run
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Nsight Compute's counters of the ladder's kernels, for data/counters/.
 
-Every rung on 1000 images of lenet86; 03, 04, 10, 11 and the steps warpgroups also on lenet72; of 07 its unrolling, too.
+Every rung on 1000 images of lenet86; 03, 04, 10, 11 and the steps warpgroups also on lenet72; 07 with its unrolling.
 """
 
 from __future__ import annotations
@@ -37,42 +37,42 @@ BOTH = ("registers", "tiling")  # what tiling gains reverses from one network to
 
 
 def kernels(rung: Rung) -> list[jobs.Job]:
-    """The variants of a rung on their layers; not a library's. At most as many images as one launch computes."""
+    """Return jobs for a rung's variants, libraries excluded, on their layers, with one launch's images at most."""
     both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
-    found = [(each, layer) for each in variants(rung.number) if not each.library
-             for layer in (*LENET86, *(LENET72 if rung.name in BOTH or each.label in both else ()))]
-    return [jobs.of(each, layer, each.rung.images(each.scope(layer)) or BATCH)
-            for each, layer in found if _fits(each, layer)]
+    candidates = [(variant, layer) for variant in variants(rung.number) if not variant.library
+                  for layer in (*LENET86, *(LENET72 if rung.name in BOTH or variant.label in both else ()))]
+    return [jobs.of(variant, layer, variant.rung.images(variant.scope(layer)) or BATCH)
+            for variant, layer in candidates if _fits(variant, layer)]
 
 
-def _fits(each: Variant, layer: Layer) -> bool:
+def _fits(variant: Variant, layer: Layer) -> bool:
     with suppress(LabError):
-        each.supports(layer)
+        variant.supports(layer)
         return True
     return False
 
 
 def not_counted(several: list[jobs.Job]) -> list[jobs.Job]:
-    """Those whose program and shape have no counters of this device."""
+    """Return the jobs whose program and shape have no counters of this device."""
     path = data_dir() / "counters" / f"{device().slug}.csv"
-    known = set(read(path)[["label", "layer"]].itertuples(index=False, name=None)) if path.is_file() else set()
-    return [job for job in several if (job.program, job.shape) not in known]
+    counted = set(read(path)[["label", "layer"]].itertuples(index=False, name=None)) if path.is_file() else set()
+    return [job for job in several if (job.program, job.shape) not in counted]
 
 
 def unrolled(rung: Rung) -> list[jobs.Job]:
-    """What the sweep on this device, if there was one, tried of the unrolling of 07 on the second layers."""
+    """Return jobs for the unrolled sizes of 07 on the second layers, if this device has a sweep of them."""
     if rung.name != "tuning":
         return []
     try:
         swept = read_sweep(device().name)
     except EngineError:
         return []
-    return [jobs.of(each, layer, BATCH) for layer in (LENET86[1], LENET72[1])
-            for each in unroll(layer, swept[swept["layer"] == layer.name])]
+    return [jobs.of(variant, layer, BATCH) for layer in (LENET86[1], LENET72[1])
+            for variant in unroll(layer, swept[swept["layer"] == layer.name])]
 
 
 def count(several: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[jobs.Job, dict, dict]]:
-    """Of each launch its job, what the job's `run` returned, and what ncu counts.
+    """Return, for each launch, its job, what the job's `run` returned, and ncu's counters.
 
     ncu itself repeats each kernel and empties the caches. It leaves the clocks alone.
 
@@ -92,16 +92,16 @@ def count(several: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[job
 
 
 def profile(rung: Rung, missing: bool = False) -> pd.DataFrame:
-    """A row per variant, layer and kernel of a rung: of a variant that computes in chunks, its first chunk. With
-    `missing`, only of those without counters."""
+    """Return a row per variant, layer and kernel of a rung; with `missing`, only of those without counters."""
     rows = {}
     for select, metrics in ((kernels, METRICS), (unrolled, FETCHING)):
         several = not_counted(select(rung)) if missing else select(rung)
         if several:
-            for job, ran, row in count(several, metrics):
+            for job, result, row in count(several, metrics):
                 counted = {name: row[name] for name in metrics if name in row}
-                first = {"rung": rung.number, "label": job.program, "layer": job.shape, "batch": ran["images"],
+                first = {"rung": rung.number, "label": job.program, "layer": job.shape, "batch": result["images"],
                          "kernel": row["kernel"]}
+                # Of a variant that computes in chunks, the first chunk counts.
                 rows.setdefault((job.program, job.shape, row["kernel"], metrics), first | counted)
     return pd.DataFrame(rows.values())
 
@@ -117,13 +117,13 @@ def counters(
     several, start = chosen(rungs), time.perf_counter()
     if device().engine != "gpu":
         raise LabError("counters are recorded on a GPU; the engine here is the CPU's")
-    compiled = [job for each in several for job in (*kernels(each), *unrolled(each))]
+    compiled = [job for rung in several for job in (*kernels(rung), *unrolled(rung))]
     jobs.compile_all(not_counted(compiled) if missing else compiled)
     print(f"compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    for each in several:
-        table = profile(each, missing)
+    for rung in several:
+        table = profile(rung, missing)
         if table.empty:
             continue
         by = ["rung", "label", "layer"] if missing else ["rung"]
         path = record_evidence(table, data_dir() / "counters", by, order=["rung"])
-        print(f"{each.label}: {len(table)} rows in {path}, {time.perf_counter() - start:.0f} s", flush=True)
+        print(f"{rung.label}: {len(table)} rows in {path}, {time.perf_counter() - start:.0f} s", flush=True)

@@ -32,7 +32,7 @@ CHECKED_IMAGES = 4
 
 
 def measure(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, layout: str) -> dict:
-    """One row: cuDNN's convolution of x and k in one mode and layout, checked and timed.
+    """Check and time cuDNN's convolution of x and k in one mode and layout; return a row of the table.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def measure(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, layout
     dtype = torch.float16 if mode == "fp16" else torch.float32
     order = torch.contiguous_format if layout == "NCHW" else torch.channels_last
     # Not `contiguous`: with one channel it takes either layout for the other, and leaves the strides.
-    on_gpu = [torch.from_numpy(each).to("cuda", dtype, memory_format=order) for each in (x, k)]
+    on_gpu = [torch.from_numpy(array).to("cuda", dtype, memory_format=order) for array in (x, k)]
     flushed = 2 * torch.cuda.get_device_properties(0).L2_cache_size
     buffer = torch.empty(flushed, dtype=torch.uint8, device="cuda")
 
@@ -81,14 +81,14 @@ def _check(y, layer, x, k, mode, layout) -> None:
 
 
 def software(torch) -> str:
-    """ "PyTorch 2.11.0, cuDNN 9.19.0, CUDA 13.0"."""
+    """Return the versions in use as a text: "PyTorch 2.11.0, cuDNN 9.19.0, CUDA 13.0"."""
     version = torch.backends.cudnn.version()
     return (f"PyTorch {torch.__version__}, cuDNN {version // 10_000}.{version // 100 % 100}.{version % 100}, "
             f"CUDA {torch.version.cuda}")
 
 
 def every_case(torch, layers=(*LENET86, *LENET72), batches=BATCHES) -> pd.DataFrame:
-    """A row per layer, batch, mode and layout."""
+    """Measure every case; return a row per layer, batch, mode and layout."""
     rng = np.random.default_rng(2)
     rows = []
     for layer in layers:
@@ -106,7 +106,7 @@ def every_case(torch, layers=(*LENET86, *LENET72), batches=BATCHES) -> pd.DataFr
 
 
 def summary(table: pd.DataFrame) -> str:
-    """The best layout of each mode, in milliseconds."""
+    """Return a table as text: the best layout of each mode, in milliseconds."""
     best = table.loc[table.groupby(["network", "layer", "batch", "mode"])["median_ms"].idxmin()]
     best = best.assign(best=[f"{row.median_ms:.4g} {row.layout}" for row in best.itertuples()])
     shown = best.pivot(index=["network", "layer", "batch"], columns="mode", values="best")[list(MODES)]

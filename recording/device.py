@@ -26,27 +26,27 @@ from recording.options import Dry, Folder
 REPEAT, BYTES, SIDE = 10, 1 << 28, 8192
 
 
-def _best_s(run: Callable[[], object], repeat: int = REPEAT) -> float:
-    """The least time of several runs [s]; the first one warms up."""
+def _measure_best_s(run: Callable[[], object], repeat: int = REPEAT) -> float:
+    """Return the least time of several runs [s]; the first one warms up."""
     return min([timed(run) for _ in range(repeat + 1)][1:]) / 1e3
 
 
 def copies(size: int = BYTES) -> dict[str, float]:
-    """The rates of copies and of writing [TB/s], and of the link [GB/s], under their names in devices.toml."""
+    """Measure copies and writing [TB/s], and the link [GB/s]; return the rates under their names in devices.toml."""
     driver, rates = hostcuda.driver, {}
     with Buffers() as memory:
         a, b = memory.new((size,), np.uint8), memory.new((size,), np.uint8)
-        rates["copy_tb_s"] = 2 * size / _best_s(lambda: driver.memcpy_dtod(a, b, size)) / 1e12
-        rates["write_tb_s"] = size / _best_s(lambda: driver.memset_d32(a, 0, size // 4)) / 1e12
+        rates["copy_tb_s"] = 2 * size / _measure_best_s(lambda: driver.memcpy_dtod(a, b, size)) / 1e12
+        rates["write_tb_s"] = size / _measure_best_s(lambda: driver.memset_d32(a, 0, size // 4)) / 1e12
         for kind, host in (("pinned", driver.pagelocked_zeros(size, np.uint8)), ("pageable", np.zeros(size, np.uint8))):
             for way, copy in (("to", lambda host=host: driver.memcpy_htod(a, host)),
                               ("from", lambda host=host: driver.memcpy_dtoh(host, a))):
-                rates[f"{way}_device_{kind}_gb_s"] = size / _best_s(copy) / 1e9
+                rates[f"{way}_device_{kind}_gb_s"] = size / _measure_best_s(copy) / 1e9
     return rates
 
 
 def products(side: int = SIDE) -> dict[str, float]:
-    """The rates of PyTorch's matrix products [TFLOP/s]; nothing where it is not installed, or has no GPU."""
+    """Measure PyTorch's matrix products [TFLOP/s]; return no rates if PyTorch is not installed or has no GPU."""
     try:
         torch = importlib.import_module("torch")
     except ModuleNotFoundError:
@@ -56,12 +56,12 @@ def products(side: int = SIDE) -> dict[str, float]:
         if torch.cuda.is_available():
             torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
             a, b = (torch.rand((side, side), device="cuda", dtype=getattr(torch, dtype)) for _ in range(2))
-            rates[f"{name}_gemm_tflop_s"] = 2 * side**3 / _best_s(lambda a=a, b=b: a @ b) / 1e12
+            rates[f"{name}_gemm_tflop_s"] = 2 * side**3 / _measure_best_s(lambda a=a, b=b: a @ b) / 1e12
     return rates
 
 
 def entry(here: Device, measured: dict[str, float], memory_clock_hz: float, bus_bits: int) -> str:
-    """The device as TOML."""
+    """Return the device's entry as TOML."""
     major, minor = here.compute_capability or (0, 0)
     rates = "\n".join(f"{name} = {value:.3g}" for name, value in measured.items())
     return f"""

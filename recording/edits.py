@@ -1,7 +1,7 @@
-"""The times of kernels that no estimate was made from, for data/estimates/: edits of the rungs, and whole programs.
+"""Times of kernels that the estimates were not fitted to, for data/estimates/: edits of the rungs, and whole programs.
 
-`edits/edits.csv` has a row per edit: its file, the rung whose place it takes, the options and the layers it is for, and
-its idea. `programs/` has programs that are no convolutions; each checks its result and prints its time.
+`edits/edits.csv` has a row per edit: its file, the rung that it replaces, its options, its layers, and its idea.
+`programs/` has programs that are not convolutions; each checks its result and prints its time.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from recording.times import bench_all, right
 EDITS, PROGRAMS = (Path(__file__).parent / name for name in ("edits", "programs"))
 KEPT = ["label", "options", "code", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "repeat"]
 PATIENCE_S = 300  # for a program
-# Sizes of the programs that are no convolutions: what the CPU engine counts in seconds.
+# Sizes of the programs that are not convolutions: so small that the CPU engine counts them in seconds.
 SIZES = {"sgemm": 512, "transpose": 4096, "stencil": 4096}
 _OTHERWISE = 1 << 24
 _LINE = re.compile(r"(\w+),(\d+),(\w+),([\d.e+-]+)")
 
 
 class Edit(NamedTuple):
-    """A kernel in place of a rung's: the variant, the rung with the same options, the layers it is for, its idea."""
+    """A kernel that replaces a rung's: the variant, the rung with the same options, the edit's layers, and its idea."""
 
     variant: Variant
     start: Variant
@@ -48,28 +48,28 @@ class Edit(NamedTuple):
 
 
 def every_edit(folder: Path = EDITS) -> list[Edit]:
-    """The edits of `edits.csv`, in its order. Without layers in its row, an edit is for both layers of lenet86."""
-    found = []
+    """Return the edits of `edits.csv` in its order. An edit whose row names no layers is for both layers of lenet86."""
+    found_edits = []
     for row in store.stored(folder / "edits.csv", keep_default_na=False).itertuples():
         options = tables.options(row.options)
         layers = tuple(map(as_layer, row.layers.split(" + "))) if row.layers else (*LENET86,)
-        mine = variant(row.rung, folder / row.file, **options)
-        found.append(Edit(mine, variant(row.rung, **options), layers, row.idea))
-    return found
+        edited = variant(row.rung, folder / row.file, **options)
+        found_edits.append(Edit(edited, variant(row.rung, **options), layers, row.idea))
+    return found_edits
 
 
 def every_program() -> list[Path]:
-    """The programs."""
+    """Return the paths of the programs."""
     return sorted(PROGRAMS.glob("*.cu"))
 
 
 def size_of(program: str) -> int:
-    """The size at which a program is estimated, and timed to be compared."""
+    """Return the size at which a program is estimated, and at which it is timed for comparison."""
     return next((size for name, size in SIZES.items() if program.startswith(name)), _OTHERWISE)
 
 
 def run_program(path: Path, on: str, *arguments: str) -> dict[str, str | int | float]:
-    """Run a program on an engine: its name, its size, the name of its kernel, the median time of a launch [ms].
+    """Run a program on an engine; return its name, size and kernel's name, and the median time of a launch [ms].
 
     Raises
     ------
@@ -89,13 +89,13 @@ def time_edits(batch: int, repeat: int | None) -> pd.DataFrame:
     """Check the edits and the rungs they begin from, and measure them side by side, layer by layer."""
     shapes: dict[Variant, dict[Layer, None]] = {}
     for edit in every_edit():
-        for each in (edit.start, edit.variant):
-            shapes.setdefault(each, {}).update(dict.fromkeys(edit.layers))
-    jobs.compile_all(jobs.of(each, layer) for each, layers in shapes.items() for layer in layers)
-    passed = [each for each, layers in shapes.items() if right([each], [(layer, 2) for layer in layers])]
+        for kernel in (edit.start, edit.variant):
+            shapes.setdefault(kernel, {}).update(dict.fromkeys(edit.layers))
+    jobs.compile_all(jobs.of(kernel, layer) for kernel, layers in shapes.items() for layer in layers)
+    passed = [kernel for kernel, layers in shapes.items() if right([kernel], [(layer, 2) for layer in layers])]
     measured = []
     for layer in dict.fromkeys(layer for layers in shapes.values() for layer in layers):
-        several = [each for each in passed if layer in shapes[each]]
+        several = [kernel for kernel in passed if layer in shapes[kernel]]
         if several:
             measured += bench_all(several, layer, batch, repeat=repeat, layer_time=False)
         print(f"{layer.name}: {len(several)} kernels", flush=True)

@@ -4,8 +4,9 @@
 of 07 on the CPU engine, and reads nvcc's machine code; no GPU is needed. What it finds is kept in data/estimates/, a
 row per launch, so that the fit and the page take seconds. ``--fit`` fits the card's rates to the recorded times.
 
-How good the estimate is, is judged on what the fit has not seen: each rung is left out in turn, predicted with rates
-fitted to the others; the swept sizes, the other batches, and rungs 10 and 11 take no part in any fit."""
+The estimate is judged on times that the fit has not seen: each rung is left out in turn and predicted with rates fitted
+to the others. The swept sizes, the other batches, and rungs 10 and 11 take no part in any fit.
+"""
 
 from __future__ import annotations
 
@@ -58,17 +59,17 @@ _FAR = math.log(1.1)  # pairs whose times are closer are not ordered
 
 # ------------------------------------------------------------------------------------------------------- counting
 def known() -> dict[str, Variant]:
-    """The recorded variants and solutions by the labels of data/results."""
-    each = [v for rung in LADDER if rung.number in RUNGS for v in (*variants(rung.number), *solutions(rung.number))]
-    return {_label(v): v for v in each if not (v.library or v.architecture_specific)}
+    """Map the labels of data/results to the recorded variants and solutions."""
+    every = [v for rung in LADDER if rung.number in RUNGS for v in (*variants(rung.number), *solutions(rung.number))]
+    return {_shorten_label(v): v for v in every if not (v.library or v.architecture_specific)}
 
 
-def _label(each: Variant) -> str:
-    return each.label.partition(" ")[2]
+def _shorten_label(variant: Variant) -> str:
+    return variant.label.partition(" ")[2]
 
 
 def swept(layer: Layer) -> list[Variant]:
-    """Evenly spaced by their recorded times, some of the swept sizes of 07."""
+    """Return some of the swept sizes of 07, evenly spaced in the order of their recorded times."""
     table = store.stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
     table = table[(table.batch == SWEPT_BATCH) & (table.layer == layer.name) & table.op_ms.notna()]
     rows = table.sort_values("op_ms").iloc[np.linspace(0, len(table) - 1, SWEPT).astype(int)]
@@ -76,25 +77,23 @@ def swept(layer: Layer) -> list[Variant]:
 
 
 def collect(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
-    """The work of each launch of these variants on `COUNTED` images."""
+    """Return the work of each launch of these variants on `COUNTED` images, a row per launch."""
 
     def one(job):
-        each, layer = job
+        variant, layer = job
         try:
-            each.supports(layer)
+            variant.supports(layer)
         except EngineError:
             return []
-        kind, found = profile(each, layer, COUNTED, estimate=DEVICE).works
+        kind, works = profile(variant, layer, COUNTED, estimate=DEVICE).works
         if not fine():
             raise EngineError("the fit needs nvcc and nvdisasm: install the CUDA toolkit or its wheels")
         if kind != "fine":
-            print(f"{each.label}, {layer.name}: too much machine code", flush=True)
+            print(f"{variant.label}, {layer.name}: too much machine code", flush=True)
             return []
-        print(f"{each.label}, {layer.name}", flush=True)
-        return [
-            {"label": _label(each), "rung": each.rung.name, "layer": layer.name, "options": each.options_text, **own}
-            for own in found
-        ]
+        print(f"{variant.label}, {layer.name}", flush=True)
+        about = {"label": _shorten_label(variant), "rung": variant.rung.name, "layer": layer.name}
+        return [about | {"options": variant.options_text, **work} for work in works]
 
     with ThreadPoolExecutor(2) as pool:
         return pd.DataFrame([row for rows in pool.map(one, jobs) for row in rows])
@@ -106,7 +105,7 @@ def keep(table: pd.DataFrame, name: str) -> None:
 
 
 def read(name: str) -> pd.DataFrame:
-    """A table of data/estimates."""
+    """Read a table of data/estimates."""
     return store.stored(FOLDER / name).fillna({"options": ""}).fillna(0.0)
 
 
@@ -123,102 +122,87 @@ class Case:
     works: list[dict]
 
     def of(self, kind: str) -> list[dict]:
-        """The works; without machine code if the estimate is coarse."""
-        return [without_code(own) for own in self.works] if kind == "coarse" else self.works
+        """Return the works; without machine code if the estimate is coarse."""
+        return [without_code(work) for work in self.works] if kind == "coarse" else self.works
 
 
 def cases(
     table: pd.DataFrame, batch: int, times: Mapping[tuple[str, str], float], which: Callable[[pd.Series], Variant]
 ) -> list[Case]:
-    """The cases of a table of `collect` with a recorded time."""
+    """Return the cases of a table of `collect` that have a recorded time."""
     memory = devices.device(DEVICE).memory_bytes
-    found = []
+    found_cases = []
     for (label, layer), rows in table.groupby(["label", "layer"], sort=False):
         if (op_ms := times.get((label, layer))) is None:
             continue
-        own = [
-            {k: v for k, v in row.items() if k not in ("label", "rung", "layer", "options")}
-            for row in rows.to_dict("records")
-        ]
-        each = which(rows.iloc[0])
-        works = for_batch(each, LAYERS[layer], own, COUNTED, batch, memory)
-        found.append(Case(label, rows.rung.iloc[0], layer, batch, op_ms, works))
-    return found
+        sample = [{name: value for name, value in row.items() if name not in ("label", "rung", "layer", "options")}
+                  for row in rows.to_dict("records")]
+        case_variant = which(rows.iloc[0])
+        works = for_batch(case_variant, LAYERS[layer], sample, COUNTED, batch, memory)
+        found_cases.append(Case(label, rows.rung.iloc[0], layer, batch, op_ms, works))
+    return found_cases
 
 
 def times(batch: int) -> dict[tuple[str, str], float]:
-    """The recorded op times [ms] by label and layer."""
+    """Return the recorded op times [ms] by label and layer."""
     table = recorded(DEVICE).table
     rows = table[(table.batch == batch) & table.layer.notna()]
-    return {
-        (label.partition(" ")[2] or label, layer): ms
-        for label, layer, ms in zip(rows.label, rows.layer, rows.op_ms, strict=True)
-    }
+    return {(label.partition(" ")[2] or label, layer): ms
+            for label, layer, ms in zip(rows.label, rows.layer, rows.op_ms, strict=True)}
 
 
 def predict(several: Sequence[Case], kind: str, on: Card) -> pd.DataFrame:
-    """The estimates: a row per case, also where `why_not` would withhold the time."""
+    """Return the estimates: a row per case, also where `why_not` would withhold the time."""
     rows = []
     for case in several:
         works = case.of(kind)
-        rows.append(
-            (
-                case.label,
-                case.rung,
-                case.layer,
-                case.op_ms,
-                sum(model.time_ms(own, on) for own in works),
-                next(filter(None, map(why_not, works)), ""),
-            )
-        )
+        estimated_ms = sum(model.time_ms(work, on) for work in works)
+        reason = next(filter(None, map(why_not, works)), "")
+        rows.append((case.label, case.rung, case.layer, case.op_ms, estimated_ms, reason))
     return pd.DataFrame(rows, columns=["label", "rung", "layer", "op_ms", "estimate", "why_not"])
 
 
 def fit(several: Sequence[Case], kind: str, start: Card) -> Card:
-    """The card with rates fitted to the cases: robust least squares of the logarithms, held weakly at physical
-    values."""
+    """Fit the card's rates to the cases: robust least squares of the logarithms, weakly held at physical values."""
     from scipy.optimize import least_squares
 
     names, first = FITTED[kind], np.log([*FITTED[kind].values()])
     works = [(case.of(kind), case.op_ms) for case in several]
 
     def missed(x):
-        on = _with(start, names, x)
-        return np.array(
-            [
-                *(math.log(sum(model.time_ms(own, on) for own in those) / ms) for those, ms in works),
-                *(0.05 * (x - first)),
-            ]
-        )
+        on = _replace_rates(start, names, x)
+        errors = [math.log(sum(model.time_ms(work, on) for work in case_works) / ms) for case_works, ms in works]
+        return np.array([*errors, *(0.05 * (x - first))])
 
-    found = least_squares(
-        missed, first, loss="soft_l1", f_scale=0.15, bounds=(first - 1.5, first + 1.5), diff_step=0.01
-    )
-    return _with(start, names, found.x)
+    bounds = (first - 1.5, first + 1.5)
+    solution = least_squares(missed, first, loss="soft_l1", f_scale=0.15, bounds=bounds, diff_step=0.01)
+    return _replace_rates(start, names, solution.x)
 
 
-def _with(card: Card, names, logarithms) -> Card:
+def _replace_rates(card: Card, names, logarithms) -> Card:
     values = dict(zip(names, map(float, np.exp(logarithms)), strict=True))
     coarse = {name: values.get(name, value) for name, value in card.coarse.items()}
     return dataclasses.replace(card, coarse=coarse, **{k: v for k, v in values.items() if k not in coarse})
 
 
 def left_out(several: Sequence[Case], kind: str, start: Card) -> pd.DataFrame:
-    """Each rung predicted with rates that were fitted to the others."""
+    """Predict each rung with rates that were fitted to the others."""
     parts = []
     for rung in dict.fromkeys(case.rung for case in several):
         others = [case for case in several if case.rung != rung]
-        own = fit(others, "fine", start)  # the coarse estimate has these rates, too
-        own = fit(others, kind, own) if kind != "fine" else own
-        parts.append(predict([case for case in several if case.rung == rung], kind, own))
+        card = fit(others, "fine", start)  # the coarse estimate has these rates, too
+        card = fit(others, kind, card) if kind != "fine" else card
+        parts.append(predict([case for case in several if case.rung == rung], kind, card))
     return pd.concat(parts, ignore_index=True)
 
 
 def scores(table: pd.DataFrame) -> dict[str, float]:
-    """Cases; the median and the 90th percentile of the error; the share of pairs of one layer, and of one rung on one
-    layer, that are in the right order. Pairs whose recorded times are within 10 % are left out."""
+    """Return the number of cases, the error's median and 90th percentile, and the shares of pairs in the right order.
+
+    Pairs are of one layer, or of one rung on one layer. Those whose recorded times are within 10 % are left out.
+    """
     error = np.abs(np.log(table.estimate / table.op_ms))
-    found = {"cases": len(table), "median": math.expm1(error.median()), "p90": math.expm1(error.quantile(0.9))}
+    found_scores = {"cases": len(table), "median": math.expm1(error.median()), "p90": math.expm1(error.quantile(0.9))}
     for name, keys in (("pairs", ["layer"]), ("pairs_of_a_rung", ["layer", "rung"])):
         right = []
         for _, rows in table.groupby(keys):
@@ -226,13 +210,13 @@ def scores(table: pd.DataFrame) -> dict[str, float]:
             true, guess = (np.log(rows[column].to_numpy()) for column in ("op_ms", "estimate"))
             far = np.abs(true[i] - true[j]) > _FAR
             right += list((np.sign(true[i] - true[j]) == np.sign(guess[i] - guess[j]))[far])
-        found[name] = float(np.mean(right)) if right else math.nan
-    return found
+        found_scores[name] = float(np.mean(right)) if right else math.nan
+    return found_scores
 
 
 # ------------------------------------------------------------------------------------------------------- the page
-# Which of Nsight Compute's figures tells how busy a unit is: a share of what the unit reaches when nothing else is in
-# its way.
+# Each unit's metric in Nsight Compute that tells how busy it is, and the percentage that the unit reaches when nothing
+# else limits it.
 _BUSY = {
     "instruction issue": ("smsp__issue_active.avg.pct_of_peak_sustained_active", 88),
     "L1 data pipe": ("l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", 95),
@@ -253,20 +237,20 @@ _STARTS = {"b_together.cu": "tiling, weights", "a_turned.cu, block=8x8": "baseli
 
 
 def limiters(several: Sequence[Case], on: Card) -> dict[str, float]:
-    """How often the estimate's busiest unit is the one that Nsight Compute found busiest, or within 10 % of it."""
+    """Return how often the estimate's busiest unit is also the busiest in Nsight Compute, or within 10 % of it."""
     counted = store.stored(data_dir() / "counters" / f"{devices.slug(DEVICE)}.csv")
     counted = counted[counted["idc__requests.sum"].notna()].drop_duplicates(["label", "layer", "kernel"])
     counted = counted.set_index(["label", "layer", "kernel"])
     same = near = total = 0
     for case in several:
-        for own in case.works:
-            if (case.label, case.layer, own["kernel"]) not in counted.index:
+        for work in case.works:
+            if (case.label, case.layer, work["kernel"]) not in counted.index:
                 continue
-            row = counted.loc[(case.label, case.layer, own["kernel"])]
+            row = counted.loc[(case.label, case.layer, work["kernel"])]
             busy = {unit: row[metric] / most for unit, (metric, most) in _BUSY.items()}
             if max(busy.values()) < 0.6:  # it waits: no unit is busy
                 continue
-            guess = model.units(own, on)
+            guess = model.units(work, on)
             unit = max(guess, key=guess.__getitem__)
             unit = _SAME.get(unit, unit)
             total += 1
@@ -276,7 +260,7 @@ def limiters(several: Sequence[Case], on: Card) -> dict[str, float]:
 
 
 def edits(table: pd.DataFrame) -> pd.DataFrame:
-    """The exercises' solutions over the kernels that they start from: recorded and estimated ratios of times."""
+    """Return recorded and estimated ratios of times: the exercises' solutions over the kernels that they start from."""
     at = table.set_index(["label", "layer"])
     rows = []
     for label, layer in at.index:
@@ -285,43 +269,39 @@ def edits(table: pd.DataFrame) -> pd.DataFrame:
         file = label.partition(", ")[2]
         start = next((s for end, s in _STARTS.items() if file.endswith(end)), label.partition(",")[0])
         if (start, layer) in at.index:
-            (now, guess), (was, before) = (
-                at.loc[(label, layer), ["op_ms", "estimate"]],
-                at.loc[(start, layer), ["op_ms", "estimate"]],
-            )
+            (now, guess), (was, before) = (at.loc[(key, layer), ["op_ms", "estimate"]] for key in (label, start))
             rows.append((label, layer, now / was, guess / before))
     return pd.DataFrame(rows, columns=["label", "layer", "recorded", "estimated"])
 
 
 def validated(table: pd.DataFrame, sweep: pd.DataFrame) -> dict[str, object]:
-    """All that the page says, from data/estimates and the recorded times."""
+    """Return all that the page reports, computed from data/estimates and the recorded times."""
     start, variants_ = model.card(DEVICE), known()
     several = cases(table, BATCH, times(BATCH), lambda row: variants_[row.label])
-    found: dict[str, object] = {"several": several}
+    parts: dict[str, object] = {"several": several}
     for kind in FITTED:
-        found[kind] = predict(several, kind, start), left_out(several, kind, start)
+        parts[kind] = predict(several, kind, start), left_out(several, kind, start)
     for batch in (100, 1000):
-        found[f"batch {batch}"] = predict(
-            cases(table, batch, times(batch), lambda row: variants_[row.label]), "fine", start
-        )
+        of_batch = cases(table, batch, times(batch), lambda row: variants_[row.label])
+        parts[f"batch {batch}"] = predict(of_batch, "fine", start)
     recorded_sweep = store.stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
     recorded_sweep = recorded_sweep[recorded_sweep.batch == SWEPT_BATCH]
     columns = (recorded_sweep[name] for name in ("label", "layer", "op_ms"))
     swept_times = {(label, layer): ms for label, layer, ms in zip(*columns, strict=True)}
     without_07 = fit([case for case in several if case.rung != "tuning"], "fine", start)
     sizes = cases(sweep, SWEPT_BATCH, swept_times, lambda row: variant("tuning", **tables.options(row.options)))
-    found["sweep"] = predict(sizes, "fine", without_07)
-    return found
+    parts["sweep"] = predict(sizes, "fine", without_07)
+    return parts
 
 
-def _percent(value: float) -> str:
+def _format_percent(value: float) -> str:
     return f"{100 * value:.1f} %" if value < 0.1 else f"{100 * value:.0f} %"
 
 
-def _row(name: str, table: pd.DataFrame) -> str:
-    found = scores(table)
-    shares = (found[each] for each in ("median", "p90", "pairs", "pairs_of_a_rung"))
-    return f"| {name} | {found['cases']} | {' | '.join(map(_percent, shares))} |"
+def _format_row(name: str, table: pd.DataFrame) -> str:
+    row_scores = scores(table)
+    shares = (row_scores[score] for score in ("median", "p90", "pairs", "pairs_of_a_rung"))
+    return f"| {name} | {row_scores['cases']} | {' | '.join(map(_format_percent, shares))} |"
 
 
 _HEAD = [
@@ -330,53 +310,54 @@ _HEAD = [
 ]
 
 
-def texts(found: Mapping) -> dict[str, str]:
-    """The parts of docs/estimates.md between markers."""
-    left, coarse = found["fine"][1], found["coarse"][1]
+def texts(validation: Mapping) -> dict[str, str]:
+    """Return the texts of docs/estimates.md between markers, by the names of the markers."""
+    left, coarse = validation["fine"][1], validation["coarse"][1]
     errors = [
-        _row("counts and nvcc’s machine code", left),
-        _row("counts alone (coarse)", coarse),
-        _row("only kernels that get a time, with machine code", left[left.why_not == ""]),
-        *(_row(f"{name}, with machine code", left[left.layer == name]) for name in LAYERS),
+        _format_row("counts and nvcc’s machine code", left),
+        _format_row("counts alone (coarse)", coarse),
+        _format_row("only kernels that get a time, with machine code", left[left.why_not == ""]),
+        *(_format_row(f"{name}, with machine code", left[left.layer == name]) for name in LAYERS),
     ]
     unseen = [
-        _row(f"swept sizes of 07, batch {SWEPT_BATCH:,}", found["sweep"]),
-        *(_row(f"batch {batch:,}", found[f"batch {batch}"]) for batch in (100, 1000)),
+        _format_row(f"swept sizes of 07, batch {SWEPT_BATCH:,}", validation["sweep"]),
+        *(_format_row(f"batch {batch:,}", validation[f"batch {batch}"]) for batch in (100, 1000)),
     ]
     picks = []
-    for layer, rows in found["sweep"].groupby("layer"):
+    for layer, rows in validation["sweep"].groupby("layer"):
         pick = rows.op_ms[rows.estimate.idxmin()] / rows.op_ms.min()
         picks.append(f"{pick:.2f} times the best of {len(rows)} ({layer})")
     return {
         "errors": "\n".join([*_HEAD, *errors]),
         "unseen": "\n".join([*_HEAD, *unseen, "", f"The size that the estimate picks takes {', '.join(picks)}."]),
-        "edits": _of_edits(edits(left)),
-        "limiters": _of_limiters(limiters(found["several"], model.card(DEVICE))),
-        "worst": _worst(left),
+        "edits": _describe_edits(edits(left)),
+        "limiters": _describe_limiters(limiters(validation["several"], model.card(DEVICE))),
+        "worst": _list_worst(left),
         "predicted": predictions(),
     }
 
 
-def _of_edits(changed: pd.DataFrame) -> str:
+def _describe_edits(changed: pd.DataFrame) -> str:
     true, guess = np.log(changed.recorded), np.log(changed.estimated)
     off, far = np.abs(guess - true), np.abs(true) > _FAR
     right = (np.sign(true) == np.sign(guess))[far]
     return (
         f"Of {len(changed)} pairs of an exercise’s solution and its starting code, the ratio of the times is off by "
-        f"{_percent(math.expm1(off.median()))} in the median and by {_percent(math.expm1(off.quantile(0.9)))} at the "
-        f"90th percentile. {far.sum()} of them change the time by more than 10 %; the direction is right in "
-        f"{right.sum()}."
+        f"{_format_percent(math.expm1(off.median()))} in the median and by "
+        f"{_format_percent(math.expm1(off.quantile(0.9)))} at the 90th percentile. {far.sum()} of them "
+        f"change the time by more than 10 %; the direction is right in {right.sum()}."
     )
 
 
-def _of_limiters(unit: Mapping[str, float]) -> str:
+def _describe_limiters(unit: Mapping[str, float]) -> str:
     return (
         f"In {unit['kernels']} kernels Nsight Compute found a unit at least 60 % busy. The estimate’s busiest unit is "
-        f"the same in {_percent(unit['same'])} of them, and within 10 % of it in {_percent(unit['near'])}."
+        f"the same in {_format_percent(unit['same'])} of them, and within 10 % of it in "
+        f"{_format_percent(unit['near'])}."
     )
 
 
-def _worst(table: pd.DataFrame) -> str:
+def _list_worst(table: pd.DataFrame) -> str:
     off = np.log(table.estimate / table.op_ms).abs()
     rows = table.loc[off.sort_values(ascending=False).index[:12]]
     lines = [
@@ -388,23 +369,24 @@ def _worst(table: pd.DataFrame) -> str:
 
 
 def predictions() -> str:
-    """The predicted times of edits and programs, beside those that were recorded since."""
+    """Return the predicted times of edits and programs, beside the times recorded since, in Markdown."""
     guesses = read("predicted.csv")
-    known_: dict[tuple[str, str], float] = {}
+    recorded_ms: dict[tuple[str, str], float] = {}
     for name, columns in (("edits.csv", ("label", "layer", "op_ms")), ("programs.csv", ("name", "size", "ms"))):
         if (FOLDER / name).is_file():
             rows = read(name)
-            known_ |= {(str(a), str(b)): ms for a, b, ms in rows[list(columns)].itertuples(index=False)}
-    beside = [(known_.get((row.label, str(row.case)), math.nan), row) for row in guesses.itertuples()]
+            recorded_ms |= {(str(a), str(b)): ms for a, b, ms in rows[list(columns)].itertuples(index=False)}
+    beside = [(recorded_ms.get((row.label, str(row.case)), math.nan), row) for row in guesses.itertuples()]
     both = pd.DataFrame(
         [(now, row.ms, row.low_ms <= now <= row.high_ms) for now, row in beside if now > 0 and row.ms],
         columns=["op_ms", "estimate", "within"],
     )
     off = np.log(both.estimate / both.op_ms).abs()
     summary = (
-        f"Of {len(both)} that got a time and were timed since, the error is {_percent(math.expm1(off.median()))} in "
-        f"the median and {_percent(math.expm1(off.quantile(0.9)))} at the 90th percentile. {both.within.sum()} times "
-        "are within their interval."
+        f"Of {len(both)} that got a time and were timed since, the error is "
+        f"{_format_percent(math.expm1(off.median()))} in the median and "
+        f"{_format_percent(math.expm1(off.quantile(0.9)))} at the 90th percentile. {both.within.sum()} times are "
+        "within their interval."
     )
     lines = [summary, "", "| kernel | layer or size | estimated ms | busiest | recorded ms |", "|---|---|---|---|---|"]
     for now, row in beside:
@@ -423,8 +405,8 @@ def estimates(
 ) -> None:
     """Compare estimates with times: docs/estimates.md."""
     if collect_:
-        keep(collect((each, layer) for layer in LAYERS.values() for each in known().values()), "work.csv")
-        sizes = [collect((each, layer) for each in swept(layer)) for layer in (LENET72[1], *LENET86)]
+        keep(collect((variant, layer) for layer in LAYERS.values() for variant in known().values()), "work.csv")
+        sizes = [collect((size, layer) for size in swept(layer)) for layer in (LENET72[1], *LENET86)]
         keep(pd.concat(sizes), "sweep.csv")
     if edits_:
         keep(predicted(), "predicted.csv")
@@ -436,39 +418,38 @@ def estimates(
         intervals = {}
         for kind in FITTED:
             part = left_out(several, kind, on)
-            own = (part.op_ms / part.estimate)[part.why_not == ""]
-            intervals[kind] = tuple(float(own.quantile(q)) for q in (0.1, 0.9))
+            ratios = (part.op_ms / part.estimate)[part.why_not == ""]
+            intervals[kind] = tuple(float(ratios.quantile(q)) for q in (0.1, 0.9))
         put_card(dataclasses.replace(on, intervals=intervals))
-    found = validated(table, sweep)
-    parts = texts(found)
+    parts = texts(validated(table, sweep))
     for name, text in parts.items():
         put(name, text, PAGE)
     print(parts["errors"])
 
 
 def predicted() -> pd.DataFrame:
-    """The estimated times of `recording.edits`: of each edit on its layers, and of each program."""
+    """Estimate the times of `recording.edits`: of each edit on its layers, and of each program."""
     rows = []
     for edit in every_edit():
         for layer in edit.layers:
-            found = estimate(edit.variant, layer, DEVICE)
-            case = {"label": _label(edit.variant), "code": edit.variant.code, "case": layer.name}
-            rows.append(case | _said(found))
-            print(f"{edit.variant.label}, {layer.name}: {found}", flush=True)
+            estimated = estimate(edit.variant, layer, DEVICE)
+            case = {"label": _shorten_label(edit.variant), "code": edit.variant.code, "case": layer.name}
+            rows.append(case | _list_fields(estimated))
+            print(f"{edit.variant.label}, {layer.name}: {estimated}", flush=True)
     for path in every_program():
         size = str(size_of(path.stem))
         records, modules, ended = launched(processes.program(str(path), [size], "cpu"))
         ended.require(path.name)
-        found = of_launches(records, modules, DEVICE)
-        rows.append({"label": path.stem, "code": "", "case": size, **_said(found)})
-        print(f"{path.stem}, {size}: {found}", flush=True)
+        estimated = of_launches(records, modules, DEVICE)
+        rows.append({"label": path.stem, "code": "", "case": size, **_list_fields(estimated)})
+        print(f"{path.stem}, {size}: {estimated}", flush=True)
     return pd.DataFrame(rows)
 
 
-def _said(found: Estimate) -> dict[str, object]:
-    low, high = found.interval
-    return {"kind": found.kind, "ms": found.ms, "low_ms": low, "high_ms": high, "busiest": found.busiest,
-            "why_not": found.why_not}
+def _list_fields(estimated: Estimate) -> dict[str, object]:
+    low, high = estimated.interval
+    return {"kind": estimated.kind, "ms": estimated.ms, "low_ms": low, "high_ms": high, "busiest": estimated.busiest,
+            "why_not": estimated.why_not}
 
 
 def put_card(card: Card) -> None:

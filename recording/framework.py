@@ -34,9 +34,9 @@ ERROR = 1e-4  # the largest difference of a probability
 
 
 def parts(torch, weights: dict, place: str) -> dict[str, Callable]:
-    """The parts of the forward pass in their order, functions of one tensor. `place` is PyTorch's "cpu" or "cuda"."""
+    """Return the parts of the forward pass in order, as functions of one tensor. `place`: PyTorch's "cpu" or "cuda"."""
     f = torch.nn.functional
-    w = {name: torch.from_numpy(each).to(place) for name, each in weights.items()}
+    w = {name: torch.from_numpy(array).to(place) for name, array in weights.items()}
     return {
         "conv 1": lambda x: f.conv2d(x, w["conv1"]),
         "relu, pool 1": lambda x: f.max_pool2d(f.relu(x), 2, 2),
@@ -49,7 +49,7 @@ def parts(torch, weights: dict, place: str) -> dict[str, Callable]:
 
 
 def run(torch, images: np.ndarray, network: dict, place: str) -> tuple[dict[str, float], np.ndarray]:
-    """One forward pass: the time of each part and of the whole [ms], and the probabilities [B, 10]."""
+    """Run one forward pass; return the times of its parts and of the whole [ms], and the probabilities [B, 10]."""
     on_gpu = place == "cuda"
     spent: dict[str, float] = {}
 
@@ -70,17 +70,17 @@ def run(torch, images: np.ndarray, network: dict, place: str) -> tuple[dict[str,
     x = torch.from_numpy(images)
     begin = time.perf_counter()
     if on_gpu:
-        x = timed("copy in", lambda each: each.to(place), x)
+        x = timed("copy in", lambda tensor: tensor.to(place), x)
     for name, part in network.items():
         x = timed(name, part, x)
     if on_gpu:
-        x = timed("copy out", lambda each: each.cpu(), x)
+        x = timed("copy out", lambda tensor: tensor.cpu(), x)
     spent["whole"] = 1e3 * (time.perf_counter() - begin)
     return spent, x.numpy()
 
 
 def measure(torch, images: np.ndarray, weights: dict, place: str, repeat: int) -> list[dict]:
-    """A row per part: median, least and largest time of `repeat` passes after a warm-up.
+    """Return a row per part: median, least and largest time of `repeat` passes after a warm-up.
 
     Raises
     ------
@@ -90,8 +90,8 @@ def measure(torch, images: np.ndarray, weights: dict, place: str, repeat: int) -
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     network = parts(torch, weights, place)
-    _, found = run(torch, images, network, place)  # the autotuner of cuDNN chooses
-    error = np.max(np.abs(found[:CHECKED_IMAGES] - forward_numpy(images[:CHECKED_IMAGES], weights)))
+    _, probabilities = run(torch, images, network, place)  # the autotuner of cuDNN chooses
+    error = np.max(np.abs(probabilities[:CHECKED_IMAGES] - forward_numpy(images[:CHECKED_IMAGES], weights)))
     if not error <= ERROR:
         raise LabError(f"PyTorch's forward pass of lenet86 on {place}: a probability differs from NumPy's by "
                        f"{error:.1e}; the limit is {ERROR:.0e}. Do other settings of PyTorch change it?")
@@ -102,7 +102,7 @@ def measure(torch, images: np.ndarray, weights: dict, place: str, repeat: int) -
 
 
 def every_case(torch, batches=BATCHES) -> pd.DataFrame:
-    """A row per batch, place and part."""
+    """Measure every case; return a row per batch, place and part."""
     weights, test = load_weights("digits"), dataset("digits", split="test", size=86)
     images = np.ascontiguousarray(test.images[np.arange(max(batches)) % len(test)])
     table = pd.DataFrame([row for batch in batches for place, repeat in REPEAT.items()

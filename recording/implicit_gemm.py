@@ -11,7 +11,7 @@ import triton.language as tl
 @triton.jit
 def convolution(x, k, y, pixels, C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, M: tl.constexpr, K: tl.constexpr,
                 PIXELS: tl.constexpr, TERMS: tl.constexpr, MAPS: tl.constexpr, PRECISION: tl.constexpr):
-    """y [B, M, Ho, Wo] from x [B, C, H, W] and k [M, C, K, K]; `pixels` is B Ho Wo, and MAPS is at least M."""
+    """Compute y [B, M, Ho, Wo] from x [B, C, H, W] and k [M, C, K, K]; `pixels` is B Ho Wo, and MAPS is at least M."""
     Ho: tl.constexpr = H - K + 1
     Wo: tl.constexpr = W - K + 1
     ALL: tl.constexpr = C * K * K

@@ -1,6 +1,6 @@
-"""What the recorders launch: the lab's kernels as jobs, which a program in a process of its own runs once each.
+"""The lab's kernels as jobs, which a program in a process of its own runs once each, for the recorders.
 
-    python -m recording.jobs FOLDER       that program: it runs the jobs in FOLDER/jobs
+That program is `python -m recording.jobs FOLDER`: it runs the jobs in FOLDER/jobs.
 """
 
 from __future__ import annotations
@@ -55,24 +55,23 @@ GEOMETRY = {  # of each kernel in textbook.cu: grid, block, n
 
 @dataclass(frozen=True)
 class Job:
-    """What is launched of a program on one shape: the kernels of a variant or of a network with that variant inside, or
-    a textbook kernel. `source` is a digest: counters of another source are not those of this job."""
+    """Kernels to launch on one shape: a variant's, a network's with that variant inside, or one of textbook.cu."""
 
     group: str
     program: str
     shape: str
-    source: str
+    source: str  # a digest: counters of another source are not those of this job
     variant: Variant | None = None
     layer: Layer | None = None
     batch: int = BATCH
 
     def compile(self) -> None:
-        """Into the engine's cache; of a textbook kernel when it runs."""
+        """Compile into the engine's cache. A textbook kernel is compiled when it runs."""
         if self.variant:
             self.variant.precompile(self.layer)
 
     def run(self) -> dict[str, int]:
-        """Launch each kernel. The number of launches, and the images of the first."""
+        """Launch each kernel; return the number of launches, and the images of the first."""
         if not self.variant:
             _run_textbook(self.shape)
             return {"launches": 1, "images": 0}
@@ -91,25 +90,25 @@ class Job:
 
 
 def of(variant: Variant, layer: Layer, batch: int = BATCH) -> Job:
-    """The kernels of a variant on a layer."""
+    """Return the job for a variant's kernels on a layer."""
     source = digest(f"{variant.source}{''.join(variant.headers)}{variant.defines(layer)}")
     return Job(variant.rung.label, variant.label, layer.name, source, variant, layer, batch)
 
 
 def of_ladder() -> list[Job]:
-    """Every kernel of the ladder, of its sub-steps and of the exercises' solutions, on both layers of lenet86: those
-    that are compiled differently from all before them in their rung, and that are the same program on both engines."""
-    found: dict[tuple, Job] = {}
+    """Return jobs for the kernels of the ladder, its sub-steps and the exercises' solutions, on lenet86's layers."""
+    # Left out: what compiles to the code of an earlier variant of its rung, and what differs between the engines.
+    jobs_by_code: dict[tuple, Job] = {}
     for rung in LADDER:
-        several = [each for each in (*variants(rung.number), *solutions(rung.number)) if not each.architecture_specific]
+        portable = [one for one in (*variants(rung.number), *solutions(rung.number)) if not one.architecture_specific]
         for layer in LENET86:
-            for job in (of(each, layer) for each in several):
-                found.setdefault((rung.number, layer, job.source), job)
-    return list(found.values())
+            for job in (of(one, layer) for one in portable):
+                jobs_by_code.setdefault((rung.number, layer, job.source), job)
+    return list(jobs_by_code.values())
 
 
 def of_network() -> Job:
-    """The network's own kernels: a forward pass with the convolutions of 08, and the search for NaN."""
+    """Return the job for the network's own kernels: a forward pass with 08's convolutions, and the search for NaN."""
     conv, layer = variant("fp16"), LENET86[0]
     own = "".join((cuda_src() / name).read_text() for name in ("00_network.cu", "buffers.cu"))
     source = digest(f"{conv.source}{conv.defines(layer)}{own}")
@@ -117,7 +116,7 @@ def of_network() -> Job:
 
 
 def of_textbook() -> list[Job]:
-    """The kernels of textbook.cu."""
+    """Return a job per kernel of textbook.cu."""
     parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK.read_text())
     sources = {name: "".join(part for part in parts if part.startswith("template") or f" {name}(" in part)
                for name in GEOMETRY}
@@ -125,27 +124,27 @@ def of_textbook() -> list[Job]:
 
 
 @functools.cache
-def _textbook():
+def _compile_textbook():
     text = f'#line 1 "{TEXTBOOK.name}"\n{TEXTBOOK.read_text()}'
     return hostcuda.compiler.SourceModule(text, options=["-std=c++17"], no_extern_c=True)
 
 
 def _run_textbook(name: str) -> None:
     rng, (grid, block, n) = np.random.default_rng(1), GEOMETRY[name]
-    data = {each: rng.integers(0, 1000, N) for each in GEOMETRY}  # on which the histogram's counts depend
+    data = {kernel: rng.integers(0, 1000, N) for kernel in GEOMETRY}  # on which the histogram's counts depend
     x, y = hostcuda.driver.to_device(data[name].astype(np.float32)), hostcuda.driver.mem_alloc(4 * N)
     hostcuda.driver.memset_d8(y, 0, 4 * N)
-    _textbook().get_function(name)(np.intp(int(x)), np.intp(int(y)), np.int32(n), grid=grid, block=block)
+    _compile_textbook().get_function(name)(np.intp(int(x)), np.intp(int(y)), np.int32(n), grid=grid, block=block)
     hostcuda.driver.Context.synchronize()
 
 
 def every() -> list[Job]:
-    """All kernels of the lab, and those of textbook.cu."""
+    """Return jobs for all kernels of the lab, and for those of textbook.cu."""
     return [*of_ladder(), of_network(), *of_textbook()]
 
 
 def compile_all(jobs: Iterable[Job]) -> None:
-    """Compile side by side, each source once. What does not compile says so when it runs."""
+    """Compile the jobs' sources side by side, each once. A source that does not compile fails when its job runs."""
     device()  # known from here on: the threads have no context
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for job in {job.source: job for job in jobs}.values():
@@ -154,18 +153,20 @@ def compile_all(jobs: Iterable[Job]) -> None:
 
 @contextmanager
 def program(jobs: Sequence[Job]):
-    """While a `with` lasts, a program that runs jobs: its command; and a function that takes the number of launches
-    seen, and gives for each its job and what `Job.run` returned."""
+    """Yield the command of a program that runs jobs, and a function that tells which launch is whose.
+
+    The function takes the number of launches seen; it returns for each its job and what `Job.run` returned.
+    """
     with temporary.folder() as folder:
         (folder / "jobs").write_bytes(pickle.dumps(list(jobs)))
 
         def owners(launches: int) -> list[tuple[Job, dict]]:
-            ran = zip(jobs, processes.lines(folder / "ran"), strict=False)
-            made = [(job, each) for job, each in ran for _ in range(each["launches"])]
-            if len(made) != launches:
+            results = zip(jobs, processes.lines(folder / "ran"), strict=False)
+            launched = [(job, result) for job, result in results for _ in range(result["launches"])]
+            if len(launched) != launches:
                 raise LabError(f"{launches} launches were counted, but the jobs of {jobs[0].program} and the next "
-                               f"{len(jobs) - 1} made {len(made)}: they cannot be matched")
-            return made
+                               f"{len(jobs) - 1} made {len(launched)}: they cannot be matched")
+            return launched
 
         yield [sys.executable, "-m", "recording.jobs", str(folder)], owners
 

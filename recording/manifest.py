@@ -1,4 +1,4 @@
-"""The manifest of data/, written anew. The other commands keep it."""
+"""The manifest of data/, written anew by this command; the other commands keep it up to date."""
 
 from labkit.base import manifest as kept
 from recording.options import Folder

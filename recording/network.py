@@ -39,13 +39,13 @@ SHOWN = ["label", "dtype", "where", "pixels", "ms", "min_ms", "max_ms", "images_
 def keep(table: pd.DataFrame, folder: Path | None = None) -> Path:
     """Merge the rows into the device's file."""
     here = device()
-    about = {"date": datetime.date.today().isoformat(), "software": _software(table)}
+    about = {"date": datetime.date.today().isoformat(), "software": _describe_software(table)}
     path = Path(folder or data_dir()) / "network" / f"{here.slug}.csv"
     return store.merge(path, table.assign(**about), KEY, order=["batch", "where", "dtype"], digits=5)
 
 
-def _software(table: pd.DataFrame) -> str:
-    """The device's, and PyTorch's if it was measured."""
+def _describe_software(table: pd.DataFrame) -> str:
+    """Return the device's software, and PyTorch's if it was measured."""
     here = device().software
     if not table["label"].str.startswith("PyTorch").any():
         return here
@@ -74,7 +74,7 @@ with Buffers() as memory:
 
 
 def counters(batch: int = 10_000) -> pd.DataFrame:
-    """What ncu counts of the fused kernels, from float images: a row per kernel and data type.
+    """Count the fused kernels with ncu, from float images; return a row per kernel and data type.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def network(
     count = hostcuda.driver.Device.count()
     if several and count < 2:
         raise LabError("this machine has one GPU: leave out --several")
-    for table in () if counted else _tables(count, several, repeat):
+    for table in () if counted else _measure_tables(count, several, repeat):
         print(f"B = {table['batch'].iloc[0]}\n{table[SHOWN].round(4).to_string(index=False)}\n", flush=True)
         if not dry:
             print(f"kept in {keep(table, out)}", flush=True)
@@ -119,8 +119,8 @@ def network(
         print(f"counters kept in {record_evidence(counters(), Path(out or data_dir()) / 'network' / 'counters')}")
 
 
-def _tables(count: int, several: bool, repeat: int | None) -> Iterator[pd.DataFrame]:
-    """Each as soon as it is measured."""
+def _measure_tables(count: int, several: bool, repeat: int | None) -> Iterator[pd.DataFrame]:
+    """Yield each table as soon as it is measured."""
     for batch, compiled in {} if several else BATCHES.items():
         yield bench_network(batch, repeat, compiled=compiled)
     if count > 1:

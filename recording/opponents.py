@@ -1,8 +1,8 @@
-"""What the ladder's fastest kernels meet in `recording.versus`: cuDNN, torch.compile, Triton and CUTLASS.
+"""The opponents of the ladder's fastest kernels in `recording.versus`: cuDNN, torch.compile, Triton and CUTLASS.
 
 Each function yields contestants that compute the inputs of a `Given`. cuDNN chooses among all plans that it has. That
 takes long: once `SECONDS` are over, it chooses among PyTorch's ten, and torch.compile compiles nothing more. The kernel
-for Triton is in implicit_gemm.py, that for CUTLASS in implicit_gemm.cu; of both the fastest of a few tiles is taken.
+for Triton is in implicit_gemm.py, that for CUTLASS in implicit_gemm.cu. Each runs with the fastest of a few tiles.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CUTLASS_PIXELS = (128, 256)
 
 @dataclass
 class Contestant:
-    """What is timed: `run(i)` computes input i, `result(i)` gives the first images of y."""
+    """One entry of the comparison: `run(i)` computes input i, `result(i)` returns the first images of y."""
 
     label: str
     layout: str
@@ -61,32 +61,32 @@ class Given:
     _copies: dict = field(default_factory=dict)
 
     def on_gpu(self, mode: str, layout: str) -> tuple:
-        """The inputs and the mask as tensors, in the mode's type; copied at first use."""
+        """Return the inputs and the mask as tensors in the mode's type; they are copied at first use."""
         torch, dtype = self.torch, self.torch.float16 if mode == "fp16" else self.torch.float32
         if (dtype, layout) not in self._copies:
             # Not `contiguous`: with one channel it takes either layout for the other, and leaves the strides.
             order = torch.contiguous_format if layout == "NCHW" else torch.channels_last
-            self._copies[dtype, layout] = [torch.from_numpy(each).to("cuda", dtype, memory_format=order)
-                                           for each in (*self.inputs, self.k)]
+            self._copies[dtype, layout] = [torch.from_numpy(array).to("cuda", dtype, memory_format=order)
+                                           for array in (*self.inputs, self.k)]
         *inputs, k = self._copies[dtype, layout]
         return inputs, k
 
     def output(self, mode: str, layout: str):
-        """A tensor for y."""
+        """Return an empty tensor for y."""
         like = self.on_gpu(mode, layout)[1]
         order = self.torch.contiguous_format if layout == "NCHW" else self.torch.channels_last
         return self.torch.empty(self.layer.y_shape(len(self.inputs[0])), dtype=like.dtype, device="cuda",
                                 memory_format=order)
 
     def timed(self, name: str, run: Callable[[], object]) -> None:
-        """Run, and add the seconds until the end to `spent`."""
+        """Run, wait for the end, and add the seconds to `spent`."""
         began = time.perf_counter()
         run()
         self.torch.cuda.synchronize()
         self.spent[name] += time.perf_counter() - began
 
     def contestant(self, name: str, mode: str, layout: str, run: Callable, y=None, how: str = "") -> Contestant:
-        """One whose `run(i)` returns y, or writes it into `y`."""
+        """Return a contestant whose `run(i)` returns y, or writes it into `y`."""
         def result(i):
             return (run(i) if y is None else y)[:CHECKED].float().cpu().numpy()
 
@@ -95,7 +95,7 @@ class Given:
 
 
 def fastest(torch, runs: Sequence[Callable[[], object]], repeat: int = 3) -> int:
-    """The number of the fastest of several ways to compute the same; those that fail are left out.
+    """Return the number of the fastest of several ways to compute the same; those that fail are left out.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def fastest(torch, runs: Sequence[Callable[[], object]], repeat: int = 3) -> int
 
 
 def cudnn(given: Given) -> Iterator[Contestant]:
-    """cuDNN in three modes and two layouts, chosen by PyTorch's autotuner."""
+    """Yield cuDNN in three modes and two layouts, with plans that PyTorch's autotuner chooses."""
     torch = given.torch
     torch.backends.cudnn.benchmark = True
     for mode in MODES:
@@ -139,7 +139,7 @@ def cudnn(given: Given) -> Iterator[Contestant]:
 
 
 def compiled(given: Given) -> Iterator[Contestant]:
-    """PyTorch's compiler, which chooses among cuDNN and Triton kernels of its own."""
+    """Yield PyTorch's compiler, which chooses among cuDNN and Triton kernels of its own."""
     torch = given.torch
     torch._dynamo.reset()
     for mode in COMPILED:
@@ -158,7 +158,7 @@ def compiled(given: Given) -> Iterator[Contestant]:
 
 
 def triton(given: Given) -> Iterator[Contestant]:
-    """An implicit matrix product in Triton."""
+    """Yield an implicit matrix product in Triton, per precision."""
     kernel = importlib.import_module("recording.implicit_gemm").convolution
     layer, B = given.layer, len(given.inputs[0])
     pixels, maps = B * layer.Ho * layer.Wo, max(16, 1 << (layer.M - 1).bit_length())
@@ -177,7 +177,7 @@ def triton(given: Given) -> Iterator[Contestant]:
 
 @functools.cache
 def _cutlass() -> ctypes.CDLL:
-    """implicit_gemm.cu, compiled; CUTLASS names a checkout of CUTLASS, or the library if it was compiled before."""
+    """Compile implicit_gemm.cu and load it; the variable CUTLASS names a checkout, or a library compiled before."""
     where = Path(os.environ.get("CUTLASS", ""))
     if where.is_file():
         return ctypes.CDLL(str(where.resolve()))
@@ -193,19 +193,19 @@ def _cutlass() -> ctypes.CDLL:
 
 
 def cutlass(given: Given) -> Iterator[Contestant]:
-    """CUTLASS's implicit matrix product for few channels."""
+    """Yield CUTLASS's implicit matrix product for few channels, per mode."""
     library, layer, B = _cutlass(), given.layer, len(given.inputs[0])
     sizes = [B, layer.C, layer.H, layer.W, layer.M, layer.K]
     for mode, number in CUTLASS_MODES.items():
         (inputs, k), y = given.on_gpu(mode, "NHWC"), given.output(mode, "NHWC")
 
         def conv(i, pixels, mode=mode, number=number, inputs=inputs, k=k, y=y):
-            addresses = (ctypes.c_void_p(each.data_ptr()) for each in (inputs[i], k, y))
+            addresses = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (inputs[i], k, y))
             status = library.convolve(number, pixels, *sizes, *addresses)
             if status:
                 raise LabError(f"CUTLASS in {mode} on {layer.name}: status {status}")
 
-        best = CUTLASS_PIXELS[fastest(given.torch, [functools.partial(conv, 0, each) for each in CUTLASS_PIXELS])]
+        best = CUTLASS_PIXELS[fastest(given.torch, [functools.partial(conv, 0, pixels) for pixels in CUTLASS_PIXELS])]
         yield given.contestant("CUTLASS", mode, "NHWC", functools.partial(conv, pixels=best), y,
                                f"{best} pixels, 32 maps")
 

@@ -16,5 +16,5 @@ Repeat = Annotated[int | None, Option(help="Timed runs of each.")]
 
 
 def chosen(names: list[str] | None) -> list[Rung]:
-    """The rungs of these names or numbers; the whole ladder without any."""
+    """Return the rungs with these names or numbers; the whole ladder if there are none."""
     return [rung(int(name) if name.isdigit() else name) for name in names] if names else list(LADDER)

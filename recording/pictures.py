@@ -38,7 +38,7 @@ MONO = 7.2  # points; a letter of DejaVu Sans Mono is 0.602 em wide
 
 
 def excerpt(path: Path) -> list[str]:
-    """The lines of a kernel that say what it computes, without comments; "…" stands for omitted lines."""
+    """Return the lines of a kernel that say what it computes, without comments; "…" stands for omitted lines."""
     lines, left_out = [], False
     for line in path.read_text().splitlines():
         code = line.split("//")[0].rstrip()
@@ -54,7 +54,7 @@ def excerpt(path: Path) -> list[str]:
 
 
 def chart(results: Recorded, path: Path | None = None) -> None:
-    """`labkit.draw.ladder` of every layer, without steps, with the library below."""
+    """Draw `labkit.draw.ladder` for every layer, without steps, with the library below."""
     every = overview.rows(results)
     every = every[~every["label"].str.contains(",")]
     title = "The ladder: what each rung saves or loses, down to the reference time"
@@ -64,7 +64,7 @@ def chart(results: Recorded, path: Path | None = None) -> None:
 
 @figure
 def lab(page: Page, results: Recorded) -> None:
-    """The README's picture.
+    """Draw the README's picture.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def lab(page: Page, results: Recorded) -> None:
     page.text(20, 32, "One CUDA source, two engines, every step measured and explained", size=14.5, weight="bold")
     page.text(20, 56, "The convolutions of a LeNet, optimized one idea per notebook, with a GPU or without one.",
               color=style.MUTED, size=10)
-    _code(page, card, "01_baseline.cu", code, line)
+    _draw_code(page, card, "01_baseline.cu", code, line)
 
     x, w, h = card[0] + card[2] + 52, page.width - 20 - (card[0] + card[2] + 52), (card[3] - 16) / 2
     engines = (
@@ -131,16 +131,16 @@ def lab(page: Page, results: Recorded) -> None:
     page.text(at - 4, end + 22, name, color=style.GREEN, weight="bold", size=SMALL)
     beside = at + wide(f"{name}   ", SMALL, "bold")
     page.text(beside, end + 22, f"in FP16 {ms(in_half)}", color=style.MUTED, size=SMALL)
-    said = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times, strict=True))
+    described_times = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times, strict=True))
     page.alt = (
         "The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
         f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
-        f"Below, the op time of each rung, {where}: {said}; {name}, in FP16 {ms(in_half)}."
+        f"Below, the op time of each rung, {where}: {described_times}; {name}, in FP16 {ms(in_half)}."
     )
 
 
-def _code(page, card, name, lines, step):
-    """A listing on a card, with colors by kind of word."""
+def _draw_code(page, card, name, lines, step):
+    """Draw a listing on a card, with colors by kind of word."""
     x, y, w, h = card
     page.rect(x, y, w, h, "#f5f7f9", style.FAINT, 1)
     page.small(x + w - 14, y + 20, name, ha="right")
@@ -150,7 +150,7 @@ def _code(page, card, name, lines, step):
     for i, line in enumerate(lines):
         column = 0
         for kind, text in lexer.get_tokens(line):
-            color = next((color for known, color in colors.items() if kind in known), style.INK)
+            color = next((color for color_kind, color in colors.items() if kind in color_kind), style.INK)
             blank = len(text) - len(text.lstrip())
             if text.strip():
                 page.text(x + 16 + (column + blank) * width, y + 25 + i * step, text.strip(), family=style.MONO,

@@ -1,8 +1,6 @@
 """Texts between markers in README.md and other pages, written by the program that measures them.
 
-    <!-- ladder:begin -->
-    ...
-    <!-- ladder:end -->
+The table of the ladder, for example, stands between <!-- ladder:begin --> and <!-- ladder:end -->.
 """
 
 import datetime
@@ -28,7 +26,7 @@ _PAGES = {"versus": _RESULTS, "network": _RESULTS, "engine": _PERFORMANCE, "chec
 
 
 def page(name: str) -> Path:
-    """The file that has the markers `name`: the README, unless they are in another page."""
+    """Return the file that has the markers `name`: the README, unless they are in another page."""
     return ROOT / _PAGES.get(name, "README.md")
 
 
@@ -71,15 +69,15 @@ def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) ->
     print(f"{page(name).relative_to(ROOT)}: {name} {written}")
 
 
-def _seconds(command: list[str], folder: Path, environment: dict[str, str]) -> float:
+def _time_command(command: list[str], folder: Path, environment: dict[str, str]) -> float:
     began = time.monotonic()
     if subprocess.run(command, cwd=folder, env=environment).returncode:
         raise LabError(f"{' '.join(command)} failed: there are no timings")
     return time.monotonic() - began
 
 
-def _without_cuda(path: str) -> str:
-    """A PATH without the folders that have nvcc or nvidia-smi, and without this environment's own."""
+def _drop_cuda_folders(path: str) -> str:
+    """Return a PATH without the folders that have nvcc or nvidia-smi, and without this environment's own."""
     folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
     return os.pathsep.join(str(folder) for folder in folders if folder != Path(sys.prefix) / "bin"
                            and not any((folder / name).exists() for name in ("nvcc", "nvidia-smi")))
@@ -88,7 +86,7 @@ def _without_cuda(path: str) -> str:
 def timings() -> None:
     """Measure report and test in a fresh clone.
 
-    Cold: nothing installed, nothing in any cache, no CUDA toolkit on the path. Warm: once more.
+    Cold: nothing is installed or cached, and no CUDA toolkit is on the path. Warm: the same commands again.
     """
     lines = ["| | cold | warm |", "|---|---:|---:|"]
     with tempfile.TemporaryDirectory(prefix="labkit-timings-") as scratch:
@@ -96,9 +94,10 @@ def timings() -> None:
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         ours = ("LABKIT_", "HOSTCUDA_", "PYTHON")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        environment |= {"PATH": _without_cuda(os.environ["PATH"]), "PIP_NO_CACHE_DIR": "1", "HOSTCUDA_ENGINE": "cpu",
-                        "LABKIT_CACHE_DIR": caches, "HOSTCUDA_CACHE_DIR": caches, "XDG_CACHE_HOME": caches}
-        cold, warm = ({target: _seconds(["make", target], clone, environment) for target in ("report", "test")}
+        environment |= {"PATH": _drop_cuda_folders(os.environ["PATH"]), "PIP_NO_CACHE_DIR": "1",
+                        "HOSTCUDA_ENGINE": "cpu", "LABKIT_CACHE_DIR": caches, "HOSTCUDA_CACHE_DIR": caches,
+                        "XDG_CACHE_HOME": caches}
+        cold, warm = ({target: _time_command(["make", target], clone, environment) for target in ("report", "test")}
                       for _ in range(2))
     lines += [f"| `make {target}` | {cold[target]:.0f} s | {warm[target]:.0f} s |" for target in cold]
     lines += ["", f"{datetime.date.today():%-d %B %Y}, {os.cpu_count()} cores ({device().name}), Python "

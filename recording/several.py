@@ -19,7 +19,7 @@ from labkit.networks.fused import CHUNK, STREAMS, Batch, FusedNetwork
 
 
 class SplitBatch:
-    """A batch on several devices, with everything it needs. A context manager: at its end all is freed.
+    """A batch on several devices, with all memory that it needs. A context manager: at its end all is freed.
 
     Nothing is exchanged between the devices: each takes its own images from host memory over its own link.
 
@@ -49,22 +49,22 @@ class SplitBatch:
                  dtype: DTypeLike = "float32", source: tuple[int, int] | None = None, white: float = 255.0,
                  chunk: int = CHUNK, streams: int = STREAMS):
         hostcuda.ensure_context()  # chooses the engine, here and not in a thread
-        found = hostcuda.driver.Device.count()
-        if not devices or not all(0 <= each < found for each in devices):
-            raise LabError(f"devices {list(devices)}: this machine has {found}, numbered from 0")
+        count = hostcuda.driver.Device.count()
+        if not devices or not all(0 <= number < count for number in devices):
+            raise LabError(f"devices {list(devices)}: this machine has {count}, numbered from 0")
         if len(devices) > B:
             raise LabError(f"{B} images cannot be split over {len(devices)} devices")
         sizes = [B // len(devices) + (i < B % len(devices)) for i in range(len(devices))]
         self._threads = [ThreadPoolExecutor(1) for _ in devices]
         self._stacks = [ExitStack() for _ in devices]
-        self._batches: list[list[Batch]] = [[] for _ in devices]  # a list of one each, which its thread empties
+        self._batches: list[list[Batch]] = [[] for _ in devices]  # each device's one batch; its thread empties the list
         self.x: list[np.ndarray] = []
         try:
-            opening = [thread.submit(_open, stack, made, device, size, weights, dtype, source, white, chunk, streams)
-                       for thread, stack, made, device, size in zip(
+            opening = [thread.submit(_open, stack, batches, device, size, weights, dtype, source, white, chunk, streams)
+                       for thread, stack, batches, device, size in zip(
                            self._threads, self._stacks, self._batches, devices, sizes, strict=True)]
-            for each in opening:
-                each.result()
+            for future in opening:
+                future.result()
         except BaseException:
             self.close()
             raise
@@ -80,7 +80,7 @@ class SplitBatch:
     def run(self) -> np.ndarray:
         """Compute the probabilities on all devices at once, and wait: float32 [B, 10]."""
         running = [thread.submit(batch.run) for thread, (batch,) in zip(self._threads, self._batches, strict=True)]
-        return np.concatenate([each.result() for each in running])
+        return np.concatenate([future.result() for future in running])
 
     def close(self) -> None:
         """Free everything, each device's in its own thread; a second call does nothing."""
@@ -97,14 +97,14 @@ class SplitBatch:
         self.close()
 
 
-def _open(stack, made, device, B, weights, dtype, source, white, chunk, streams):
-    """In the device's thread: its context, its network, its batch. `stack` frees them while the context is current."""
+def _open(stack, batches, device, B, weights, dtype, source, white, chunk, streams):
+    """Open a device's context, network and batch in its thread. `stack` frees them while the context is current."""
     context = hostcuda.driver.Device(device).retain_primary_context()
     context.push()
     stack.callback(context.pop)
-    stack.callback(made.clear)
+    stack.callback(batches.clear)
     network = stack.enter_context(FusedNetwork(weights, dtype))
-    made.append(stack.enter_context(network.batch(B, source, white, chunk=chunk, streams=streams)))
+    batches.append(stack.enter_context(network.batch(B, source, white, chunk=chunk, streams=streams)))
 
 
 def bench_devices(counts: Sequence[int], batch: int, pixels: Sequence[str] = ("float32", "uint8 86x86", "uint8 8x8"),

@@ -42,7 +42,7 @@ SHOWN = ["label", "batch", "pinned", "streams", "order", "chunk", "sizes", "laye
 
 
 def case(chunk, streams: int, pinned: bool = True, order: str = "depth") -> dict:
-    """A configuration."""
+    """Return a configuration of a pipeline."""
     return {"chunk": chunk, "streams": streams, "pinned": pinned, "order": order}
 
 
@@ -58,7 +58,7 @@ FULL = [
 
 
 def sweep(variant: Variant, layer: Layer) -> pd.DataFrame:
-    """All configurations of one layer, at the largest batch and below."""
+    """Measure all configurations of one layer, at the largest batch and below."""
     tables = [bench_cases(variant, layer, BATCH, FULL)]
     for batch, chunks in SMALL.items():
         cases = [case(chunk, streams) for chunk in chunks for streams in (1, 2)] + [case(batch, 1, False)]
@@ -67,8 +67,10 @@ def sweep(variant: Variant, layer: Layer) -> pd.DataFrame:
 
 
 def ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Of a sweep the pipelines of 500 images per chunk, of a smaller batch ten chunks, on as few streams as overlap, as
-    `bench` would write them."""
+    """Return a sweep's rows for the ladder as `bench` would write them, one per layer and batch.
+
+    They are for 500 images per chunk (ten chunks of a smaller batch), on the fewest streams that overlap.
+    """
     chunk = (table["batch"] // 10).clip(upper=500)
     best = table[table["pinned"] & (table["sizes"] == "equal") & (table["chunk"] == chunk) & (table["streams"] > 1)]
     best = best[best["order"] == "depth"].sort_values("streams").drop_duplicates(["layer", "batch"])
@@ -84,18 +86,18 @@ def ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def measure_network(variants: Sequence[Variant], folder: Path | None) -> None:
-    """The course's table of lenet86, its convolutions in pipelines."""
+    """Record the course's table of lenet86 with its convolutions in pipelines."""
     digits = dataset("digits", split="test", size=86)
     network = Network(conv=variants, streams={"chunk": 500, "streams": 2})
     table = network.course_table(digits.images, digits.labels, (100, 1000, 10_000))
     print(table.to_string(index=False))
-    inside = " + ".join(dict.fromkeys(each.label for each in variants))
+    inside = " + ".join(dict.fromkeys(variant.label for variant in variants))
     options = f"{inside}; chunk=500 streams=2 depth"
     record_course(table, network, folder, rung=RUNG, label=LABEL, options=options)
 
 
 def timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
-    """When each step ran, in ten chunks: one stream, two, and three from ordinary memory."""
+    """Return when each step ran, in ten chunks: on one stream, on two, and on three from ordinary memory."""
     parts = []
     for pinned, counts in ((True, (1, 2)), (False, (3,))):
         host = host_arrays(layer, BATCH, variant.io_dtype, pinned)
@@ -123,26 +125,26 @@ def streams(
     if unknown := [name for name in names if name not in PRESETS]:
         raise LabError(f"there is no network {unknown[0]!r}; there are {', '.join(PRESETS)}")
     networks = [PRESETS[name] for name in names]
-    mine, others = ([variant(each.number) for each in chosen(names)]
-                    for names in (list(inside), beside or ["fusion", "tensor_cores"]))
+    own_kernels, others = ([variant(chosen_rung.number) for chosen_rung in chosen(names)]
+                           for names in (list(inside), beside or ["fusion", "tensor_cores"]))
     begin, here = time.perf_counter(), device()
     if here.engine != "gpu":
         raise LabError(f"streams are recorded on a GPU; the engine here is the CPU's ({here.name})")
-    several, layers = dict.fromkeys([*mine, *others]), [layer for network in networks for layer in network]
-    jobs.compile_all(jobs.of(each, layer) for each in several for layer in layers)
-    for each in several:
-        check(each, layers)
+    several, layers = dict.fromkeys([*own_kernels, *others]), [layer for network in networks for layer in network]
+    jobs.compile_all(jobs.of(kernel, layer) for kernel in several for layer in layers)
+    for kernel in several:
+        check(kernel, layers)
     for number, at in enumerate(layers):
-        kernel = mine[number % 2]
+        kernel = own_kernels[number % 2]
         swept = bench_cases(kernel, at, BATCH, FEW) if brief else sweep(kernel, at)
         if not brief:
             record(ladder_rows(swept), out)
-        few = [bench_cases(each, at, BATCH, FEW) for each in others if each != kernel]
+        few = [bench_cases(other, at, BATCH, FEW) for other in others if other != kernel]
         table = pd.concat([swept, *few], ignore_index=True)
         path = record_streams(table, timelines(kernel, at), out)
         print(f"{at.name}: recorded in {path}, {time.perf_counter() - begin:.1f} s")
         print(table[SHOWN].round(3).to_string(index=False), flush=True)
         host = table[["batch", "pin_ms", "register_ms", "stage_ms"]]
         print("page-locking, registering, staging [ms]", host.drop_duplicates().to_dict("records"))
-    measure_network(mine, out)
+    measure_network(own_kernels, out)
     print(f"{time.perf_counter() - begin:.1f} s in all")

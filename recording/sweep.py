@@ -1,7 +1,7 @@
 """The sizes of rung 07 swept on the device in use, for data/sweeps/.
 
-The parts, in this order: outputs per thread, with blocks that fit the map; then blocks and channels, at the best
-outputs; then the best of these at the largest batch; and at the best of all, how far the loop over q is unrolled.
+The parts are, in this order: outputs per thread, with blocks that fit the map; blocks and channels, at the best
+outputs; the best of these at the largest batch; and, at the best of all, how far the loop over q is unrolled.
 Finished points are in the cache: an interrupted sweep continues where it stopped.
 """
 
@@ -30,16 +30,16 @@ RUNG = "tuning"
 ROWS = (1, 2, 4, 6, 7, 8, 9, 10, 11, 14, 17, 20, 32)
 MAPS = (1, 2, 4, 6, 8)
 WIDTHS = (32, 64, 96, 128, 160, 192, 256, 320)  # of a block
-THREADS = {1: 144, 3: 240}  # of a block in the first part, about: groups of maps -> threads
-UNROLLED_ROWS = (1, 2, 4, 8, 14, 20)  # and the best, of the last part
-UNROLL = (1, 2, 3, 4)  # and all K columns of the mask
+THREADS = {1: 144, 3: 240}  # groups of maps -> about how many threads a block has in the first part
+UNROLLED_ROWS = (1, 2, 4, 8, 14, 20)  # in the last part, beside the best number of rows
+UNROLL = (1, 2, 3, 4)  # columns of the mask, beside all K of them
 CANDIDATES = 3  # pairs of rows and maps of each layer whose blocks are swept
 FINALISTS = 8  # points of each layer that are measured at the largest batch, too
 
 
 def outputs(layer: Layer, _) -> list[Variant]:
-    """Rows and maps per thread, with one and with three groups of maps per block; widths that divide the columns."""
-    found = {}
+    """Vary rows and maps per thread, with one and with three groups of maps per block; widths divide the columns."""
+    points = {}
     for rows in ROWS:
         for maps in MAPS:
             if rows <= layer.Ho and maps <= layer.M:
@@ -47,13 +47,13 @@ def outputs(layer: Layer, _) -> list[Variant]:
                 for groups, threads in THREADS.items():
                     y = min(groups, tiles(layer.M, maps))
                     x = tiles(columns, max(1, round(columns * y / threads)))
-                    found[variant(RUNG, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))] = None
-    return list(found)
+                    points[variant(RUNG, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))] = None
+    return list(points)
 
 
 def blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Blocks for the best pairs of rows and maps: some widths, and those that divide the map's columns."""
-    found = {}
+    """Vary blocks for the best pairs of rows and maps: some widths, and those that divide the map's columns."""
+    points = {}
     pairs = swept.sort_values("op_ms").drop_duplicates(["rows", "maps"])
     for rows, maps in pairs.head(CANDIDATES)[["rows", "maps"]].astype(int).itertuples(index=False):
         columns = layer.Wo * tiles(layer.Ho, rows)
@@ -61,25 +61,25 @@ def blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
         for x in sorted({*WIDTHS, *(x for x in fitting if x <= max(WIDTHS))}):
             for y in (1, 2, 3, 4):
                 if x * y <= 512 and y <= tiles(layer.M, maps):
-                    found[variant(RUNG, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))] = None
-    return list(found)
+                    points[variant(RUNG, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))] = None
+    return list(points)
 
 
 def channels(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Other channels at a time, for the best of all."""
+    """Vary the number of channels at a time, for the best point of all."""
     best = sweeps.best(swept, layer)
     return [variant(RUNG, **{**best.options, "channels": count})
             for count in sorted({1, 2, 3, 4, 6, layer.C}) if count <= layer.C]
 
 
 def finalists(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """The fastest so far."""
+    """Return the fastest points so far."""
     fastest = swept.drop_duplicates("label").nsmallest(FINALISTS, "op_ms")
     return [sweeps.best(fastest[fastest["label"] == label], layer) for label in fastest["label"]]
 
 
 def unroll(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """How many columns of the mask are unrolled at a time, against rows, at the best maps, block and channels."""
+    """Vary how many columns of the mask are unrolled, and the rows, at the best maps, block and channels."""
     best = sweeps.best(swept, layer)
     return [variant(RUNG, **{**best.options, "rows": rows, "unroll": count})
             for rows in sorted({*UNROLLED_ROWS, best.options["rows"]}) if rows <= layer.Ho
@@ -90,7 +90,7 @@ PARTS = {make.__name__: make for make in (outputs, blocks, channels, finalists, 
 
 
 def tuned_sizes(swept: pd.DataFrame) -> str:
-    """The text of `TUNED_FILE`: the fastest sizes of each layer in the sweep of a device."""
+    """Return the text of `TUNED_FILE`: the fastest sizes of each layer in the sweep of a device."""
     lines = ["# By python -m recording sweep: the fastest sizes of each layer, CxHxW MxK, in a sweep",
              f'device = "{swept["device"].iloc[0]}"', "", "[layers]"]
     for at in LAYERS:

@@ -33,29 +33,29 @@ REPEAT = 5  # timed runs of what is compared with a rung
 
 
 def not_recorded(several: Iterable[Variant]) -> list[Variant]:
-    """Those that were not measured on this device with the source that they have now."""
+    """Return the kernels that were not measured on this device with the source that they have now."""
     try:
         table = recorded(device().name).table
     except EngineError:  # nothing yet
         return list(several)
-    known = set(table[["label", "code"]].itertuples(index=False, name=None))
-    return [each for each in several if (each.label, each.code) not in known]
+    recorded_sources = set(table[["label", "code"]].itertuples(index=False, name=None))
+    return [kernel for kernel in several if (kernel.label, kernel.code) not in recorded_sources]
 
 
 def right(several: Iterable[Variant], shapes: Sequence) -> list[Variant]:
-    """Check kernels; those that are right. The others are printed."""
+    """Check kernels; return those that are right, and print the errors of the others."""
     passed = []
-    for each in several:
+    for kernel in several:
         try:
-            check(each, shapes)
-            passed.append(each)
+            check(kernel, shapes)
+            passed.append(kernel)
         except Exception as error:  # the others are still worth a measurement
-            print(f"FAILED {each.label}: {type(error).__name__}: {error}", flush=True)
+            print(f"FAILED {kernel.label}: {type(error).__name__}: {error}", flush=True)
     return passed
 
 
 def bench_all(several: Sequence[Variant], layer: Layer, batch: int, **options) -> list[pd.DataFrame]:
-    """The tables of `bench`: one, or several where a kernel cannot be measured. Such a kernel is printed."""
+    """Return the tables of `bench`: one, or several if a kernel cannot be measured. Such a kernel is printed."""
     try:
         return [bench(several, layer, batch, **options)]
     except EngineError as error:
@@ -81,18 +81,17 @@ def measure(several: Sequence[Variant], batches: Iterable[int], keep: bool, **op
 
 
 def measure_network(several: Iterable[Variant], batches: Sequence[int], keep: bool) -> None:
-    """The course's table of lenet86 with each kernel inside, on the embedded images."""
+    """Measure the course's table of lenet86 with each kernel inside, on the embedded images."""
     digits = dataset("digits", split="test", size=86)
-    for each in several:
-        network = Network(conv=each)
+    for kernel in several:
+        network = Network(conv=kernel)
         table = network.course_table(digits.images, digits.labels, batches)
         if keep:
             record_course(table, network)
 
 
 def summary(tables: list[pd.DataFrame]) -> str:
-    """Op times in milliseconds, a row per kernel, a column per layer and batch; and op time over reference time at the
-    largest batch."""
+    """Return two tables as text: op times [ms] by layer and batch; op over reference time at the largest batch."""
     table = pd.concat(tables, ignore_index=True)
     op_ms = table.pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
     largest = table[table["batch"] == table["batch"].max()]
@@ -121,16 +120,16 @@ def times(
     """
     start, here = time.perf_counter(), device()
     print(here.name, f"({here.engine} engine)")
-    own = [] if compared else [variant(each.number) for each in chosen(rungs)]
+    own = [] if compared else [variant(rung.number) for rung in chosen(rungs)]
     if network:
         measure_network(own, batch or BATCHES[here.engine], not dry)
         return
-    beside = [other for each in chosen(rungs) for other in (*variants(each.number)[1:], *solutions(each.number))]
+    beside = [other for rung in chosen(rungs) for other in (*variants(rung.number)[1:], *solutions(rung.number))]
     if missing:
         own, beside = not_recorded(own), not_recorded(beside)
     # What is compared with a rung is checked on the test shapes by the tests, and here on the presets.
     shapes = {**dict.fromkeys(beside, PRESETS), **dict.fromkeys(own, (*TEST_SHAPES, *PRESETS))}
-    jobs.compile_all(jobs.of(each, layer) for each, several in shapes.items() for layer, _ in several)
+    jobs.compile_all(jobs.of(kernel, layer) for kernel, several in shapes.items() for layer, _ in several)
     print(f"{len(shapes)} kernels compiled, {time.perf_counter() - start:.0f} s", flush=True)
     passed = [right(several, shapes[several[0]]) if several else [] for several in (own, beside)]
     print(f"checked, {time.perf_counter() - start:.0f} s", flush=True)
@@ -141,6 +140,6 @@ def times(
         tables += measure(passed[1], [max(batches)], not dry, repeat=repeat or REPEAT, layer_time=False)
         if tables:
             print(f"{time.perf_counter() - start:.0f} s in all\n\n{summary(tables)}")
-    failed = [each.label for each in shapes if each not in passed[0] + passed[1]]
+    failed = [kernel.label for kernel in shapes if kernel not in passed[0] + passed[1]]
     if failed:
         raise LabError(f"these kernels failed: {', '.join(failed)}")

@@ -23,7 +23,7 @@ from labkit.spec.devices import device
 from recording.contention import PATTERNS, contention
 from recording.options import Folder
 
-IMAGES = 60_000  # of an epoch: MNIST has so many
+IMAGES = 60_000  # per epoch, as many as MNIST has
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 LEARNING = (  # experiment, batch, rate
     ("one_launch", 1, 0.1), ("minibatch", 10, 0.1), ("minibatch", 10, 0.3), ("minibatch", 100, 0.1),
@@ -75,7 +75,7 @@ def training(
 
 
 def of_kernels(experiment: str, train, name: str, out: Path | None) -> None:
-    """The times of the kernels, with one image per step, and of mini-batches, where they are the subject."""
+    """Record the times of the kernels, with one image per step, and with mini-batches if the experiment has them."""
     rows = []
     for batch in (1, 1000) if experiment in ("minibatch", "deterministic") else (1,):
         with Lenet28(experiment, batch) as model:
@@ -85,7 +85,7 @@ def of_kernels(experiment: str, train, name: str, out: Path | None) -> None:
 
 
 def kernel_times(model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: int) -> dict[str, float]:
-    """The mean time of each kernel of a step, in microseconds, from the trace of the engine.
+    """Return the mean time of each kernel of a step, in microseconds, from the trace of the engine.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def kernel_times(model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: 
 
 
 def launch_us(launches: int = 5000) -> float:
-    """What a launch costs the host: the time per launch of the update, one after the other, in microseconds."""
+    """Return a launch's cost on the host in microseconds: the time per launch of many updates in a row."""
     with Lenet28("loops") as model:
         model.load(np.zeros((1, model.sizes.side, model.sizes.side), np.float32), np.zeros(1, int))
         *_, update = model.launches(1)
@@ -134,9 +134,9 @@ def launch_us(launches: int = 5000) -> float:
 
 
 def of_epochs(experiment: str, batches, train, name: str, out: Path | None) -> None:
-    """The time of an epoch, the median of three if it is short."""
+    """Record the time of an epoch, the median of three if it is short."""
     rows = []
-    for batch in (each for each in batches if each <= len(train)):
+    for batch in (size for size in batches if size <= len(train)):
         with Lenet28(experiment, batch) as model:
             model.epoch(train.images[: 10 * batch], train.labels[: 10 * batch])  # a warm-up
             seconds = [model.epoch(train.images, train.labels)]
@@ -148,7 +148,7 @@ def of_epochs(experiment: str, batches, train, name: str, out: Path | None) -> N
 
 
 def of_accuracies(train, test, epochs: int, name: str, out: Path | None) -> None:
-    """The accuracy on held-out images after each epoch."""
+    """Record the accuracy on held-out images after each epoch."""
     by_experiment: dict[str, list[dict]] = {}
     for experiment, batch, rate in LEARNING:
         rows, seconds = by_experiment.setdefault(experiment, []), 0.0

@@ -45,12 +45,12 @@ TOLD = {
 }
 
 
-def _kernels():
+def _list_kernels():
     return [variant(number, **({"step": step} if step else {})) for number, step in OURS]
 
 
 def _ours(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarray) -> Iterator[Contestant]:
-    for kernel in _kernels():
+    for kernel in _list_kernels():
         dtype, batch = kernel.io_dtype, len(inputs[0])
         plans = [stack.enter_context(kernel.plan(layer, batch)) for _ in inputs]
         for plan, x in zip(plans, inputs, strict=True):
@@ -65,65 +65,66 @@ def _ours(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarra
                          lambda scale, kernel=kernel: tolerance(kernel.rounding, scale, layer.terms))
 
 
-def _opponents(given: Given, names: Sequence[str], said: set[str]) -> Iterator[Contestant]:
-    """Those of OPPONENTS that work here; `said` has what was said of others already."""
+def _opponents(given: Given, names: Sequence[str], printed_lines: set[str]) -> Iterator[Contestant]:
+    """Yield the contestants of those OPPONENTS that work here. A line of `printed_lines` is not printed again."""
     for name in names:
         try:
             yield from OPPONENTS[name](given)
         except Exception as error:  # the others are still worth a measurement
-            _leave_out(name, error, said)
+            _leave_out(name, error, printed_lines)
 
 
-def _leave_out(name: str, error: Exception, said: set[str]) -> None:
-    told = f"{name} is left out: {type(error).__name__}: {str(error).strip()[:400]}"
-    if told not in said:
-        print(told, flush=True)
-        said.add(told)
+def _leave_out(name: str, error: Exception, printed_lines: set[str]) -> None:
+    line = f"{name} is left out: {type(error).__name__}: {str(error).strip()[:400]}"
+    if line not in printed_lines:
+        print(line, flush=True)
+        printed_lines.add(line)
 
 
-def _right(several: list[Contestant], given: Given, when: str, said: set[str]) -> list[Contestant]:
-    """Those whose results of both inputs are right.
+def _right(several: list[Contestant], given: Given, when: str, printed_lines: set[str]) -> list[Contestant]:
+    """Return the contestants whose results of both inputs are right.
 
     Raises
     ------
     LabError
-        If one of the ladder is wrong.
+        If a kernel of the ladder is wrong.
     """
     layer, passed = given.layer, []
     for half in (False, True):
         exact = []
         for x in given.inputs:
-            some, mask = (each.astype(np.float16) if half else each for each in (x[:CHECKED], given.k))
+            some, mask = (array.astype(np.float16) if half else array for array in (x[:CHECKED], given.k))
             exact.append((conv_float64(some, mask), error_scale(some, mask)))
-        for each in several:
-            if each.half != half:
+        for contestant in several:
+            if contestant.half != half:
                 continue
             try:
                 for i, (y, scale) in enumerate(exact):
-                    each.run(i)
-                    if not (np.abs(each.result(i) - y) <= each.allowed(scale)).all():
-                        raise LabError(f"{each.label}, {each.layout}, on {layer}: wrong {when} the timed runs")
-                passed.append(each)
+                    contestant.run(i)
+                    if not (np.abs(contestant.result(i) - y) <= contestant.allowed(scale)).all():
+                        who = f"{contestant.label}, {contestant.layout}"
+                        raise LabError(f"{who}, on {layer}: wrong {when} the timed runs")
+                passed.append(contestant)
             except Exception as error:
-                if each.label[0].isdigit():
+                if contestant.label[0].isdigit():
                     raise
-                _leave_out(each.label, error, said)
-    return [each for each in several if each in passed]
+                _leave_out(contestant.label, error, printed_lines)
+    return [contestant for contestant in several if contestant in passed]
 
 
-def measure(given: Given, repeat: int, opponents: Sequence[str], said: set[str]) -> pd.DataFrame:
-    """A row per contestant: median, least and largest of `repeat` times in milliseconds.
+def measure(given: Given, repeat: int, opponents: Sequence[str], printed_lines: set[str]) -> pd.DataFrame:
+    """Return a row per contestant: median, least and largest of `repeat` times in milliseconds.
 
     Raises
     ------
     LabError
-        If a result of ours is wrong, before or after.
+        If a result of the ladder's kernels is wrong, before or after the timed runs.
     """
     torch, layer = given.torch, given.layer
     flushed = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
     with ExitStack() as stack:
-        several = [*_ours(stack, layer, given.inputs, given.k), *_opponents(given, opponents, said)]
-        several = _right(several, given, "before", said)
+        several = [*_ours(stack, layer, given.inputs, given.k), *_opponents(given, opponents, printed_lines)]
+        several = _right(several, given, "before", printed_lines)
         times = np.empty((len(several), repeat))
         for turn in range(-WARM_UP, repeat):
             for n in np.roll(np.arange(len(several)), turn):
@@ -135,36 +136,36 @@ def measure(given: Given, repeat: int, opponents: Sequence[str], said: set[str])
                 end.record()
                 end.synchronize()
                 times[n, max(turn, 0)] = start.elapsed_time(end)  # those of the warm-up are overwritten
-        passed = _right(several, given, "after", said)
+        passed = _right(several, given, "after", printed_lines)
     about = {"network": layer.network, "layer": int(layer.name[-1]), "batch": len(given.inputs[0])}
-    rows = [{**about, "label": each.label, "layout": each.layout, "how": each.how, "median_ms": np.median(mine),
-             "min_ms": mine.min(), "max_ms": mine.max(), "repeat": repeat}
-            for each, mine in zip(several, times, strict=True) if each in passed]
+    rows = [{**about, "label": contestant.label, "layout": contestant.layout, "how": contestant.how,
+             "median_ms": np.median(ms), "min_ms": ms.min(), "max_ms": ms.max(), "repeat": repeat}
+            for contestant, ms in zip(several, times, strict=True) if contestant in passed]
     return pd.DataFrame(rows)
 
 
 def summary(table: pd.DataFrame) -> str:
-    """The best layout of each contestant, in milliseconds."""
+    """Return a table as text: the best layout of each contestant, in milliseconds."""
     best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min()
     return best.unstack(["network", "layer", "batch"]).to_string(float_format="{:.4g}".format)
 
 
-def _several(batches: Sequence[int], between: str = " and ") -> str:
+def _join_numbers(batches: Sequence[int], between: str = " and ") -> str:
     return between.join(f"{batch:,}" for batch in batches)
 
 
-def _plans(table: pd.DataFrame, batches: Sequence[int]) -> str:
-    """Among how many plans cuDNN chose."""
+def _describe_plans(table: pd.DataFrame, batches: Sequence[int]) -> str:
+    """Return a phrase that says among how many plans cuDNN chose."""
     library = table[table["label"].str.startswith("cuDNN")]
     how = library["how"] if "how" in library else pd.Series(f"{PLANS} plans", library.index)
     full = [batch for batch in batches if (how[library["batch"] == batch] == "all plans").all()]
     if len(full) == len(batches):
         return " and the fastest of all its plans"
-    return f" and the fastest of {PLANS} plans" + (f" (of all with {_several(full)} images)" if full else "")
+    return f" and the fastest of {PLANS} plans" + (f" (of all with {_join_numbers(full)} images)" if full else "")
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """The same for docs/results.md: milliseconds with each batch, in bold the fastest in float and in half."""
+    """Return the same in Markdown for docs/results.md: milliseconds per batch; the fastest per precision in bold."""
     best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min().reset_index()
     best["half"] = best["label"].str.match("10 |.*FP16")
     least = best.groupby(["half", "network", "layer", "batch"])["median_ms"].transform("min")
@@ -172,13 +173,13 @@ def markdown(table: pd.DataFrame) -> str:
     texts = texts.where(best["median_ms"] > least, "**" + texts + "**")
     keys = best[["label", "network", "layer", "batch"]].itertuples(index=False, name=None)
     cells = dict(zip(keys, texts, strict=True))
-    batches = sorted(int(each) for each in table["batch"].unique())
+    batches = sorted(int(size) for size in table["batch"].unique())
     layers = list(table[["network", "layer"]].drop_duplicates().itertuples(index=False, name=None))
     first = table.iloc[0]
     lines = [
-        f"Op time in milliseconds with {_several(batches, ' · ')} images, {first['device']}, {first['date']}, one "
+        f"Op time in milliseconds with {_join_numbers(batches, ' · ')} images, {first['device']}, {first['date']}, one "
         f"interleaved run: medians of {first['repeat']} times, of cuDNN the faster of two layouts"
-        f"{_plans(table, batches)}, every contestant checked before and after "
+        f"{_describe_plans(table, batches)}, every contestant checked before and after "
         f"(PyTorch{first['software'].partition('PyTorch')[2]}). Bold: the fastest in float and in half. "
         "10 and FP16 read and write halves, the others floats, which TF32 rounds."
         + "".join(f" {text}" for name, text in TOLD.items() if table["label"].str.startswith(name).any()),
@@ -211,19 +212,20 @@ def versus(
         raise LabError(f"--without {', '.join(sorted(unknown))}: it is one of {', '.join(OPPONENTS)}")
     hostcuda.ensure_context()
     layers, batches = (*LENET86, *LENET72), sorted(batch or BATCHES)
-    jobs.compile_all(jobs.of(kernel, layer) for kernel in _kernels() for layer in layers)
-    names, said, spent, tables = [name for name in OPPONENTS if name not in (without or ())], set(), Counter(), {}
+    jobs.compile_all(jobs.of(kernel, layer) for kernel in _list_kernels() for layer in layers)
+    names = [name for name in OPPONENTS if name not in (without or ())]
+    printed_lines, spent, tables = set(), Counter(), {}
     for B in reversed(batches):
         for layer in layers:
             rng = np.random.default_rng(7)
             inputs = [rng.random(layer.x_shape(B), dtype=np.float32) for _ in range(INPUTS)]
             k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
-            tables[layer, B] = measure(Given(torch, layer, inputs, k, spent), repeat or REPEAT, names, said)
+            tables[layer, B] = measure(Given(torch, layer, inputs, k, spent), repeat or REPEAT, names, printed_lines)
             torch.cuda.empty_cache()
-            took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in spent.items())
-            print(f"{layer.name}, {B} images: measured; so far {took}", flush=True)
-            table = pd.concat([tables[each] for each in ((layer, B) for layer in layers for B in batches)
-                               if each in tables], ignore_index=True)
+            so_far = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in spent.items())
+            print(f"{layer.name}, {B} images: measured; so far {so_far}", flush=True)
+            table = pd.concat([tables[key] for key in ((layer, B) for layer in layers for B in batches)
+                               if key in tables], ignore_index=True)
             table.insert(0, "date", datetime.date.today().isoformat())
             table.insert(1, "device", here.name)
             table.insert(2, "software", f"{here.software}, {software(torch)}")
