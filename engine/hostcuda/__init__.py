@@ -1,4 +1,4 @@
-"""Runs CUDA C++ on any machine, behind PyCUDA's module names.
+"""Run CUDA C++ on any machine, behind PyCUDA's module names.
 
 ``import hostcuda.driver as cuda``, ``from hostcuda.compiler import SourceModule`` and
 ``import hostcuda.autoinit`` work on any machine. On an NVIDIA GPU the first two *are* PyCUDA's modules; without one
@@ -35,7 +35,7 @@ _context = None
 
 
 def why_no_gpu() -> str | None:
-    """None if PyCUDA imports and a device answers, else a sentence that says what is missing and what to do."""
+    """Return None if PyCUDA imports and a device answers, else a sentence: what is missing and what to do."""
     try:
         driver = importlib.import_module("pycuda.driver")
     except ModuleNotFoundError as error:
@@ -59,7 +59,7 @@ def why_no_gpu() -> str | None:
 
 
 def _driver_answers() -> bool:
-    """Whether NVIDIA's driver is there and has a device, asked without PyCUDA."""
+    """Return whether NVIDIA's driver is there and has a device. PyCUDA is not needed for this."""
     try:
         return ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
     except OSError:
@@ -68,7 +68,7 @@ def _driver_answers() -> bool:
 
 @functools.cache
 def engine() -> str:
-    """The engine in use, chosen by the first call.
+    """Return the engine in use. The first call chooses it.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def engine() -> str:
 
 
 def engine_module(name: str) -> ModuleType:
-    """The module of the engine in use that goes by a name: what ``hostcuda.<name>`` stands for."""
+    """Return the module that ``hostcuda.<name>`` stands for: that of the engine in use."""
     if engine() == "cpu":
         return importlib.import_module(f"hostcuda.api.{name}")
     return importlib.import_module("hostcuda.gpu.cupti" if name == "activity" else f"pycuda.{name}")
@@ -117,7 +117,7 @@ def ensure_context() -> Any:
     Returns
     -------
     Context
-        Of the current context; where another library's is left alone, the class, whose methods are static.
+        The current context. Where another library's is left alone, PyCUDA's class, whose methods are static.
     """
     global _context
     if _context is not None:
@@ -136,7 +136,7 @@ def ensure_context() -> Any:
 
 
 def _has_context(driver: ModuleType) -> bool:
-    """Whether PyCUDA knows a current context (CUDA may have one of another library that PyCUDA would not use)."""
+    """Return whether PyCUDA knows a current context. It does not use every context that another library has made."""
     try:
         driver.Event()
     except driver.LogicError:

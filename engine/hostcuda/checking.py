@@ -1,4 +1,4 @@
-"""Check mode in this process: the accesses, counts and errors of each launch of the CPU engine.
+"""Check mode in this process: the accesses, counts and errors of each launch on the CPU engine.
 
 The environment variable ``HOSTCUDA_CHECK`` turns it on before the first import: a list of the tools ``profile``,
 ``memcheck``, ``racecheck``, ``initcheck`` and ``synccheck``, separated by commas. `launches` has the records of all
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def fills_variables() -> bool:
-    """Whether ``initcheck`` sees a variable in a register that is not set: the compiler can fill it (g++ 12, clang).
+    """Return whether ``initcheck`` sees unset variables in registers: the compiler can fill them (g++ 12, clang).
 
     Raises
     ------
@@ -35,7 +35,7 @@ def fills_variables() -> bool:
 
 
 def fingerprint() -> str:
-    """A digest of what compiled kernels and their records depend on besides the source: engine, compiler, processor.
+    """Return a digest of what compiled kernels and records depend on besides the source: engine, compiler, processor.
 
     Raises
     ------
@@ -46,9 +46,9 @@ def fingerprint() -> str:
 
 
 def engine_files(options: Sequence[str] = ()) -> list[Path]:
-    """What the engine itself compiles for sources with these nvcc options, in the cache: its library and header.
+    """Return the engine's own compiled files in the cache, for sources with these nvcc options: library and header.
 
-    A process with another cache, such as one in a sandbox, need not compile these if it finds them there.
+    A process with another cache, such as one in a sandbox, need not compile these files if it finds them there.
     """
     plain = unit("", options, no_extern_c=True)
     runtime = native.build()

@@ -105,7 +105,7 @@ def run(
     if ended.status is None:
         print(f"hostcuda: {script} {ended.problem}", file=sys.stderr)
     if ended.status != 0:
-        raise typer.Exit(_status(ended))
+        raise typer.Exit(_shell_status(ended))
 
 
 @app.command(context_settings=_PROGRAM)
@@ -141,7 +141,7 @@ def profile(
     _print(profile.ended, table.to_json(orient="records", indent=2, default_handler=str) if json else
            f"{profile.note}\n{table.to_string(index=False)}" if lines else profile)
     _write(csv, table, json)
-    _after(profile.ended, script)
+    _exit_on_failure(profile.ended, script)
 
 
 @app.command(context_settings=_PROGRAM)
@@ -181,14 +181,14 @@ def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:
     card(device)  # refused before minutes of work
     records, modules, ended = recorded(processes.program(script, args, "cpu", options), timeout, capture=json)
     _print(ended, "")
-    _after(ended, script)
-    found = estimate(records, modules if nvcc else (), device)
-    print(found.table.to_json(orient="records", indent=2) if json else found.launches())
-    _write(csv, found.table, json)
+    _exit_on_failure(ended, script)
+    estimated = estimate(records, modules if nvcc else (), device)
+    print(estimated.table.to_json(orient="records", indent=2) if json else estimated.launches())
+    _write(csv, estimated.table, json)
 
 
 def _print(ended, result: object) -> None:
-    """Print what the program has printed, if it was captured, and the result: as JSON alone on the standard output."""
+    """Print the program's captured output on standard error, and the result alone on standard output."""
     most = os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
     print(ended.output[: int(most) if most else None], end="", file=sys.stderr)
     print(result, end="\n" if result else "")
@@ -202,22 +202,22 @@ def _write(csv: Path | None, table, json: bool) -> None:
 
 
 def _prepare(context: typer.Context, script: str, args: list[str], most: int | None) -> None:
-    """Set the limit of the program's output, and warn of its arguments that this command has as options, too."""
+    """Set the limit of the program's output. Warn of arguments of the program that are also options of this command."""
     if most is not None:
         os.environ["HOSTCUDA_OUTPUT_LIMIT"] = str(most)
-    own = {name for each in context.command.params for name in (*each.opts, *each.secondary_opts) if name[:1] == "-"}
-    if both := [each for each in args if each.partition("=")[0] in own]:
+    own = {name for param in context.command.params for name in (*param.opts, *param.secondary_opts) if name[:1] == "-"}
+    if both := [argument for argument in args if argument.partition("=")[0] in own]:
         sentence = f"{script} itself gets {', '.join(both)}: put options of hostcuda in front of it"
         print(f"hostcuda: {sentence}", file=sys.stderr)
 
 
-def _after(ended, script: str) -> None:
-    """Exit with the status of the program that failed, as a shell reports it."""
+def _exit_on_failure(ended, script: str) -> None:
+    """Exit with the program's status, as a shell reports it, if the program failed."""
     if ended.problem:
         print(f"hostcuda: {script} {ended.problem}; above is what was seen before", file=sys.stderr)
-        raise typer.Exit(_status(ended))
+        raise typer.Exit(_shell_status(ended))
 
 
-def _status(ended) -> int:
-    """A program's exit status, as a shell reports it."""
+def _shell_status(ended) -> int:
+    """Return a program's exit status, as a shell reports it."""
     return 124 if ended.status is None else ended.status if ended.status >= 0 else 128 - ended.status

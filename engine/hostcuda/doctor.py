@@ -54,7 +54,7 @@ class Requirement:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """All findings, and the engine that follows from them.
+    """All requirements that were examined, and the engine that follows from them.
 
     Attributes
     ----------
@@ -78,25 +78,25 @@ class Report:
         return next(finding for finding in self.findings if finding.what == what)
 
     def as_dict(self) -> dict:
-        """The report for `hostcuda doctor --json`."""
+        """Return the report as a dict, for `hostcuda doctor --json`."""
         return {"ready": self.ready, **dataclasses.asdict(self)}
 
 
 def examine() -> Report:
-    """Look for everything that an engine can use."""
-    gpu = _gpu()
+    """Examine everything that an engine can use, and return the report."""
+    gpu = _list_gpus()
     has_gpu, wants_gpu = bool(gpu), settings.variable("ENGINE")[1].lower() == "gpu"
     for_gpu = has_gpu or wants_gpu or _nvidia_hardware()
     findings = [
-        _hostcuda(), _python(), _compiler(), _driver(gpu, for_gpu), _gpus(gpu, for_gpu), _nvcc(for_gpu),
-        _package("PyCUDA", _PYCUDA, for_gpu, _pip("pycuda>=2025.1,<2027")),
-        _package("CUPTI", _CUPTI, for_gpu, _pip("cupti-python>=12.6,<14")), _cache(),
+        _hostcuda(), _python(), _compiler(), _examine_driver(gpu, for_gpu), _examine_gpus(gpu, for_gpu), _nvcc(for_gpu),
+        _examine_package("PyCUDA", _PYCUDA, for_gpu, _pip("pycuda>=2025.1,<2027")),
+        _examine_package("CUPTI", _CUPTI, for_gpu, _pip("cupti-python>=12.6,<14")), _cache(),
     ]
     return Report(findings, *_engine(findings))
 
 
 def _run(command: list[str], **environment: str) -> tuple[int, str]:
-    """Exit status and output of a command; status 127 if it cannot be run."""
+    """Run a command; return its exit status and its output. Status 127 if it cannot be run."""
     try:
         done = subprocess.run(
             command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -110,14 +110,14 @@ def _run(command: list[str], **environment: str) -> tuple[int, str]:
 
 
 def _python_says(code: str, **environment: str) -> tuple[int, str]:
-    """Status and last line of output of Python code that may crash, run with this interpreter and this package."""
+    """Run Python code that may crash, with this interpreter and package; return its status and last line of output."""
     prelude = f"import sys; sys.path[:] = {[str(settings.HOME), *sys.path]!r}\n"
     status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code], **environment)
     return status, text.splitlines()[-1] if text else f"it ended with status {status}"
 
 
-def _install(**by_manager: str) -> str:
-    """The command that installs a package here, from its names: `apt="g++", brew="gcc", …`.
+def _choose_install_command(**by_manager: str) -> str:
+    """Choose this system's command that installs a package. The names, per manager: `apt="g++", brew="gcc", …`.
 
     An active conda environment comes before the system's package manager.
     """
@@ -139,20 +139,20 @@ def _install(**by_manager: str) -> str:
 
 
 def _pip(requirement: str) -> str:
-    """The command that installs a Python package beside this one."""
+    """Return the command that installs a Python package beside this one."""
     return f'"{sys.executable}" -m pip install "{requirement}"'
 
 
 def _hostcuda() -> Requirement:
-    """Which engine this is, and whether it runs in a container."""
-    machine = f"{platform.system()} {platform.machine()}{', in a container' if _in_container() else ''}"
+    """Report this engine's version and place, the machine, and whether it is a container."""
+    machine = f"{platform.system()} {platform.machine()}{', in a container' if _is_in_container() else ''}"
     return Requirement("hostcuda", OK, f"{hostcuda.__version__}, {Path(__file__).parent}; {machine}")
 
 
-_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # of Docker; of Podman and its like
+_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # files that Docker makes, and Podman and its like
 
 
-def _in_container() -> bool:
+def _is_in_container() -> bool:
     return any(mark.exists() for mark in _MARKS) or bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 
@@ -160,7 +160,7 @@ def _python() -> Requirement:
     version, wanted = platform.python_version(), ".".join(map(str, PYTHON))
     if sys.version_info >= PYTHON:
         return Requirement("Python", OK, f"{version}, {sys.executable}")
-    remedy = _install(
+    remedy = _choose_install_command(
         conda="python>=3.11", apt="python3.11", dnf="python3.11", brew="python@3.13", pacman="python",
         zypper="python311", apk="python3", otherwise="see https://www.python.org/downloads/",
     )
@@ -168,9 +168,9 @@ def _python() -> Requirement:
 
 
 def _compiler() -> Requirement:
-    """Whether the host compiler compiles and runs one line."""
+    """Examine the host compiler: compile and run one line, then a kernel in each mode."""
     what = "C++ compiler"
-    remedy = _install(
+    remedy = _choose_install_command(
         macos="docker run -it --rm -v \"$PWD\":/here -w /here python:3.13 bash", conda="cxx-compiler", apt="g++",
         dnf="gcc-c++", pacman="gcc", zypper="gcc-c++", apk="g++", otherwise="conda install -c conda-forge cxx-compiler",
     )
@@ -219,23 +219,23 @@ except Exception as error:
 
 
 def _kernel_fails(tools: str) -> str:
-    """Why the CPU engine cannot run a kernel with these tools of check mode; empty if it can."""
+    """Return why the CPU engine cannot run a kernel with these tools of check mode; empty if it can."""
     status, said = _python_says(_KERNEL, HOSTCUDA_CHECK=tools)
     return said if status else ""
 
 
-def _gpu() -> list[tuple[str, str]]:
-    """(name, driver version) of every GPU."""
+def _list_gpus() -> list[tuple[str, str]]:
+    """List (name, driver version) of every GPU."""
     if shutil.which("nvidia-smi"):
         status, said = _run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
         rows = [tuple(part.strip() for part in line.split(",")) for line in said.splitlines()]
         if status == 0 and rows and all(len(row) == 2 for row in rows):
             return rows
-    return _gpu_by_library()
+    return _list_gpus_by_library()
 
 
-def _gpu_by_library() -> list[tuple[str, str]]:
-    """The same from the driver's library, for machines without nvidia-smi."""
+def _list_gpus_by_library() -> list[tuple[str, str]]:
+    """List the GPUs as `_list_gpus` does, from the driver's library: for machines without nvidia-smi."""
     status, said = _python_says(
         "import ctypes\n"
         "cuda = ctypes.CDLL('libcuda.so.1')\n"
@@ -253,7 +253,7 @@ def _gpu_by_library() -> list[tuple[str, str]]:
 
 
 def _nvidia_hardware() -> bool:
-    """Whether an NVIDIA display controller is plugged in, with or without a driver."""
+    """Return whether an NVIDIA display controller is plugged in, with or without a driver."""
     for device in Path("/sys/bus/pci/devices").glob("*"):
         with contextlib.suppress(OSError):
             vendor, kind = (device / "vendor").read_text(), (device / "class").read_text()
@@ -262,33 +262,33 @@ def _nvidia_hardware() -> bool:
     return False
 
 
-def _absent(what: str, for_gpu: bool, problem: str, remedy: str) -> Requirement:
-    """A finding about something absent that only a GPU needs."""
+def _report_absence(what: str, for_gpu: bool, problem: str, remedy: str) -> Requirement:
+    """Report something that is absent and that only a GPU needs."""
     if for_gpu:
         return Requirement(what, MISSING, problem, remedy)
     return Requirement(what, UNUSED, "for an NVIDIA GPU, and there is none here")
 
 
-def _driver(gpu: list, for_gpu: bool) -> Requirement:
+def _examine_driver(gpu: list, for_gpu: bool) -> Requirement:
     if gpu:
         return Requirement("NVIDIA driver", OK, gpu[0][1])
-    if _in_container():
+    if _is_in_container():
         remedy = "docker run --gpus all IMAGE"  # a container uses the driver of its host
     elif shutil.which("ubuntu-drivers"):
         remedy = "sudo ubuntu-drivers install"
     else:
-        remedy = _install(
+        remedy = _choose_install_command(
             apt="nvidia-driver", dnf="akmod-nvidia", pacman="nvidia", zypper="nvidia-open-driver-G06-signed-kmp-meta",
             otherwise="see https://www.nvidia.com/drivers",
         )
-    return _absent("NVIDIA driver", for_gpu, "does not answer (nvidia-smi and libcuda.so.1)", remedy)
+    return _report_absence("NVIDIA driver", for_gpu, "does not answer (nvidia-smi and libcuda.so.1)", remedy)
 
 
-def _gpus(gpu: list, for_gpu: bool) -> Requirement:
+def _examine_gpus(gpu: list, for_gpu: bool) -> Requirement:
     if gpu:
         names = [name for name, _ in gpu]
         return Requirement("GPU", OK, ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names)))
-    return _absent("GPU", for_gpu, "none answers", "export HOSTCUDA_ENGINE=cpu")
+    return _report_absence("GPU", for_gpu, "none answers", "export HOSTCUDA_ENGINE=cpu")
 
 
 def _nvcc(for_gpu: bool) -> Requirement:
@@ -298,20 +298,20 @@ def _nvcc(for_gpu: bool) -> Requirement:
         release = next((line for line in said.splitlines() if "release" in line), said[-100:])
         if status == 0:
             return Requirement("nvcc", OK, f"{release.split(', ')[-2] if ', ' in release else release}, {path}")
-        return Requirement("nvcc", MISSING, f"{path} does not work: {said[-100:]}", _nvcc_remedy())
+        return Requirement("nvcc", MISSING, f"{path} does not work: {said[-100:]}", _find_nvcc_remedy())
     said = "not on the path; PyCUDA compiles kernels with it"
     if not for_gpu:
-        found = nsight.find("nvcc")
-        said = f"{found}, for registers and estimated times" if found else (
+        path = nsight.find("nvcc")
+        said = f"{path}, for registers and estimated times" if path else (
             'not on the path; estimated times are finer with it: pip install "hostcuda[nvcc]"')
-    return _absent("nvcc", for_gpu, said, _nvcc_remedy())
+    return _report_absence("nvcc", for_gpu, said, _find_nvcc_remedy())
 
 
-def _nvcc_remedy() -> str:
+def _find_nvcc_remedy() -> str:
     for toolkit in (os.environ.get("CUDA_HOME"), "/usr/local/cuda", "/opt/cuda"):
         if toolkit and (Path(toolkit) / "bin" / "nvcc").is_file():
             return f'export PATH="{toolkit}/bin:$PATH"'
-    return _install(
+    return _choose_install_command(
         conda="cuda-nvcc", apt="nvidia-cuda-toolkit", dnf="cuda-toolkit", pacman="cuda", zypper="cuda-toolkit",
         otherwise="conda install -c conda-forge cuda-nvcc",
     )
@@ -321,12 +321,12 @@ _PYCUDA = "import pycuda; print(pycuda.VERSION_TEXT)"
 _CUPTI = "from cupti import cupti; from importlib.metadata import version; print(version('cupti-python'))"
 
 
-def _package(what: str, code: str, for_gpu: bool, remedy: str) -> Requirement:
-    """Whether a Python package imports; `code` prints its version."""
+def _examine_package(what: str, code: str, for_gpu: bool, remedy: str) -> Requirement:
+    """Examine whether a Python package imports; `code` prints its version."""
     status, said = _python_says(code)
     if status == 0:
         return Requirement(what, OK, said)
-    return _absent(what, for_gpu, f"does not import: {said}", remedy)
+    return _report_absence(what, for_gpu, f"does not import: {said}", remedy)
 
 
 def _cache() -> Requirement:
@@ -339,7 +339,7 @@ def _cache() -> Requirement:
 
 
 def _engine(findings: list[Requirement]) -> tuple[str | None, str]:
-    """The engine that is chosen in a process of its own, and the reason."""
+    """Return the engine that a process of its own chooses, and the reason."""
     status, said = _python_says("try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
                                 "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
                                 "'.join(str(error).split()))\n")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 def type_of(value: object) -> str:
-    """The name of a value's type with its article, for messages: "an int"."""
+    """Return the name of a value's type with its article, for messages: "an int"."""
     name = type(value).__name__
     return f"{'an' if name[0].lower() in 'aeio' else 'a'} {name}"  # "a uint8"
 
@@ -37,7 +37,7 @@ class EngineError(ShortTraceback, Exception):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# PyCUDA's
+# PyCUDA's exceptions
 
 
 class Error(ShortTraceback, Exception):
@@ -60,7 +60,7 @@ class RuntimeError(Error):
     """The device does not respond."""
 
 
-# PyCUDA has none of its own for these; here they are short in a notebook, too.
+# For these two PyCUDA raises Python's own; here they have short tracebacks in a notebook, too.
 
 
 class TypeError(ShortTraceback, builtins.TypeError):
@@ -79,7 +79,7 @@ class CompileError(Error):
     msg : str
         What failed.
     command_line : list of str
-        The command, or empty if none ran. The message leaves it out: it is long, and tells no reader what is wrong.
+        The command, or empty if none ran. The message omits it: it is long, and does not say what is wrong.
     stdout, stderr : str
         The compiler's output, with the user's own files and lines.
     """

@@ -1,4 +1,4 @@
-"""Files that are complete or do not exist, and folders that are nobody else's."""
+"""Files that are either complete or absent, and folders that no other user can change."""
 
 import contextlib
 import os
@@ -32,7 +32,7 @@ def require_writable(folder: Path) -> None:
 
 
 def require_place(file: Path | None) -> None:
-    """Refuse with an EngineError, before minutes of work, a file that cannot be written or is no table of before."""
+    """Refuse a file that cannot be written, or that exists and is no earlier table, before minutes of work are lost."""
     if file and not file.parent.is_dir():
         raise EngineError(f"there is no folder {file.parent} for {file.name}: make it, or choose another")
     if file:
@@ -43,9 +43,9 @@ def require_place(file: Path | None) -> None:
 
 
 def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
-    """Make the cache folder for this user alone, or check that it can be written, and by nobody else.
+    """Make the cache folder, for this user alone; if it exists, check that this user and nobody else can write to it.
 
-    `variable` is the environment variable that names another one, for the message.
+    `variable` is the environment variable that chooses the folder, for the message.
 
     Raises
     ------

@@ -30,7 +30,7 @@ class Graph:
     Raises
     ------
     EngineError
-        If a step cannot be recorded; the message has the driver's word for it.
+        If a step cannot be recorded; the message quotes the driver's error.
     """
 
     def __init__(self, issue: Callable[[], None], stream):

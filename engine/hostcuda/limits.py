@@ -24,13 +24,13 @@ _BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (11, 0): 24, (12, 0):
 
 
 def of_capability(major: int, minor: int) -> dict[str, int]:
-    """The limits of a multiprocessor that follow from the compute capability alone.
+    """Return the limits of a multiprocessor that follow from the compute capability alone.
 
     Returns
     -------
     dict
-        ``blocks`` that are resident at most, and ``drivers``: the bytes of shared memory that the driver reserves
-        per block.
+        ``blocks``: the largest number of resident blocks; ``drivers``: the bytes of shared memory that the driver
+        reserves per block.
     """
     return {"blocks": _BLOCKS.get((major, minor), 32), "drivers": DRIVER_BYTES if major >= 8 else 0}
 
@@ -46,7 +46,7 @@ MULTIPROCESSOR = {
 
 
 def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, int]) -> float:
-    """The share of a multiprocessor's warps that can be resident, 0 to 1, computed as by CUDA's occupancy calculator.
+    """Return the share of a multiprocessor's warps that can be resident, 0 to 1, as CUDA's occupancy calculator does.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Counters: Nsight Compute's metrics under friendly names, what follows from them, and their words in tables."""
+"""Counters: Nsight Compute's metrics under friendly names, what is computed from them, and their headings in tables."""
 
 from typing import NamedTuple
 
@@ -56,7 +56,7 @@ COUNTERS = (
     Counter("unique_bytes", "lab__unique_bytes_global.sum", "", "", "unique_bytes"),
     Counter("busiest_warp", "lab__instructions_of_busiest_warp.max", "", "", "busiest_warp"),
 )
-_NAMED = {each.name: each.metric for each in COUNTERS}
+_NAMED = {counter.name: counter.metric for counter in COUNTERS}
 # Friendly name -> Nsight Compute's metric, for what the CPU engine counts too.
 COUNTED = {name: metric for name, metric in _NAMED.items() if not metric.startswith("lab__")}
 # What only a GPU has: time, caches, instructions, and what the compiler decided.

@@ -79,9 +79,9 @@ class Ended:
         Parameters
         ----------
         what : str
-            That it did, for the message: "profiling".
+            What was attempted, for the message: "profiling".
         note : str
-            What the tool around it says.
+            A remark of the tool that ran the program.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class Ended:
 
 
 def engine(name: str | None) -> str:
-    """The engine of this name, or the one that `hostcuda` chooses.
+    """Check the name of an engine and return it; for None, return the engine that `hostcuda` chooses.
 
     Raises
     ------
@@ -112,18 +112,18 @@ def engine(name: str | None) -> str:
 
 
 def program(script: str, arguments: Sequence[str], on: str, options: Sequence[str] = ()) -> list[str]:
-    """The command that runs a program: in Python, or in CUDA C++ with its host code.
+    """Return the command that runs a program: in Python, or in CUDA C++ with its host code.
 
     Parameters
     ----------
     script : str
-        Its path. A ``.cu`` file or one in C++ is compiled, for a GPU by nvcc. What imports PyCUDA gets the CPU engine
-        under its name.
+        Its path. A ``.cu`` file or one in C++ is compiled, for a GPU by nvcc. A Python program that imports PyCUDA
+        gets the CPU engine under that name.
     arguments : sequence of str
     on : {"cpu", "gpu"}
         The engine.
     options : sequence of str
-        nvcc's, for a ``.cu`` file.
+        nvcc's options, for a ``.cu`` file.
 
     Raises
     ------
@@ -144,14 +144,14 @@ def program(script: str, arguments: Sequence[str], on: str, options: Sequence[st
     if on == "cpu":
         words = [f"--options={shlex.join(options)}"] if options else []
         return [sys.executable, "-m", "hostcuda.programs.program", *words, str(path), *arguments]
-    return [_compiled(path, options), *arguments]
+    return [_compile(path, options), *arguments]
 
 
-_made: set[str] = set()  # what nvcc has made
+_made: set[str] = set()  # the files that nvcc has made
 
 
 def is_compiled(command: Sequence[str]) -> bool:
-    """Whether a command of `program` starts what nvcc has made, and not Python."""
+    """Return whether a command of `program` starts a file that nvcc has made, and not Python."""
     return command[0] in _made
 
 
@@ -159,8 +159,8 @@ _COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
 _PYCUDA = re.compile(r"^\s*(?:import|from)\s+pycuda\b", re.MULTILINE)
 
 
-def _compiled(path: Path, options: Sequence[str]) -> str:
-    """The file that nvcc makes of a program, for the GPU of this machine."""
+def _compile(path: Path, options: Sequence[str]) -> str:
+    """Compile a program with nvcc, for the GPU of this machine; return the file."""
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         raise EngineError(f"nvcc, which compiles {path.name} for the GPU, is not on the path: install the CUDA toolkit")
@@ -197,7 +197,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     """
     if timeout is not None and not timeout > 0:
         raise EngineError(f"a time limit of {timeout:g} s: give a positive number of seconds, or none")
-    path = os.pathsep.join(filter(None, [str(HOME), *_added(), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")]))
     most = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     limited = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -207,11 +207,11 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         stdin=subprocess.DEVNULL if capture else None, preexec_fn=_end_with_parent(),
         **(pipe if capture else limited if most else {}),
     )
-    copiers = [threading.Thread(target=_copy, args=(each, to, int(most))) for each, to in (
+    copiers = [threading.Thread(target=_copy, args=(stream, to, int(most))) for stream, to in (
         (process.stdout, 1), (process.stderr, 2))] if most else []
     for copier in copiers:
         copier.start()
-    if copiers:  # they read, not communicate()
+    if copiers:  # the copiers read the streams, not communicate()
         process.stdout = process.stderr = None
     try:
         output, _ = process.communicate(timeout=timeout)
@@ -233,7 +233,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
 
 
 def _copy(pipe: BinaryIO, to: int, most: int) -> None:
-    """Copy at most so many bytes from a program to a file of this process; the rest is read and counted."""
+    """Copy at most `most` bytes from a program to a file of this process; read and count the rest."""
     count = 0
     while data := os.read(pipe.fileno(), 1 << 16):
         left = memoryview(data)[: max(0, most - count)]
@@ -244,21 +244,21 @@ def _copy(pipe: BinaryIO, to: int, most: int) -> None:
         print(f"\nhostcuda: {count - most:,} more bytes were not printed (--output-limit {most})", file=sys.stderr)
 
 
-def _added() -> list[str]:
-    """The folders that this process has put on its `sys.path` besides Python's own: packages may come from there."""
+def _find_added_folders() -> list[str]:
+    """Return the folders on `sys.path` that are not Python's own: a program's packages may come from there."""
     own = (sys.prefix, sys.base_prefix)
-    return [each for each in sys.path if each and not each.startswith(own) and each != os.getcwd()]
+    return [folder for folder in sys.path if folder and not folder.startswith(own) and folder != os.getcwd()]
 
 
 def _end_with_parent():
-    """What a new process calls first, so that it is killed when this one ends, which alone knows its time limit."""
+    """Return a function that a new process calls first, to be killed when this one ends: no other stops it in time."""
     if sys.platform != "linux":
         return None
     parent, prctl, set_parent_death_signal = os.getpid(), ctypes.CDLL(None).prctl, 1
 
     def ask():
         prctl(set_parent_death_signal, int(signal.SIGKILL))
-        if os.getppid() != parent:  # it has ended already
+        if os.getppid() != parent:  # the parent has ended already
             os.kill(os.getpid(), signal.SIGKILL)
 
     return ask
@@ -274,7 +274,7 @@ def _signal(process: subprocess.Popen, which: signal.Signals) -> None:
 
 
 def lines(path: Path) -> list[dict]:
-    """The records of a file of JSON lines; an incomplete last line is ignored."""
+    """Return the records of a file of JSON lines; an incomplete last line is ignored."""
     records = []
     if path.is_file():
         for line in path.read_text(errors="replace").splitlines():

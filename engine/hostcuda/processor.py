@@ -1,4 +1,4 @@
-"""This computer's processor, as far as the operating system describes it."""
+"""The processor of this computer, as far as the operating system describes it."""
 
 import functools
 import platform
@@ -9,7 +9,7 @@ _CPU = Path("/sys/devices/system/cpu/cpu0")
 
 @functools.cache
 def facts() -> dict[str, list[str]]:
-    """The distinct values of each key in Linux's ``/proc/cpuinfo``, sorted; empty on other systems."""
+    """Return the distinct values of each key in Linux's ``/proc/cpuinfo``, sorted; empty on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
@@ -22,17 +22,17 @@ def facts() -> dict[str, list[str]]:
 
 
 def name() -> str:
-    """The model's name."""
+    """Return the model's name."""
     return facts().get("model name", [platform.processor() or platform.machine() or "CPU"])[0]
 
 
 def instruction_sets() -> set[str]:
-    """The instruction sets, by Linux's names: "avx2", "asimd"."""
+    """Return the instruction sets, by Linux's names: "avx2", "asimd"."""
     return {word for key in ("flags", "Features") for value in facts().get(key, ()) for word in value.split()}
 
 
 def clock_hz() -> float:
-    """The highest clock rate that is reported; 0 if none is."""
+    """Return the highest clock rate that is reported, in Hz; 0 if none is."""
     clocks = [1e6 * float(value) for value in facts().get("cpu MHz", ())]
     highest = _CPU / "cpufreq" / "cpuinfo_max_freq"
     if highest.is_file():
@@ -41,7 +41,7 @@ def clock_hz() -> float:
 
 
 def cache_bytes() -> dict[int, int]:
-    """The size of each cache of the first processor, by Linux's index; empty if it is not reported."""
+    """Return the size of each cache of the first processor, in bytes, by Linux's index; empty if not reported."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     sizes = {int(file.parent.name.removeprefix("index")): file.read_text().strip()
              for file in _CPU.glob("cache/index*/size")}

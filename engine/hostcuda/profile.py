@@ -30,11 +30,11 @@ from hostcuda.tables import HTML, table
 ABANDONED = "CPU engine, counted until it was abandoned"
 ON_THE_CPU = 'engine="cpu"'
 _ON_GPU = {"HOSTCUDA_ENGINE": "gpu"}
-_REGISTERS = "; registers: "  # in a source, before the compiler that they come from
+_REGISTERS = "; registers: "  # in `source`, before the name of the compiler that the registers come from
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
 
 _TAKEN = NAMES["local_requests_address_taken"]
-# What a table says of its columns.
+# Sentences that explain a table's columns.
 _WORDS = {
     "local_requests_address_taken": "Local requests (address taken): of a thread's own variables that a pointer or a "
     "computed index reaches. A GPU's compiler keeps some of them in registers; spills are not counted.",
@@ -64,7 +64,7 @@ class Profile:
     ended : Ended
         How the program ended.
     works : tuple or None
-        If it was asked for, what `hostcuda.estimate.works` returns of the launches.
+        What `hostcuda.estimate.works` returns for the launches, if it was asked for.
     """
 
     table: pd.DataFrame
@@ -73,7 +73,7 @@ class Profile:
     ended: processes.Ended = field(default_factory=lambda: processes.Ended(0, 0.0))
     works: tuple[str, list[dict]] | None = None
 
-    by: ClassVar[str] = "kernel"  # the column of `table` that a row of `counts` stands for
+    by: ClassVar[str] = "kernel"  # the column of `table` whose values are the rows of `counts`
 
     @property
     def counts(self) -> pd.DataFrame:
@@ -90,9 +90,9 @@ class Profile:
                     values = launches[column]
                     row[friendly] = values.mean() if friendly in NOT_ADDITIVE else values.sum()
             for friendly, parts in SUMS.items():
-                there = [row[part] for part in parts if part in row]
-                if there:
-                    row[friendly] = sum(there)
+                values = [row[part] for part in parts if part in row]
+                if values:
+                    row[friendly] = sum(values)
             for friendly, (over, under) in QUOTIENTS.items():
                 if over in row and under in row:
                     row[friendly] = row[over] / row[under] if row[under] else np.nan
@@ -100,7 +100,7 @@ class Profile:
         return pd.DataFrame(rows)
 
     def value(self, name: str, which: str | None = None) -> float:
-        """One figure: ``value("global_sectors", "copy")`` is that of the kernel `copy`, summed over its launches.
+        """Return one figure: ``value("global_sectors", "copy")`` is the sum over the launches of the kernel `copy`.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class Profile:
         Raises
         ------
         EngineError
-            If there is no such counter, no such row, or more than one; the message lists those there are.
+            If there is no such counter, no such row, or more than one; the message lists what the profile has.
         """
         counts = self.counts
         name = next((friendly for friendly, column in NAMES.items() if column == name), name)
@@ -129,15 +129,14 @@ class Profile:
         return counts[counts[self.by] == which]
 
     def ratio(self, name: str, a: str, b: str) -> float:
-        """The counter of a over that of b: ``ratio("global_sectors", "plain", "tiled") >= 8`` means that `plain`
-        requests at least 8 times as many sectors as `tiled`. Infinite if that of b is zero."""
+        """Return the counter of row `a` over that of `b`: ``ratio("time_ns", "a", "b")``; infinite if only b's is 0."""
         over, under = self.value(name, a), self.value(name, b)
         if under == 0:
             return float("inf") if over else float("nan")
         return over / under
 
     def lines(self) -> pd.DataFrame:
-        """The counts of each source line with memory accesses: a row per kernel, line, space and operation."""
+        """Return the counts of each source line with memory accesses: a row per kernel, line, space and operation."""
         if self.sites.empty:
             return self.sites
         keys = ["kernel", "file", "line", "space", "op", "size"]
@@ -145,19 +144,19 @@ class Profile:
         return counts.sum(min_count=1).reset_index()
 
     def traffic(self) -> HTML:
-        """The traffic of each row of `counts`, level by level, as a table for a page."""
-        shown = self.summary()
-        unused = [name for name in shown.columns[1:] if (shown[name] == 0).all()]
-        return table(shown, "Traffic", {name: TRAFFIC[name] for name in shown if name not in unused})
+        """Return the memory traffic of each row of `counts`, level by level, as a table for a page."""
+        counts = self.summary()
+        unused = [name for name in counts.columns[1:] if (counts[name] == 0).all()]
+        return table(counts, "Traffic", {name: TRAFFIC[name] for name in counts if name not in unused})
 
     def summary(self) -> pd.DataFrame:
-        """The columns of `counts` that `traffic` shows."""
+        """Return the columns of `counts` that `traffic` shows."""
         counts = self.counts
         if len(counts):
             counts = counts[[name for name in TRAFFIC if name in counts]].copy()
         compilers = sorted(set(self.table["source"].str.partition(_REGISTERS)[2]) - {""}) if len(counts) else ()
         words = [text for name, text in _WORDS.items() if name in counts and (counts[name] > 0).any()]
-        origin = (f"Registers and occupancy: {each}." for each in compilers)
+        origin = (f"Registers and occupancy: {compiler}." for compiler in compilers)
         counts.attrs["note"] = " ".join([self.note, *words, *origin])
         return counts
 
@@ -190,12 +189,12 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
     on_the_cpu : str
         For the note: how to ask for the CPU engine.
     options : sequence of str
-        nvcc's, for a ``.cu`` program.
+        nvcc's options, for a ``.cu`` program.
 
     Returns
     -------
     Profile
-        Of all launches until the program ended, also if it failed: see `Profile.ended`.
+        All launches until the program ended, also if it failed: see `Profile.ended`.
     """
     command = processes.program(script, arguments, processes.engine(engine), options)
     return watch(command, engine, timeout, capture, nvcc, on_the_cpu)
@@ -203,21 +202,20 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
 
 def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None, capture: bool = False,
           nvcc: bool = True, on_the_cpu: str = ON_THE_CPU, estimate: bool = False) -> Profile:
-    """Run a command, and return the counters of its launches; on the CPU engine with their `works`, for an estimate."""
+    """Run a command and return the counters of its launches; on the CPU engine with their `works`, for an estimate."""
     if processes.engine(engine) == "cpu":
         records, modules, ended = recorded(command, timeout, capture)
-        found = counted(records, ended, modules if nvcc else ())
+        profile = counted(records, ended, modules if nvcc else ())
         if estimate and not ended.problem:
-            found.works = works(records, modules)
-        return found
+            profile.works = works(records, modules)
+        return profile
     with temporary.folder() as folder:
         return _measure(command, folder, timeout, capture, on_the_cpu)
 
 
 def recorded(command: Sequence[str], timeout: float | None = None,
              capture: bool = True) -> tuple[list[dict], list[dict], processes.Ended]:
-    """Run a command on the CPU engine: the records of its launches (`hostcuda.check.records.LaunchRecord`, as dicts),
-    those of the modules that were loaded, and how the program ended."""
+    """Run a command on the CPU engine; return its launches' and modules' records, as dicts, and how it ended."""
     with temporary.folder() as folder:
         out = folder / "launches"
         environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile", "HOSTCUDA_CHECK_OUT": str(out)}
@@ -226,53 +224,53 @@ def recorded(command: Sequence[str], timeout: float | None = None,
 
 
 def counted(records: Sequence[dict], ended: processes.Ended, modules: Sequence[dict] = ()) -> Profile:
-    """The profile in the CPU engine's records, a dict per launch, with nvcc's figures for the modules."""
+    """Return the profile in the CPU engine's records, a dict per launch, with nvcc's figures for the modules."""
     rows, sites = [], []
-    decided, compiler, remark = _decided(records, () if ended.interrupted else modules)
+    figures, compiler, remark = _find_compiler_figures(records, () if ended.interrupted else modules)
     for number, record in enumerate(records):
         rows.append({
             "launch": number, "kernel": record["kernel"], "grid": tuple(record["grid"]),
-            "block": tuple(record["block"]), **record["counts"], **decided[number], "blocks": record["blocks"],
+            "block": tuple(record["block"]), **record["counts"], **figures[number], "blocks": record["blocks"],
             "blocks_counted": record["blocks_watched"], "source": COUNTED,
         })
         if record.get("error"):
             rows[-1]["source"] = ABANDONED
-        if decided[number]:
+        if figures[number]:
             rows[-1]["source"] += f"{_REGISTERS}{compiler}"
-        rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # 0 seen: the host's compiler may have removed some
+        rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # 0 counted: the host's compiler may have removed some
         sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
-    note = f"Source: {COUNTED}.{remark}{_refused_by_registers(rows)}"
-    if blind := sorted({" ".join(word.split()) for each in modules for word in _BLIND.findall(each["source"])}):
+    note = f"Source: {COUNTED}.{remark}{_explain_register_refusals(rows)}"
+    if blind := sorted({" ".join(word.split()) for module in modules for word in _BLIND.findall(module["source"])}):
         note += f" These counts cannot judge {', '.join(blind)}: what changes instructions shows in times."
     failed = [f"launch {number}, {record['error']}" for number, record in enumerate(records) if record.get("error")]
     if failed:
         note += f" Not counted to the end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
-    return _profile(rows, note, ended, sites)
+    return _build_profile(rows, note, ended, sites)
 
 
-def _refused_by_registers(rows: Sequence[dict]) -> str:
-    """A sentence on the launches that a GPU refuses because a block needs more registers than there are."""
-    told, most = {}, MULTIPROCESSOR[ARCH]["registers"]
+def _explain_register_refusals(rows: Sequence[dict]) -> str:
+    """Explain which launches a GPU refuses because a block needs more registers than there are."""
+    sentences, most = {}, MULTIPROCESSOR[ARCH]["registers"]
     for row in rows:
-        threads, each = math.prod(row["block"]), row.get(NAMES["registers"], 0)
-        needed = math.ceil(threads / WARP) * math.ceil(each * WARP / REGISTER_UNIT) * REGISTER_UNIT
+        threads, used = math.prod(row["block"]), row.get(NAMES["registers"], 0)
+        needed = math.ceil(threads / WARP) * math.ceil(used * WARP / REGISTER_UNIT) * REGISTER_UNIT
         if needed > most:
-            told[row["kernel"]] = (
+            sentences[row["kernel"]] = (
                 f" A GPU refuses launch {row['launch']} with error 701 (too many resources requested): {row['kernel']} "
-                f"has {each} registers per thread (ptxas), so {threads:,} threads need {needed:,}, and a block has "
+                f"has {used} registers per thread (ptxas), so {threads:,} threads need {needed:,}, and a block has "
                 f"at most {most:,}. Take smaller blocks, or write __launch_bounds__({threads})."
             )
-    return "".join(told.values())
+    return "".join(sentences.values())
 
 
-def _decided(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dict], str, str]:
-    """For each launch nvcc's figures for its kernel; the compiler's name and target; a remark for the note."""
+def _find_compiler_figures(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dict], str, str]:
+    """Return nvcc's figures for each launch's kernel, the compiler's name and target, and a remark for the note."""
     rows = [{} for _ in records]
     if not modules or not nvcc_available():
         return rows, "", ""
     launched = {record["module"] for record in records}
     try:
-        kernels, refused = of_modules(each for each in modules if each["module"] in launched)
+        kernels, refused = of_modules(module for module in modules if module["module"] in launched)
     except KeyboardInterrupt:
         return rows, "", " nvcc was interrupted, so there are no registers."
     for row, record in zip(rows, records, strict=True):
@@ -291,7 +289,7 @@ def _decided(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dic
 
 
 def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
-    """On a GPU with ncu, or with events if ncu has no counters."""
+    """Profile a command on a GPU with ncu, or with events if ncu has no counters."""
     log, note, ended, launches = folder / "ncu.csv", f"Source: {NCU}.", None, []
     try:
         ended = processes.run(nsight.ncu_command(command, log), _ON_GPU, timeout, capture)
@@ -308,11 +306,11 @@ def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
          "blocks_counted": int(np.prod(row["grid"])), "source": NCU}
         for row in launches
     ]
-    return _profile(rows, note, ended)
+    return _build_profile(rows, note, ended)
 
 
 def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
-    """On a GPU with events instead of counters."""
+    """Measure a command's launches on a GPU with events instead of counters."""
     print(f"hostcuda: no counters, event times instead: {why}", file=sys.stderr)
     out = folder / "launches"
     program = [command[0], "-m", "hostcuda.gpu.launches", str(out), *command[1:]]
@@ -322,13 +320,11 @@ def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
         row = {NAMES.get(name, name): value for name, value in record.items()}
         rows.append({"launch": number, **row, "grid": tuple(row["grid"]), "block": tuple(row["block"]),
                      "blocks": int(np.prod(row["grid"])), "blocks_counted": 0, "source": EVENTS})
-    return _profile(rows, f"Source: {EVENTS}. There are no counters because {why}.", ended)
+    return _build_profile(rows, f"Source: {EVENTS}. There are no counters because {why}.", ended)
 
 
-def _profile(rows: list[dict], note: str, ended: processes.Ended, sites: Sequence[dict] = ()) -> Profile:
-    """The profile of these launches, the columns in a fixed order: `_FIRST`, the counters in the order of `NAMES`,
-    others, `_LAST`; without launches, all possible columns.
-    """
+def _build_profile(rows: list[dict], note: str, ended: processes.Ended, sites: Sequence[dict] = ()) -> Profile:
+    """Build the profile of these launches, with the columns in the order of `_FIRST`, `NAMES`, others and `_LAST`."""
     frame = pd.DataFrame(rows, columns=None if rows else [*_FIRST, *NAMES.values(), *_LAST])
     known = [*_FIRST, *NAMES.values()]
     more = [name for name in frame if name not in known and name not in _LAST]

@@ -1,4 +1,4 @@
-"""A plugin of pytest: tests of kernels under the sanitizers, and with budgets on their counters. See docs/testing.md.
+"""A pytest plugin: tests of kernels under the sanitizers, and with budgets on their counters. See docs/testing.md.
 
 A test with one of the markers runs in a process of its own, as `hostcuda sanitize` and `profile` run a program.
 That process is a pytest for this one test, which reports the outcome in a file.
@@ -50,24 +50,24 @@ def hostcuda_profile() -> Callable:
     """Count what a program's kernels do: ``hostcuda_profile("program.cu", "64").value("sectors_per_load", "copy")``.
 
     The function takes a program, its arguments, and as keywords `engine` and `options`, as
-    `hostcuda.profile.profile_script` does. It returns a `Profile`; a program that fails raises a `EngineError`.
+    `hostcuda.profile.profile_script` does. It returns a `Profile`; a program that fails raises an `EngineError`.
     """
     from hostcuda.profile import profile_script
 
-    def counted(script, *arguments, **settings):
-        profile = profile_script(str(script), [str(each) for each in arguments], capture=True, nvcc=False, **settings)
+    def count(script, *arguments, **settings):
+        profile = profile_script(str(script), list(map(str, arguments)), capture=True, nvcc=False, **settings)
         profile.ended.require(str(script))
         return profile
 
-    return counted
+    return count
 
 
 class _Failed(Exception):
-    """What pytest prints of a test that failed in its process."""
+    """The failure of a test in its own process. pytest prints the message alone."""
 
 
 class _Watched(pytest.Item):
-    """In place of a marked test: runs it in a process of its own. Its fixtures are set up there alone."""
+    """A stand-in for a marked test, which it runs in a process of its own. Fixtures are set up there alone."""
 
     @classmethod
     def of(cls, test):
@@ -106,10 +106,10 @@ class _Watched(pytest.Item):
         from hostcuda.profile import watch
 
         profile, failure = self._run(watch, nvcc=False)
-        return failure or list(_over(profile, kernel, largest))
+        return failure or list(_compare(profile, kernel, largest))
 
     def _run(self, watch, **settings):
-        """What `watch` found in the test's process, and a list with the test's failure, if it failed."""
+        """Run the test under `watch`; return the result of that, and a list with the test's failure, if it failed."""
         from hostcuda import processes as child
 
         config = self.config
@@ -127,26 +127,26 @@ class _Watched(pytest.Item):
             raise KeyboardInterrupt
         if not outcomes:
             return result, [f"the test's process {result.ended.problem or 'ran no test'}:\n{result.ended.last_lines}"]
-        for each in outcomes:
-            if each["outcome"] == "skipped":
-                pytest.skip(each["text"].removeprefix("Skipped: "))
-        return result, [each["text"] for each in outcomes if each["outcome"] == "failed"]
+        for outcome in outcomes:
+            if outcome["outcome"] == "skipped":
+                pytest.skip(outcome["text"].removeprefix("Skipped: "))
+        return result, [outcome["text"] for outcome in outcomes if outcome["outcome"] == "failed"]
 
 
-def _over(profile, kernel, largest):
-    """A sentence for each counter above its largest value."""
+def _compare(profile, kernel, largest):
+    """Yield a sentence for each counter that is above its largest value."""
     counts = profile.counts
     if counts.empty:
         yield "the test launched no kernel, so nothing was counted"
         return
     kernels = list(counts["kernel"]) if kernel is None else [kernel]
     for name, limit in largest.items():
-        values = {each: profile.value(name, each) for each in kernels}
+        values = {kernel: profile.value(name, kernel) for kernel in kernels}
         if all(value != value for value in values.values()):
             yield f"{name} is not defined: {', '.join(kernels)} made no such access"
-        for each, value in values.items():
+        for kernel, value in values.items():
             if value > limit:
-                yield f"{each}: {name} is {value:.4g}, more than the budget of {limit:.4g}"
+                yield f"{kernel}: {name} is {value:.4g}, more than the budget of {limit:.4g}"
 
 
 if __name__ == "__main__":

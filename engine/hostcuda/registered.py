@@ -1,4 +1,4 @@
-"""Page-locking arrays that a program already has.
+"""Page-lock arrays that a program already has.
 
 PyCUDA's `register_host_memory` cannot be used: with NumPy 2.5 it raises SystemError for every array, because it sets
 the base of an array twice. So on a GPU the driver's own calls are bound through ctypes.

@@ -1,4 +1,4 @@
-"""The environment variables that the engine reads, and its folder for what can be made again."""
+"""The environment variables that the engine reads, and its folder for files that it can make again."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ HOME = Path(__file__).resolve().parent.parent  # the folder that this package is
 
 
 def variable(name: str) -> tuple[str, str]:
-    """An environment variable of the engine: what it is called here, and its value.
+    """Return an environment variable of the engine: the name under which it is set, and its value.
 
     Parameters
     ----------
@@ -23,14 +23,14 @@ def variable(name: str) -> tuple[str, str]:
         The name that is set, or ``HOSTCUDA_…``; the value, or an empty string.
     """
     names = (f"HOSTCUDA_{name}", f"LABKIT_{name}")
-    return next(((each, os.environ[each]) for each in names if os.environ.get(each)), (names[0], ""))
+    return next(((key, os.environ[key]) for key in names if os.environ.get(key)), (names[0], ""))
 
 
 def cache_dir() -> Path:
-    """The folder of compiled kernels: `HOSTCUDA_CACHE_DIR`, else `~/.cache/hostcuda`.
+    """Return the folder of compiled kernels: `HOSTCUDA_CACHE_DIR`, else `~/.cache/hostcuda`.
 
-    The folder is not made here: who writes into it makes it with `hostcuda.files.private`, and can say what cannot be
-    kept if that fails.
+    The folder is not made here: the code that writes into it makes it with `hostcuda.files.private`, and can then say
+    what cannot be kept if that fails.
 
     Raises
     ------
@@ -41,8 +41,7 @@ def cache_dir() -> Path:
 
 
 def of_user(name: str, parent: str, default: str, folder: str) -> Path:
-    """A place of the user's: what the environment variable `name` names, else `folder` in what `parent` names, or in
-    `default`.
+    """Return a folder of this user: the value of the variable `name`, else `folder` in that of `parent` or `default`.
 
     Raises
     ------

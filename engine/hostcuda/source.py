@@ -33,7 +33,7 @@ _scan = functools.lru_cache(8)(Scan)
 
 
 def code_only(source: str) -> str:
-    """A source with spaces instead of comments and of the contents of strings; every position stays the same."""
+    """Return a source with spaces instead of comments and of the contents of strings; every position stays the same."""
     return _scan(source).masked
 
 
@@ -44,17 +44,17 @@ _DYNAMIC_SHARED = re.compile(r"\bextern\b(?:(?!\bextern\b)[^;{])*\b__shared__\b"
 
 
 def kernel_names(source: str) -> tuple[str, ...]:
-    """The names of the kernels, in their order: also in a source that does not compile, and in all its branches."""
+    """Return the names of the kernels, in their order, from all branches of a source; it need not compile."""
     return tuple(dict.fromkeys(_KERNEL.findall(_scan(source).code)))
 
 
 def constant_arrays(source: str) -> list[str]:
-    """The names of the ``__constant__`` arrays, in their order."""
+    """Return the names of the ``__constant__`` arrays, in their order."""
     return _CONSTANT.findall(_scan(source).code)
 
 
 def has_dynamic_shared(source: str) -> bool:
-    """Whether a kernel declares shared memory whose size the launch gives."""
+    """Return whether a kernel declares shared memory whose size the launch gives."""
     return bool(_DYNAMIC_SHARED.search(_scan(source).code))
 
 
@@ -62,9 +62,9 @@ _INCLUDE = re.compile(r'\s*["<]([^">\n]+)[">]')
 
 
 def headers(source: str, *folders: Path) -> dict[Path, str]:
-    """The files of `folders` that a source includes, with their text, and those that they include.
+    """Return the files of `folders` that a source includes, directly or through another one, with their text.
 
-    A header's own headers may also be beside it.
+    A header's own headers may also be in the header's folder.
     """
     result: dict[Path, str] = {}
     _add_headers(source, (), folders, result)
@@ -87,7 +87,7 @@ _LOOP = re.compile(r"\b(?:for|while|do)\b")
 
 
 def loops(source: str) -> Iterator[str]:
-    """The loops that are in no other loop, each with its head, as in `code_only` and without directives."""
+    """Yield the loops that are in no other loop, each with its head, as in `code_only` and without directives."""
     code = _scan(source).code
     at = 0
     while loop := _LOOP.search(code, at):
@@ -96,12 +96,12 @@ def loops(source: str) -> Iterator[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the compiler says
+# The compiler's answers
 
 
 def rewritten(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
               include_dirs: Iterable | None = None) -> str:
-    """The text that the host's compiler gets for a source; for the parameters see `hostcuda.compiler.SourceModule`."""
+    """Return the text that the host's compiler gets for a source. Parameters: see `hostcuda.compiler.SourceModule`."""
     whole = unit(source, options, no_extern_c, arch, include_dirs)
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         return whole.text(whole.rewritten(whole.preprocessed(Path(folder)).text).text, whole.why_fibers)
@@ -109,10 +109,10 @@ def rewritten(source: str, options: str | Sequence = (), no_extern_c: bool = Fal
 
 def warnings_about(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
                    include_dirs: Iterable | None = None) -> str:
-    """What the host's compiler warns of in a source: the text of its messages, with the source's own files and lines.
+    """Return the host compiler's warnings about a source, as text, with the source's own files and lines.
 
-    For the parameters see `hostcuda.compiler.SourceModule`. It works beside either engine. Nothing is compiled into a
-    file; the text is empty if there is no compiler, or if the source does not compile.
+    For the parameters see `hostcuda.compiler.SourceModule`. It works with either engine. No file is compiled; the text
+    is empty if there is no compiler, or if the source does not compile.
     """
     with contextlib.suppress(CompileError):
         return unit(source, options, no_extern_c, arch, include_dirs).warnings()

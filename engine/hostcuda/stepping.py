@@ -2,8 +2,8 @@
 
 The CPU engine compiles the kernel without optimization, so that each variable has a place in memory, and keeps the
 thread's frame before each statement, and its accesses to memory. The compiler's debug information says what is where.
-The launch is made twice, and memory that has not been set has other contents each time: what differs has not been set,
-and is None. A comparison with unset memory may come out alike both times; initcheck finds that read.
+The launch is made twice, and memory that has not been set has other contents each time: a value that differs has not
+been set, and is None. A comparison with unset memory may have the same result both times; initcheck finds that read.
 
 The environment variable ``HOSTCUDA_CHECK=step`` has to be set before the first import. This is for x86-64 and g++.
 """
@@ -43,15 +43,15 @@ class Access:
     op, space : str
         "ld", "st" or "atom"; "global", "shared" or "constant".
     name : str
-        Of the variable; empty for an allocation, and for dynamic shared memory.
+        Name of the variable; empty for an allocation, and for dynamic shared memory.
     shape : tuple of int
-        Of the variable, if it is an array.
+        Shape of the variable, if it is an array.
     base, bytes : int
         Address and size of the variable or allocation.
     address, size : int
     value
-        What was loaded, or is there after the access: as a variable's; None if it has not been set, or its type is not
-        known.
+        The value that was loaded, or that is there after the access, like that of a variable; None if it has not been
+        set, or if its type is not known.
     """
 
     op: str
@@ -94,7 +94,7 @@ class Step:
 
 
 def why_not() -> str:
-    """Why no thread can be followed here; empty if it can."""
+    """Return why no thread can be followed here; empty if one can."""
     if not instrument.able():
         return "a thread can be followed on x86-64 processors alone"
     if toolchain.is_clang(toolchain.find()):
@@ -115,7 +115,7 @@ def follow(launch: Callable[[], None], function, thread: Sequence[int], block: S
     thread, block : sequence of int
         Index (x, y, z) of the thread in its block, and of the block.
     before : int
-        How many launches the callable makes before this one.
+        Number of launches that the callable makes before this one.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def follow(launch: Callable[[], None], function, thread: Sequence[int], block: S
     runs = [_run(launch, code, thread, block, before, pattern) for pattern in _PATTERNS]
     if [event.key for event in runs[0]] != [event.key for event in runs[1]]:
         raise EngineError("what this thread does depends on memory that has not been set: initcheck names the access")
-    return _steps(code, *runs)
+    return _build_steps(code, *runs)
 
 
 @dataclass(frozen=True)
@@ -158,36 +158,36 @@ class _Event:
 
     @property
     def key(self):
-        """What is the same in both runs; the frames may be elsewhere."""
+        """The parts that are the same in both runs; a frame may have another address."""
         return self.place, self.kind, self.where if self.kind else None, len(self.data)
 
 
 class _Code:
     """The stops of a file, and the variables that are known at each."""
 
-    def __init__(self, found: list[stops.Stop], functions: list[dwarf.Function], variables: dict[str, dwarf.Type]):
+    def __init__(self, all_stops: list[stops.Stop], functions: list[dwarf.Function], variables: dict[str, dwarf.Type]):
         self.at: dict[int, tuple[stops.Stop, dwarf.Function, int, list[dwarf.Variable]]] = {}
         self.variables = variables
         rows = []
-        for stop in found:
+        for stop in all_stops:
             pc = stop.place - stops.LEAD
-            inside = next((each for each in functions if each.low <= pc < each.high), None)
+            inside = next((function for function in functions if function.low <= pc < function.high), None)
             if stop.kind == stops.ENTERED:
                 rows.append((stop.place, stop.kind, 0, stop.bytes))
             elif stop.kind == stops.BEGAN and inside:
-                rows += [(stop.place, stop.kind, each.offset, each.type.size) for each in inside.variables
-                         if each.block and each.low == pc]
+                rows += [(stop.place, stop.kind, variable.offset, variable.type.size) for variable in inside.variables
+                         if variable.block and variable.low == pc]
             elif inside:
-                known = [each for each in inside.variables if each.low <= pc < each.high]
-                low = min((each.offset for each in known), default=0)
-                high = max((each.offset + each.type.size for each in known), default=0)
-                self.at[stop.place] = stop, inside, low, known
+                visible = [variable for variable in inside.variables if variable.low <= pc < variable.high]
+                low = min((variable.offset for variable in visible), default=0)
+                high = max((variable.offset + variable.type.size for variable in visible), default=0)
+                self.at[stop.place] = stop, inside, low, visible
                 rows.append((stop.place, stop.kind, low, high - low))
         self.table = b"".join(_STOP.pack(*row) for row in rows)
 
 
 def _run(launch, code, thread, block, before, pattern) -> list[_Event]:
-    """The events of one run."""
+    """Make the launch once with a thread followed; return the events of the run."""
     library, three = native.library(), ctypes.c_uint * 3
     count = ctypes.c_size_t(len(code.table) // _STOP.size)
     library.hc_step(three(*block), three(*thread), before, pattern, code.table, count)
@@ -203,29 +203,29 @@ def _run(launch, code, thread, block, before, pattern) -> list[_Event]:
     while at < used:
         place, kind, size, space, where, base, extent, name = _EVENT.unpack_from(text, at)
         at += _EVENT.size
-        known = ctypes.string_at(name).decode(errors="replace") if name else ""
-        events.append(_Event(place, kind, space, where, base, extent, known, text[at : at + size]))
+        variable = ctypes.string_at(name).decode(errors="replace") if name else ""
+        events.append(_Event(place, kind, space, where, base, extent, variable, text[at : at + size]))
         at += -(-size // 8) * 8
     return events
 
 
-def _same(event: _Event, twin: _Event) -> bytes:
-    """1 for each byte that both runs have, which has therefore been set."""
+def _compare_bytes(event: _Event, twin: _Event) -> bytes:
+    """Return a byte per byte of an event: 1 where both runs have the same value, so that it has been set."""
     return bytes(a == b for a, b in zip(event.data, twin.data, strict=True))
 
 
-def _access(code: _Code, function: dwarf.Function, variables: dict, event: _Event, twin: _Event) -> Access:
-    """An access with its value, if its type is known: that of the variable, or of a pointer into the allocation."""
+def _build_access(code: _Code, function: dwarf.Function, variables: dict, event: _Event, twin: _Event) -> Access:
+    """Return an access. It has a value if the type is known: from a variable, or a pointer into the allocation."""
     kind = function.shared.get(event.name) or code.variables.get(event.name) if event.name else None
-    pointers = (each.target for each in variables.values() if isinstance(each, Pointer)
-                and 0 <= each.address - event.base < event.bytes and not event.name)
-    found = dwarf.element(kind or next(filter(None, pointers), None), len(event.data))
-    value = dwarf.decode(found, event.data, _same(event, twin)) if found else None
+    pointers = (value.target for value in variables.values() if isinstance(value, Pointer)
+                and 0 <= value.address - event.base < event.bytes and not event.name)
+    element = dwarf.element(kind or next(filter(None, pointers), None), len(event.data))
+    value = dwarf.decode(element, event.data, _compare_bytes(event, twin)) if element else None
     return Access(_OPERATIONS[event.kind - 1], _SPACES[event.space], event.name, kind.shape if kind else (), event.base,
                   event.bytes, event.where, len(event.data), value)
 
 
-def _steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[Step]:
+def _build_steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[Step]:
     steps: list[Step] = []
     frames: list[int] = []  # the frame pointers of the calls that have not ended, the outermost first
     numbers: list[int] = []  # and the numbers of these calls
@@ -234,10 +234,10 @@ def _steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[Step]:
     for event, twin in zip(run, other, strict=True):
         if event.kind:
             if steps:
-                steps[-1].accesses.append(_access(code, function, steps[-1].before, event, twin))
+                steps[-1].accesses.append(_build_access(code, function, steps[-1].before, event, twin))
             continue
-        stop, function, low, known = code.at[event.place]
-        while frames and frames[-1] < event.where:  # the stack grows down: these have returned
+        stop, function, low, visible = code.at[event.place]
+        while frames and frames[-1] < event.where:  # the stack grows down: these calls have returned
             frames.pop()
             numbers.pop()
         if not frames or frames[-1] != event.where:
@@ -250,10 +250,10 @@ def _steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[Step]:
             last = event.place
             continue
         last = event.place
-        same, values = _same(event, twin), {}
-        for each in known:
-            part = slice(each.offset - low, each.offset - low + each.type.size)
-            values[each.name] = dwarf.decode(each.type, event.data[part], same[part])
+        same, values = _compare_bytes(event, twin), {}
+        for variable in visible:
+            part = slice(variable.offset - low, variable.offset - low + variable.type.size)
+            values[variable.name] = dwarf.decode(variable.type, event.data[part], same[part])
         if step:
             step.after = values
         open_steps[call] = Step(stop.file, stop.line, function.name, call, values)

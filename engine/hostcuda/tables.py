@@ -12,7 +12,7 @@ from hostcuda.errors import EngineError
 
 
 class HTML:
-    """A piece of a page: HTML for the notebook, the same in plain text for a terminal."""
+    """A piece of a page: HTML for the notebook, and the same in plain text for a terminal."""
 
     def __init__(self, page: str, plain: str):
         self.page, self.plain = page, plain
@@ -25,7 +25,7 @@ class HTML:
 
 
 def three(value: float) -> str:
-    """A number with three digits, or as an integer: "80.0", "1,234"."""
+    """Return a number with three digits, or as an integer, as text: "80.0", "1,234"."""
     if value == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))
@@ -35,7 +35,7 @@ def three(value: float) -> str:
 
 
 def cell(name: str, value: object) -> str:
-    """A value of the column `name` as text: an integer in full, another number with three digits."""
+    """Return a value of the column `name` as text: an integer in full, another number with three digits."""
     del name
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return "–"
@@ -47,7 +47,7 @@ def cell(name: str, value: object) -> str:
 def table(
     frame: pd.DataFrame, caption: str, columns: Mapping[str, str], form: Callable[[str, object], str] = cell
 ) -> HTML:
-    """A table for a page.
+    """Make a table for a page.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ def table(
     caption : str
         Shown above the table, with ``frame.attrs["note"]`` if there is one.
     columns : mapping
-        Column name -> heading, in the order of the table; other columns are omitted.
+        Maps names of columns to headings, in the order of the table; other columns are omitted.
     form : function
-        A column's name and a value of it -> the text of the cell.
+        Returns the text of a cell for a column's name and a value of that column.
 
     Raises
     ------
@@ -70,17 +70,17 @@ def table(
     shown = pd.DataFrame({heading: [form(name, v) for v in frame[name]] for name, heading in columns.items()})
     full = html.escape(caption) + (f'<div class="lab-note">{html.escape(note)}</div>' if note else "")
     figures = [pd.api.types.is_numeric_dtype(frame[name]) for name in columns]
-    rows = "".join(_row(cells, figures, "td") for cells in shown.itertuples(index=False, name=None))
+    rows = "".join(_format_row(cells, figures, "td") for cells in shown.itertuples(index=False, name=None))
     page = (
         f'<table class="lab-table"><caption style="text-align:left">{full}</caption>'
-        f"<thead>{_row(shown.columns, figures, 'th')}</thead><tbody>{rows}</tbody></table>"
+        f"<thead>{_format_row(shown.columns, figures, 'th')}</thead><tbody>{rows}</tbody></table>"
     )
     lines = [line for line in (caption, note, shown.to_string(index=False)) if line]
     return HTML(page, "\n".join(lines))
 
 
-def _row(cells: Iterable, figures: Iterable[bool], tag: str) -> str:
-    """A row of HTML; figures are aligned right."""
+def _format_row(cells: Iterable, figures: Iterable[bool], tag: str) -> str:
+    """Return a row of HTML; figures are aligned right."""
     sides = (' class="figure"' if figure else ' style="text-align:left"' for figure in figures)  # JupyterLab: right
-    filled = (f"<{tag}{m}>{html.escape(str(c))}</{tag}>" for m, c in zip(sides, cells, strict=True))
+    filled = (f"<{tag}{side}>{html.escape(str(text))}</{tag}>" for side, text in zip(sides, cells, strict=True))
     return "<tr>" + "".join(filled) + "</tr>"

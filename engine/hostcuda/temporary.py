@@ -1,7 +1,7 @@
-"""Temporary folders that do not stay.
+"""Temporary folders that are removed, also after a process was killed.
 
-A process that is killed cannot remove its folders. So each is locked as long as its process lives, and the first folder
-that another process makes removes those without an owner.
+A killed process cannot remove its folders. So each folder is locked as long as its process lives, and the first folder
+that another process makes removes those that nobody locks.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ PREFIX = "hostcuda-tmp-"
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """An empty folder while a `with` lasts."""
+    """Make an empty folder that exists while a `with` lasts."""
     path, handle = make()
     try:
         yield path
@@ -30,7 +30,7 @@ def folder() -> Iterator[Path]:
 
 
 def make() -> tuple[Path, int | None]:
-    """A new folder, and the open file that holds its lock: it belongs to this process until that is closed."""
+    """Make a folder; return it and the open file that holds its lock: this process owns it until that is closed."""
     remove_left_over(tempfile.gettempdir())
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX))

@@ -20,12 +20,12 @@ class _Commands(TyperGroup):
 
 
 def application(name: str, version: str, about: str) -> typer.Typer:
-    """A command without sub-commands yet.
+    """Make a command, without sub-commands yet.
 
     Parameters
     ----------
     name, version : str
-        What ``--version`` prints.
+        Printed by ``--version``.
     about : str
         The first lines of its help.
     """
@@ -55,18 +55,18 @@ def application(name: str, version: str, about: str) -> typer.Typer:
 
 
 def run(app: Callable, name: str) -> None:
-    """Run the command `name`, without a traceback for an `EngineError`, which becomes one line, and for Ctrl-C.
+    """Run the command `name`; an `EngineError` becomes one line, and neither it nor Ctrl-C prints a traceback.
 
     The exit status is then 1, or 130.
     """
-    for stream in (sys.stdout, sys.stderr):  # a terminal without some of our characters gets the others
+    for stream in (sys.stdout, sys.stderr):  # a terminal without some of our characters gets question marks
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
         app(prog_name=name)
     except Exception as error:
         module = type(error).__module__.partition(".")[0]
-        if not isinstance(error, EngineError) and module not in ("pycuda", "hostcuda"):  # of an engine: a message
+        if not isinstance(error, EngineError) and module not in ("pycuda", "hostcuda"):  # an engine's: a message
             raise
         fail(name, str(error))
 
@@ -78,7 +78,7 @@ def fail(name: str, message: str) -> NoReturn:
 
 
 def among(*values: str) -> Callable[[], list[str]]:
-    """What shells complete the value of an option to."""
+    """Return a function that tells a shell the values of an option, for completion."""
     return lambda: list(values)
 
 

@@ -1,4 +1,4 @@
-"""What a submitted kernel may do, checked before it runs.
+"""Checks of a submitted kernel before it runs: what it may do, and what not.
 
 A submission becomes native code in the process that measures it. Check mode watches what such code does with memory.
 These checks refuse the rest: `refuse` reads the source before it is compiled (other files, assembler, directives to the
@@ -110,7 +110,7 @@ class _Text:
         self.code = _LEXEME.sub(lambda m: _blank(m[0]) if m["comment"] or m["literal"] else m[0], self.joined)
 
     def error(self, at: int, what: str) -> EngineError:
-        """The error for a position."""
+        """Return the error about a position."""
         line = 1 + self.joined.count("\n", 0, at) + sum(splice <= at for splice in self._splices)
         return EngineError(f"line {line}: a submitted kernel {what}")
 
@@ -125,9 +125,9 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
     Parameters
     ----------
     source : str
-        As submitted.
+        The submitted text.
     headers : collection of str, optional
-        Names that may be included, too: those that come with the exercise.
+        Names of further files that may be included: those that come with the exercise.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def _refuse_directives(text: _Text, headers: Collection[str]) -> None:
 
 
 def _cuda_headers() -> set[str]:
-    """The names of CUDA's headers that the engine has, without its own."""
+    """Return the names of CUDA's headers that the engine has, without the engine's own."""
     paths = (path.relative_to(toolchain.INCLUDE) for path in toolchain.INCLUDE.rglob("*.h*"))
     names = {path.as_posix() for path in paths if not path.as_posix().startswith("hostcuda")}
     return names | {f"cuda/std/{name}" for name in _STANDARD | {"bit", "span"}}
@@ -202,8 +202,8 @@ def _refuse_asm(source: str) -> None:
             raise text.error(at, _NO_ASM.format(word))
 
 
-def _without_assembler(text: str) -> None:
-    """Refuse assembler that is left in the text which the compiler gets: a macro may have hidden where it stands."""
+def _refuse_expanded_asm(text: str) -> None:
+    """Refuse assembler that is left in the text for the compiler: a macro may have hidden it from `_refuse_asm`."""
     scan = Scan(text)
     for match in _ASM.finditer(scan.code):
         if not any(p.match(text, match.start()) for p in (_BARRIER, _DYNAMIC_SHARED)):
@@ -220,7 +220,7 @@ _MATH = (
     "nearbyint nextafter pow remainder rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma "
     "trunc y0 y1 yn"
 )
-# All that the kernels of the convolution lab and their tests import, and the rest of the mathematical functions.
+# Every function that kernels of the convolution lab and their tests import, and the other mathematical functions.
 _IMPORTED = frozenset(
     [
         *(name + suffix for name in _MATH.split() for suffix in ("", "f")),
@@ -265,7 +265,7 @@ def symbols(path: Path | str, source: str = "") -> None:
     path : path-like
         The shared library of a module.
     source : str
-        What it was compiled from, so that the message has the line.
+        The text that it was compiled from, so that the message has the line.
 
     Raises
     ------
@@ -281,13 +281,13 @@ def symbols(path: Path | str, source: str = "") -> None:
     for name in sorted(imported):
         if name not in _IMPORTED and not _IMPORTED_FAMILIES.fullmatch(name):
             shown = toolchain.demangled(name).partition("(")[0]
-            raise EngineError(f"{_line(source, shown)}the kernel calls {shown}, which is no function of CUDA")
+            raise EngineError(f"{_name_line(source, shown)}the kernel calls {shown}, which is no function of CUDA")
     if module.indirect:
         name = module.indirect[0]
         raise EngineError(f"the kernel's function {name} is chosen while it is loaded: remove its attribute")
     registered = sum("hostcuda_register_" in name for name in module.functions)
-    known = 1 + registered + ("__tsan_init" in imported)  # 1: the C library's
-    if module.initializers > known:
+    allowed = 1 + registered + ("__tsan_init" in imported)  # 1: the C library's
+    if module.initializers > allowed:
         raise EngineError("the kernel file runs code while it is loaded: give no variable outside of functions a "
                           "constructor or a value that is computed by a call")
 
@@ -303,7 +303,7 @@ def calls(assembly: str) -> None:
     Parameters
     ----------
     assembly : str
-        As compiled for check mode, without tables of jumps. Assembler statements are the engine's own.
+        The module as compiled for check mode, without jump tables. Assembler statements are the engine's own.
 
     Raises
     ------
@@ -321,8 +321,8 @@ def calls(assembly: str) -> None:
                               "call it by its name, or choose with if")
 
 
-def _line(source: str, name: str) -> str:
-    """The first line with a word, as the beginning of a sentence; empty if there is none."""
+def _name_line(source: str, name: str) -> str:
+    """Return the first line with a word, as the beginning of a sentence; empty if there is none."""
     word = name.rpartition("::")[2]
     for number, line in enumerate(source.splitlines(), 1):
         if re.search(rf"\b{re.escape(word)}\b", line):
@@ -331,7 +331,7 @@ def _line(source: str, name: str) -> str:
 
 
 def guard(source: str = "") -> None:
-    """From now on, this process loads only modules that pass `symbols`; check mode compiles only what passes `calls`.
+    """Let this process load only modules that pass `symbols`, and compile in check mode only what passes `calls`.
 
     Call it in the process that runs a submission, before the submission is compiled.
 
@@ -340,6 +340,6 @@ def guard(source: str = "") -> None:
     source : str
         The submission, so that messages have its lines.
     """
-    unit.before_compile = _without_assembler
+    unit.before_compile = _refuse_expanded_asm
     checkmode.before_link = calls
     native.before_load = lambda path: symbols(path, source)
