@@ -1,6 +1,6 @@
 """Records of kernels, copies and driver calls, with their times, from the CPU engine's own trace.
 
-It has the same two functions as :mod:`hostcuda.gpu.cupti`; `hostcuda.activity` is the one of the engine in use.
+It has the same two functions as :mod:`hostcuda.gpu.cupti`; `hostcuda.activity` is the module of the engine in use.
 """
 
 from hostcuda.api import driver

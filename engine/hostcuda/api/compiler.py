@@ -1,4 +1,4 @@
-"""``pycuda.compiler`` for the CPU engine: compiles CUDA C++ source text and loads it.
+"""``pycuda.compiler`` for the CPU engine: compile CUDA C++ source text and load it.
 
 The host's compiler takes about a second. A source that any process has compiled before comes from the cache, whose key
 covers the source, its options and headers, the compiler, the processor and the engine.
@@ -38,15 +38,13 @@ def compile(
 
 
 def compile_program(source, options=(), include_dirs=()) -> Module:
-    """Compile the text of a whole program in CUDA C++, with ``main``, and load it; options, folders and errors are
-    those of `SourceModule`.
-    """
+    """Compile and load a whole program in CUDA C++, with ``main``. Options, folders and errors: see `SourceModule`."""
     program = unit(source, options, True, None, include_dirs, program=True)
     return _load(program, _obtain(program))
 
 
 def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | None = None) -> dict:
-    """The manifest of the compiled source; a traceback has few of the engine's own lines."""
+    """Return the manifest of the compiled source. An error's traceback omits most of the engine's own lines."""
     try:
         return modules.obtain(source, keep, cache_dir, partial(native.record_call, "compile"))
     except CompileError as error:
@@ -54,7 +52,7 @@ def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | Non
 
 
 def _warn(places: Iterable) -> None:
-    """Warn of what compiles and gives a wrong result here, though it mostly works on a GPU."""
+    """Warn of code that compiles but gives a wrong result here, though it mostly works on a GPU."""
     for file, line, read, written in places:
         warnings.warn(
             f"{file}:{line}: {read} is read after {written} was written, without a __syncwarp() between. The "
@@ -104,12 +102,12 @@ class SourceModule:
         self.get_global = self.module.get_global
 
     def get_function(self, name: str) -> Function:
-        """The kernel `name`; see `hostcuda.api.kernels.Module.get_function`."""
+        """Return the kernel `name`; see `hostcuda.api.kernels.Module.get_function`."""
         return self.module.get_function(name)
 
 
 def _load(source: Unit, manifest: dict) -> Module:
-    """The module in a compiled file."""
+    """Load a compiled file; return its module."""
     _warn(manifest["unsynchronized"])
     if os.environ.get("HOSTCUDA_WARNINGS"):
         _show_warnings(source, manifest["path"].with_suffix(".warnings"))
@@ -128,29 +126,29 @@ def _load(source: Unit, manifest: dict) -> Module:
         raise
     _check_sizes(module)
     unnamed = messages.NAME if messages.name_of(source.source) == messages.NAME else ""
-    parameters = {each.name: _parameter_names(each, manifest["kernels"]) for each in module.kernels()}
+    parameters = {kernel.name: _find_parameter_names(kernel, manifest["kernels"]) for kernel in module.kernels()}
     records.loaded(path, source.nvccs_source, source.options.words, source.options.include_dirs, unnamed, parameters)
     return module
 
 
-def _parameter_names(kernel: native.LoadedKernel, declarations: dict) -> dict[int, str]:
-    """The names of a kernel's parameters, by their offsets among the arguments."""
-    names = [re.search(r"\W(\w+)\s*(?:\[\w*\])?$", each) for each in declarations.get(kernel.name, ())]
+def _find_parameter_names(kernel: native.LoadedKernel, declarations: dict) -> dict[int, str]:
+    """Return the names of a kernel's parameters, by their offsets among the arguments."""
+    names = [re.search(r"\W(\w+)\s*(?:\[\w*\])?$", text) for text in declarations.get(kernel.name, ())]
     return {raw.offset: name[1] for raw, name in zip(kernel.parameters, names, strict=False) if name}
 
 
-def _show_warnings(source: Unit, kept: Path) -> None:
-    """Print what the compiler warns of, a line each, and record it; `kept` keeps its words beside the module."""
-    if not kept.is_file():
-        cache.publish(source.warnings().encode(), kept)
-    text = kept.read_text(errors="replace")
+def _show_warnings(source: Unit, file: Path) -> None:
+    """Print the compiler's warnings, a line each, and record them; `file` keeps their text beside the module."""
+    if not file.is_file():
+        cache.publish(source.warnings().encode(), file)
+    text = file.read_text(errors="replace")
     for line in dict.fromkeys(line for line in text.splitlines() if ": warning: " in line):
         print(line, file=sys.stderr, flush=True)
     records.tell("warnings", text, source=source.source)
 
 
 def _check_sizes(module: Module) -> None:
-    """Refuse what ptxas would: too much static shared or constant memory."""
+    """Refuse what ptxas refuses, too: too much static shared or constant memory."""
     constants = module.constant_bytes()
     if constants > CONSTANT_BYTES:
         raise CompileError(f"the source uses too much global constant data: {constants} bytes, and the limit is "

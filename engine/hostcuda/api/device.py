@@ -22,7 +22,7 @@ _CUDA_VERSION = (12, 0)
 
 
 class device_attribute(enum.IntEnum):
-    """What can be asked of a device (the names and numbers of ``CUdevice_attribute``)."""
+    """The attributes of a device (the names and numbers of ``CUdevice_attribute``)."""
 
     MAX_THREADS_PER_BLOCK = 1
     MAX_BLOCK_DIM_X = 2
@@ -102,7 +102,7 @@ class shared_config(enum.IntEnum):
     EIGHT_BYTE_BANK_SIZE = 2
 
 
-def _attributes():
+def _list_attributes():
     a, most = device_attribute, limits.MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
     values = dict.fromkeys(a, 0)
     values |= {
@@ -146,32 +146,32 @@ class Device:
 
     @staticmethod
     def count() -> int:
-        """Number of devices: 1."""
+        """Return the number of devices: 1."""
         return 1
 
     def name(self) -> str:
-        """The host processor's name, marked as the CPU engine."""
+        """Return the host processor's name, marked as the CPU engine."""
         return f"CPU engine ({processor.name()})"
 
     def compute_capability(self) -> tuple[int, int]:
-        """(9, 0): the architecture whose limits the engine has."""
+        """Return (9, 0): the architecture whose limits the engine has."""
         return COMPUTE_CAPABILITY
 
     def total_memory(self) -> int:
-        """Bytes of the host's memory that kernels may use."""
+        """Return how many bytes of the host's memory kernels may use."""
         return native.mem_info()[1]
 
     def pci_bus_id(self) -> str:
-        """A placeholder: the engine is on no bus."""
+        """Return a placeholder: the engine is on no bus."""
         return "0000:00:00.0"
 
     def get_attribute(self, attribute) -> int:
-        """One attribute; 0 for what a CPU does not have."""
-        return _attributes()[device_attribute(attribute)]
+        """Return one attribute; 0 for what a CPU does not have."""
+        return _list_attributes()[device_attribute(attribute)]
 
     def get_attributes(self) -> dict[device_attribute, int]:
-        """All attributes as a dict."""
-        return _attributes()
+        """Return all attributes as a dict."""
+        return _list_attributes()
 
     def __getattr__(self, name):
         try:
@@ -198,15 +198,15 @@ class Device:
 
 
 class limit(enum.IntEnum):
-    """What `Context.set_limit` sets, in bytes."""
+    """The limits that `Context.set_limit` sets, in bytes."""
 
     STACK_SIZE = 0
     PRINTF_FIFO_SIZE = 1
     MALLOC_HEAP_SIZE = 2
 
 
-def _without_effect(*_) -> None:
-    """Without effect."""
+def _do_nothing(*_) -> None:
+    """Do nothing: on the CPU engine this call has no effect."""
 
 
 class Context:
@@ -225,34 +225,34 @@ class Context:
 
     @staticmethod
     def get_device() -> Device:
-        """The device of the current context."""
+        """Return the device of the current context."""
         return Device(0)
 
     @staticmethod
     def get_current() -> Context:
-        """The current context."""
+        """Return the current context."""
         return _context
 
-    pop = push = detach = set_cache_config = set_shared_config = staticmethod(_without_effect)
+    pop = push = detach = set_cache_config = set_shared_config = staticmethod(_do_nothing)
 
     @staticmethod
     def get_api_version() -> int:
-        """The version of the emulated driver interface."""
+        """Return the version of the emulated driver interface."""
         return _CUDA_VERSION[0] * 1000 + _CUDA_VERSION[1] * 10
 
     @staticmethod
     def get_cache_config() -> func_cache:
-        """Always ``PREFER_NONE``."""
+        """Return ``PREFER_NONE``, always."""
         return func_cache.PREFER_NONE
 
     @staticmethod
     def get_shared_config() -> shared_config:
-        """Always ``FOUR_BYTE_BANK_SIZE``."""
+        """Return ``FOUR_BYTE_BANK_SIZE``, always."""
         return shared_config.FOUR_BYTE_BANK_SIZE
 
     @staticmethod
     def set_limit(limit, value) -> None:
-        """Set the size of the heap of kernels; what else is set is kept for `get_limit` alone."""
+        """Set the size of the kernels' heap; other limits are only kept for `get_limit`."""
         if limit not in _limits or not isinstance(value, int) or value < 0:
             raise LogicError(f"cuCtxSetLimit failed: invalid argument: {limit!r} = {value!r}")
         _limits[limit] = value
@@ -261,7 +261,7 @@ class Context:
 
     @staticmethod
     def get_limit(limit) -> int:
-        """The bytes that were set, or CUDA's own."""
+        """Return the bytes that were set, or CUDA's default."""
         if limit not in _limits:
             raise LogicError(f"cuCtxGetLimit failed: invalid argument: {limit!r}")
         return _limits[limit]
@@ -284,13 +284,13 @@ def mem_get_info() -> tuple[int, int]:
 
 
 def get_version() -> tuple[int, int, int]:
-    """The emulated CUDA version as (major, minor, 0)."""
+    """Return the emulated CUDA version as (major, minor, 0)."""
     return (*_CUDA_VERSION, 0)
 
 
 def get_driver_version() -> int:
-    """The emulated driver version as CUDA's number."""
+    """Return the emulated driver version as CUDA's number."""
     return Context.get_api_version()
 
 
-start_profiler = stop_profiler = _without_effect
+start_profiler = stop_profiler = _do_nothing

@@ -14,5 +14,5 @@ from hostcuda.runtime.native import take_calls, take_device_records, trace_calls
 
 __all__ = ["CompileError", "Error", "LaunchError", "LogicError", "MemoryError", "RuntimeError"]
 __all__ += ["take_calls", "take_device_records", "trace_calls", "trace_device"]
-for _each in (device, kernels, memory, pitched, streams):
-    __all__ += _each.__all__
+for _module in (device, kernels, memory, pitched, streams):
+    __all__ += _module.__all__

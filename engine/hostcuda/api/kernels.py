@@ -33,7 +33,7 @@ __all__ = ["Function", "Module", "function_attribute", "module_from_buffer", "mo
 
 
 class function_attribute(enum.IntEnum):
-    """What can be asked of a kernel (the names and numbers of ``CUfunction_attribute``)."""
+    """The attributes of a kernel (the names and numbers of ``CUfunction_attribute``)."""
 
     MAX_THREADS_PER_BLOCK = 0
     SHARED_SIZE_BYTES = 1
@@ -59,7 +59,7 @@ class Module:
     path : path-like
         The shared library.
     declarations : dict, optional
-        Kernel name -> its parameters' declarations, for messages.
+        Maps a kernel's name to the declarations of its parameters, for messages.
     """
 
     def __init__(self, path, declarations=None):
@@ -67,23 +67,23 @@ class Module:
         self._declarations = declarations or {}
         self._handle = native.module_load(path)
         self._spans = []
-        # Its own copy is removed with it, except in check mode, where records that are read later refer to it.
+        # The module's own copy is removed with it, except in check mode: records that are read later refer to the copy.
         copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
         native.stop_with(self, _unload, (self._handle, self._spans, copy))
 
     def get_function(self, name) -> Function:
-        """The kernel `name`: as written for ``extern "C"`` kernels, else the mangled symbol.
+        """Return the kernel `name`: as written for ``extern "C"`` kernels, else the mangled symbol.
 
         Raises
         ------
         LogicError
-            There is no such kernel, and the message lists the others; or it is not ``extern "C"``.
+            There is no such kernel, and the message lists the kernels of the module; or it is not ``extern "C"``.
         """
         kernel = native.module_kernel(self._handle, name)
         if kernel is None:
             raise LogicError(
                 f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
-                + _suggest(name, [each.name for each in self.kernels()], "the module's kernels are")
+                + _suggest(name, [other.name for other in self.kernels()], "the module's kernels are")
             )
         if kernel.symbol != name:
             raise LogicError(
@@ -93,7 +93,7 @@ class Module:
         return Function(self, kernel)
 
     def get_global(self, name) -> tuple[int, int]:
-        """(device pointer, size in bytes) of a ``__constant__`` or ``__device__`` variable.
+        """Return (device pointer, size in bytes) of a ``__constant__`` or ``__device__`` variable.
 
         Raises
         ------
@@ -109,11 +109,11 @@ class Module:
         return span
 
     def constant_bytes(self) -> int:
-        """Size of all ``__constant__`` variables."""
+        """Return the size of all ``__constant__`` variables, in bytes."""
         return native.module_constant_bytes(self._handle)
 
     def kernels(self) -> list[native.LoadedKernel]:
-        """A `hostcuda.runtime.native.LoadedKernel` for each kernel."""
+        """Return a `hostcuda.runtime.native.LoadedKernel` for each kernel."""
         return native.module_kernels(self._handle)
 
 
@@ -123,12 +123,12 @@ def _unload(owned):
     native.module_unload(handle, copy)
 
 
-def _suggest(name, known, introduction):
-    if not known:
+def _suggest(name, names, introduction):
+    if not names:
         return ": it has none at all (a kernel is a __global__ function; a template must be instantiated)"
-    close = difflib.get_close_matches(name, known, 1)
+    close = difflib.get_close_matches(name, names, 1)
     text = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{text} ({introduction} {', '.join(known)})"
+    return f"{text} ({introduction} {', '.join(names)})"
 
 
 def module_from_file(filename) -> Module:
@@ -169,12 +169,12 @@ class _Parameter:
         return f"argument {self.position} (0-based){shown}"
 
     def refuse(self, argument) -> errors.TypeError:
-        """The error for an argument of another type."""
+        """Return the error for an argument of another type."""
         words = _WORDS[self.kind] + ("" if self.kind == "P" else f" of {self.size} bytes")
         return errors.TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}")
 
     def remedy(self, argument) -> str:
-        """The argument to write instead."""
+        """Return what to write instead of an argument."""
         if self.kind == "P":
             if isinstance(argument, np.ndarray):
                 return "pass cuda.In(array), cuda.Out(array) or cuda.InOut(array), or device memory from cuda.to_device"
@@ -185,7 +185,7 @@ class _Parameter:
         return f"pass np.{dtype}(value)"
 
     def code(self, argument) -> str | None:
-        """The struct code that packs `argument`, or None if it must be converted to bytes first (see `convert`)."""
+        """Return the struct code that packs `argument`, or None if `convert` must make bytes or an address of it."""
         kind = type(argument)
         if kind is DeviceAllocation or isinstance(argument, (DeviceAllocation, ArgumentHandler)):
             if self.kind != "P":
@@ -212,7 +212,7 @@ class _Parameter:
         raise self.refuse(argument)
 
     def convert(self, argument) -> int | bytes:
-        """The value to pack for an argument without a struct code: an address or bytes."""
+        """Return the value to pack for an argument without a struct code: an address or bytes."""
         if isinstance(argument, ArgumentHandler):
             return index(argument.get_device_alloc())
         if self.kind == "P" and isinstance(argument, np.ndarray):  # managed memory, see `code`
@@ -223,7 +223,7 @@ class _Parameter:
         return interface["data"][0] if interface else int(argument.gpudata)
 
     def other_element(self, dtype) -> str | None:
-        """Why an array of this dtype is none of what the parameter points to: its elements have another size."""
+        """Return why the parameter cannot point to an array of this dtype (another size of elements), or None."""
         pointee, star, _ = self.declaration.partition("*")
         words = " ".join(_QUALIFIER.sub(" ", pointee).split())
         size = _ELEMENTS.get(words) if star else None
@@ -247,8 +247,8 @@ def _describe(argument):
 # Functions
 
 
-def _attribute(name, about):
-    """A property that is one attribute of a `Function`."""
+def _as_property(name, about):
+    """Make a property that is one attribute of a `Function`."""
     return property(lambda function: function.get_attribute(function_attribute[name]), doc=about)
 
 
@@ -263,8 +263,8 @@ class Function:
     symbol : str
         The kernel's name as mangled by the compiler.
     gear, why_fibers : str
-        How the threads of a block run on the CPU engine: as thread ``"loops"``, or on ``"fibers"``, and the reason for
-        these, or empty.
+        How the threads of a block run on the CPU engine: ``"loops"`` over the threads, or ``"fibers"``; and the reason
+        for fibers, or empty.
     """
 
     def __init__(self, module, kernel):
@@ -274,7 +274,7 @@ class Function:
         if len(declarations) != len(kernel.parameters):
             declarations = [""] * len(kernel.parameters)
         raw = zip(kernel.parameters, declarations, strict=True)
-        self._parameters = [_Parameter(i, *each) for i, each in enumerate(raw)]
+        self._parameters = [_Parameter(i, *values) for i, values in enumerate(raw)]
         self._packed_bytes = kernel.packed_bytes
         self._static_shared = kernel.own_shared + kernel.common_shared
         self._max_threads = min(kernel.max_threads, MAX_THREADS)
@@ -323,7 +323,7 @@ class Function:
             packed = self._packers[tuple(map(type, args))](*args)
         except KeyError:
             packed = None
-        run, handlers = self._timed if time_kernel else self._launch, ()
+        run, handlers = self._launch_and_time if time_kernel else self._launch, ()
         if packed is None:  # here, so that no KeyError is the context of an error
             handlers, packed = self._pack(args)
         if not handlers:
@@ -347,12 +347,12 @@ class Function:
         except (KeyError, TypeError):
             geometry = None
         if geometry is None:
-            geometry = self._geometry(grid, block)
+            geometry = self._check_geometry(grid, block)
         if not 0 <= shared <= self._max_dynamic:
             self._refuse_shared(shared)
         native.launch(self._kernel, *geometry, shared, packed, None if stream is None else handle_of(stream))
 
-    def _timed(self, grid, block, packed, shared, stream):
+    def _launch_and_time(self, grid, block, packed, shared, stream):
         if stream is not None:
             raise AssertionError("Can't time the kernel on an asynchronous invocation")
         Context.synchronize()
@@ -361,8 +361,8 @@ class Function:
         Context.synchronize()
         return time.perf_counter() - start
 
-    def _geometry(self, grid, block):
-        """Check a launch's geometry for PyCUDA's types and the limits, and keep the result."""
+    def _check_geometry(self, grid, block):
+        """Check a launch's geometry for PyCUDA's types and the limits; return it, and keep it for the next launch."""
         sizes = []
         for what, value, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
             if type(value) is not tuple or not (1 if what == "grid" else 3) <= len(value) <= 3:
@@ -373,20 +373,20 @@ class Function:
                     raise errors.TypeError(f"{self._name}: {what}={value} must hold Python ints, and {what}.{axis} is "
                                            f"{type_of(size)}; write int(...), or // instead of /")
                 if not 1 <= size <= limit:
-                    raise self._invalid(what, value, f"{what}.{axis} is {size}, and must be 1 to {limit}")
+                    raise self._build_error(what, value, f"{what}.{axis} is {size}, and must be 1 to {limit}")
             sizes.append(value + (1,) * (3 - len(value)))
         threads = sizes[1][0] * sizes[1][1] * sizes[1][2]
         if threads > MAX_THREADS:
-            raise self._invalid("block", block, f"it has {threads} threads, and at most {MAX_THREADS} are allowed")
+            raise self._build_error("block", block, f"it has {threads} threads, and at most {MAX_THREADS} are allowed")
         if threads > self._max_threads:
             bounds = f"the kernel's __launch_bounds__ allow at most {self._max_threads}"
-            raise self._invalid("block", block, f"it has {threads} threads, and {bounds}")
+            raise self._build_error("block", block, f"it has {threads} threads, and {bounds}")
         geometry = tuple(native.Dim3(*size) for size in sizes)
         if len(self._geometries) < 4096:
             self._geometries[grid, block] = geometry
         return geometry
 
-    def _invalid(self, what, value, reason):
+    def _build_error(self, what, value, reason):
         call = "cuFuncSetBlockShape" if what == "block" else "cuLaunchKernel"
         return LogicError(f"{call} failed: invalid argument: {self._name}: {what}={value}: {reason}")
 
@@ -406,7 +406,7 @@ class Function:
     # -- arguments
 
     def _pack(self, args):
-        """(handlers, bytes) of the arguments. If their types determine the packing, it is kept for the next call."""
+        """Return (handlers, bytes) of the arguments. It keeps the packing if the types determine that."""
         parameters = self._parameters
         if len(args) != len(parameters):
             shown = ", ".join(p.declaration or p.kind for p in parameters)
@@ -420,7 +420,7 @@ class Function:
             filled = getattr(getattr(argument, "gpudata", argument), "_filled", None)
             if wrong := parameter.other_element(filled):
                 warnings.warn(f"{self._name}: {wrong}", stacklevel=3)
-        layout = self._layout(["Q" if code is None and p.kind == "P" else code or f"{p.size}s"
+        layout = self._build_layout(["Q" if code is None and p.kind == "P" else code or f"{p.size}s"
                                for code, p in zip(codes, parameters, strict=True)])
         if None not in codes:
             self._packers[tuple(map(type, args))] = layout.pack
@@ -431,8 +431,8 @@ class Function:
         ]
         return [a for a in args if isinstance(a, ArgumentHandler)], layout.pack(*values)
 
-    def _layout(self, codes):
-        """The packed arguments as a `struct.Struct`, with the values at the kernel's offsets."""
+    def _build_layout(self, codes):
+        """Return the `struct.Struct` of the packed arguments, with the values at the kernel's offsets."""
         form, at = "<", 0
         for parameter, code in zip(self._parameters, codes, strict=True):
             form += "x" * (parameter.offset - at) + code
@@ -452,11 +452,11 @@ class Function:
         Returns
         -------
         Function
-            Itself.
+            This function.
         """
         del texrefs
-        types = [*_prepared_types(arg_types)]
-        codes = [_prepared_code(each) for each in types]
+        types = [*_split_prepared_types(arg_types)]
+        codes = [_find_prepared_code(arg_type) for arg_type in types]
         if len(codes) != len(self._parameters):
             raise errors.TypeError(f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} "
                                    "parameters")
@@ -465,11 +465,11 @@ class Function:
             if size != parameter.size or (parameter.kind != "s" and (parameter.kind == "f") != (code in "efd")):
                 raise errors.TypeError(f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} "
                                        f"bytes, and prepare said {code!r}, of {size}")
-        self._prepared = self._layout(codes)
+        self._prepared = self._build_layout(codes)
         self._prepared_codes = codes
         self._prepared_structs = None
         if any(code.endswith("s") for code in codes):
-            self._prepared_structs = [_bytes_of(each, code) for each, code in zip(types, codes, strict=True)]
+            self._prepared_structs = [_find_converter(kind, code) for kind, code in zip(types, codes, strict=True)]
         return self
 
     def _pack_prepared(self, args):
@@ -519,7 +519,7 @@ class Function:
     # -- attributes
 
     def get_attribute(self, attribute) -> int:
-        """One attribute of `function_attribute`."""
+        """Return one attribute of `function_attribute`."""
         a = function_attribute
         return {
             a.MAX_THREADS_PER_BLOCK: self._max_threads,
@@ -543,25 +543,25 @@ class Function:
             raise LogicError(f"cuFuncSetAttribute failed: invalid argument: {attribute.name} cannot be set")
 
     def set_cache_config(self, config) -> None:
-        """Without effect."""
+        """Check the argument; there is no other effect."""
         func_cache(config)
 
     def set_shared_config(self, config) -> None:
-        """Without effect."""
+        """Do nothing: the CPU engine has no banks to configure."""
 
-    num_regs = _attribute("NUM_REGS", "0: registers are assigned by the GPU's compiler.")
-    local_size_bytes = _attribute("LOCAL_SIZE_BYTES", "0: the GPU's compiler decides on spills.")
-    shared_size_bytes = _attribute("SHARED_SIZE_BYTES", "Static shared memory per block in bytes.")
-    const_size_bytes = _attribute("CONST_SIZE_BYTES", "The module's ``__constant__`` memory in bytes.")
-    max_threads_per_block = _attribute("MAX_THREADS_PER_BLOCK", "1024, or the number in ``__launch_bounds__``.")
-    ptx_version = _attribute("PTX_VERSION", "The version of the PTX that a GPU of this architecture runs, times 10.")
-    binary_version = _attribute("BINARY_VERSION", "`Device.compute_capability`, times 10.")
+    num_regs = _as_property("NUM_REGS", "0: registers are assigned by the GPU's compiler.")
+    local_size_bytes = _as_property("LOCAL_SIZE_BYTES", "0: the GPU's compiler decides on spills.")
+    shared_size_bytes = _as_property("SHARED_SIZE_BYTES", "Static shared memory per block in bytes.")
+    const_size_bytes = _as_property("CONST_SIZE_BYTES", "The module's ``__constant__`` memory in bytes.")
+    max_threads_per_block = _as_property("MAX_THREADS_PER_BLOCK", "1024, or the number in ``__launch_bounds__``.")
+    ptx_version = _as_property("PTX_VERSION", "The version of the PTX that a GPU of this architecture runs, times 10.")
+    binary_version = _as_property("BINARY_VERSION", "`Device.compute_capability`, times 10.")
 
 
-def _prepared_types(arg_types):
-    """The entries of `prepare`'s types; a string may hold several: "PPi", or none."""
-    for each in [arg_types] if isinstance(arg_types, str) else arg_types:
-        for part in re.findall(r"\d+s|\S", each) if isinstance(each, str) else [each]:
+def _split_prepared_types(arg_types):
+    """Yield the entries of `prepare`'s types; a string may hold several: "PPi", or none."""
+    for entry in [arg_types] if isinstance(arg_types, str) else arg_types:
+        for part in re.findall(r"\d+s|\S", entry) if isinstance(entry, str) else [entry]:
             if (isinstance(part, str) and part != "P" and not part.endswith("s")) or (
                 isinstance(part, type) and issubclass(part, np.number)
             ):
@@ -569,17 +569,17 @@ def _prepared_types(arg_types):
             yield part
 
 
-def _bytes_of(arg_type, code):
-    """The function that makes the bytes of an argument, where it has to be made into bytes."""
-    if isinstance(arg_type, np.dtype) and arg_type.kind == "c":  # of any number, as PyCUDA does
+def _find_converter(arg_type, code):
+    """Return the function that converts an argument for `struct`: complex numbers and structs become bytes."""
+    if isinstance(arg_type, np.dtype) and arg_type.kind == "c":  # from any number, as PyCUDA does
         return lambda argument: arg_type.type(argument).tobytes()
     if code.endswith("s"):
         return lambda argument: argument.tobytes() if hasattr(argument, "tobytes") else argument
     return lambda argument: argument
 
 
-def _prepared_code(arg_type):
-    """The struct code of one entry of `prepare`'s types."""
+def _find_prepared_code(arg_type):
+    """Return the struct code of one entry of `prepare`'s types."""
     if isinstance(arg_type, str):
         return "Q" if arg_type == "P" else arg_type
     if not isinstance(arg_type, np.dtype):

@@ -14,7 +14,7 @@ __all__ = [
     "memset_d2d16_async", "memset_d2d32", "memset_d2d32_async",
 ]
 
-PITCH = 512  # bytes: what the distance of rows is a multiple of
+PITCH = 512  # bytes: the distance of two rows is a multiple of this
 
 
 def mem_alloc_pitch(width, height, access_size) -> tuple[DeviceAllocation, int]:
@@ -48,13 +48,13 @@ def mem_alloc_pitch(width, height, access_size) -> tuple[DeviceAllocation, int]:
     return mem_alloc(pitch * whole(height, "cuMemAllocPitch", "the height")), pitch
 
 
-def _host_extent(memory, call, writable):
-    """(address, bytes, the bytes as an array) of a host array, which may have gaps: rows have a pitch here, too."""
+def _find_host_extent(memory, call, writable):
+    """Return (address, bytes, the bytes as an array) of a host array. It may have gaps: rows have a pitch here, too."""
     if not isinstance(memory, np.ndarray) or memory.flags.forc or min(memory.strides) < 0:
         address, size, _ = host_span(memory, call, writable)
     else:
         first = np.lib.stride_tricks.as_strided(memory, (1,) * memory.ndim)
-        host_span(first, call, writable)  # refuses what is no number, or read-only
+        host_span(first, call, writable)  # refuses an array of no numbers, or a read-only one
         address = memory.ctypes.data
         size = memory.itemsize + sum((n - 1) * step for n, step in zip(memory.shape, memory.strides, strict=True))
     return address, size, Raw(address, size, memory).array
@@ -70,7 +70,7 @@ class _End:
             setattr(self, name, getattr(of, f"{side}_{name}", 0))
 
     def rows(self, call, width, height, depth, writable=False):
-        """(the memory's address, the byte at which each row of the box begins, the host array or None)."""
+        """Return (the memory's address, the byte at which each row of the box begins, the host array or None)."""
         if self.memory is None:
             raise LogicError(f"{call} failed: invalid argument: there is no {self.name}: call set_{self.name}_host or "
                              f"set_{self.name}_device first")
@@ -87,7 +87,7 @@ class _End:
         ]
         end, array = starts[-1] + width, None
         if self.on_host:
-            address, size, array = _host_extent(self.memory, call, writable)
+            address, size, array = _find_host_extent(self.memory, call, writable)
             if end > size:
                 raise LogicError(f"{call} failed: invalid argument: the box ends at byte {end}, the host array of "
                                  f"{self.name} at {size}")
@@ -114,7 +114,7 @@ class Memcpy2D:
     _CALL = "cuMemcpy2D"
 
     def __init__(self):
-        for name in (name for each in type(self).__mro__ for name in getattr(each, "__slots__", ())):
+        for name in (name for base in type(self).__mro__ for name in getattr(base, "__slots__", ())):
             setattr(self, name, 0)
         self._src = self._dst = (None, False)
 
@@ -137,7 +137,7 @@ class Memcpy2D:
     set_src_unified, set_dst_unified = set_src_host, set_dst_host
 
     def set_src_array(self, array) -> None:
-        """Refused: the engine has no CUDA arrays, which textures read."""
+        """Refuse: the engine has no CUDA arrays, which textures read."""
         raise LogicError(f"{self._CALL} failed: not supported: the CPU engine has no CUDA arrays; use device memory")
 
     set_dst_array = set_src_array
@@ -175,7 +175,7 @@ class Memcpy2D:
 
 
 class Memcpy3D(Memcpy2D):
-    """A copy of a box: as `Memcpy2D`, with slices of rows.
+    """A copy of a box: like `Memcpy2D`, with slices of rows.
 
     Attributes
     ----------
@@ -198,8 +198,8 @@ def _fill_rows(dest, pitch, data, width, height, size, stream):
         fill(int(dest) + row * pitch, data, width, size, stream)
 
 
-def _memset(size):
-    """``memset_d2d8`` and ``memset_d2d8_async``, or those of other words."""
+def _make_memset(size):
+    """Make ``memset_d2d8`` and ``memset_d2d8_async``, or the functions for larger words."""
 
     def memset(dest, pitch, data, width, height) -> None:
         _fill_rows(dest, pitch, data, width, height, size, None)
@@ -214,6 +214,6 @@ def _memset(size):
     return memset, memset_async
 
 
-memset_d2d8, memset_d2d8_async = _memset(1)
-memset_d2d16, memset_d2d16_async = _memset(2)
-memset_d2d32, memset_d2d32_async = _memset(4)
+memset_d2d8, memset_d2d8_async = _make_memset(1)
+memset_d2d16, memset_d2d16_async = _make_memset(2)
+memset_d2d32, memset_d2d32_async = _make_memset(4)

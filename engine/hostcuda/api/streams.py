@@ -21,7 +21,7 @@ class event_flags(enum.IntFlag):
 
 
 def handle_of(stream) -> int | None:
-    """The runtime's handle of a stream argument; None is the default stream."""
+    """Return the runtime's handle of a stream argument; None is the default stream."""
     if stream is None:
         return None
     if isinstance(stream, Stream):
@@ -48,7 +48,7 @@ class Stream:
         native.stream_synchronize(self.handle)
 
     def is_done(self) -> bool:
-        """True if no work is outstanding."""
+        """Return whether no work is outstanding."""
         return native.stream_query(self.handle)
 
     def wait_for_event(self, event) -> None:
@@ -62,7 +62,7 @@ class Event:
     Parameters
     ----------
     flags : int
-        Of `event_flags`; DISABLE_TIMING makes `time_since` an error, as on a GPU.
+        Flags from `event_flags`; with DISABLE_TIMING `time_since` raises an error, as on a GPU.
     """
 
     def __init__(self, flags=0):
@@ -81,16 +81,16 @@ class Event:
         return self
 
     def query(self) -> bool:
-        """True if the stream has reached the mark."""
+        """Return whether the stream has reached the mark."""
         return native.event_query(self.handle)
 
     def time_since(self, event) -> float:
-        """Milliseconds from `event` to this one."""
+        """Return the milliseconds from `event` to this one."""
         if not (self._timed and event._timed):
             raise LogicError("cuEventElapsedTime failed: invalid resource handle: an event was made with "
                              "event_flags.DISABLE_TIMING, so it has no time")
         return native.event_elapsed_ms(event.handle, self.handle)
 
     def time_till(self, event) -> float:
-        """Milliseconds from this event to `event`."""
+        """Return the milliseconds from this event to `event`."""
         return event.time_since(self)

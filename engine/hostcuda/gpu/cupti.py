@@ -1,6 +1,6 @@
 """Records of kernels, copies and driver calls, with their times, from NVIDIA's CUPTI.
 
-It has the same two functions as :mod:`hostcuda.api.activity`; `hostcuda.activity` is the one of the engine in use.
+It has the same two functions as :mod:`hostcuda.api.activity`; `hostcuda.activity` is the module of the engine in use.
 CUPTI's activity interface needs no permission for performance counters, only its library and NVIDIA's Python bindings
 (``pip install cupti-python``, of the CUDA toolkit's major version).
 """
@@ -21,7 +21,7 @@ _records: list[tuple] = []
 _registered = False
 
 
-def _cupti() -> ModuleType:
+def _import_cupti() -> ModuleType:
     try:
         return importlib.import_module("cupti.cupti")
     except ImportError as error:
@@ -33,13 +33,13 @@ def _cupti() -> ModuleType:
                        f"{remedy}") from None
 
 
-def _kinds(cupti: ModuleType) -> list[Any]:
+def _list_kinds(cupti: ModuleType) -> list[Any]:
     kind = cupti.ActivityKind
     return [kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET, kind.DRIVER]
 
 
-def _completed(activities: list) -> None:
-    cupti = _cupti()
+def _add_records(activities: list) -> None:
+    cupti = _import_cupti()
     kind = cupti.ActivityKind
     for a in activities:
         start, duration = a.start * 1e-9, (a.end - a.start) * 1e-9
@@ -64,12 +64,12 @@ def start() -> None:
         The CUPTI bindings are missing, or another profiler uses CUPTI.
     """
     global _registered
-    cupti = _cupti()
+    cupti = _import_cupti()
     try:
         if not _registered:
-            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _completed)
+            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _add_records)
             _registered = True
-        for kind in _kinds(cupti):
+        for kind in _list_kinds(cupti):
             cupti.activity_enable(kind)
     except cupti.cuptiError as error:
         raise EngineError(f"CUPTI cannot trace ({error}): run this process without another profiler (Nsight Systems, "
@@ -85,10 +85,10 @@ def stop() -> list[tuple]:
     list of (kind, name, start, duration, bytes, stream)
         `kind` is "kernel", "copy" or "api"; times in seconds on CUPTI's clock.
     """
-    cupti = _cupti()
+    cupti = _import_cupti()
     cupti.activity_flush_all(1)
-    for kind in _kinds(cupti):
+    for kind in _list_kinds(cupti):
         cupti.activity_disable(kind)
-    taken = list(_records)
+    records = list(_records)
     _records.clear()
-    return taken
+    return records

@@ -1,4 +1,4 @@
-"""A program's launches without counters: event times, and what the compiler decided.
+"""Measure a program's launches without counters: event times, and what the compiler decided.
 
 ``python -m hostcuda.gpu.launches FILE SCRIPT [ARGS]`` runs a program that uses `hostcuda` on a GPU and writes a
 line of JSON per launch to FILE: kernel, grid, block, time between two events, registers, shared and local memory,
@@ -21,7 +21,7 @@ from hostcuda.limits import WARP, occupancy, of_capability
 
 
 def limits(device) -> dict[str, int]:
-    """A multiprocessor's limits, as the driver reports them."""
+    """Return a multiprocessor's limits, as the driver reports them."""
     a = driver.device_attribute
     return {
         "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
@@ -37,12 +37,12 @@ def time_launches(path: str) -> None:
     log = open(path, "w", buffering=1)  # noqa: SIM115 - open until the process ends
     find, launch = driver.Module.get_function, driver.Function._launch_kernel
 
-    def named(module, name):
+    def find_and_name(module, name):
         function = find(module, name)
         function._hostcuda_name = name
         return function
 
-    def timed(function, grid, block, arguments, shared, stream):
+    def launch_timed(function, grid, block, arguments, shared, stream):
         start, end = driver.Event(), driver.Event()
         start.record(stream)
         launch(function, grid, block, arguments, shared, stream)
@@ -66,10 +66,10 @@ def time_launches(path: str) -> None:
     def finish():
         try:
             flush(wait=True)
-        except driver.Error:  # the context has failed: the file has the launches before
+        except driver.Error:  # the context has failed: the file has the launches before that
             pending.clear()
 
-    driver.Module.get_function, driver.Function._launch_kernel = named, timed
+    driver.Module.get_function, driver.Function._launch_kernel = find_and_name, launch_timed
     atexit.register(finish)
 
 
@@ -78,11 +78,11 @@ def count_launches(path: str) -> None:
     log = open(path, "a", buffering=1)  # noqa: SIM115 - open until the process ends
     launch = driver.Function._launch_kernel
 
-    def counted(function, *arguments):
+    def launch_counted(function, *arguments):
         launch(function, *arguments)
         log.write("\n")
 
-    driver.Function._launch_kernel = counted
+    driver.Function._launch_kernel = launch_counted
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ import functools
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The driver's library."""
+    """Return the driver's library."""
     return ctypes.CDLL("libcuda.so.1")
 
 
 def error(status: int) -> str:
-    """The driver's word for a status, with its number."""
+    """Return the driver's name for a status, with its number."""
     name = ctypes.c_char_p()
     library().cuGetErrorName(status, ctypes.byref(name))
     return f"{(name.value or b'error').decode()} ({status})"

@@ -21,7 +21,7 @@ NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 def find(tool: str) -> str | None:
-    """The path of a tool such as `ncu`: on PATH, in the usual folders of the CUDA toolkit, or among NVIDIA's wheels."""
+    """Return the path of a tool such as `ncu`: from PATH, the CUDA toolkit's usual folders, or NVIDIA's wheels."""
     path = shutil.which(tool)
     if path:
         return path
@@ -36,7 +36,7 @@ def find(tool: str) -> str | None:
 
 # ----------------------------------------------------------------------------------------------- Nsight Compute
 def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METRICS) -> list[str]:
-    """The command that profiles all kernels of a program and writes a CSV to the file `log`.
+    """Return the command that profiles all kernels of a program and writes a CSV to the file `log`.
 
     The clock rates are not changed. The program's own output is not in the CSV.
 
@@ -53,7 +53,7 @@ def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METR
 
 
 def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
-    """The launches in the output of ``ncu --csv --page raw --print-units base``.
+    """Read the launches from the output of ``ncu --csv --page raw --print-units base``.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     Returns
     -------
     list of dict
-        In order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers. Metrics that ncu could not
-        collect ("n/a") are omitted.
+        In their order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers. Metrics that ncu could
+        not collect ("n/a") are omitted.
 
     Raises
     ------
@@ -88,26 +88,26 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     launches = []
     for cells in rows[1:]:
         row = dict(zip(names, cells, strict=False))
-        if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():  # the units, or incomplete
+        if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():  # units, or incomplete
             continue
-        values = {name: _number(row[name]) for name in metrics or names if name in row}
+        values = {name: _read_number(row[name]) for name in metrics or names if name in row}
         launches.append({
-            "index": len(launches), "kernel": row["Kernel Name"], "grid": _triple(row["Grid Size"]),
-            "block": _triple(row["Block Size"]),
+            "index": len(launches), "kernel": row["Kernel Name"], "grid": _read_triple(row["Grid Size"]),
+            "block": _read_triple(row["Block Size"]),
             **{name: value for name, value in values.items() if value is not None and "__" in name},
         })
     return launches
 
 
 def forbidden() -> str:
-    """Why there are no counters, and the remedy."""
+    """Return why there are no counters, and the remedy."""
     return (
         f"this machine's driver permits counters only to administrators ({NO_PERMISSION}); an administrator can "
         "permit them to all users, see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
     )
 
 
-def _number(text: str) -> float | None:
+def _read_number(text: str) -> float | None:
     try:
         value = float(text.replace(",", ""))
     except ValueError:
@@ -115,13 +115,13 @@ def _number(text: str) -> float | None:
     return int(value) if value.is_integer() else value
 
 
-def _triple(text: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in re.findall(r"\d+", text))
+def _read_triple(text: str) -> tuple[int, ...]:
+    return tuple(int(digits) for digits in re.findall(r"\d+", text))
 
 
 # -------------------------------------------------------------------------------------------- compute-sanitizer
 def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]:
-    """The command that runs a program under one of compute-sanitizer's tools and writes the report to the file `log`.
+    """Return the command that runs a program under a tool of compute-sanitizer, with the report in the file `log`.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
     sanitizer = find("compute-sanitizer")
     if sanitizer is None:
         raise EngineError("compute-sanitizer is not on this machine (it comes with the CUDA toolkit)")
-    more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []  # reports both threads
+    more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []  # it reports both threads
     return [sanitizer, "--tool", tool, *more, "--print-limit", "1000", "--show-backtrace", "no",
             "--target-processes", "all", "--log-file", str(log), *program]
 
@@ -157,7 +157,7 @@ _NULL = 4096  # addresses below this come from a null pointer
 
 
 def read_sanitizer(text: str, tool: str) -> list[dict]:
-    """The findings in compute-sanitizer's report, with the same names as those of the CPU engine.
+    """Read the findings from compute-sanitizer's report, under the CPU engine's names.
 
     Parameters
     ----------
@@ -167,9 +167,9 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
     Returns
     -------
     list of dict
-        tool, kind, kernel, file, line, block, thread, other (of a race: file, line, thread), address, size, buffer
-        (base, bytes, missed_by), count, message. The reports of one error by several threads are one finding, with
-        their number as its count.
+        tool, kind, kernel, file, line, block, thread, other (for a race: file, line, thread), address, size, buffer
+        (base, bytes, missed_by), count, message. Reports of one error by several threads become one finding; its count
+        is their number.
     """
     blocks, current = [], None
     for raw in text.splitlines():
@@ -184,7 +184,7 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
             blocks.append(current)
     findings: dict[tuple, dict] = {}
     for block in blocks:
-        finding = _finding(block, tool)
+        finding = _read_finding(block, tool)
         if finding is None:
             continue
         other = finding["other"] or {"file": "", "line": 0}
@@ -196,7 +196,7 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
     return list(findings.values())
 
 
-def _finding(block: list[str], tool: str) -> dict | None:
+def _read_finding(block: list[str], tool: str) -> dict | None:
     head, text = block[0], " ".join(block)
     kind = next((name for pattern, name in _KINDS if re.search(pattern, head)), None)
     if kind is None or "SUMMARY" in head:
@@ -206,7 +206,7 @@ def _finding(block: list[str], tool: str) -> dict | None:
         kind = "misaligned"
     elif kind == "out of bounds" and "__global__" in head and address is not None and address < _NULL:
         kind = "null pointer"
-    sides = [(_place(line), _three(_THREAD, line)) for line in block[1:] if re.search(r"\bat \S", line)]
+    sides = [(_read_place(line), _three(_THREAD, line)) for line in block[1:] if re.search(r"\bat \S", line)]
     place, thread = sides[0] if sides else ({"kernel": "", "file": "", "line": 0}, None)
     other = None
     if kind == "race" and len(sides) > 1:
@@ -215,7 +215,7 @@ def _finding(block: list[str], tool: str) -> dict | None:
     return {
         "tool": tool, "kind": kind, **place, "block": _three(_BLOCK, text), "thread": thread or _three(_THREAD, text),
         "other": other, "address": address, "size": int(size[1]) if size else None,
-        "buffer": None if kind == "null pointer" else _buffer(text, int(size[1]) if size else 1), "count": 1,
+        "buffer": None if kind == "null pointer" else _read_buffer(text, int(size[1]) if size else 1), "count": 1,
         "message": re.sub(r"^(Error|Warning): | in block \(.*$", "", head),
     }
 
@@ -225,8 +225,8 @@ def _three(pattern: re.Pattern, text: str) -> tuple[int, ...] | None:
     return tuple(map(int, match.groups())) if match else None
 
 
-def _place(line: str) -> dict:
-    """Kernel, file and line of "at conv+0x1a0 in file.cu:12", or of the older "at 0x1a0 in file.cu:12:conv(int)"."""
+def _read_place(line: str) -> dict:
+    """Read kernel, file and line from "at conv+0x1a0 in file.cu:12", or older "at 0x1a0 in file.cu:12:conv(int)"."""
     match = _AT.search(line)
     if not match:
         return {"kernel": "", "file": "", "line": 0}
@@ -236,8 +236,8 @@ def _place(line: str) -> dict:
     }
 
 
-def _buffer(text: str, size: int) -> dict | None:
-    """The nearest allocation, and the distance: bytes beyond its end or, negative, before its start.
+def _read_buffer(text: str, size: int) -> dict | None:
+    """Read the nearest allocation, and the distance: bytes beyond its end or, negative, before its start.
 
     The tool reports the distance of the first of `size` bytes; "1 bytes after" is the first byte beyond the allocation.
     """

@@ -1,6 +1,6 @@
 """Figures from nvcc for each kernel: registers, spills, shared memory, occupancy, loads and stores in the machine code.
 
-They need no GPU.
+No GPU is needed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 
 def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, arch: str = ARCH) -> float:
-    """The share of a multiprocessor's warps that can be resident.
+    """Return the share of a multiprocessor's warps that can be resident, 0 to 1.
 
     Parameters
     ----------
     facts : mapping
-        Of a kernel, as returned by `read_ptxas`.
+        The figures of a kernel, as returned by `read_ptxas`.
     block : sequence of int
     dynamic : int
         Bytes of dynamic shared memory per block.
@@ -53,29 +53,29 @@ def of_modules(modules: Iterable[Mapping], arch: str = ARCH, code: bool = False)
     Parameters
     ----------
     modules : iterable of mapping
-        As recorded by the CPU engine's check mode: ``module`` (a name), ``source``, ``options``, ``include_dirs``.
+        As recorded in the CPU engine's check mode: ``module`` (a name), ``source``, ``options``, ``include_dirs``.
     arch : str
-        Used instead of an architecture among the options.
+        Used in place of an architecture among the options.
     code : bool
-        Disassemble, too.
+        Disassemble the machine code, too.
 
     Returns
     -------
     kernels : dict
-        Name of the module -> the result of `read_ptxas`. With `code` each kernel has its ``blocks``, too, from
+        Maps a module's name to the result of `read_ptxas`. With `code` each kernel has its ``blocks``, too, from
         `hostcuda.gpu.sass.read`.
     refused : list of str
         The first error of each source that nvcc refuses.
     """
     modules = list(modules)
-    keys = {each["module"]: (each["source"], *_untargeted(each["options"]), *(f"-I{d}" for d in each["include_dirs"]))
-             for each in modules}
+    keys = {module["module"]: (module["source"], *_drop_targets(module["options"]),
+    *(f"-I{folder}" for folder in module["include_dirs"])) for module in modules}
     kernels, refused = {}, []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {key: pool.submit(_facts, key, arch, code, _nvcc()) for key in set(keys.values())}
+        jobs = {key: pool.submit(_read_facts, key, arch, code, _find_nvcc()) for key in set(keys.values())}
         for key, job in jobs.items():
             try:
-                kernels[key] = _by_plain_names(job.result())
+                kernels[key] = _add_plain_names(job.result())
             except EngineError as error:
                 lines = str(error).splitlines()
                 refused.append(next((line for line in lines if "error" in line), lines[0]))
@@ -83,9 +83,9 @@ def of_modules(modules: Iterable[Mapping], arch: str = ARCH, code: bool = False)
 
 
 @functools.lru_cache(64)  # a notebook estimates the same kernel again and again
-def _facts(key: tuple[str, ...], arch: str, code: bool, compiler: str) -> dict[str, dict]:
-    """The figures of each kernel of a source with these options, by its symbol; of one `compiler`."""
-    del compiler  # another one may follow in the same process
+def _read_facts(key: tuple[str, ...], arch: str, code: bool, compiler: str) -> dict[str, dict]:
+    """Return the figures of each kernel of a source, by its symbol, from this `compiler` with these options."""
+    del compiler  # a part of the cache's key: the same process may use another nvcc later
     source, *options = key
     if not code:
         return read_ptxas(compile(source, "kernel.cu", options, arch, "-Xptxas", "-v"))
@@ -96,8 +96,8 @@ def _facts(key: tuple[str, ...], arch: str, code: bool, compiler: str) -> dict[s
     return {symbol: own | {"blocks": blocks[symbol]} for symbol, own in facts.items()}
 
 
-def _by_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
-    """Kernels by their symbols, and by their names in the source if these are unique."""
+def _add_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
+    """Return kernels by their symbols, and also by their names in the source where these are unique."""
     result = dict(kernels)
     for symbol in kernels:
         if symbol.startswith("_Z"):
@@ -106,8 +106,8 @@ def _by_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
     return result
 
 
-def _untargeted(options: Iterable[str]) -> Iterator[str]:
-    """nvcc's options without those that name a GPU."""
+def _drop_targets(options: Iterable[str]) -> Iterator[str]:
+    """Yield nvcc's options without those that name a GPU."""
     words = iter(options)
     for word in words:
         target = _TARGET.fullmatch(word)
@@ -118,16 +118,16 @@ def _untargeted(options: Iterable[str]) -> Iterator[str]:
 
 
 def disassemble(source: str, name: str, options: Sequence[str] = (), arch: str = ARCH) -> pd.DataFrame:
-    """The loads, stores and atomics in the machine code of a source.
+    """List the loads, stores and atomics in the machine code of a source.
 
     Parameters
     ----------
     source : str
         CUDA C++.
     name : str
-        Its file name.
+        The name of its file.
     options : sequence of str
-        For nvcc.
+        nvcc's options.
     arch : str
 
     Returns
@@ -141,7 +141,7 @@ def disassemble(source: str, name: str, options: Sequence[str] = (), arch: str =
     Raises
     ------
     EngineError
-        If there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has nvcc's.
+        If there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has nvcc's message.
     """
     with temporary.folder() as folder:
         cubin = folder / "kernel.cubin"
@@ -150,7 +150,7 @@ def disassemble(source: str, name: str, options: Sequence[str] = (), arch: str =
 
 
 def machine_code(cubin: Path) -> str:
-    """The output of ``nvdisasm -gi -c``: the instructions of a compiled file, with the lines that they come from.
+    """Return the output of ``nvdisasm -gi -c``: a compiled file's instructions, with the source lines of each.
 
     Raises
     ------
@@ -168,17 +168,17 @@ def machine_code(cubin: Path) -> str:
 
 
 def nvcc_available() -> bool:
-    """Whether there is an nvcc."""
+    """Return whether there is an nvcc."""
     return nsight.find("nvcc") is not None
 
 
 def nvcc_version() -> str:
-    """ "nvcc 13.0.88" """
-    output = subprocess.run([_nvcc(), "--version"], capture_output=True, text=True).stdout
+    """Return nvcc's name and version: "nvcc 13.0.88"."""
+    output = subprocess.run([_find_nvcc(), "--version"], capture_output=True, text=True).stdout
     return f"nvcc {version[1]}" if (version := re.search(r"\bV([\d.]+)", output)) else "nvcc"
 
 
-def _nvcc() -> str:
+def _find_nvcc() -> str:
     nvcc = nsight.find("nvcc")
     if nvcc is None:
         raise EngineError(f"this needs nvcc, which is not on this machine: install the CUDA toolkit, or {WHEELS}")
@@ -191,13 +191,13 @@ def compile(source: str, name: str, options: Iterable[str], arch: str, *more: st
     Raises
     ------
     EngineError
-        There is no nvcc, or it refuses the source; the message has nvcc's.
+        There is no nvcc, or it refuses the source; the message has nvcc's message.
     """
     with temporary.folder() as folder:
         path = folder / "kernel.cu"
         path.write_text(f'#line 1 "{name}"\n{source}')
-        command = [_nvcc(), *options, f"-arch={arch}", "-cubin", *more, "-o", str(cubin or path.with_suffix(".cubin")),
-                   str(path)]
+        command = [_find_nvcc(), *options, f"-arch={arch}", "-cubin", *more,
+                   "-o", str(cubin or path.with_suffix(".cubin")), str(path)]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise EngineError(f"nvcc refuses {name}:\n{done.stderr.strip()}")
@@ -205,7 +205,7 @@ def compile(source: str, name: str, options: Iterable[str], arch: str, *more: st
 
 
 def read_ptxas(text: str) -> dict[str, dict]:
-    """Registers, stack, spills and static shared memory of each kernel in the output of ``-Xptxas -v``."""
+    """Read each kernel's registers, stack, spills and static shared memory from the output of ``-Xptxas -v``."""
     kernels: dict[str, dict] = {}
     facts: dict = {}
     for line in text.splitlines():
@@ -227,17 +227,17 @@ _MEMORY = re.compile(r"(LD|ST|ATOM|RED)(S|G|L|)M?")
 
 
 def read_sass(text: str, name: str) -> list[dict]:
-    """The loads, stores and atomics in the output of ``nvdisasm -gi -c``, in the columns of `disassemble`.
+    """Read the loads, stores and atomics from the output of ``nvdisasm -gi -c``, in the columns of `disassemble`.
 
-    The line is that of the file `name`, also for an instruction of another file that is inlined there.
+    The line is that of the file `name`, also where an instruction of another file is inlined there.
     """
     rows: dict[tuple, dict] = {}
     for kernel, blocks in sass.read(text).items():
-        for each in (each for block in blocks for each in block.code):
-            if memory := _MEMORY.fullmatch(each.name):
-                own = [line for file, line in each.places if file == name]
-                row = {"kernel": kernel, "line": own[0] if own else 0, "instruction": each.word,
-                       "space": _SPACES[memory[2]], "op": each.op, "bytes": each.bytes,
-                       "predicated": bool(each.predicate), "count": 0}
+        for instruction in (instruction for block in blocks for instruction in block.code):
+            if memory := _MEMORY.fullmatch(instruction.name):
+                own = [line for file, line in instruction.places if file == name]
+                row = {"kernel": kernel, "line": own[0] if own else 0, "instruction": instruction.word,
+                       "space": _SPACES[memory[2]], "op": instruction.op, "bytes": instruction.bytes,
+                       "predicated": bool(instruction.predicate), "count": 0}
                 rows.setdefault(tuple(row.values()), row)["count"] += 1
     return sorted(rows.values(), key=lambda row: (row["kernel"], row["line"], row["instruction"], row["predicated"]))

@@ -1,9 +1,9 @@
-"""A GPU's machine code (SASS), as nvdisasm prints it: straight-line blocks, and the pipe that executes each
-instruction.
+"""A GPU's machine code (SASS), as nvdisasm prints it, in straight-line blocks; the pipe that executes each instruction.
 
 The pipes are those of Nsight Compute's documentation ("Hardware Model", "Pipelines"). Which instruction goes to which
-pipe, and how many cycles its result takes, was measured for such instructions by others: Luo et al., "Benchmarking and
-Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking" (2024). """
+pipe, and how many cycles its result takes, was measured by others: Luo et al., "Benchmarking and Dissecting the Nvidia
+Hopper GPU Architecture via Microbenchmarking" (2024).
+"""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ L1_CYCLES, L2_CYCLES = 36, 280  # of a global load: from the L1 cache, and from 
 
 
 class Instruction(NamedTuple):
-    """One instruction."""
+    """One instruction of the machine code."""
 
-    word: str  # its name with its modifiers: "LDS.128"
-    predicate: str  # "P0", "!P0"; empty: it is always executed
+    word: str  # the name with its modifiers: "LDS.128"
+    predicate: str  # "P0", "!P0"; empty: the instruction is always executed
     arguments: str
-    places: tuple  # file and line that it comes from: of the innermost inlined function first, of the kernel last
+    places: tuple  # (file, line) of the source: of the innermost inlined function first, of the kernel last
 
     @property
     def name(self) -> str:
@@ -64,19 +64,19 @@ class Instruction(NamedTuple):
 
     @property
     def pipe(self) -> str:
-        """The pipe that executes it; "alu" for all that are not named above."""
+        """The pipe that executes it; "alu" for all instructions that are not named above."""
         if self.name.startswith("HFMA2") and ".MMA" in self.word:
             return "imad"  # a move through the FMA pipe
         return _PIPES.get(self.name) or ("uniform" if self.name.startswith("U") else "alu")
 
     @property
     def op(self) -> str:
-        """Of an instruction of memory: "ld", "st", "atom" or "red"."""
+        """The operation of an instruction that accesses memory: "ld", "st", "atom" or "red"."""
         return _OPS[self.name[:2]]
 
     @property
     def bytes(self) -> int:
-        """What a load, a store or an atomic moves per lane."""
+        """The bytes per lane that a load, a store or an atomic moves."""
         if self.name == "LDSM":  # 8x8 matrices of 16-bit elements: 4 bytes per lane each
             return 4 * int(self.word[-1]) if self.word[-2:-1] == "." else 4
         width = re.search(r"\.[SU]?(8|16|64|128)\b", self.word)
@@ -93,7 +93,7 @@ class Block:
 
 
 def read(text: str) -> dict[str, list[Block]]:
-    """The blocks of each kernel, by its symbol, in the output of ``nvdisasm -gi -c``."""
+    """Read the blocks of each kernel, by its symbol, from the output of ``nvdisasm -gi -c``."""
     kernels: dict[str, list[Block]] = {}
     blocks: list[Block] | None = None
     places, begun = [], True
@@ -112,15 +112,15 @@ def read(text: str) -> dict[str, list[Block]]:
             blocks[-1].code.append(Instruction(code[2], code[1] or "", code[3], tuple(places)))
             if blocks[-1].code[-1].name in _ENDS:
                 blocks.append(Block(f"{blocks[-1].label}+"))
-    return {kernel: _linked(found) for kernel, found in kernels.items()}
+    return {kernel: _link(blocks) for kernel, blocks in kernels.items()}
 
 
-def _linked(blocks: list[Block]) -> list[Block]:
-    """The blocks that have code, with those that follow each."""
+def _link(blocks: list[Block]) -> list[Block]:
+    """Return the blocks that have code, and set for each those that may follow it."""
     kept = [block for block in blocks if block.code]
     place = {id(block): i for i, block in enumerate(kept)}
     at, follows = {}, None
-    for block in reversed(blocks):  # a label without code is that of the next block
+    for block in reversed(blocks):  # a label without code belongs to the next block
         follows = place.get(id(block), follows)
         at[block.label] = follows
     for i, block in enumerate(kept):
@@ -137,47 +137,48 @@ def _linked(blocks: list[Block]) -> list[Block]:
 
 
 def warp_cycles(code: Sequence[Instruction], load_cycles: float) -> float:
-    """How long one warp takes for these instructions if no other warp is in its way: in order, one per cycle, each
-    waiting for the registers that it reads; `load_cycles` from a global load to the use of its value.
+    """Return the cycles of one warp alone: one instruction per cycle, in order, each when its inputs are ready.
+
+    `load_cycles` pass from a global load to the use of its value.
     """
     ready: dict[str, float] = {}
     now = 0.0
-    for each in code:
-        results, read = _registers(each)
+    for instruction in code:
+        results, read = _find_registers(instruction)
         now = max([now + 1, *(ready[name] for name in read if name in ready)])
-        cycles = load_cycles if each.pipe == "global" else _LATENCY[each.pipe]
+        cycles = load_cycles if instruction.pipe == "global" else _LATENCY[instruction.pipe]
         ready.update((name, now + cycles) for name in results)
     return now
 
 
-def _registers(each: Instruction) -> tuple[list[str], list[str]]:
-    """The registers that an instruction writes, and those that it reads."""
-    found = _REGISTER.findall(each.arguments)
-    stores = each.name.startswith(("ST", "RED", "BRA", "EXIT", "BAR"))
-    wide = 4 if ".128" in each.word else 2 if ".64" in each.word else 1
+def _find_registers(instruction: Instruction) -> tuple[list[str], list[str]]:
+    """Return the registers that an instruction writes, and those that it reads."""
+    names = _REGISTER.findall(instruction.arguments)
+    stores = instruction.name.startswith(("ST", "RED", "BRA", "EXIT", "BAR"))
+    wide = 4 if ".128" in instruction.word else 2 if ".64" in instruction.word else 1
     results: list[str] = []
-    if found and not stores:
-        if each.name == "LDSM":
-            wide = each.bytes // 4
-        elif each.pipe == "tensor":
-            wide = 4 if "F32" in each.word else 2
-        elif ".WIDE" in each.word or each.pipe == "fp64":
+    if names and not stores:
+        if instruction.name == "LDSM":
+            wide = instruction.bytes // 4
+        elif instruction.pipe == "tensor":
+            wide = 4 if "F32" in instruction.word else 2
+        elif ".WIDE" in instruction.word or instruction.pipe == "fp64":
             wide = 2
-        if found[0].startswith(("P", "UP")):  # a comparison: one or two predicates
-            results = found[: 2 if each.name in ("ISETP", "FSETP", "HSETP2", "PLOP3", "UISETP", "UPLOP3") else 1]
+        if names[0].startswith(("P", "UP")):  # a comparison: one or two predicates
+            results = names[: 2 if instruction.name in ("ISETP", "FSETP", "HSETP2", "PLOP3", "UISETP", "UPLOP3") else 1]
         else:
-            results = list(_from(found[0], wide))
-    read = list(found[1 if results else 0 :])
-    addresses_64 = ".64]" in each.arguments or ".WIDE" in each.word
+            results = list(_list_registers(names[0], wide))
+    read = list(names[1 if results else 0 :])
+    addresses_64 = ".64]" in instruction.arguments or ".WIDE" in instruction.word
     for name in tuple(read):
-        if each.pipe == "tensor":
-            read += _from(name, 4)
+        if instruction.pipe == "tensor":
+            read += _list_registers(name, 4)
         elif addresses_64 or (stores and wide > 1):
-            read += _from(name, max(wide, 2))
-    return results, [*read, *([each.predicate.lstrip("!")] if each.predicate else [])]
+            read += _list_registers(name, max(wide, 2))
+    return results, [*read, *([instruction.predicate.lstrip("!")] if instruction.predicate else [])]
 
 
-def _from(register: str, count: int) -> Iterator[str]:
-    """This register and those after it."""
+def _list_registers(register: str, count: int) -> Iterator[str]:
+    """Return a register and those after it, `count` in all."""
     letters, number = re.fullmatch(r"(\D+)(\d+)", register).groups()
     return (f"{letters}{int(number) + i}" for i in range(count))
