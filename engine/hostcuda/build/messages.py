@@ -17,21 +17,21 @@ _LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cu
 
 
 def name_of(source: str) -> str:
-    """The file's name in messages."""
+    """Return the file's name in messages."""
     line = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
     return line[1] if line else NAME
 
 
 def error(source: str, command: list[str], out: str, err: str) -> CompileError:
-    """The error for what the compiler has printed about a source."""
+    """Return the error for the compiler's output about a source."""
     err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
     if missing := [line for line in err.splitlines() if re.search("error: .*the CPU engine (?:has no|reads) ", line)]:
         first = {line.partition("error: ")[2]: line for line in reversed(missing)}  # the first line of each sentence
-        bound = any("texture references" in sentence for sentence in first)  # then cudaBindTexture follows from that
+        bound = any("texture references" in sentence for sentence in first)  # cudaBindTexture follows from them
         kept = [line for sentence, line in first.items() if not (bound and "indTexture" in sentence)]
-        err = "\n".join(reversed(kept))  # what else the compiler says follows from that
+        err = "\n".join(reversed(kept))  # the compiler's other errors follow from these
     message = f"compilation of {name_of(source)} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (
@@ -55,9 +55,9 @@ _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested 
 
 
 def tidy(text: str, folder: Path, generated: str) -> str:
-    """A compiler's messages, related to the user's own files.
+    """Relate a compiler's messages to the user's own files.
 
-    Removed are the include stack, the notes at the engine's own macros, and other lines about the engine's headers or
+    It removes the include stack, the notes at the engine's own macros, and other lines about the engine's headers or
     the text `generated` around the source in the build `folder`. An error inside the engine's headers is reported at
     the user's line that caused it; g++ names that line before the error, clang after it.
     """

@@ -1,6 +1,6 @@
-"""The compiled modules in the cache.
+"""The cache of compiled modules.
 
-An entry is a folder: the shared library, and ``manifest.json``, which says of what it was made. It covers the headers,
+An entry is a folder: the shared library, and ``manifest.json``, which says what it was made of. It covers the headers,
 and is sealed with the entry's key: that of the source, its options, the compiler, the processor and the engine.
 """
 
@@ -17,8 +17,8 @@ from hostcuda.build.unit import Unit
 from hostcuda.host import cache
 
 
-def _cached(entry, key):
-    """The manifest of a cache entry if it is that of the key, complete, and its headers are unchanged, else None."""
+def _read_entry(entry, key):
+    """Return the manifest of a cache entry if it belongs to the key, is complete, and its headers are unchanged."""
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
         if (manifest.pop("seal") != cache.digest(key, json.dumps(manifest))  # damaged, or moved here from another entry
@@ -34,25 +34,25 @@ def _cached(entry, key):
 def obtain(
     unit: Unit, keep: bool, cache_dir: str | Path | bool | None, compiled: Callable[[float, float], None]
 ) -> dict:
-    """The manifest of a unit's shared library, with its ``path``: from the cache, or compiled into it.
+    """Return the manifest of a unit's shared library, with its ``path``: from the cache, or compiled into it.
 
     With `keep` it is compiled in any case, the build folder is kept, and its name printed. `cache_dir` is another cache
-    folder; False: none. `compiled` is called with the start and the duration of a compilation, in seconds on the
+    folder; False means none. `compiled` is called with the start and the duration of a compilation, in seconds on the
     monotonic clock.
     """
     if cache_dir is False:
-        return _in_entry(Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, compiled)
+        return _obtain_in_entry(Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, compiled)
     name = Path("modules", unit.key[:2], unit.key[2:40])
-    return cache.with_room(lambda folder: _in_entry(folder / name, unit, keep, compiled), cache_dir)
+    return cache.with_room(lambda folder: _obtain_in_entry(folder / name, unit, keep, compiled), cache_dir)
 
 
-def _in_entry(entry, unit, keep, compiled):
-    """The manifest of the library in the folder `entry`, which keeps it."""
+def _obtain_in_entry(entry, unit, keep, compiled):
+    """Return the manifest of the library in the folder `entry`; compile it there if it is not there yet."""
     cache.touch(entry)
-    if not keep and (manifest := _cached(entry, unit.key)):
+    if not keep and (manifest := _read_entry(entry, unit.key)):
         return manifest
     with cache.locked(entry):
-        if not keep and (manifest := _cached(entry, unit.key)):  # another process has compiled it meanwhile
+        if not keep and (manifest := _read_entry(entry, unit.key)):  # another process has compiled it meanwhile
             return manifest
         start = time.monotonic()
         try:
@@ -87,7 +87,7 @@ _copies = itertools.count()
 
 
 def own_copy(path: Path) -> Path:
-    """A path from which this process has loaded no module: every module has its own variables, as on a GPU."""
+    """Return a path from which this process has loaded no module: each module has its own variables, as on a GPU."""
     with _loading:
         if path not in _loaded:
             _loaded.add(path)

@@ -17,7 +17,7 @@ class Options:
     include_dirs: list[Path]  # folders of headers
     prologue: list[str] = field(default_factory=list)  # preprocessor lines before the source
     sources: list[Path] = field(default_factory=list)  # further files of a program
-    joined: bool = False  # the device code of all files is linked: a name stands for one thing in all of them
+    joined: bool = False  # the device code of all files is linked: a name means the same thing in all of them
     standard: int = 17  # of C++
     fast_math: bool = False
     wrap: bool = False  # signed integers wrap: loops over an index are then not vectorized
@@ -27,7 +27,7 @@ class Options:
     openmp: bool = False
 
     def flags(self, checked: bool) -> list[str]:
-        """The flags for any host compiler; those of check mode are others' concern."""
+        """Return the flags for any host compiler, without those of check mode."""
         flags = [
             f"-std=gnu++{self.standard}",
             "-march=native",
@@ -67,7 +67,7 @@ _MEANINGLESS = re.compile(
     r"--extra-device-vectorization|-lto|--?cubin|--?ptx|--?fatbin|-l.+|-L.+|--?time(=.*)?|-std|-diag.*|--?arch-list.*"
 )
 SOURCE = re.compile(r"\.(?:cu|cpp|cc|cxx|c)$")
-_ignored = set()  # unknown options, of which a warning was given
+_ignored = set()  # unknown options that a warning was given for
 
 
 def read(options: str | Iterable, include_dirs: Iterable | None, arch: str | None) -> Options:

@@ -11,10 +11,10 @@ WITHOUT_MACROS = "hostcuda_undef.h"
 
 
 def prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> str:
-    """The file to ``-include``: the engine's header, precompiled for these flags if that works.
+    """Return the file to ``-include``: the engine's header, precompiled for these flags if that works.
 
-    `WITHOUT_MACROS` is a second file beside it, which removes the macros of the C library: the source has been expanded
-    with them already.
+    `WITHOUT_MACROS` is a second file beside it, which removes the macros of the C library: in the source they have been
+    expanded already.
     """
     header = toolchain.INCLUDE / _PLAIN
     folder = f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
@@ -38,10 +38,10 @@ def prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> str:
 
     try:
         precompiled = f"{_PLAIN}.{'pch' if toolchain.is_clang(command) else 'gch'}"
-        made = cache.obtain(f"{folder}/{precompiled}", precompile)
+        path = cache.obtain(f"{folder}/{precompiled}", precompile)
         if name == WITHOUT_MACROS:
             return str(cache.obtain(f"{folder}/{name}", list_macros))
     except CompileError:  # compiling the kernel reports the error
         return str(header)
-    cache.touch(made.parent)
-    return str(made.with_suffix(""))
+    cache.touch(path.parent)
+    return str(path.with_suffix(""))

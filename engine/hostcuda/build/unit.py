@@ -1,6 +1,6 @@
 """From a source to the shared library of its kernels: preprocess, rewrite, add thread loops, compile.
 
-A `Unit` is what one call of the compiler gets. `hostcuda.build.modules` keeps what it has compiled.
+A `Unit` is the input of one call of the compiler. `hostcuda.build.modules` keeps what it has compiled.
 """
 
 import contextlib
@@ -35,12 +35,12 @@ _WARNINGS = (
     "-Wuninitialized", "-Wmaybe-uninitialized", "-Warray-bounds", "-Wparentheses", "-Wunused-variable",
     "-Wunused-value", "-Wempty-body", "-Wmisleading-indentation", "-Wreturn-type", "-Wsequence-point", "-Wdiv-by-zero",
 )
-# One of its warnings, with the lines that belong to it; wrong for `t` in ``cudaError_t error = cudaCreate(&t)``.
+# One of these warnings, with the lines that belong to it; wrong for `t` in ``cudaError_t error = cudaCreate(&t)``.
 _MAYBE = re.compile(r"(?m)^.*: warning: '(\w+)[^']*' may be used uninitialized.*\n?(?:(?: .*|.*: note: .*)(?:\n|$))*")
 
 
-def _why_fibers(options: Options, checked: bool) -> str:
-    """Why every kernel of a source is to run on fibers; empty: those that can run as thread loops.
+def _explain_fibers(options: Options, checked: bool) -> str:
+    """Return why every kernel of a source is to run on fibers; empty: those that can run as thread loops do so.
 
     Raises CompileError if the environment variable HOSTCUDA_GEAR has another value than ``loops``, the default, and
     ``fibers``.
@@ -71,7 +71,7 @@ class Unit:
     @property
     def why_fibers(self) -> str:
         """Why its kernels are to run on fibers; empty: those with barriers that can do so run as thread loops."""
-        return "its program has host code" if self.program else _why_fibers(self.options, bool(self.tools))
+        return "its program has host code" if self.program else _explain_fibers(self.options, bool(self.tools))
 
     @property
     def key(self) -> str:
@@ -84,7 +84,7 @@ class Unit:
 
     @property
     def nvccs_source(self) -> str:
-        """The text for nvcc."""
+        """The source's text as nvcc gets it."""
         return f'extern "C" {{\n#line 1 "{messages.NAME}"\n{self.source}\n}}\n' if self.extern_c else self.source
 
     @property
@@ -115,12 +115,12 @@ class Unit:
         return [f'extern "C" {{\n{main}}}\n' if self.extern_c else main, *others]
 
     def preprocessed(self, folder: Path, text: str | None = None) -> Preprocessed:
-        """The `Preprocessed` text of one of its files, the first one if none is given."""
+        """Return the `Preprocessed` text of one of the unit's files, the first one if none is given."""
         prologue = [f'#line 1 "{SKELETON}"', *self.options.prologue, text or self.files[0]]
         lines = [*(['#include "hostcuda/host.h"'] if self.program else []), '#include "hostcuda/keep.h"', *prologue]
         (folder / messages.NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
         command = [*self.command, *self.flags]
-        if text and _HOST_FILE.match(text):  # nvcc leaves it to the host's compiler
+        if text and _HOST_FILE.match(text):  # nvcc leaves such a file to the host's compiler
             plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
             of_host = preprocess(plain, [*command, *options], folder, self.options.include_dirs)
             if not of_host.of_cuda:
@@ -129,7 +129,7 @@ class Unit:
         if result.error:
             self.refuse(folder, *result.error)
         headers = (path.read_text(encoding="utf-8", errors="replace") for path in result.headers)
-        if not self.program or not any("__CUDA_ARCH__" in each for each in (self.source, *headers)):
+        if not self.program or not any("__CUDA_ARCH__" in code for code in (self.source, *headers)):
             return result
         lines.insert(-1, "#undef __CUDA_ARCH__")
         (folder / "host").mkdir()
@@ -142,11 +142,11 @@ class Unit:
             raise messages.error(self.source, command, "", str(error)) from None
 
     def rewritten(self, text: str) -> Rewritten:
-        """What `rewrite` makes of a preprocessed file."""
+        """Return the result of `rewrite` for a preprocessed file."""
         return rewrite(text, Names() if self.program else None)
 
     def text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
-        """The text for the compiler; the kernels `without` have no thread loops."""
+        """Return the text for the compiler; the kernels `without` get no thread loops."""
         text = checkmode.changeable(checkmode.unrolled(rewritten)) if "profile" in self.tools else rewritten
         if not why_fibers:
             try:
@@ -154,26 +154,26 @@ class Unit:
             except RecursionError:
                 why_fibers = "its statements are nested too deeply"
         if self.program:
-            bodies = [each for each in kernel_bodies(text)[1] if not each.name.startswith(PREFIX)]
-            text = edited(text, [(each.open + 1, each.open + 1, " HOSTCUDA_LAUNCHED ") for each in bodies])
+            bodies = [body for body in kernel_bodies(text)[1] if not body.name.startswith(PREFIX)]
+            text = edited(text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies])
         lines = ['#include "hostcuda/host.h"'] if self.program else []
         lines += [f'#include "{prelude(self.command, self.flags, WITHOUT_MACROS)}"']
         lines += [f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"', f"HOSTCUDA_IN_LANES({PREFIX in text:d})", text]
         return "\n".join(lines)
 
     def compile(self, folder: Path) -> tuple[Path, dict]:
-        """Compile in `folder`; return the shared library's path and what the cache's manifest says of the source."""
+        """Compile in `folder`; return the shared library's path and the source's entries for the cache's manifest."""
         folders = [folder, *(folder / f"file-{i}" for i in range(1, len(self.files)))]
-        for each in folders[1:]:
-            each.mkdir()
-        preprocessed = [self.preprocessed(*each) for each in zip(folders, self.files, strict=True)]
+        for subfolder in folders[1:]:
+            subfolder.mkdir()
+        preprocessed = [self.preprocessed(*inputs) for inputs in zip(folders, self.files, strict=True)]
         rewritten = [
-            self.rewritten(each.text) if each.of_cuda else Rewritten(f"{_FOR_HOST}\n{each.text}", ())
-            for each in preprocessed
+            self.rewritten(file.text) if file.of_cuda else Rewritten(f"{_FOR_HOST}\n{file.text}", ())
+            for file in preprocessed
         ]
-        texts = [each.text for each in rewritten]
+        texts = [file.text for file in rewritten]
         if self.program:
-            texts = self._with_entry(texts)
+            texts = self._add_entry(texts)
         for text in texts if before_compile else ():
             before_compile(text)
         libraries = [word for word in self.options.words if self.program and re.fullmatch("-[lL].+", word)]
@@ -181,12 +181,12 @@ class Unit:
         link = [*toolchain.link_flags(self.command), *libraries]
         assemble = bool(self.tools) or len(folders) > 1
         target = ["-S", "-o", self.TEXT] if assemble else [*link, "-o", "kernel.so"]
-        commands, results = self._compile_texts(texts, [each.of_cuda for each in preprocessed], folders, target)
+        commands, results = self._compile_texts(texts, [file.of_cuda for file in preprocessed], folders, target)
         for place, command, (status, out, err) in zip(folders, commands, results, strict=True):
             if status:
                 self.refuse(place, command, out, err)
         if assemble:
-            paths = [each / self.TEXT for each in folders]
+            paths = [place / self.TEXT for place in folders]
             if not self.options.joined:
                 toolchain.keep_apart(paths)
             for path in paths if self.tools else ():
@@ -195,18 +195,18 @@ class Unit:
             status, out, err = toolchain.run(command, cwd=folder)
             if status:
                 self.refuse(folder, command, out, err)
-        for place, each in zip(folders, rewritten, strict=True):
-            self._refuse_crossings(place / "calls.txt", each.text)
-        headers = {path for each in preprocessed for path in each.headers}
+        for place, file in zip(folders, rewritten, strict=True):
+            self._refuse_crossings(place / "calls.txt", file.text)
+        headers = {path for file in preprocessed for path in file.headers}
         return folder / "kernel.so", {
             "headers": [(str(path), cache.digest(path.read_bytes())) for path in sorted(headers)],
-            "asked": [(str(path), path.exists()) for each in preprocessed for path in each.asked],
-            "kernels": {kernel.name: kernel.parameters for each in rewritten for kernel in each.kernels},
-            "unsynchronized": [place for each in preprocessed for place in unsynchronized(each.text)],
+            "asked": [(str(path), path.exists()) for file in preprocessed for path in file.asked],
+            "kernels": {kernel.name: kernel.parameters for file in rewritten for kernel in file.kernels},
+            "unsynchronized": [place for file in preprocessed for place in unsynchronized(file.text)],
         }
 
     def warnings(self) -> str:
-        """What the compiler warns of in its first file, compiled without check mode; empty if it does not compile."""
+        """Return the compiler's warnings about the first file, without check mode; empty if it does not compile."""
         plain = replace(self, tools=())
         with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
             folder = Path(place)
@@ -217,18 +217,18 @@ class Unit:
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
             status, _, err = toolchain.run([*self.command, *flags, "-S", "-o", os.devnull, SKELETON], cwd=folder)
-            told = "" if status else messages.tidy(err, folder, SKELETON)
-            return _MAYBE.sub(lambda found: "" if re.search(rf"&\s*{found[1]}\b", self.source) else found[0], told)
+            text = "" if status else messages.tidy(err, folder, SKELETON)
+            return _MAYBE.sub(lambda match: "" if re.search(rf"&\s*{match[1]}\b", self.source) else match[0], text)
 
     def prepare(self, path: Path, alone: bool) -> None:
         """Change the assembler text of a file for the tools of check mode."""
         checkmode.prepare(path, self.tools, alone)
 
     def _compile_texts(self, texts, of_cuda, folders, target):
-        """Compile what `rewrite` has made of each file; return the commands, and the status and output of each.
+        """Compile the result of `rewrite` for each file; return the commands, and the status and output of each.
 
-        A kernel whose thread loops do not compile runs on fibers. The compiler names it in its messages. A text that
-        `exact` has made impossible to compile is compiled as it is.
+        A kernel whose thread loops do not compile runs on fibers; the compiler's messages name it. A text that `exact`
+        has made impossible to compile is compiled unchanged.
         """
         why_fibers, failed, as_is = self.why_fibers, set(), False
         plain = [flag for flag in self.flags if flag != "-w"]
@@ -248,7 +248,7 @@ class Unit:
                 commands.append([*self.command, *flags, *includes, *fewer, SKELETON, *target])
             results = toolchain.run_all(commands, folders)
             if not as_is and not toolchain.is_clang(self.command):
-                results = list(map(self._with_conversions, commands, folders, results))
+                results = list(map(self._compile_with_conversions, commands, folders, results))
             failing = any(status for status, _, _ in results)
             if not failing or (as_is and not with_loops):
                 return commands, results
@@ -261,8 +261,8 @@ class Unit:
             failed |= named
 
     @staticmethod
-    def _with_conversions(command, folder, result):
-        """Compile a text again, with a cast for each conversion that the compiler has warned of."""
+    def _compile_with_conversions(command, folder, result):
+        """Compile a text again, with a cast for each conversion that the compiler has warned about."""
         status, _, err = result
         if status or f"[{CONVERSIONS}]" not in err:
             return result
@@ -273,8 +273,8 @@ class Unit:
         path.write_text(converted(text, printed, SKELETON), encoding="latin-1")
         return toolchain.run(command, cwd=folder)
 
-    def _with_entry(self, texts):
-        """The files of a program; the one that has main tells where it is."""
+    def _add_entry(self, texts):
+        """Return the files of a program; the one with main gets a variable that holds its address."""
         for i, text in enumerate(texts):
             if MAIN.search(Scan(text).code):
                 entry = 'extern "C" { __attribute__((used)) extern void *const hostcuda_main = (void *)&main; }'
@@ -284,15 +284,15 @@ class Unit:
             '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels'
         )
 
-    def _refuse_crossings(self, listed, text):
+    def _refuse_crossings(self, path, text):
         """Refuse calls between host and device that nvcc refuses."""
-        calls = listed.read_text(encoding="utf-8", errors="replace") if listed.exists() else ""
-        found = {f"{file}:{line}: error: {what}" for (file, line), what in crossings(text, calls, self.program)}
-        if found:
-            raise messages.error(self.source, [], "", "\n".join(sorted(found)))
+        calls = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        errors = {f"{file}:{line}: error: {what}" for (file, line), what in crossings(text, calls, self.program)}
+        if errors:
+            raise messages.error(self.source, [], "", "\n".join(sorted(errors)))
 
     def refuse(self, folder: Path, command: list[str], out: str, err: str) -> NoReturn:
-        """Raise the error for what the compiler has printed."""
+        """Raise the error for the compiler's output."""
         tidy = messages.tidy(err, folder, SKELETON)
         raise messages.error(self.source, command, out, tidy if "error:" in tidy else err)
 
@@ -301,8 +301,7 @@ def unit(
     source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
     include_dirs: Iterable | None = None, program: bool = False, tools: tuple[str, ...] = checkmode.TOOLS,
 ) -> Unit:
-    """The `Unit` of a source, for these tools of check mode; for the other parameters see
-    `hostcuda.api.compiler.SourceModule`."""
+    """Make the `Unit` of a source, for these tools of check mode. Other parameters: see `compiler.SourceModule`."""
     return Unit(str(source), read(options, include_dirs, arch), not no_extern_c, program, tools=tools)
 
 

@@ -1,9 +1,9 @@
 """The folder of compiled kernels.
 
 Each file is complete or does not exist (a temporary file, then `os.replace`), so that several processes can share the
-folder, and any of them can end at any time. Each has a digest, and a damaged one is made again.
-`hostcuda.settings.cache_dir` names the folder. It is native code that will run, so nobody else may write there. If the
-folder cannot be used, a temporary one is, while the process runs.
+folder, and any of them can end at any time. Each file has a digest, and a damaged file is made again.
+`hostcuda.settings.cache_dir` names the folder. Its files are native code that will run, so no other user may write
+there. If the folder cannot be used, a temporary one is used as long as the process runs.
 """
 
 import atexit
@@ -28,30 +28,30 @@ _DAY_S = 24 * 3600
 T = TypeVar("T")
 _usable = {}  # wanted folder -> the folder that is used
 _scratch = None
-_intact = {}  # file -> what told its state when its digest was right
+_intact = {}  # file -> (inode, size, time of change) when its digest was right
 
 
 def directory(wanted: str | Path | None = None) -> Path:
-    """The cache folder, made if it does not exist; a temporary one, with one warning, if it cannot be used."""
+    """Return the cache folder, made if it does not exist. If it cannot be used, warn once and return another."""
     wanted = Path(wanted) if wanted else cache_dir()
     usable = _usable.get(wanted)
     if usable is None or not usable.is_dir():
         try:
             _usable[wanted] = private(wanted)
         except EngineError as error:
-            _for_now(wanted, str(error))
+            _use_temporary(wanted, str(error))
     return _usable[wanted]
 
 
-def _for_now(wanted, why):
-    """Use a temporary folder in place of the one that is wanted, and say so."""
+def _use_temporary(wanted, why):
+    """Use a temporary folder in place of the one that is wanted, and warn about it."""
     _usable[wanted] = scratch() / "cache"
     _usable[wanted].mkdir(exist_ok=True)
     warnings.warn(f"{why}. Compiled kernels are kept for this process only.", stacklevel=3)
 
 
 def scratch() -> Path:
-    """A temporary folder that is removed when the process ends."""
+    """Return a temporary folder that is removed when the process ends."""
     global _scratch
     if _scratch is None or not _scratch.is_dir():
         _scratch, _ = temporary.make()
@@ -65,7 +65,7 @@ def _remove_scratch(path, owner):
 
 
 def intact(path: Path) -> bool:
-    """Whether a file that `obtain` made is there and undamaged. This process reads it once, unless it changes."""
+    """Return whether a file that `obtain` made is there and undamaged. A process reads it once, unless it changes."""
     try:
         now = path.stat()
         state = (now.st_ino, now.st_size, now.st_mtime_ns)
@@ -79,12 +79,12 @@ def intact(path: Path) -> bool:
 
 
 def digest_of(path: Path) -> Path:
-    """The file beside `path` that has the digest of its name and content."""
+    """Return the file beside `path` that has the digest of its name and content."""
     return path.with_name(f"{path.name}.sha256")
 
 
 def obtain(name: str | Path, make: Callable[[Path], object], wanted: str | Path | None = None) -> Path:
-    """The path of a file of the cache folder; ``make(path)`` builds it if it is not there, or damaged."""
+    """Return the path of a file of the cache folder; ``make(path)`` builds it if it is not there, or damaged."""
 
     def look(folder):
         target = folder / name
@@ -103,7 +103,7 @@ def obtain(name: str | Path, make: Callable[[Path], object], wanted: str | Path 
 
 
 def with_room(use: Callable[[Path], T], wanted: str | Path | None = None) -> T:
-    """What ``use(folder)`` returns for the cache folder; if its disk is full, for a temporary one, with a warning."""
+    """Return ``use(folder)`` for the cache folder; if its disk is full, for a temporary one, with a warning."""
     folder = directory(wanted)
     try:
         return use(folder)
@@ -112,9 +112,9 @@ def with_room(use: Callable[[Path], T], wanted: str | Path | None = None) -> T:
             raise
         if folder.is_relative_to(scratch()):
             raise EngineError(f"cannot write to {scratch()}: {error.strerror}. Free some space there") from None
-        if folder == directory(wanted):  # else it was found to be full in the meantime
+        if folder == directory(wanted):  # else another thread has found it full in the meantime
             why = f"the cache folder {folder} cannot be written ({error.strerror}): set HOSTCUDA_CACHE_DIR to another"
-            _for_now(Path(wanted) if wanted else cache_dir(), why)
+            _use_temporary(Path(wanted) if wanted else cache_dir(), why)
         return with_room(use, wanted)
 
 
@@ -129,7 +129,7 @@ def trim(pattern: str, keep: int = 8, idle_s: float = _DAY_S) -> None:
 
 
 def trim_daily(pattern: str) -> None:
-    """Once a day, remove what was not used for 30 days."""
+    """Remove what was not used for 30 days; do so once a day."""
     stamp = directory() / ".trimmed"
     with contextlib.suppress(OSError):
         if not stamp.exists() or stamp.stat().st_mtime < time.time() - _DAY_S:
@@ -144,7 +144,7 @@ def touch(path: Path) -> None:
 
 
 def digest(*parts: object) -> str:
-    """SHA-256 of a sequence of texts and bytes."""
+    """Return the SHA-256 of a sequence of texts and bytes, in hexadecimal."""
     sha = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")

@@ -29,9 +29,9 @@ or name one in the environment variable CXX."""
 
 
 def find() -> list[str]:
-    """The compiler's command as a list: ``$CXX`` if set, else g++, clang++ or c++ from the path.
+    """Return the compiler's command as a list: ``$CXX`` if set, else g++, clang++ or c++ from the path.
 
-    Raises CompileError if there is none, and the message says how to install one; or this is not Linux.
+    Raises CompileError if there is none (the message says how to install one), and if this is not Linux.
     """
     if sys.platform != "linux":
         raise CompileError(f"the CPU engine reads Linux's ELF files, and this is {sys.platform}: run hostcuda in a "
@@ -53,57 +53,56 @@ FILL = "-ftrivial-auto-var-init=pattern"
 
 
 @lru_cache(maxsize=8)
-def _identity(command, path):
-    """The compiler's version text, read once per process."""
+def _read_version(command, path):
+    """Return the compiler's version text; read it once per process."""
     del path  # part of the key: another PATH may have another compiler
-    asked = [*command, "--version"]
-    status, out, err = run(asked)
+    words = [*command, "--version"]
+    status, out, err = run(words)
     if status:
-        raise CompileError(f"{' '.join(asked)} failed: this compiler does not work.\n{_REMEDY}", asked, out, err)
+        raise CompileError(f"{' '.join(words)} failed: this compiler does not work.\n{_REMEDY}", words, out, err)
     return out
 
 
-def _processor() -> str:
-    """What ``-march=native`` depends on."""
+def _describe_processor() -> str:
+    """Return what ``-march=native`` depends on: the processor's model and instruction sets."""
     model = [value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())]
     return f"{platform.machine()} {model} {sorted(processor.instruction_sets())}"
 
 
 @lru_cache(maxsize=1)
-def _engine():
-    """A digest of the engine's own files: a compiled kernel depends on them."""
+def _digest_engine():
+    """Return a digest of the engine's own files: a compiled kernel depends on them."""
     paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
     rooms = (_HERE / room for room in ("build", "check", "frontend", "host", "loops", "runtime"))
     paths += sorted(path for room in rooms for path in room.glob("*.py"))
     paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)
-    # And of their folder: compiled code names the headers' lines by it, and it differs between checkouts.
+    # And the name of their folder: compiled code names the headers' lines by it, and it differs between checkouts.
     return cache.digest(_HERE, *(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))
 
 
 def fingerprint(command: list[str]) -> str:
-    """A digest of compiler, processor and engine. A compiled file depends on them besides its source and options."""
-    return cache.digest(
-        *command, _identity(tuple(command), os.environ.get("PATH", "")), _processor(), _engine(), sys.platform
-    )
+    """Return a digest of compiler, processor and engine: with source and options, all that compiled files depend on."""
+    return cache.digest(*command, _read_version(tuple(command), os.environ.get("PATH", "")), _describe_processor(),
+                        _digest_engine(), sys.platform)
 
 
 def is_clang(command: list[str]) -> bool:
-    """True for clang under any name."""
-    return "clang" in _identity(tuple(command), os.environ.get("PATH", ""))
+    """Return whether the compiler is clang, under any name."""
+    return "clang" in _read_version(tuple(command), os.environ.get("PATH", ""))
 
 
 @lru_cache(maxsize=8)
-def _takes(command, flag):
+def _accepts(command, flag):
     return run([*command, flag, "-fsyntax-only", "-x", "c++", os.devnull])[0] == 0
 
 
 def fills_variables(command: list[str]) -> bool:
-    """Whether the compiler can fill variables that are not set, with a value that is seen: g++ since 12, clang."""
-    return _takes(tuple(command), FILL)
+    """Return whether the compiler can fill variables that are not set, with a recognizable value: g++ 12+, clang."""
+    return _accepts(tuple(command), FILL)
 
 
 def module_flags(command: list[str]) -> list[str]:
-    """Flags for kernels that differ between the compilers."""
+    """Return the flags for kernels that differ between the compilers."""
     if is_clang(command):
         return ["-ferror-limit=20", "-fno-spell-checking", "-Wno-c++11-narrowing"]  # nvcc and g++ accept that
     # Unique symbols outlive their module; the runtime places each __shared__ variable on its own.
@@ -114,12 +113,12 @@ def module_flags(command: list[str]) -> list[str]:
 
 
 def preprocessing_flags(command: list[str]) -> list[str]:
-    """Flags for the preprocessor. With g++ it uses the precompiled header, too; clang++ reads the header itself."""
+    """Return the preprocessor's flags. With g++ it uses the precompiled header; clang++ reads the header itself."""
     return ["-E", "-dD"] if is_clang(command) else ["-E", "-dD", "-fpch-preprocess"]
 
 
 def loops_flags(command: list[str], halves: bool) -> list[str]:
-    """Flags for kernels that run as thread loops, for which the precompiled header need not be another one."""
+    """Return the flags for kernels that run as thread loops. They do not affect the precompiled header."""
     # The rest of a row of threads is not vectorized again: a block's width is mostly a multiple of the vectors', and
     # this takes 30 to 40 % of the time to compile. With halves it is, because a row of 16 is less than a vector of 32.
     # Nor is a loop copied for each outcome of a condition that stays the same in it: with four such conditions that
@@ -130,7 +129,7 @@ def loops_flags(command: list[str], halves: bool) -> list[str]:
     return [] if is_clang(command) else flags
 
 
-# Of a module's link. Kernels call the runtime's versions of these functions: malloc, free, new and delete, so that a
+# For a module's link. Kernels call the runtime's versions of these functions: malloc, free, new and delete, so that a
 # wrong free ends the launch and not the process, like exit and std::terminate; and __tls_get_addr, because the runtime
 # places __shared__ variables, through data that must stay writable (runtime/shared.cpp). -Bsymbolic: a kernel `conj` is
 # not libm's.
@@ -142,7 +141,7 @@ _LINK = ["-shared", ",".join(["-Wl,-z,norelro,-Bsymbolic", *(f"--wrap={name}" fo
 
 
 def link_flags(command: list[str]) -> list[str]:
-    """Flags for linking a module."""
+    """Return the flags for linking a module."""
     # clang on x86-64 adds the offsets of thread-local variables in its code, where the runtime changes them.
     return [*_LINK, "-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else _LINK
 
@@ -187,7 +186,7 @@ _GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")
 
 
 def keep_apart(paths: list[Path]) -> None:
-    """Make what several assembler files define each file's own, as nvcc does with the device code of each file."""
+    """Make the names that several assembler files define local to each, as nvcc does with each file's device code."""
     texts = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in paths]
     counts = Counter(name for text in texts for name in set(_GLOBAL.findall(text)))
     for path, text in zip(paths, texts, strict=True):
@@ -196,6 +195,6 @@ def keep_apart(paths: list[Path]) -> None:
 
 
 def demangled(symbol: str) -> str:
-    """A C++ symbol as written in the source, if c++filt is installed."""
+    """Return a C++ symbol as written in the source, if c++filt is installed."""
     status, out, _ = run(["c++filt", symbol]) if shutil.which("c++filt") else (1, "", "")
     return out.strip() if status == 0 else symbol

@@ -1,4 +1,4 @@
-"""Begins the engine in Pyodide: clang as WebAssembly stands for the host's compiler. To be imported first."""
+"""Start the engine in Pyodide: clang as WebAssembly stands for the host's compiler. Import this module first."""
 
 import sys
 
@@ -9,4 +9,4 @@ import hostcuda.host
 from hostcuda.wasm import toolchain
 
 hostcuda.host.toolchain = sys.modules["hostcuda.host.toolchain"] = toolchain
-toolchain.clang = lambda *asked: hostcuda_js.clang(*map(to_js, asked)).to_py()
+toolchain.clang = lambda *arguments: hostcuda_js.clang(*map(to_js, arguments)).to_py()

@@ -1,8 +1,8 @@
-"""Check mode for WebAssembly: what `hostcuda.check.mode` does with assembler text, done with LLVM's.
+"""Check mode for WebAssembly: what `hostcuda.check.mode` does with assembler text, done with LLVM's text.
 
 clang has put calls before each access and into each block. WebAssembly has no return addresses, so before each of these
 calls its number is stored in the runtime's variable ``hostcuda_site``. The numbers follow the control flow
-(`hostcuda.check.instrument.ordered`), and the text says which line each is of. A table of the module's variables tells
+(`hostcuda.check.instrument.ordered`), and a list holds the source line of each. A table of the module's variables tells
 the runtime their names and memory spaces; behind each is a red zone.
 """
 
@@ -35,28 +35,28 @@ _GLOBAL_SPACE, _SHARED_SPACE, _CONSTANT_SPACE, _UNWATCHED_SPACE = 0, 1, 2, 4  # 
 
 
 def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
-    """The text with numbers and tables, and the place of each number.
+    """Add numbers and tables to the text; return it, and the place of each number.
 
     Parameters
     ----------
     text : str
-        LLVM's.
+        The compiled module as LLVM's text.
     own : callable
-        Of a file's name: whether it is one of the engine's.
+        Returns for a file's name whether the file is the engine's own.
     """
     lines = _WRAPPED.sub(r"@__wrap_\1", text).split("\n")
     places: list[Place] = [(None, None, True)]
-    place = _places(lines, own)
-    for block in ordered(_read(lines)):
+    place = _make_locator(lines, own)
+    for block in ordered(_read_blocks(lines)):
         for at in block.pieces:
             debug = _DEBUG.search(lines[at])
             lines[at] = f"  store i32 {len(places)}, ptr @hostcuda_site, align 4\n{lines[at]}"
             places.append(place(debug[1]) if debug else (None, None, True))
-    return "\n".join([*_with_red_zones(lines), *_tables(lines, len(places)), ""]), places
+    return "\n".join([*_add_red_zones(lines), *_list_tables(lines, len(places)), ""]), places
 
 
-def _read(lines):
-    """The blocks of the text; the `pieces` of each are the numbers of the lines with calls."""
+def _read_blocks(lines):
+    """Return the blocks of the text; the `pieces` of a block are the numbers of its lines with calls."""
     blocks, at, block, function, fresh = [], {}, None, "", False
     for number, line in enumerate(lines):
         if line.startswith("define "):
@@ -78,7 +78,7 @@ def _read(lines):
             name = call[1].strip('"')
             if _HOOK.fullmatch(name):
                 if _ONE_ACCESS.match(name) and _OWN.match(call[2]):
-                    lines[number] = ""  # an index of the thread: not memory
+                    lines[number] = ""  # an index of the thread is no memory
                 else:
                     block.pieces.append(number)
             elif not name.startswith("llvm."):
@@ -86,13 +86,13 @@ def _read(lines):
         if function and line.startswith(("  br ", "  switch ", "  indirectbr ", "    i", "          to label")):
             block.next += [(function, target.strip('"')) for target in _TARGET.findall(line)]
         fresh = False
-    for each in blocks:
-        each.next = [at[to] for to in each.next if to in at]
+    for block in blocks:
+        block.next = [at[to] for to in block.next if to in at]
     return blocks
 
 
-def _places(lines, own):
-    """A function from the number of a location to its `Place`: the innermost one that is not in the engine's files."""
+def _make_locator(lines, own):
+    """Return a function from a location's number to its `Place`: the innermost one outside of the engine's files."""
     nodes = {}
     for line in reversed(lines):
         if node := _NODE.match(line):
@@ -126,7 +126,7 @@ def _places(lines, own):
 # Variables
 
 
-def _space(symbol, line, kind):
+def _find_space(symbol, line, kind):
     if '"hc_shared"' in line:
         return _SHARED_SPACE
     if '"hc_constant' in line:
@@ -135,25 +135,25 @@ def _space(symbol, line, kind):
     return _UNWATCHED_SPACE if ours else _GLOBAL_SPACE
 
 
-def _variables(lines):
-    """(line number, symbol, type, space, rest of the line) of each variable that the text defines."""
+def _list_variables(lines):
+    """Yield (line number, symbol, type, space, rest of the line) of each variable that the text defines."""
     for number, line in enumerate(lines):
-        found = _GLOBAL.match(line)
-        if found and "external" not in found[2] and not found[1].startswith(("llvm.", '"llvm.')):
-            kind = found[4][: min(_end(found[4]), _end(found[4], stop=","))]
-            yield number, found[1], kind, _space(found[1].strip('"'), line, found[3]), found[4][len(kind) :]
+        match = _GLOBAL.match(line)
+        if match and "external" not in match[2] and not match[1].startswith(("llvm.", '"llvm.')):
+            kind = match[4][: min(_find_end(match[4]), _find_end(match[4], stop=","))]
+            yield number, match[1], kind, _find_space(match[1].strip('"'), line, match[3]), match[4][len(kind) :]
 
 
-def _with_red_zones(lines):
-    """The lines, with unused bytes behind each variable of a kernel: all of a memory space are in one section."""
+def _add_red_zones(lines):
+    """Yield the lines, with unused bytes behind each variable of a kernel. Each memory space has one section."""
     zones = {}
-    for number, _, kind, space, rest in _variables(lines):
+    for number, _, kind, space, rest in _list_variables(lines):
         section = {_SHARED_SPACE: "hc_shared", _CONSTANT_SPACE: "hc_constant", _GLOBAL_SPACE: "hc_device"}.get(space)
         if not section:
             continue
         head = lines[number][: len(lines[number]) - len(rest) - len(kind)]
         rest = re.sub(r', section "[^"]*"', "", rest)
-        end = _end(rest, stop=",")  # of the first value, with the blank before it
+        end = _find_end(rest, stop=",")  # the end of the first value, with the blank before it
         value, comma, attributes = rest[:end], rest[end : end + 1], rest[end + 1 :]
         align = max([16, *map(int, re.findall(r"\balign (\d+)", attributes))])
         attributes = re.sub(r",? *(?:align \d+|comdat(?:\(\S+\))?)", "", comma + attributes)
@@ -166,11 +166,10 @@ def _with_red_zones(lines):
             yield zones[number]
 
 
-def _tables(lines, sites):
-    """The variables as the runtime's ``hc_variable``, and the numbers of variables and places."""
-    rows, names, known = [], [], False
-    for number, symbol, kind, space, _ in _variables(lines):
-        known |= symbol == "hostcuda_site"
+def _list_tables(lines, sites):
+    """Yield the variables as the runtime's ``hc_variable``, and the numbers of variables and places."""
+    rows, names = [], []
+    for number, symbol, kind, space, _ in _list_variables(lines):
         if symbol.startswith("hostcuda_zone_"):
             continue
         name = _as_declared(symbol.strip('"'))
@@ -186,8 +185,8 @@ def _tables(lines, sites):
         yield "@hostcuda_site = external global i32"
 
 
-def _end(text, stop=" "):
-    """Where the first `stop` is that is in no brackets and no string."""
+def _find_end(text, stop=" "):
+    """Return the index of the first `stop` that is in no brackets and no string."""
     depth, quoted = 0, False
     for i in range(len(text)):
         if text[i] == '"':
@@ -200,7 +199,7 @@ def _end(text, stop=" "):
 
 
 def _as_declared(symbol):
-    """A variable's name as declared: _ZZ4convE4tile -> tile."""
+    """Return a variable's name as declared: _ZZ4convE4tile -> tile."""
     if symbol.startswith("_Z"):
         for digits in re.finditer(r"\d+", symbol):
             end = digits.end() + int(digits[0])

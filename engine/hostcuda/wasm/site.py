@@ -1,7 +1,7 @@
-"""Writes the engine for a browser: a folder of files that a page's worker loads, and nothing from elsewhere.
+"""Write the engine for a browser: a folder with all files that a page's worker loads.
 
-The compilers come from npm, as ``js/package-lock.json`` says with their digests. What they compile of the engine itself
-is made by node, and kept in the engine's cache.
+The compilers come from npm, with the versions and digests in ``js/package-lock.json``. Node runs them on the engine's
+own files, and the results are kept in the engine's cache.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Apache License 2.0, for binaryen: https://www.apache.org/licenses/LICENSE-2.0
 
 
 def missing() -> str:
-    """What is not installed, and the command that installs it; empty if everything is there."""
+    """Return what is not installed, and the command that installs it; empty if everything is there."""
     if not shutil.which("node"):
         return "the playground's compilers need node: install Node.js 20 or newer"
     absent = [path.name for path in (*_PLAIN.values(), *_LARGE.values(), _BINARYEN) if not path.is_file()]
@@ -79,7 +79,7 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mappi
     more : mapping of str to bytes
         Further files for Python's path in the page, by their names.
     data : mapping of str to bytes
-        Further files beside it, which `Service` fetches.
+        Further files of the folder, which `Service` fetches.
 
     Raises
     ------
@@ -92,19 +92,19 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mappi
         write(out / name, (_JS / name).read_bytes())
     for name, path in _PLAIN.items():
         write(out / name, path.read_bytes())
-    write(out / "binaryen.js", _without_wasm(_BINARYEN.read_text(encoding="utf-8")))
-    own = {"python.zip": _zip({**engine_files(), **(more or {})}), "cache.zip": _compiled(),
-           "binaryen.wasm": _binaryen(), **(data or {})}
-    packed = {name: _compressed(path) for name, path in _LARGE.items()}
+    write(out / "binaryen.js", _remove_wasm(_BINARYEN.read_text(encoding="utf-8")))
+    own = {"python.zip": _zip({**engine_files(), **(more or {})}), "cache.zip": _compile_engine(),
+           "binaryen.wasm": _unpack_binaryen(), **(data or {})}
+    packed = {name: _compress(path) for name, path in _LARGE.items()}
     packed |= {name: gzip.compress(content, 6, mtime=0) for name, content in own.items()}
     for name, content in packed.items():
         write(out / f"{name}.z", content)
     write(out / "sizes.json", json.dumps({name: len(content) for name, content in packed.items()}))
-    write(out / "licences.txt", _licences())
+    write(out / "licences.txt", _list_licences())
 
 
 def engine_files() -> dict[str, bytes]:
-    """The engine's own files for Python's path in the page; those of the target stand in the place of Linux's."""
+    """Return the engine's own files for Python's path in the page; this target's files replace those of Linux."""
     files = {f"hostcuda/{name}.py": _PACKAGE / f"{name}.py" for name in _PYTHON}
     for room in _ROOMS:
         files |= {f"hostcuda/{room}/{path.name}": path for path in sorted((_PACKAGE / room).glob("*.py"))}
@@ -116,7 +116,7 @@ def engine_files() -> dict[str, bytes]:
 
 
 def _zip(files):
-    """A zip file that is the same for the same files."""
+    """Return a zip file; the same files give the same bytes."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as whole:
         for name, content in sorted(files.items()):
@@ -124,31 +124,31 @@ def _zip(files):
     return data.getvalue()
 
 
-def _compressed(path):
-    """A file of npm's, compressed; of the compiler's files, those that kernels need."""
+def _compress(path):
+    """Return a file from npm, compressed; of the compiler's archive only the files that kernels need."""
 
     def make(to):
-        data = _trimmed(path) if path.suffix == ".tar" else path.read_bytes()
+        data = _trim_archive(path) if path.suffix == ".tar" else path.read_bytes()
         to.write_bytes(gzip.compress(data, 6, mtime=0))
 
     size = path.stat().st_size
     return cache.obtain(f"wasm-{cache.digest(path.name, size, *_key())[:24]}.z", make).read_bytes()
 
 
-def _trimmed(path):
-    """The archive of the compiler's files without those that no kernel needs; the rest as it is, block by block."""
-    whole, block, kept = path.read_bytes(), 512, []
+def _trim_archive(path):
+    """Return the archive of the compiler's files without those that no kernel needs; it copies blocks unchanged."""
+    whole, block, parts = path.read_bytes(), 512, []
     with tarfile.open(path) as archive:
         for member in archive:
             name = member.name
             of_c = name.count("/") == 1 and name.startswith(_OF_C)
             if member.isdir() or of_c or (name.startswith(_NEEDED) and not name.startswith(_NOT_NEEDED)):
-                kept.append(whole[member.offset : member.offset_data + -(-member.size // block) * block])
-    return b"".join([*kept, bytes(2 * block)])
+                parts.append(whole[member.offset : member.offset_data + -(-member.size // block) * block])
+    return b"".join([*parts, bytes(2 * block)])
 
 
-def _compiled():
-    """What the engine needs compiled, as a zip file: the runtime, and the header for kernels."""
+def _compile_engine():
+    """Return a zip file of what the engine needs compiled: the runtime, and the header for kernels."""
     files = engine_files()
 
     def make(to):
@@ -157,14 +157,14 @@ def _compiled():
             archive.write_bytes(_zip(files))
             _run("the engine's own files do not compile to WebAssembly", "build.mjs", archive, to)
 
-    of = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # its flags, too
-    parts = [part for name, data in files.items() if name.startswith(tuple(f"hostcuda/{each}" for each in of))
+    inputs = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # its flags, too
+    parts = [part for name, data in files.items() if name.startswith(tuple(f"hostcuda/{prefix}" for prefix in inputs))
              for part in (name, data)]
     return cache.obtain(f"wasm-{cache.digest(*parts, *_key('build.mjs', 'compiler.mjs'))[:24]}.zip", make).read_bytes()
 
 
-def _binaryen():
-    """The WebAssembly that Binaryen's JavaScript holds as a text."""
+def _unpack_binaryen():
+    """Return the WebAssembly that Binaryen's JavaScript holds as a string."""
 
     def make(to):
         _run("the WebAssembly of binaryen is not found", "unpack.mjs", to)
@@ -178,8 +178,8 @@ def _run(failure, script, *arguments):
         raise EngineError(f"{failure}:\n{done.stderr.strip()}")
 
 
-def _without_wasm(text):
-    """Binaryen's JavaScript without the text of its WebAssembly; it exports the function that begins it."""
+def _remove_wasm(text):
+    """Return Binaryen's JavaScript without the string of WebAssembly; it exports the function that starts it."""
     for pattern, new in ((r"`\\0asm(?:[^`\\]+|\\.)*`", "``"), (r"=await (\w+)\(\)", r"=\1")):
         text, count = re.subn(pattern, new, text, flags=re.DOTALL)
         if count != 1:
@@ -187,11 +187,11 @@ def _without_wasm(text):
     return text
 
 
-def _key(*scripts):  # with the packages' versions: what a file depends on that these scripts make
+def _key(*scripts):  # what the scripts' files depend on: packages' versions, scripts
     return [(_JS / name).read_bytes() for name in ("package-lock.json", *scripts)]
 
 
-def _licences():
+def _list_licences():
     packages = json.loads((_JS / "package-lock.json").read_bytes())["packages"]
     shipped = {name.removeprefix("node_modules/"): facts for name, facts in packages.items()
                if name.removeprefix("node_modules/") in ("@yowasp/clang", "binaryen", "pyodide")}

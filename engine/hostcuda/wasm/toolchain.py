@@ -1,7 +1,7 @@
-"""Stands for `hostcuda.host.toolchain` in a browser: clang and lld, which are WebAssembly themselves.
+"""The stand-in for `hostcuda.host.toolchain` in a browser: clang and lld, which are WebAssembly themselves.
 
-`hostcuda.wasm.boot` sets `clang`. Commands are those of the engine for clang on Linux; what this target does not have
-is left out here.
+`hostcuda.wasm.boot` sets `clang`. The commands are the engine's for clang on Linux; what this target does not have is
+omitted here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _HERE = Path(__file__).parent.parent
 INCLUDE, RUNTIME = _HERE / "include", _HERE / "runtime"
 FILL = "-ftrivial-auto-var-init=pattern"
 
-# Runs a command in a folder, with other folders in place of some: its status, its output, its messages.
+# Runs a command in a folder, with other folders in place of some; returns its status, its output and its messages.
 clang: Callable[[list[str], str, dict[str, str]], tuple[int, str, str]] = None
 
 exported: list[str] = []  # variables of the next source to be linked whose addresses JavaScript needs
 
 _LEFT_OUT = {"-march=native", "-fPIC", "-fstack-clash-protection", "-fno-stack-protector", "-fopenmp"}
-_HERE_AS = {  # the driver refuses these for WebAssembly, and the compiler behind it has them
+_HERE_AS = {  # the driver refuses these flags for WebAssembly, but the compiler behind it has them
     "-fsanitize=thread": ("-Xclang", "-fsanitize=thread"),
     "-fsanitize-coverage=bb,no-prune,trace-pc": (
         "-Xclang", "-fsanitize-coverage-type=2", "-Xclang", "-fsanitize-coverage-trace-pc",
@@ -62,22 +62,22 @@ keep_apart = lambda paths: None
 demangled = lambda symbol: symbol
 
 
-def _translated(command):
-    words = [each for word in command if word not in _LEFT_OUT for each in _HERE_AS.get(word, (word,))]
+def _translate(command):
+    words = [replacement for word in command if word not in _LEFT_OUT for replacement in _HERE_AS.get(word, (word,))]
     return [words[0], *_TARGET, *words[1:]]
 
 
 def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run the compiler; return (exit status, its output, its messages)."""
-    folder, words = str(cwd or "/"), _translated(command)
+    folder, words = str(cwd or "/"), _translate(command)
     if "-dD" in command:
         return _preprocess(words, folder)
     if command[-2:] == ["-o", "kernel.so"]:
         checked = any(word.endswith(".ll") for word in command)
-        made = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []  # they have run
+        made = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []  # the passes have run already
         status, out, err = clang([*words[:-2], *made, "-c", "-o", "kernel.o"], folder, {})
         return (status, out, err) if status else _link(folder, checked)
-    if os.devnull in command:  # only the messages are wanted
+    if os.devnull in command:  # the caller wants the messages alone
         words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + ["-fsyntax-only"]
     elif "-emit-llvm" in words:
         return _to_text(words, folder, {})
@@ -85,7 +85,7 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
 
 
 def _to_text(command, folder, instead):
-    """Write a text: the compiler writes it word by word, which takes a hundred times as long into a file."""
+    """Write a text by way of memory: into a file the compiler writes word by word, a hundred times as slowly."""
     at = command.index("-o")
     status, text, err = clang([*command[:at], "-o", "-", *command[at + 2 :]], folder, instead)
     Path(folder, command[at + 1]).write_text(text, encoding="utf-8")
@@ -100,12 +100,12 @@ def _link(folder, checked):
 def _preprocess(command, folder):
     """Preprocess with the macros of the engine's header, and without its text, which would take a second."""
     at = command.index("-include") + 1
-    macros, stubs = _macros(Path(command[at]))
+    macros, stubs = _extract_macros(Path(command[at]))
     return _to_text([*command[:at], str(macros), *command[at + 1 :]], folder, {str(INCLUDE): str(stubs)})
 
 
-def _macros(header):
-    """A header with what the engine's header defines, and a folder of headers: those that it reads are empty."""
+def _extract_macros(header):
+    """Return a header with the macros of the engine's header, and a folder where the headers it reads are empty."""
     name, folder = Path(f"macros-{header.parent.name}"), cache.directory()
     if not (folder / name).is_dir():
         status, text, err = clang(["clang++", *_TARGET, "-std=gnu++17", "-w", "-E", "-dM", "-include", str(header),
@@ -113,7 +113,7 @@ def _macros(header):
         if status:
             raise CompileError("the engine's header cannot be preprocessed", [], text, err)
         read = set()
-        _read_by(INCLUDE / "hostcuda.h", read)
+        _add_headers(INCLUDE / "hostcuda.h", read)
         for path in (path for path in INCLUDE.rglob("*") if path.is_file()):
             content = b"#pragma once\n" if path in read else path.read_bytes()
             cache.publish(content, folder / name / "include" / path.relative_to(INCLUDE))
@@ -121,22 +121,22 @@ def _macros(header):
     return folder / name / "hostcuda.h", folder / name / "include"
 
 
-def _read_by(path, read):
-    """Add the engine's headers that this one includes."""
+def _add_headers(path, read):
+    """Add to `read` the engine's headers that this one includes."""
     read.add(path)
     for name in re.findall(r'(?m)^#include ["<]([^">]+)', path.read_text(encoding="utf-8")):
         for place in (path.parent / name, INCLUDE / name):
             if place.is_file() and place not in read:
-                _read_by(place, read)
+                _add_headers(place, read)
 
 
 def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:
     """Run commands, each in its folder; return a list of what `run` returns."""
-    return [run(*each) for each in zip(commands, folders or [None] * len(commands), strict=True)]
+    return [run(*job) for job in zip(commands, folders or [None] * len(commands), strict=True)]
 
 
 def runtime(checked: bool) -> Path:
-    """The runtime as one object file, in the cache; with or without check mode."""
+    """Return the runtime as one object file, in the cache; with or without check mode."""
 
     def make(path):
         flags = ["-std=gnu++17", "-O2", "-fvisibility=hidden", "-fno-strict-aliasing", f"-I{RUNTIME}", f"-I{INCLUDE}"]
@@ -145,7 +145,7 @@ def runtime(checked: bool) -> Path:
         for names in _CHECK_RUNTIME if checked else _RUNTIME:
             *before, last = (str(RUNTIME / f"{name}.cpp") for name in names)
             objects.append(str(path.with_name(f"{names[-1]}.o")))
-            included = [word for each in before for word in ("-include", each)]
+            included = [word for file in before for word in ("-include", file)]
             _require(["clang++", *_TARGET, *flags, *included, "-c", last, "-o", objects[-1]])
         _require(["wasm-ld", "-m", "wasm32", "-r", "-o", str(path), *objects])
 
