@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: a wheel has the lab's data inside the package."""
+"""The part of the build that pyproject.toml cannot say: a wheel has the lab's data inside the package."""
 
 from pathlib import Path
 

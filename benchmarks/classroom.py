@@ -7,10 +7,10 @@ The class hands in solutions (30 of 100), untouched starting code (16), typical 
 text for several students; all others differ by a comment. The first run is ended with SIGKILL when half of the results
 are there, and the same command goes on. Then it runs once more, with nothing to grade.
 
-`--poisoned` grades another class: 90 students hand in one of four texts, and ten hand in what exhausts a grader that
-sets no limits, or would have it run their own code. All have to get what they deserve, the ten by name, within 1 GB.
+`--poisoned` grades another class: 90 students hand in one of four texts, and ten hand in texts that exhaust a grader
+without limits, or make it run their own code. All get the right verdict, the ten with its reason, within 1 GB.
 
-Processor time and memory are those of the grader and of all that it starts, looked at five times per second.
+Processor time and memory are those of the grader and of all processes that it starts, sampled five times per second.
 """
 
 from __future__ import annotations
@@ -51,52 +51,54 @@ DAMAGED = (b"", b"\xff\xfe\x00kernel", b"\x7fELF\x02", b"PK\x03\x04", b"{" * 100
 
 
 def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed: int) -> Counter:
-    """Write submissions, student by student; how many there are of each kind."""
-    chance, made = random.Random(seed), Counter()
-    texts = {each.number: [*trials(each)] for each in asked}
+    """Write submissions, student by student; return how many there are of each kind."""
+    chance, written = random.Random(seed), Counter()
+    texts = {asked_exercise.number: [*trials(asked_exercise)] for asked_exercise in asked}
     for index in range(count):
-        which, student = asked[index % len(asked)], f"s{index // len(asked):04}"
+        asked_exercise, student = asked[index % len(asked)], f"s{index // len(asked):04}"
         kind = chance.choices([*KINDS], [*KINDS.values()])[0]
-        path = folder / student / f"{which.number}.cu"
+        path = folder / student / f"{asked_exercise.number}.cu"
         path.parent.mkdir(parents=True, exist_ok=True)
-        made[kind] += 1
+        written[kind] += 1
         if kind == "damaged":
             data = chance.choice(DAMAGED)
             path.with_suffix(".ipynb" if data.startswith(b"{") else ".cu").write_bytes(data)
             continue
-        wrong = [each for each in texts[which.number] if each.about not in (START, SOLUTION)] or texts[which.number]
-        text = {"right": which.solution, "untouched": which.start}.get(kind) or chance.choice(wrong).attempt[0]
+        of_exercise = texts[asked_exercise.number]
+        wrong = [attempt for attempt in of_exercise if attempt.about not in (START, SOLUTION)] or of_exercise
+        usual = {"right": asked_exercise.solution, "untouched": asked_exercise.start}
+        text = usual.get(kind) or chance.choice(wrong).attempt[0]
         text = read(text) if isinstance(text, Path) else text
         if kind == "malicious":
             before, within = chance.choice(ATTACKS)
-            head, mark, kernel = which.solution.rpartition("__global__")
+            head, mark, kernel = asked_exercise.solution.rpartition("__global__")
             text = before + head + mark + kernel.replace("{", "{" + within, 1)
         path.write_text(text if chance.random() < same else f"// {student}\n{text}")
-    return made
+    return written
 
 
 def tree(pid: int, used: dict[int, float]) -> tuple[int, int, set[int]]:
-    """Bytes of a process, with those of all that it has started, and these; notes seconds of processor time of each."""
-    own, total, waiting, found = 0, 0, [pid], set()
+    """Return a process's bytes, those with its descendants, and these; note processor seconds by process in `used`."""
+    own, total, waiting, descendants = 0, 0, [pid], set()
     while waiting:
-        each = waiting.pop()
+        process = waiting.pop()
         try:
-            lines = Path(f"/proc/{each}/status").read_text().splitlines()
-            ticks = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[11:13]
-            for task in Path(f"/proc/{each}/task").iterdir():
+            lines = Path(f"/proc/{process}/status").read_text().splitlines()
+            ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+            for task in Path(f"/proc/{process}/task").iterdir():
                 children = {int(child) for child in (task / "children").read_text().split()}
                 waiting += children
-                found |= children
+                descendants |= children
         except OSError:  # it has just ended
             continue
-        used[each] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        used[process] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
         memory = sum(1024 * int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
-        own, total = memory if each == pid else own, total + memory
-    return own, total, found
+        own, total = memory if process == pid else own, total + memory
+    return own, total, descendants
 
 
 def run(command: list[str], out: Path, kill_at: int | None = None, said: IO | int = subprocess.DEVNULL) -> str:
-    """Run the grader, or kill it as soon as so many results are there: what it took, in words."""
+    """Run the grader, or kill it as soon as `kill_at` results are there; return what it took, as a sentence."""
     began, used, started = time.monotonic(), {}, set()
     there = len([*(out / "results").glob("*.json")])
     process = subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL)
@@ -112,7 +114,7 @@ def run(command: list[str], out: Path, kill_at: int | None = None, said: IO | in
     seconds = time.monotonic() - began
     if kill_at:
         until = time.monotonic() + 10  # without bubblewrap a compiler that has begun comes to its end
-        while (left := [each for each in started if Path(f"/proc/{each}").exists()]) and time.monotonic() < until:
+        while (left := [pid for pid in started if Path(f"/proc/{pid}").exists()]) and time.monotonic() < until:
             time.sleep(0.2)
         assert not left, f"these processes outlived the grader: {left}"
     results = len([*(out / "results").glob("*.json")])
@@ -124,7 +126,7 @@ def run(command: list[str], out: Path, kill_at: int | None = None, said: IO | in
 def poison(start: str) -> dict[str, tuple[str, str, str]]:
     """Return ten hand-ins by their authors: file name, text, and what the summary has to say of it."""
     def book(*sources: str) -> str:
-        return json.dumps({"cells": [{"cell_type": "code", "source": each} for each in sources], "nbformat": 4})
+        return json.dumps({"cells": [{"cell_type": "code", "source": source} for source in sources], "nbformat": 4})
 
     first, hoard = start.index("{") + 1, "__device__ volatile char hoard[1 << 30];\n"
     body = "for (int i = 0; i < 1 << 30; i += 4096) hoard[i] = 1;"
@@ -160,36 +162,36 @@ def poisoned(jobs: int) -> None:
                 print(name, run(command, out, said=said), flush=True)
             lines = Path(folder, "said").read_text().splitlines()
             for name, (*_, says) in bad.items():
-                own = [each.strip() for each in lines if each.split()[0].rstrip(":") == name]
-                assert any(says in each for each in own), f"{name} is not told that it {says}: {own[:3]}"
-                print(f"    {next(each for each in own if says in each)[:150]}")
-        met = sum(each.passed for each in grading.read_results(out))
+                own_lines = [line.strip() for line in lines if line.split()[0].rstrip(":") == name]
+                assert any(says in line for line in own_lines), f"{name} is not told that it {says}: {own_lines[:3]}"
+                print(f"    {next(line for line in own_lines if says in line)[:150]}")
+        met = sum(result.passed for result in grading.read_results(out))
         assert met == 45, f"{met} of 45 right kernels met their goal"
 
 
 def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
     """Generate a class, grade it, and print what it took."""
-    known = [each for each in exercises().values() if not isinstance(each.subject, Numbers)]
-    asked = [each for each in known if not numbers or each.number in numbers.split(",")]
+    with_kernels = [asked for asked in exercises().values() if not isinstance(asked.subject, Numbers)]
+    asked = [asked for asked in with_kernels if not numbers or asked.number in numbers.split(",")]
     with tempfile.TemporaryDirectory(prefix="labkit-class-") as folder:
         handed_in, out = Path(folder, "in"), Path(folder, "out")
-        made = generate(handed_in, count, asked, same, seed)
-        print(f"{date.today()}: {count} submissions to {len(asked)} exercises, {dict(made)}; {jobs} at a time on "
+        written = generate(handed_in, count, asked, same, seed)
+        print(f"{date.today()}: {count} submissions to {len(asked)} exercises, {dict(written)}; {jobs} at a time on "
               f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", flush=True)
         command = [sys.executable, "-m", "labkit", "grade", str(handed_in), "--out", str(out), "--jobs", str(jobs)]
         print("until it is killed:", run(command, out, count // 2), flush=True)
-        kept = {path: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
+        times_written = {path: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
         began = time.monotonic()
         print("going on:", run(command, out), flush=True)
         seconds = time.monotonic() - began
         results, expected = [*grading.read_results(out)], len(submissions([handed_in]))
-        again = sum(path.stat().st_mtime_ns != at for path, at in kept.items())
-        graded = len({(each.exercise, each.answer or each.student) for each in results if each.seconds})
+        again = sum(path.stat().st_mtime_ns != at for path, at in times_written.items())
+        graded = len({(result.exercise, result.answer or result.student) for result in results if result.seconds})
         assert len(results) == expected, f"{len(results)} results of {expected} submissions"
-        print(f"{graded} different texts, {sum(each.seconds for each in results) / max(1, count):.1f} s in the mean; "
-              f"after the kill {(expected - len(kept)) / seconds / jobs:.3f} submissions per second and core; {again} "
-              f"results from before it were written again; load {os.getloadavg()[0]:.1f}")
-        for verdict, number in Counter(each.verdict.split(":")[0] for each in results).most_common():
+        print(f"{graded} different texts, {sum(result.seconds for result in results) / max(1, count):.1f} s in the "
+              f"mean; after the kill {(expected - len(times_written)) / seconds / jobs:.3f} submissions per second and "
+              f"core; {again} results from before it were written again; load {os.getloadavg()[0]:.1f}")
+        for verdict, number in Counter(result.verdict.split(":")[0] for result in results).most_common():
             print(f"{number:6}  {verdict}")
         print("nothing to grade:", run(command, out))
     assert not Path("/tmp/attack").exists()

@@ -3,9 +3,9 @@
     make playground && .venv/bin/python benchmarks/playground.py [--rounds 2] [04a 05a …]
 
 The page is served from `build/playground`. A figure is the seconds until the result, and in parentheses the seconds of
-processor time that the page and its workers used: on a busy machine, about what a free one would need. The best of
-`--rounds`; the load of the machine stands beside it. Each round is another text, so that everything is compiled. Memory
-is that of the page's process (PSS), looked at four times per second during one session with all exercises.
+processor time that the page and its workers used: on a busy machine, about what a free one would need. It is the best
+of `--rounds`, with the machine's load beside it. Each round has another text, so that everything is compiled. Memory is
+that of the page's process (PSS), sampled four times per second during one session with all exercises.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENDLESS = {
     "launch": {"kernel": "f", "grid": 1, "block": 1, "arguments": ["y"]},
     "inputs": {"y": {"type": "float32", "length": 4}},
 }
-# The engine of a page of its own; `asked` measures a method of it.
+# OPEN starts the engine on an empty page, and ASKED measures one of its methods.
 OPEN = "import('/lab.mjs').then(({ Lab }) => (globalThis.lab = new Lab()).init())"
 ASKED = """async ([method, request]) => {
     const start = performance.now(), { ok, passed, messages, memory } = await lab.ask(method, request);
@@ -57,7 +57,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """The address of a folder."""
+    """Serve a folder while a `with` lasts; yield its address."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/"
@@ -65,30 +65,30 @@ def served(folder: Path) -> Iterator[str]:
 
 
 class Watch(threading.Thread):
-    """Looks at a browser's processes that hold pages, until it is ended: `now` and `most` in MB, of the largest."""
+    """A thread that samples a browser's page processes until `ended`: `now` and `most` are MB of the largest one."""
 
     def __init__(self, browser: Browser):
         super().__init__(daemon=True)
         processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
-        self.processes = [int(each["id"]) for each in processes if each["type"] == "renderer"]
+        self.processes = [int(process["id"]) for process in processes if process["type"] == "renderer"]
         self.now = self.most = 0
         self.ended = threading.Event()
 
     def run(self) -> None:
-        """Look."""
+        """Sample until `ended` is set."""
         while not self.ended.wait(0.25):
             self.now = max(map(self._bytes, self.processes)) // 1_000_000
             self.most = max(self.most, self.now)
 
     def take(self) -> int:
-        """The most since it was last asked."""
+        """Return the largest sample [MB] since the last call."""
         most, self.most = self.most, self.now
         return most
 
     def processor(self) -> float:
-        """Seconds that they have used."""
-        fields = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in self.processes]
-        return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+        """Return the processor seconds that the processes have used."""
+        fields = [Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split() for process in self.processes]
+        return sum(int(field[11]) + int(field[12]) for field in fields) / os.sysconf("SC_CLK_TCK")
 
     @staticmethod
     def _bytes(process):
@@ -100,24 +100,24 @@ class Watch(threading.Thread):
 
 
 def load() -> float:
-    """The machine's, over the last minute."""
+    """Return the machine's load over the last minute."""
     return os.getloadavg()[0]
 
 
 def first_visit(browser: Browser, address: str) -> float:
-    """Seconds from the address of an exercise to the result of its starting code, with nothing in any cache."""
+    """Return the seconds from opening an exercise to the result of its starting code, with nothing in any cache."""
     visitor = browser.new_context()
     page, start = visitor.new_page(), time.monotonic()
     page.goto(f"{address}#00a")
     page.get_by_role("button", name="Run").click()
     page.get_by_text("It ran on").wait_for(timeout=120_000)
-    took = time.monotonic() - start
+    seconds = time.monotonic() - start
     visitor.close()
-    return took
+    return seconds
 
 
 def row(page: Page, watch: Watch, asked: Exercise, rounds: int) -> list[tuple[float, float]]:
-    """Seconds of Run, of Count and check, and of Grade, of start and solution; with those of the processor."""
+    """Return (seconds, processor seconds) of Run, of Count and check, and of Grade for start and solution."""
     best = [(1e9, 1e9)] * 4
     for turn in range(rounds):
         for i, method in enumerate(METHODS):
@@ -138,8 +138,8 @@ def main() -> None:
     parser.add_argument("numbers", nargs="*", help="exercises; all if absent")
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
-    offered = {number: each for number, each in exercises().items()
-               if not isinstance(each.subject, Numbers) and (number < "12" or number[0] == "P")}
+    offered = {number: asked for number, asked in exercises().items()
+               if not isinstance(asked.subject, Numbers) and (number < "12" or number[0] == "P")}
     with served(SITE) as address, sync_playwright() as playwright:
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has no sandbox
         browser = playwright.chromium.launch(executable_path=next(filter(None, map(shutil.which, BROWSERS))),
@@ -156,11 +156,11 @@ def main() -> None:
         most, rows = 0, []
         for number in options.numbers or offered:
             rows.append(row(page, watch, offered[number], options.rounds))
-            taken = watch.take()
-            most = max(most, taken)
-            figures = [*(f"{seconds:.1f} ({used:.1f})" for seconds, used in rows[-1]), f"{load():.1f}", str(taken)]
+            memory_mb = watch.take()
+            most = max(most, memory_mb)
+            figures = [*(f"{seconds:.1f} ({used:.1f})" for seconds, used in rows[-1]), f"{load():.1f}", str(memory_mb)]
             print("|", " | ".join([number, *figures]), "|", flush=True)
-        most_of = [" (".join(f"{max(each):.1f}" for each in zip(*column, strict=True)) + ")"
+        most_of = [" (".join(f"{max(figures):.1f}" for figures in zip(*column, strict=True)) + ")"
                    for column in zip(*rows, strict=True)]
         print("|", " | ".join(["most", *most_of, "", str(most)]), "|")
         stops = [(name, *page.evaluate(STOPPED, [request, wait])) for name, request, wait in (

@@ -2,8 +2,8 @@
 
     python benchmarks/training.py [--batch 32] [--rounds 5]
 
-On the engine in use. An epoch is timed by the wall clock, with everything: drawing the order and the maps, the
-launches, and the loss of each batch copied back. The kernels are then timed one by one on a whole batch, between two
+It runs on the engine in use. An epoch is timed by the wall clock, with everything: drawing the order and the maps, the
+launches, and copying back the loss of each batch. The kernels are then timed one by one on a whole batch, between two
 events around several launches in a row. The rest of a step is the host's, which waits for the loss of each batch.
 """
 
@@ -23,7 +23,7 @@ IN_A_ROW = {"gpu": 50, "cpu": 3}  # launches between two events
 
 
 class Timed:
-    """A `Kernels` of which each launch is repeated and timed."""
+    """A wrapper of a `Kernels` that repeats and times each launch."""
 
     def __init__(self, kernels, in_a_row, times):
         self.kernels, self.in_a_row, self.times = kernels, in_a_row, times
@@ -45,7 +45,7 @@ class Timed:
 
 
 def epochs(trainer: Trainer, rounds: int) -> list[float]:
-    """Seconds of each of `rounds` epochs, after one that warms up."""
+    """Return the seconds of each of `rounds` epochs, after one that warms up."""
     steps, seconds = trainer.run(), []
     for _ in range(rounds + 1):
         clock = time.perf_counter()
@@ -56,24 +56,24 @@ def epochs(trainer: Trainer, rounds: int) -> list[float]:
 
 
 def kernels(trainer: Trainer, rounds: int) -> tuple[dict[str, float], dict[str, int]]:
-    """Milliseconds per step and launches per step of each kernel: medians over `rounds` steps."""
+    """Return milliseconds per step and launches per step of each kernel: medians over `rounds` steps."""
     rows, launches, model = defaultdict(list), {}, trainer.model
     plain = model.kernels
     trainer.step = 0
     for _ in range(rounds):
         times = defaultdict(list)
-        model.kernels = [Timed(each, IN_A_ROW[hostcuda.engine()], times) for each in plain]
+        model.kernels = [Timed(untimed, IN_A_ROW[hostcuda.engine()], times) for untimed in plain]
         next(trainer.run())
         trainer.step = 0  # always a whole batch
-        for name, each in times.items():
-            rows[name].append(sum(each))
-            launches[name] = len(each)
+        for name, of_kernel in times.items():
+            rows[name].append(sum(of_kernel))
+            launches[name] = len(of_kernel)
     model.kernels = plain
-    return {name: statistics.median(each) for name, each in rows.items()}, launches
+    return {name: statistics.median(of_kernel) for name, of_kernel in rows.items()}, launches
 
 
 def measure(batch: int, rounds: int) -> str:
-    """The table."""
+    """Measure, and return the table in Markdown."""
     with Trainer("digits", batch=batch, epochs=rounds + 1) as trainer:
         whole = epochs(trainer, rounds)
         per_step, launches = kernels(trainer, rounds)
@@ -88,7 +88,7 @@ def measure(batch: int, rounds: int) -> str:
         "| kernel | launches per step | ms per step | of all kernels |",
         "|---|---:|---:|---:|",
     ]
-    for name, ms in sorted(per_step.items(), key=lambda each: -each[1]):
+    for name, ms in sorted(per_step.items(), key=lambda item: -item[1]):
         lines.append(f"| {name} | {launches[name]} | {ms:.4f} | {ms / total:.0%} |")
     return "\n".join([*lines, f"| together | {sum(launches.values())} | {total:.4f} | |"])
 

@@ -26,7 +26,7 @@ _POSED = r"(?ms)^\*\*{}\b[^*]*\*\*\s*(.*?)(?=^\*\*[0P]?\d+[a-z]\b|^#|\Z)"
 
 
 def main(out: Path) -> None:
-    """Write everything."""
+    """Write the page, the engine and the service worker to a folder."""
     claim(out, *site.PLAYGROUND_BUILD)
     with tempfile.TemporaryDirectory() as place:
         new = Path(place, "playground")
@@ -51,13 +51,13 @@ def page(out: Path, at: Path | None = None) -> None:
 def service(out: Path) -> None:
     """Write the service worker, with all files of the page and their digests."""
     files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != "service.js")
-    known = {path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    digests = {path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     text = (HERE / "src" / "service.js").read_text(encoding="utf-8")
-    (out / "service.js").write_text(f"const FILES = {json.dumps(known, indent=1)};\n{text}", encoding="utf-8")
+    (out / "service.js").write_text(f"const FILES = {json.dumps(digests, indent=1)};\n{text}", encoding="utf-8")
 
 
 def listed(out: Path) -> dict:
-    """The exercises of the page, by the parts of the series: kernels of parts 1 and 2, and of practice."""
+    """Return the page's exercises by the parts of the series: kernels of parts 1 and 2, and of practice."""
     # The page lies in a folder of the site, beside those of the notebooks: links in the texts are relative to it.
     pages = html.pages_of(map(execute.read, execute.everything()), out.parent)
     root = execute.folder().parent
@@ -65,15 +65,15 @@ def listed(out: Path) -> dict:
     exporter = site.Exporter(pages, documents)
     parts: dict[str, dict] = {}
     for asked in exercises().values():
-        page = next(each for each in pages if not each.notebook.closer and each.path.stem == asked.page)
-        name, about = _part(page)
+        page = next(page for page in pages if not page.notebook.closer and page.path.stem == asked.page)
+        name, about = _find_part(page)
         if asked.start and name:
             part = parts.setdefault(name, {"name": name, "about": about, "exercises": []})
-            part["exercises"].append(_described(asked, page, exporter, out))
+            part["exercises"].append(_describe(asked, page, exporter, out))
     return {"parts": [*parts.values()]}
 
 
-def _part(page: html.Page) -> tuple[str, str]:
+def _find_part(page: html.Page) -> tuple[str, str]:
     if page.notebook.folder == execute.PRACTICE:
         return html.PRACTICE[0], "Patterns that stand on their own."
     number = int(page.notebook.number)
@@ -83,7 +83,7 @@ def _part(page: html.Page) -> tuple[str, str]:
     return (html.PARTS[0][1], "") if number < second else (html.PARTS[1][1], html.PARTS[1][2])
 
 
-def _described(asked: Exercise, page: html.Page, exporter: site.Exporter, out: Path) -> dict:
+def _describe(asked: Exercise, page: html.Page, exporter: site.Exporter, out: Path) -> dict:
     return {
         "number": asked.number,
         "title": asked.title,
@@ -99,7 +99,7 @@ def _described(asked: Exercise, page: html.Page, exporter: site.Exporter, out: P
 
 
 def text(asked: Exercise, page: html.Page, exporter: site.Exporter, out: Path) -> str:
-    """What the exercise's page asks for, as HTML; links are relative to the playground.
+    """Return the exercise's text on its page as HTML; links are relative to the playground.
 
     Raises
     ------
@@ -108,8 +108,8 @@ def text(asked: Exercise, page: html.Page, exporter: site.Exporter, out: Path) -
     """
     exporter.page = html.Page(page.notebook, out / "index.html")
     for cell in page.notebook.nb.cells:
-        if cell.cell_type == "markdown" and (found := re.search(_POSED.format(asked.number), cell.source)):
-            return exporter.markdown(found[1])
+        if cell.cell_type == "markdown" and (match := re.search(_POSED.format(asked.number), cell.source)):
+            return exporter.markdown(match[1])
     raise ValueError(f"{page.notebook.path.name} does not pose exercise {asked.number}: begin a paragraph with "
                      f"**{asked.number}**")
 

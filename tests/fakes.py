@@ -74,7 +74,7 @@ class FakePlan:
         self.state = {}  # what a kernel could remember from one run to the next
 
     def load(self, x=None, k=None):
-        self.inputs = tuple(np.asarray(each, self.variant.io_dtype) for each in (x, k))
+        self.inputs = tuple(np.asarray(array, self.variant.io_dtype) for array in (x, k))
 
     def run(self, stream=None, mark=None):
         for takes_s in self.variant.kernels.values():

@@ -3,5 +3,5 @@
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import solutions, variant
 
-KERNELS = [variant(each.number, **({"step": step} if step else {})) for each in LADDER for step in (None, *each.steps)]
+KERNELS = [variant(rung.number, **({"step": step} if step else {})) for rung in LADDER for step in (None, *rung.steps)]
 SOLUTIONS = solutions()

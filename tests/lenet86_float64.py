@@ -34,7 +34,7 @@ def loss(weights: dict[str, np.ndarray], images: np.ndarray, labels: np.ndarray,
 def gradients(weights: dict[str, np.ndarray], images: np.ndarray, labels: np.ndarray,
               pools=LENET86.pools) -> dict[str, np.ndarray]:
     """The derivative of `loss` by every weight, in float64 by the chain rule."""
-    w = {name: each.astype(np.float64) for name, each in weights.items()}
+    w = {name: weight.astype(np.float64) for name, weight in weights.items()}
     x, stages = images.astype(np.float64), []
     for i, window in enumerate(pools, 1):
         z = conv_float64(x, w[f"conv{i}"])
@@ -109,7 +109,7 @@ def _compared(model, random, B, weights, momentum):
         fc2_parts = out(model.parts, (min(PARTS, sizes.hidden), B, sizes.classes))
         model.backward(memory.copy_in(labels), order, B)
     x = [out(x, (B, s.C, s.H, s.W)) for x, s in zip(model.x, sizes.stages, strict=True)]
-    d_y, y, winner = ([out(each, (B, s.M, s.Hp, s.Wp), dtype) for each, s in zip(arrays, sizes.stages, strict=True)]
+    d_y, y, winner = ([out(array, (B, s.M, s.Hp, s.Wp), dtype) for array, s in zip(arrays, sizes.stages, strict=True)]
                       for arrays, dtype in ((model.d_y, np.float32), (model.y, np.float32), (model.winner, np.uint8)))
     hidden, d_hidden = (out(array, (B, sizes.hidden)) for array in (model.hidden, model.d_hidden))
     scores, d_scores = (out(array, (B, sizes.classes)) for array in (model.scores, model.d_scores))
@@ -128,7 +128,7 @@ def _compared(model, random, B, weights, momentum):
         inputs_1 = np.hstack([inputs, np.ones((B, 1), np.float32)])
         result = np.vstack([g[name], g[f"{name}_bias"]])
         yield Compared(f"fully_connected_weight_gradient, {name}", result, *_product(inputs_1.T, d_out))
-        expected, bound = (each * (inputs > 0) for each in _product(d_out, weights[name].T))
+        expected, bound = (gradient * (inputs > 0) for gradient in _product(d_out, weights[name].T))
         yield Compared(f"fully_connected_data_gradient, {name}", d_in.reshape(B, -1), expected, bound)
     for i, stage in enumerate(sizes.stages):
         name, below = f"conv{i + 1}", d_y[0] if i else None
@@ -197,8 +197,8 @@ def _product(x, w, bias=0.0):
 
 def _in_parts(x, w, parts):
     """The products of each part of the inputs: [parts, B, O]."""
-    each = tiles(len(w), parts)
-    pairs = [_product(x[:, i * each : (i + 1) * each], w[i * each : (i + 1) * each]) for i in range(parts)]
+    size = tiles(len(w), parts)
+    pairs = [_product(x[:, i * size : (i + 1) * size], w[i * size : (i + 1) * size]) for i in range(parts)]
     return tuple(np.stack(arrays) for arrays in zip(*pairs, strict=True))
 
 
@@ -224,7 +224,7 @@ def _sampled(images, chosen, maps, H, W):
 
 def _convolved(name, x, k, y, winner, stage):
     """Pooled maps and their winners. A winner is right if no element of its window is larger, beyond rounding."""
-    z, error = (windows_of(each, stage.window) for each in bounded(conv_float64, k[0].size, x, k))
+    z, error = (windows_of(maps, stage.window) for maps in bounded(conv_float64, k[0].size, x, k))
     most, bound = z.max(axis=-1), np.maximum(error, 0).max(axis=-1)
     yield Compared(f"conv_relu_max_pool, {name}", y, np.maximum(most, 0), bound)
     place = np.minimum(winner, stage.window**2 - 1)[..., None].astype(np.intp)
@@ -261,5 +261,5 @@ def _gradients_of(name, x, k, d_y, winner, partial, d_k, below, stage):
     if below is not None:
         d_z = unpooled(d_y, winner, stage.window, Ho, Wo)
         terms = stage.M * (tiles(stage.K, stage.window) + 1) ** 2
-        expected, bound = (each * (x > 0) for each in bounded(conv_data_gradient, terms, k, d_z))
+        expected, bound = (gradient * (x > 0) for gradient in bounded(conv_data_gradient, terms, k, d_z))
         yield Compared(f"conv_data_gradient, {name}", below, expected, bound)

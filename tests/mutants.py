@@ -107,7 +107,7 @@ def of(kernel: str) -> list[Mutant]:
         for match in re.compile(pattern).finditer(code, begin):
             text = source[: match.start()] + new + source[match.end() :]
             line = source.count("\n", 0, match.start())
-            before, after = (" ".join(each.splitlines()[line].partition("//")[0].split()) for each in (source, text))
+            before, after = (" ".join(code.splitlines()[line].partition("//")[0].split()) for code in (source, text))
             if match[0].strip() != new:
                 found.setdefault(kind, []).append(Mutant(kernel, line + 1, kind, before, after, text))
     return _spread(list(found.values()))

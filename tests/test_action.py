@@ -14,7 +14,7 @@ import labkit
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-STEPS = {each["name"]: each for each in ACTION["runs"]["steps"] if "name" in each}
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"] if "name" in step}
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def test_what_is_installed(step, tmp_path, requirement, lab, installed):
 
 
 def test_inputs_reach_the_shell_only_through_its_environment():
-    for each in STEPS.values():
-        assert "${{" not in each["run"]
+    for step in STEPS.values():
+        assert "${{" not in step["run"]
     used = set(re.findall(r"inputs\.([\w-]+)", (ROOT / "action.yml").read_text(encoding="utf-8")))
     assert used == set(ACTION["inputs"])
 

@@ -69,9 +69,9 @@ def test_the_table():
 
 
 def test_the_inputs_are_let_go():
-    for each in (verified(), verified(lambda x, k, state: quick(x, k, state) + 1)):
+    for kernel in (verified(), verified(lambda x, k, state: quick(x, k, state) + 1)):
         with suppress(CheckFailed):
-            bench(each, ODD, 2, 1)
+            bench(kernel, ODD, 2, 1)
         assert bench_module._inputs.cache_info().currsize == 0
 
 

@@ -68,7 +68,7 @@ class Tensor(np.ndarray):
     """An array that has PyTorch's methods."""
 
     def to(self, *what, memory_format=None, non_blocking=False):
-        dtypes = [each for each in what if each in (np.float16, np.float32)]
+        dtypes = [dtype for dtype in what if dtype in (np.float16, np.float32)]
         return self.astype(dtypes[0]) if dtypes else self
 
     def float(self):
@@ -135,7 +135,7 @@ def test_pytorch_has_bytes_streams_and_its_compiler(monkeypatch):
     forms = list(images.forms)
     assert compiled == [benchmark.COMPILERS[0]] * 4
     for mode in benchmark.MODES:
-        own = {each for each in seen if each[0].split(",")[0] == f"PyTorch {mode}"}
+        own = {row for row in seen if row[0].split(",")[0] == f"PyTorch {mode}"}
         wanted = {(f"PyTorch {mode}{suffix}", where, form) for form in forms for suffix, where in (
             ("", "device"), ("", "host"), (", graph", "device"), (", streams", "host"))}
         if mode != "fp32":
@@ -179,7 +179,7 @@ def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, failing, measure
 
 def test_a_wrong_forward_pass_of_pytorch_is_refused(monkeypatch):
     images, cases = ways_of(fake_torch([], scale=-1), monkeypatch, compiled=False)
-    case = next(each for each in cases if each.label.endswith("streams"))
+    case = next(case for case in cases if case.label.endswith("streams"))
     with pytest.raises(CheckFailed, match="PyTorch fp32, streams in float32 is wrong before timing"):
         images.check(case, "before timing")
 

@@ -47,7 +47,7 @@ def half_summed_in_half(x, k, state):
 
 def float_multiplied_in_half(x, k, state):
     """x, k and y are float32, the kernel itself rounds the factors."""
-    return _summed(*(each.astype(np.float16) for each in (x, k)), np.float32, np.float32)
+    return _summed(*(array.astype(np.float16) for array in (x, k)), np.float32, np.float32)
 
 
 def _summed(x, k, accumulate, output):

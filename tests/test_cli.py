@@ -220,8 +220,8 @@ def test_checks_as_json(command):
     status, out, _ = command("check", 1, "--json")
     rows = json.loads(out)
     assert status == 0
-    assert {each["variant"] for each in rows} == {"01 baseline"}
-    assert all(0 <= each["worst_of_allowed"] <= 1 for each in rows)
+    assert {row["variant"] for row in rows} == {"01 baseline"}
+    assert all(0 <= row["worst_of_allowed"] <= 1 for row in rows)
 
 
 def test_bench_prints_a_table(command):

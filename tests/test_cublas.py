@@ -91,15 +91,15 @@ def test_the_product_is_the_convolution(stand_in, capsys):
 
 def test_it_stands_beside_the_rung_in_a_table(stand_in):
     chosen = [variant(5), variant(5, gemm="cublas")]
-    for each in chosen:
-        check(each, ODD)
+    for kernel in chosen:
+        check(kernel, ODD)
     table = labkit.bench(chosen, ODD[0][0], 2, 1)
     assert list(table["label"]) == ["05 unroll gemm", "05 unroll gemm, gemm=cublas"]
     assert list(labkit.kernel_times(table)["kernel"]) == ["im2col", "gemm"] * 2
 
 
 def test_it_is_one_of_the_variants_where_it_can_run(stand_in):
-    assert "05 unroll gemm, gemm=cublas" in [each.label for each in variants(5)]
+    assert "05 unroll gemm, gemm=cublas" in [kernel.label for kernel in variants(5)]
 
 
 def test_an_error_of_the_library_is_told(stand_in):

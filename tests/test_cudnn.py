@@ -83,9 +83,9 @@ def fake_torch(round_tf32=True):
         assert x.memory_format == k.memory_format
         torch.layouts.add((x.memory_format, x.array.dtype.name, torch.backends.cudnn.allow_tf32))
         torch.log.append("conv")
-        arrays = [each.array for each in (x, k)]
+        arrays = [tensor.array for tensor in (x, k)]
         if round_tf32 and torch.backends.cudnn.allow_tf32:
-            arrays = [(each.view(np.uint32) & 0xFFFFE000).view(np.float32) for each in arrays]
+            arrays = [(array.view(np.uint32) & 0xFFFFE000).view(np.float32) for array in arrays]
         return Tensor(conv_numpy(*arrays), x.array.dtype)
 
     torch.empty, torch.nn = empty, SimpleNamespace(functional=SimpleNamespace(conv2d=conv2d))

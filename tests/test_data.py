@@ -60,8 +60,8 @@ def test_digits_equal_scikit_learns():
     datasets = pytest.importorskip("sklearn.datasets")
     theirs = datasets.load_digits()
     ours = [labkit.dataset("digits", split) for split in ("train", "test")]
-    assert (np.concatenate([each.images for each in ours])[:, 0] * 16 == theirs.images).all()
-    assert (np.concatenate([each.labels for each in ours]) == theirs.target).all()
+    assert (np.concatenate([part.images for part in ours])[:, 0] * 16 == theirs.images).all()
+    assert (np.concatenate([part.labels for part in ours]) == theirs.target).all()
 
 
 def test_damaged_digits_are_refused(tmp_path, monkeypatch):
@@ -132,8 +132,8 @@ def test_resize_is_bilinear(size):
     ours = data.resize(images, size)
     assert ours.shape == (3, 1, *size)
     assert ours.dtype == np.float32
-    for each, image in zip(ours, images, strict=True):
-        np.testing.assert_allclose(each[0], bilinear(image / 255, *size), rtol=0, atol=1e-6)
+    for resized, image in zip(ours, images, strict=True):
+        np.testing.assert_allclose(resized[0], bilinear(image / 255, *size), rtol=0, atol=1e-6)
 
 
 def test_resize_in_chunks_is_the_same(monkeypatch):

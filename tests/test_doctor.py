@@ -29,7 +29,7 @@ def test_the_engine_is_the_one_that_runs(monkeypatch):
     assert report.why == "HOSTCUDA_ENGINE=cpu asks for it"
     told = json.loads(json.dumps(report.as_dict()))
     assert told["engine"] == "cpu"
-    assert [each["what"] for each in told["findings"]] == [
+    assert [finding["what"] for finding in told["findings"]] == [
         "labkit", "hostcuda", "Python", "C++ compiler", "NVIDIA driver", "GPU", "nvcc", "PyCUDA", "CUPTI", "cache",
         "data", "notebooks", "fashion-mnist", "mnist", "data cache",
     ]

@@ -516,7 +516,7 @@ def test_every_figure_says_what_it_takes_and_refuses(name):
     doc = inspect.getdoc(getattr(draw, name))
     parameters, _, raises = doc.partition("\nRaises\n------\n")
     said = re.findall(r"^(\w+(?:, \w+)*)(?: : .+)?$", parameters.partition("\nParameters\n----------\n")[2], re.M)
-    assert [each for line in said for each in line.split(", ")] == [*inspect.signature(getattr(draw, name)).parameters]
+    assert [word for line in said for word in line.split(", ")] == [*inspect.signature(getattr(draw, name)).parameters]
     assert raises.startswith("LabError\n    If ")
 
 
@@ -629,7 +629,7 @@ def test_colours_stay_apart_for_colour_blind_readers(sight):
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 30
 
 
-INKS = {style.INK, style.MUTED, style.AMBER, style.GREEN, *(style.READABLE.get(each, each) for each in style.CYCLE)}
+INKS = {style.INK, style.MUTED, style.AMBER, style.GREEN, *(style.READABLE.get(color, color) for color in style.CYCLE)}
 
 
 @pytest.mark.parametrize("ink", sorted(INKS))

@@ -42,15 +42,15 @@ def test_what_is_drawn_is_what_was_counted(of, line):
     """The engine's sectors and wavefronts of each request, and those that the figure draws of its addresses."""
     found = accesses(of, LENET86[1], line)
     assert line in (None, found.line)
-    for each in (found.worst, *found.following):
+    for access in (found.worst, *found.following):
         drawn_units = {
             "global": lambda a: len(bytes_used(a.lanes, a.size)[1]),
             "shared": lambda a: sum(map(len, wavefronts(a.lanes, a.size, a.op == "ld"))),
             "constant": lambda a: len(served_by_turn(a.lanes)),
-        }[each.space](each)
-        if each.op != "atom":  # lanes with the same address take several passes, each with its sectors
-            assert drawn_units == each.units, _words(each)
-        assert each.units <= found.worst.units or each.space != found.worst.space
+        }[access.space](access)
+        if access.op != "atom":  # lanes with the same address take several passes, each with its sectors
+            assert drawn_units == access.units, _words(access)
+        assert access.units <= found.worst.units or access.space != found.worst.space
     assert len(found.following) == 8 or found.worst.op == "atom" or line in (29, 10, 11, 41, 42)
 
 

@@ -18,7 +18,7 @@ from labkit.draw.dark import GROUND, dark, darkened
 
 def night(*colors):
     """What colours become, "#rrggbb" each."""
-    return [f"#{bytes(each).hex()}" for each in darkened([[*bytes.fromhex(color[1:])] for color in colors])]
+    return [f"#{bytes(rgb).hex()}" for rgb in darkened([[*bytes.fromhex(color[1:])] for color in colors])]
 
 
 def contrast(*colors):
@@ -77,7 +77,7 @@ def test_colours_stay_apart_for_colour_blind_readers(sight):
 def test_the_mapping_is_continuous_and_turns_lightness_round():
     """Smoothed edges are mixtures of two colours: neighbours have to stay neighbours."""
     for a, b in itertools.combinations([*style.CYCLE, style.GREEN, style.PAPER], 2):
-        mixtures = np.linspace(*(255 * np.array(style.to_rgb(each)) for each in (a, b)), 400)
+        mixtures = np.linspace(*(255 * np.array(style.to_rgb(color)) for color in (a, b)), 400)
         assert np.abs(np.diff(darkened(mixtures).astype(int), axis=0)).max() <= 12
     greys = darkened([[level] * 3 for level in range(256)])
     assert (np.diff(greys.astype(int).sum(axis=1)) <= 0).all()

@@ -38,15 +38,15 @@ def draw(monkeypatch, tmp_path):
 
 
 def texts(page):
-    return [each.get_text() for each in page.fig.texts]
+    return [text.get_text() for text in page.fig.texts]
 
 
 def boxes(page):
-    return [each for each in page.fig.findobj(Rectangle) if each.get_width() > 1 and each is not page.fig.patch]
+    return [box for box in page.fig.findobj(Rectangle) if box.get_width() > 1 and box is not page.fig.patch]
 
 
 def framed(page):
-    return [each for each in boxes(page) if each.get_edgecolor()[:3] == pytest.approx((0.91, 0.588, 0.118), abs=0.01)]
+    return [box for box in boxes(page) if box.get_edgecolor()[:3] == pytest.approx((0.91, 0.588, 0.118), abs=0.01)]
 
 
 def test_a_cell_is_the_fastest_of_its_points(draw):
@@ -54,7 +54,7 @@ def test_a_cell_is_the_fastest_of_its_points(draw):
     table = swept(("one",)).groupby(["rows", "maps"])["op_ms"].min()
     for value in table:
         assert f"{value:.2f}" in texts(page)
-    assert "the fastest of all other options" in page.alt or any("all other options" in each for each in texts(page))
+    assert "the fastest of all other options" in page.alt or any("all other options" in text for text in texts(page))
     assert len(boxes(page)) == 6 + 1  # and the frame
     assert len(framed(page)) == 1
 
@@ -64,11 +64,11 @@ def test_each_layer_has_a_panel_and_a_best_cell(draw):
     assert {"one", "two"} <= set(texts(page))
     assert len(framed(page)) == 2
     assert "one, fastest at maps 4, rows 10." in page.alt and "two, fastest at maps 1, rows 1." in page.alt
-    assert any("each layer has a best choice of its own" in each for each in texts(page))
+    assert any("each layer has a best choice of its own" in text for text in texts(page))
     same = pd.concat([swept(("one",)), swept(("one",)).assign(layer="two")])
-    assert any("the same choice is best on every layer" in each for each in texts(draw(same, "rows", "maps")))
+    assert any("the same choice is best on every layer" in text for text in texts(draw(same, "rows", "maps")))
     two_of_three = pd.concat([swept(), swept(("one",)).assign(layer="three")])
-    assert any("no choice is best on every layer" in each for each in texts(draw(two_of_three, "rows", "maps")))
+    assert any("no choice is best on every layer" in text for text in texts(draw(two_of_three, "rows", "maps")))
 
 
 def test_times_have_three_digits(draw):
@@ -78,7 +78,7 @@ def test_times_have_three_digits(draw):
 
 def test_blocks_are_in_the_order_of_their_numbers(draw):
     page = draw(swept(blocks=("160x1", "8x1", "64x2")), "block", "maps")
-    assert [each for each in texts(page) if "x" in each and each[0].isdigit()][:3] == ["8x1", "64x2", "160x1"]
+    assert [text for text in texts(page) if "x" in text and text[0].isdigit()][:3] == ["8x1", "64x2", "160x1"]
 
 
 def test_what_cannot_run_is_hatched_and_what_was_not_tried_is_empty(draw):
@@ -86,16 +86,16 @@ def test_what_cannot_run_is_hatched_and_what_was_not_tried_is_empty(draw):
     table.loc[(table["rows"] == 10) & (table["maps"] == 4), ["op_ms", "reason"]] = [float("nan"), "registers"]
     table = table[(table["rows"] != 2) | (table["maps"] != 4)]
     page = draw(table, "rows", "maps")
-    assert sum(bool(each.get_hatch()) for each in boxes(page)) == 1
+    assert sum(bool(box.get_hatch()) for box in boxes(page)) == 1
     assert len(boxes(page)) == 4 + 1 + 1  # timed, hatched, the frame
-    assert any("Hatched" in each for each in texts(page))
-    assert not any("Hatched" in each for each in texts(draw(swept(), "rows", "maps")))
+    assert any("Hatched" in text for text in texts(page))
+    assert not any("Hatched" in text for text in texts(draw(swept(), "rows", "maps")))
 
 
 def test_other_values_are_those_of_the_fastest_point(draw):
     page = draw(swept(("one",)), "rows", "maps", value="registers")
     assert {"21", "22", "24", "28", "30", "60"} <= set(texts(page))
-    assert any("registers per thread" in each for each in texts(page))
+    assert any("registers per thread" in text for text in texts(page))
 
 
 def test_times_of_the_cpu_engine_are_labelled(draw):
@@ -111,7 +111,7 @@ def test_nothing_leaves_the_page_and_dark_cells_have_light_text(draw):
         box = text.get_window_extent()
         assert box.x0 >= 0 and box.x1 <= page.fig.bbox.width, text.get_text()
     assert isinstance(page.fig, Figure)
-    assert style.PAPER in {each.get_color() for each in page.fig.texts}
+    assert style.PAPER in {text.get_color() for text in page.fig.texts}
 
 
 @pytest.mark.parametrize(
@@ -141,11 +141,11 @@ def test_outputs_a_thread_counts_what_is_loaded_and_used(monkeypatch, tmp_path, 
     for text in page.fig.texts:
         box = text.get_window_extent()
         assert box.x0 >= 0 and box.x1 <= page.fig.bbox.width and box.y0 >= 0 and box.y1 <= page.fig.bbox.height
-    faces = [to_hex(each.get_facecolor()) for each in boxes(page)]
+    faces = [to_hex(box.get_facecolor()) for box in boxes(page)]
     assert sum(face in (style.ORANGE, style.PALE, style.TINT) for face in faces) == rows * K + 3  # and the legend
     followed = min(K - 1 + rows // 2, rows + K - 2)
     assert faces.count(style.ORANGE) == sum(0 <= followed - row < K for row in range(rows)) + 1
-    assert max(each.get_xy()[0] + each.get_width() for each in boxes(page)) <= page.width
+    assert max(box.get_xy()[0] + box.get_width() for box in boxes(page)) <= page.width
 
 
 def test_outputs_a_thread_refuses_what_it_cannot_draw():

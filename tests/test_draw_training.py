@@ -33,7 +33,7 @@ def page(monkeypatch, tmp_path):
     def call(function, *arguments, **options):
         function(*arguments, **options, path=tmp_path / "figure.png")
         assert not collisions(pages[-1])
-        assert pages[-1].alt and pages[-1].plain and not any(each.isdigit() for each in pages[-1].plain)
+        assert pages[-1].alt and pages[-1].plain and not any(letter.isdigit() for letter in pages[-1].plain)
         return pages[-1]
 
     return call

@@ -26,7 +26,7 @@ def project():
 
 
 def test_jedi_completes_every_public_name(project):
-    found = {each.name for each in jedi.Script("import labkit as lab\nlab.", project=project).complete()}
+    found = {completion.name for completion in jedi.Script("import labkit as lab\nlab.", project=project).complete()}
     assert set(labkit.__all__) <= found
 
 
@@ -34,13 +34,14 @@ def test_jedi_completes_every_public_name(project):
 def test_jedi_shows_parameters_and_the_docstring(project, name, parameters):
     source = f"import labkit as lab\nlab.{name}("
     (signature,) = jedi.Script(source, project=project).get_signatures()
-    assert parameters <= {each.name for each in signature.params}
+    assert parameters <= {parameter.name for parameter in signature.params}
     assert inspect.getdoc(getattr(labkit, name)) in signature.docstring()
 
 
 @pytest.mark.parametrize("name", MOST_USED)
 def test_jedi_completes_in_a_running_notebook(name):
-    assert name in [each.name for each in jedi.Interpreter(f"lab.{name[:-1]}", [{"lab": labkit}]).complete()]
+    completions = jedi.Interpreter(f"lab.{name[:-1]}", [{"lab": labkit}]).complete()
+    assert name in [completion.name for completion in completions]
 
 
 def test_the_stub_exports_each_name_as_type_checkers_read_it():
@@ -59,8 +60,8 @@ def test_what_is_public_explains_itself(name):
         found = inspect.getmodule(found) or type(found)
     assert (inspect.getdoc(found) or "").strip()
     if inspect.isfunction(found):
-        untyped = [each.name for each in inspect.signature(found).parameters.values()
-                   if each.annotation is each.empty and each.kind is not each.VAR_KEYWORD]
+        untyped = [parameter.name for parameter in inspect.signature(found).parameters.values()
+                   if parameter.annotation is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD]
         assert not untyped, f"{name}: annotate {', '.join(untyped)}"
 
 
@@ -73,11 +74,12 @@ def test_pyright_knows_the_types(tmp_path):
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(PACKAGE.parent)]}))
     program = tmp_path / "program.py"
     shown = ("lab.check(1)", "lab.bench", "lab.variant(4)")
-    lines = ["import labkit as lab", *(f"reveal_type({each})" for each in shown), "lab.chekc"]
+    lines = ["import labkit as lab", *(f"reveal_type({expression})" for expression in shown), "lab.chekc"]
     program.write_text("\n".join(lines) + "\n")
     command = [pyright, "--outputjson", program]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    told = [(each["severity"], each["message"]) for each in json.loads(ended.stdout)["generalDiagnostics"]]
+    diagnostics = json.loads(ended.stdout)["generalDiagnostics"]
+    told = [(diagnostic["severity"], diagnostic["message"]) for diagnostic in diagnostics]
     revealed = "".join(message for severity, message in told if severity == "information")
     assert '"CheckReport"' in revealed and '"Variant"' in revealed and "variants: Variant | int" in revealed
     assert [message for severity, message in told if severity == "error"] == [

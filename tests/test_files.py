@@ -41,7 +41,7 @@ for i in range(20):
     started = [subprocess.Popen([*command, who], env={**os.environ, "PYTHONPATH": paths.PYTHONPATH}) for who in "ab"]
     assert [process.wait() for process in started] == [0, 0]
     assert sorted(pd.read_csv(path)["key"]) == sorted(f"{who} {i}" for who in "ab" for i in range(20))
-    assert [each.name for each in tmp_path.iterdir()] == ["rows.csv"]  # no lock stays
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]  # no lock stays
 
 
 def test_attempts_that_are_noted_at_once_are_all_kept(tmp_path, monkeypatch):

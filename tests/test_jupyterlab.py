@@ -112,7 +112,7 @@ class Notebook:
         """The first cell of code that has this text now."""
         self.cells.filter(has_text=text).first.wait_for()
         contents = self.cells.all_text_contents()
-        return Cell(self.tab, self.cells.nth([text in each for each in contents].index(True)))
+        return Cell(self.tab, self.cells.nth([text in content for content in contents].index(True)))
 
 
 class Cell:
@@ -170,7 +170,7 @@ def show(chromium, server):
 def of(*cells):
     """A notebook of these cells."""
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells], metadata=kernel)
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells], metadata=kernel)
 
 
 def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):

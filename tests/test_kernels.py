@@ -24,14 +24,15 @@ ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for
 # Tails in every dimension, and few modules: most kernels are compiled for K, some for each shape. `make test` runs the
 # steps, solutions and what is compiled for each shape on these, `make thorough` on all.
 SOME = [shape for shape in TEST_SHAPES if shape[0].name in ("small and odd", "one past a tile", "long sums")]
-STEPS = [each for each in KERNELS if each.step]
+STEPS = [kernel for kernel in KERNELS if kernel.step]
 # Compiled for each shape, half a second each time; `make test` checks them on all shapes in the cells of their pages.
-BY_SHAPE = [each for each in KERNELS if not each.step and "FIXED_C" in each.defines(LENET86[0])]
+BY_SHAPE = [kernel for kernel in KERNELS if not kernel.step and "FIXED_C" in kernel.defines(LENET86[0])]
 
 
 def every_kernel(but=()):
     """Every rung, with its steps and those of `but` in `make thorough`."""
-    marked = [pytest.param(each, marks=pytest.mark.thorough if each.step or each in but else ()) for each in KERNELS]
+    marked = [pytest.param(kernel, marks=pytest.mark.thorough if kernel.step or kernel in but else ())
+              for kernel in KERNELS]
     return pytest.mark.parametrize("chosen", marked, ids=str)
 
 
@@ -109,7 +110,7 @@ def test_a_thousand_random_shapes_through_the_baseline():
 
 
 # ------------------------------------------------------------------------------------------------------------ plans
-@pytest.mark.parametrize("name", [each.name for each in LADDER])
+@pytest.mark.parametrize("name", [rung.name for rung in LADDER])
 def test_a_batch_beyond_the_grid_is_computed_in_chunks(name, monkeypatch):
     monkeypatch.setattr(plans, "MAX_GRID", (2**31 - 1, 65535, 3))
     layer = Layer("small", 2, 9, 11, 3, 7)
@@ -296,8 +297,8 @@ def test_half_sums_would_stop_at_2048_and_do_not():
     for _ in range(layer.terms):
         total = np.float16(total + np.float16(1))
     assert total == 2048
-    for each in (variant(8), variant(9, step="table")):
-        assert (run(each, layer, 1, x, k) == np.float16(2205)).all()
+    for kernel in (variant(8), variant(9, step="table")):
+        assert (run(kernel, layer, 1, x, k) == np.float16(2205)).all()
     for step in ("half_sum", "half2"):
         assert (run(variant(8, step=step), layer, 1, x, k) == np.float16(2048)).all()
     with pytest.raises(LabError, match=r"85,920 bytes of shared memory .* limit is 49,152"):
@@ -354,25 +355,26 @@ def test_a_kernel_whose_header_changed_is_another_one(tmp_path):
     mine = variant(1, path)
     check(mine, [ODD])
     header.write_text("#define TIMES +\n")
-    for each in (mine, variant(1, path)):
-        assert not is_verified(each)
+    for kernel in (mine, variant(1, path)):
+        assert not is_verified(kernel)
         with pytest.raises(LabError, match=r"01 baseline, mine\.cu is wrong"):
-            check(each, [ODD])
+            check(kernel, [ODD])
     header.write_text("#define TIMES *\n")
     assert is_verified(mine)
 
 
-@pytest.mark.parametrize("prepare", [lambda each: each.plan(LENET86[0], 1), lambda each: each.precompile(LENET86[0])])
+@pytest.mark.parametrize("prepare", [
+    lambda kernel: kernel.plan(LENET86[0], 1), lambda kernel: kernel.precompile(LENET86[0])])
 def test_a_device_that_lacks_the_instructions_is_refused_before_the_compiler_runs(prepare, monkeypatch):
     monkeypatch.setattr(variants, "device", lambda: SimpleNamespace(name="Tesla T4", compute_capability=(7, 5)))
     monkeypatch.setattr(variants.Variant, "compiler_arguments", lambda *_: pytest.fail("compiled"))
     monkeypatch.setattr(variants, "_modules", {})
-    for each in (variant("speed_of_light"), labkit.solution("speed_of_light", "a")):
+    for kernel in (variant("speed_of_light"), labkit.solution("speed_of_light", "a")):
         with pytest.raises(LabError, match=r"^10 .* needs compute capability 8\.0; the Tesla T4 has 7\.5: take an"):
-            prepare(each)
-    for each in (variant("tensor_cores"), variant("speed_of_light", rung("speed_of_light").source)):
+            prepare(kernel)
+    for kernel in (variant("tensor_cores"), variant("speed_of_light", rung("speed_of_light").source)):
         with pytest.raises(pytest.fail.Exception, match="compiled"):  # a reader's own kernel may need less
-            prepare(each)
+            prepare(kernel)
 
 
 def test_modules_are_compiled_once():

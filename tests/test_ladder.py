@@ -19,18 +19,18 @@ from labkit.ladder.variants import solutions, variants
 from labkit.page.listing import without_contract
 from labkit.spec.layers import LENET28
 
-NAMES = [each.name for each in LADDER]
+NAMES = [rung.name for rung in LADDER]
 
 
 # ------------------------------------------------------------------------------------------------------- the files
 
 
 def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
-    assert [each.number for each in LADDER] == [*range(1, 12)]  # 12, streams, has no kernel of its own
+    assert [rung.number for rung in LADDER] == [*range(1, 12)]  # 12, streams, has no kernel of its own
     folder = rung(1).file.parent
     networks = {folder / "00_network.cu", folder / "13_network.cu", *folder.glob("steps/network/*")}
     found = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*/*")} - networks
-    assert found == {each.path for each in KERNELS}
+    assert found == {kernel.path for kernel in KERNELS}
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
@@ -62,7 +62,7 @@ def test_signature_is_frozen(kernel):
     assert [name for name, _ in signatures] == [call.kernel for call in kernel.calls]
     for (_, parameters), call in zip(signatures, kernel.calls, strict=True):
         types = r"\b(const|float|half|int|uint4|__restrict__)\b|[*\s]"
-        words = [re.sub(types, "", each) for each in parameters.split(",")]
+        words = [re.sub(types, "", parameter) for parameter in parameters.split(",")]
         assert words[:3] == list(call.buffers)
         assert "".join(words[3:]) in ("BCHWMK", "BCHWM", "BCM", "B", "")
 
@@ -81,34 +81,34 @@ def test_solution_is_found_by_its_exercise():
     with pytest.raises(LabError, match=r"there is no exercise 'tiling'; there are .*04a"):
         solution("tiling")
     assert solution(4, "b").step == "weights"  # the step that it goes on from
-    assert [each.path.stem for each in solutions("tiling")] == ["a_no_conflicts", "b_together"]
+    assert [kernel.path.stem for kernel in solutions("tiling")] == ["a_no_conflicts", "b_together"]
     with pytest.raises(LabError, match="no solution of exercise 'z' of 04 tiling; there are solutions of a, b"):
         solution("tiling", "z")
 
 
 def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():
-    assert [each.label for each in variants(1)] == [
+    assert [kernel.label for kernel in variants(1)] == [
         "01 baseline", "01 baseline, block=32x8", "01 baseline, block=256x1", "01 baseline, block=1x256",
     ]
-    for each in LADDER:
-        assert [one.step for one in variants(each.number)][1 : 1 + len(each.steps)] == list(each.steps)
+    for own in LADDER:
+        assert [kernel.step for kernel in variants(own.number)][1 : 1 + len(own.steps)] == list(own.steps)
 
 
 # ------------------------------------------------------------------------------------------------------- the diffs
-@pytest.mark.parametrize("each", LADDER, ids=lambda each: each.name)
-def test_diffs_on_the_path_to_a_rung_stay_readable(each):
+@pytest.mark.parametrize("goal", LADDER, ids=lambda goal: goal.name)
+def test_diffs_on_the_path_to_a_rung_stay_readable(goal):
     """Each shows one idea. A rung without a base begins with a new program: its page shows that kernel."""
-    path = [variant(each.name, step=step) for step in each.path] + [variant(each.name)]
-    if each.base:
-        path.insert(0, variant(each.base))
+    path = [variant(goal.name, step=step) for step in goal.path] + [variant(goal.name)]
+    if goal.base:
+        path.insert(0, variant(goal.base))
     for a, b in pairwise(path):
         assert 0 < diff(a, b).changed_lines <= 25, b
 
 
 def test_path_of_a_rung_leads_over_sub_steps_of_its_own():
-    for each in LADDER:
-        assert set(each.path) <= set(each.steps)
-        assert each.base is None or rung(each.base).number < each.number
+    for later in LADDER:
+        assert set(later.path) <= set(later.steps)
+        assert later.base is None or rung(later.base).number < later.number
 
 
 def test_diff_ignores_indentation():

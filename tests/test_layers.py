@@ -10,9 +10,9 @@ from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer, layer
 
 
 def test_shapes_of_the_presets():
-    assert [(each.Ho, each.Wo, each.M) for each in LENET86] == [(80, 80, 4), (34, 34, 16)]
-    assert [(each.Ho, each.Wo, each.M) for each in LENET72] == [(66, 66, 12), (27, 27, 24)]
-    assert [(each.Ho, each.Wo, each.M) for each in LENET28] == [(24, 24, 6)]
+    assert [(layer.Ho, layer.Wo, layer.M) for layer in LENET86] == [(80, 80, 4), (34, 34, 16)]
+    assert [(layer.Ho, layer.Wo, layer.M) for layer in LENET72] == [(66, 66, 12), (27, 27, 24)]
+    assert [(layer.Ho, layer.Wo, layer.M) for layer in LENET28] == [(24, 24, 6)]
     assert "stride 4" in LENET28.about
 
 
@@ -29,7 +29,7 @@ def test_counts_against_a_count_by_hand():
     assert one.macs(batch) == batch * 16 * 34 * 34 * 4 * 7 * 7
     assert one.flops(batch) == 2 * one.macs(batch)
     arrays = [np.empty(shape, np.float32) for shape in (one.x_shape(batch), one.k_shape, one.y_shape(batch))]
-    assert one.bytes(batch) == sum(each.nbytes for each in arrays)
+    assert one.bytes(batch) == sum(array.nbytes for array in arrays)
     assert one.bytes(batch, np.float16) * 2 == one.bytes(batch)
     assert one.intensity(B=batch) == pytest.approx(one.flops(batch) / one.bytes(batch))
 
@@ -74,7 +74,7 @@ def test_an_impossible_batch_is_refused(batch):
 
 
 def test_numpy_integers_are_integers():
-    assert Layer("n", *(np.int64(each) for each in (1, 5, 6, 2, 3))) == Layer("n", 1, 5, 6, 2, 3)
+    assert Layer("n", *(np.int64(size) for size in (1, 5, 6, 2, 3))) == Layer("n", 1, 5, 6, 2, 3)
     assert LENET86[0].y_shape(np.int32(3)) == (3, 4, 80, 80)
 
 

@@ -16,7 +16,7 @@ from labkit.measure.check import TEST_SHAPES
     ],
 )
 def test_a_sample_is_found(kernel, after, found):
-    (mutant,) = (each for each in mutants.of(kernel) if each.after == after)
+    (mutant,) = (candidate for candidate in mutants.of(kernel) if candidate.after == after)
     assert mutants.found_by(mutant, TEST_SHAPES[:1])[0] == found
 
 

@@ -123,7 +123,7 @@ def test_bad_weights_are_refused(tmp_path, weights):
 def on_device(kernel, outputs, inputs, shape, *sizes, dtype=np.float32):
     """Run a kernel of 00_network.cu on host arrays."""
     with Buffers() as memory:
-        buffers = [memory.copy_in(np.ascontiguousarray(each)) for each in inputs]
+        buffers = [memory.copy_in(np.ascontiguousarray(array)) for array in inputs]
         y = memory.new(shape, dtype)
         getattr(network._kernels(), kernel)(outputs, *buffers, y, *sizes)
         return memory.copy_out(y, shape, dtype)
@@ -273,7 +273,7 @@ def test_what_is_no_variant_is_refused(conv, message):
 
 
 def test_rungs_may_be_given_by_number_and_name():
-    assert [each.label for each in Network(conv=(1, "registers")).conv] == ["01 baseline", "03 registers"]
+    assert [kernel.label for kernel in Network(conv=(1, "registers")).conv] == ["01 baseline", "03 registers"]
 
 
 def test_images_of_another_dtype_are_converted(digits):

@@ -75,7 +75,7 @@ def locked(name):
 
 @pytest.mark.parametrize("line", [*everything(PROJECT), *everything(ENGINE)])
 def test_every_dependency_has_both_bounds(line):
-    bounds = {each.operator for each in Requirement(line).specifier}
+    bounds = {bound.operator for bound in Requirement(line).specifier}
     assert bounds == {">=", "<"}, f"{line}: a lower bound and the next major version"
 
 
@@ -267,7 +267,7 @@ def _lives(process):
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
 def test_no_pip_outlives_a_make_that_was_ended(checkout, by):
     folder, command = checkout("plain")
-    path = os.pathsep.join(each for each in os.environ["PATH"].split(os.pathsep) if not Path(each, "uv").exists())
+    path = os.pathsep.join(folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "uv").exists())
     making = subprocess.Popen(command, cwd=folder, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 60
     while not (folder / "pip").exists() or (folder / "pip").read_text().count("\n") < 2:
@@ -312,13 +312,13 @@ def test_the_image_has_what_the_lab_needs():
 def test_the_version_to_cite_is_this_one():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (citation["version"], citation["license"]) == (labkit.__version__, PROJECT["license"])
-    assert [each["name"] for each in citation["authors"]] == [each["name"] for each in PROJECT["authors"]]
+    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in PROJECT["authors"]]
     assert f"\n## {labkit.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("project", [PROJECT, ENGINE], ids=["labkit", "hostcuda"])
 def test_only_linux_is_claimed(project):
-    systems = [each for each in project["classifiers"] if each.startswith("Operating System")]
+    systems = [classifier for classifier in project["classifiers"] if classifier.startswith("Operating System")]
     assert systems == ["Operating System :: POSIX :: Linux"]
 
 
@@ -326,13 +326,13 @@ def test_only_linux_is_claimed(project):
 def test_issue_templates_ask_for_something(name):
     template = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml").read_text(encoding="utf-8"))
     assert template["name"] and template["description"]
-    assert all(each["attributes"]["label"] for each in template["body"])
-    assert any(each.get("validations", {}).get("required") for each in template["body"])
+    assert all(field["attributes"]["label"] for field in template["body"])
+    assert any(field.get("validations", {}).get("required") for field in template["body"])
 
 
 def test_hooks_before_a_commit_run_what_there_is():
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
-    hooks = {each["id"]: each["entry"].split() for each in repository["hooks"]}
+    hooks = {hook["id"]: hook["entry"].split() for hook in repository["hooks"]}
     assert hooks["lint"] == ["make", "lint"]
     assert (ROOT / hooks["notebooks"][-1]).is_file()
 
@@ -394,7 +394,7 @@ def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(failing, tmp_pat
     assert made == parts[: parts.index(failing) + 1 if failing else None]
     assert done.returncode == bool(failing)
     passed = re.findall(r"^ +\d+ s  (?:env .*)?make (\w+)$", done.stdout, re.MULTILINE)
-    assert passed == [each for each in made if each != failing]
+    assert passed == [program for program in made if program != failing]
     assert re.findall(r"^failed after \d+ s: make (\w+)$", done.stdout, re.MULTILINE) == [failing][: bool(failing)]
 
 

@@ -37,22 +37,22 @@ spec.loader.exec_module(build)
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory):
     parts = build.listed(tmp_path_factory.mktemp("site") / "playground")["parts"]
-    return {each["number"]: each for part in parts for each in part["exercises"]}
+    return {offered["number"]: offered for part in parts for offered in part["exercises"]}
 
 
 def test_it_has_the_kernels_of_parts_1_and_2_and_of_practice(listed):
-    kernels = {number for number, each in exercises().items() if not isinstance(each.subject, Numbers)}
+    kernels = {number for number, asked in exercises().items() if not isinstance(asked.subject, Numbers)}
     assert set(listed) == {number for number in kernels if number < "12" or number[0] == "P"}
     assert len(listed) > 30
 
 
 def test_an_exercise_is_what_its_page_says(listed):
-    for number, each in listed.items():
+    for number, entry in listed.items():
         mine = exercises()[number]
-        assert each["start"] == mine.start and each["start"] != mine.solution
-        assert len(each["goals"]) == len(mine.goals) and len(each["hints"]) == len(mine.hints)
-        assert "**" not in each["text"] and len(re.sub("<[^>]*>", "", each["text"])) > 50
-        assert (ROOT / "notebooks" / each["page"].removeprefix("../")).with_suffix(".ipynb").is_file()
+        assert entry["start"] == mine.start and entry["start"] != mine.solution
+        assert len(entry["goals"]) == len(mine.goals) and len(entry["hints"]) == len(mine.hints)
+        assert "**" not in entry["text"] and len(re.sub("<[^>]*>", "", entry["text"])) > 50
+        assert (ROOT / "notebooks" / entry["page"].removeprefix("../")).with_suffix(".ipynb").is_file()
     assert '<a href="../glossary.html#bank">banks</a>' in listed["07a"]["text"]
     assert "05b" not in listed["05a"]["text"] and "shorter last step" not in listed["05a"]["text"]
 
@@ -70,8 +70,8 @@ def test_its_exercises_load_where_there_is_no_numpy(listed, tmp_path):
 
 def test_the_lock_has_digests_and_no_addresses():
     packages = json.loads((SOURCES / "package-lock.json").read_text())["packages"]
-    assert all("resolved" not in each for each in packages.values())
-    assert all(each["integrity"].startswith("sha512-") for name, each in packages.items() if name)
+    assert all("resolved" not in package for package in packages.values())
+    assert all(package["integrity"].startswith("sha512-") for name, package in packages.items() if name)
 
 
 def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch):
@@ -401,7 +401,8 @@ void two(__half* h, size_t n, bool b, float **deep) {}
     assert (one["name"], two["name"]) == ("one", "two")
 
     def short(kernel):
-        return [(each["name"], each["type"], each.get("array"), each["number"]) for each in kernel["parameters"]]
+        return [(parameter["name"], parameter["type"], parameter.get("array"), parameter["number"])
+                for parameter in kernel["parameters"]]
 
     assert short(one) == [("x", "float *", "float32", False), ("n", "unsigned int", None, True),
                           ("d", "double *", "float64", False), ("foo", "Foo *", None, False)]

@@ -25,8 +25,8 @@ from labkit.exercises.subjects import Numbers
 from labkit.exercises.trial import trials
 from labkit.playground.site import write_lab
 
-OFFERED = [number for number, each in exercises().items()
-           if not isinstance(each.subject, Numbers) and (number < "12" or number[0] == "P")]
+OFFERED = [number for number, asked in exercises().items()
+           if not isinstance(asked.subject, Numbers) and (number < "12" or number[0] == "P")]
 # Every exercise takes half an hour: CI compares three.
 EVERY = (pytest.mark.thorough,
          pytest.mark.skipif(os.environ.get("LABKIT_PLAYGROUND") == "quick", reason="CI compares three exercises"))
@@ -104,9 +104,9 @@ def test_a_kernel_runs_and_prints(lab):
 def test_errors_and_warnings_have_line_and_column(lab):
     done = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = oops;\n}", "y"))
     assert not done["ok"]
-    assert [(each["kind"], each["line"], each["column"]) for each in done["messages"]] == [("error", 4, 12)]
+    assert [(message["kind"], message["line"], message["column"]) for message in done["messages"]] == [("error", 4, 12)]
     done = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = 0;\n}", "y"))
-    assert done["ok"] and [(each["kind"], each["line"]) for each in done["messages"]] == [("warning", 3)]
+    assert done["ok"] and [(message["kind"], message["line"]) for message in done["messages"]] == [("warning", 3)]
 
 
 RACE = """__global__ void f(float *y)
@@ -119,7 +119,7 @@ RACE = """__global__ void f(float *y)
 
 def test_findings_have_both_lines_and_counts_are_rows(lab):
     done = lab("check", request(RACE, "y"))
-    race = next(each for each in done["findings"] if each["kind"] == "race")
+    race = next(finding for finding in done["findings"] if finding["kind"] == "race")
     assert {race["line"], race["other"]["line"]} == {4, 5}
     done = lab("check", request(RACE.replace("    y[", "    __syncthreads();\n    y["), "y"))
     rows = {(row["line"], row["space"], row["op"]): row["requests"] for row in done["counts"]}
@@ -135,7 +135,7 @@ def test_findings_have_both_lines_and_counts_are_rows(lab):
 ])
 def test_faults_are_found(lab, body, says):
     done = lab("check", request(f"__global__ void f(float *y) {{ {body} }}", "y"))
-    assert not done["ok"] and any(says in each["message"] for each in done["findings"]), done["findings"]
+    assert not done["ok"] and any(says in finding["message"] for finding in done["findings"]), done["findings"]
 
 
 def test_an_endless_kernel_is_stopped(lab, tab):

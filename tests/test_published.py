@@ -22,7 +22,7 @@ STEPS = pd.concat([
 def _rows():
     lines = (data_dir() / "published" / "README.md").read_text(encoding="utf-8").splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| 00\d \|", line)]
-    assert all(len(each) == len(COLUMNS) for each in cells)
+    assert all(len(cell) == len(COLUMNS) for cell in cells)
     return pd.DataFrame(cells, columns=COLUMNS)
 
 

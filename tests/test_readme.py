@@ -52,8 +52,8 @@ def test_the_ladders_table_is_what_was_recorded():
     table = table_of("ladder")
     assert table == overview.markdown(labkit.recorded("H200"))
     assert len(re.findall(r"^\| \*layer time\* ", table, re.MULTILINE)) == 3
-    for each in LADDER:
-        assert len(re.findall(rf"^\| {each.label}(?:, FP16)? \|", table, re.MULTILINE)) == 1
+    for rung in LADDER:
+        assert len(re.findall(rf"^\| {rung.label}(?:, FP16)? \|", table, re.MULTILINE)) == 1
     assert table.count("**") == 2 * 8  # the best of four layers in either precision
 
 
@@ -75,7 +75,7 @@ def words_of_results():
 def test_what_is_said_of_the_opponents_is_what_was_recorded():
     table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv", keep_default_na=False)
     best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
-    ours, half, told = (best.index.str.match(each) for each in (r"\d\d ", "10 |.*FP16", ".*TF32"))
+    ours, half, told = (best.index.str.match(pattern) for pattern in (r"\d\d ", "10 |.*FP16", ".*TF32"))
     exact = ~half & (~told | best.index.str.contains("3×"))
     many = best.columns.get_level_values("batch") == 10_000
     for kind, wanted in ((half, "3.9 to 10.4 times"), (~half, "2.2 to 6.3 times")):
@@ -105,7 +105,7 @@ def test_what_is_said_of_the_opponents_is_what_was_recorded():
 def test_what_is_said_of_the_networks_step_is_what_was_counted():
     counted = [labkit.recorded("H200").network_counters(label)["time_ns"] / 1e6
                for label in ("fused, warpgroups", "fused")]
-    half, floats = (" ms in place of ".join(three(each[dtype]) for each in counted) for dtype in ("float16", "float32"))
+    half, floats = (" ms in place of ".join(three(row[dtype]) for row in counted) for dtype in ("float16", "float32"))
     assert f"in half {half}, in float {floats}." in words_of_results()
 
 
@@ -145,7 +145,7 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
 def test_what_page_10_says_of_the_step_is_what_was_recorded():
     layers = [labkit.LENET86[1], labkit.LENET72[1]]
     times = labkit.recorded("H200").op_ms(labkit.variant(10, step="warpgroups"), layers)
-    told = " and ".join(f"{each:.2f}" for each in times)
+    told = " and ".join(f"{ratio:.2f}" for ratio in times)
     assert f"take {told} ms" in (ROOT / "notebooks" / "10_speed_of_light.ipynb").read_text(encoding="utf-8")
 
 

@@ -19,11 +19,11 @@ LAYER = labkit.LENET86[0]
 
 def run(*arguments):
     """The command's result; a LabError is its exception."""
-    return CliRunner().invoke(app, [str(each) for each in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_every_command_explains_itself():
-    commands = [each.callback.__name__.replace("_", "-") for each in app.registered_commands]
+    commands = [command.callback.__name__.replace("_", "-") for command in app.registered_commands]
     text = run("--help").output
     assert "..." not in text.replace("[ARGS]...", "")  # no summary is cut short
     for name in commands:
@@ -63,11 +63,11 @@ def test_a_kernel_that_cannot_be_measured_costs_the_others_nothing(monkeypatch, 
     def bench(chosen, layer, batch, **options):
         if several[3] in chosen:
             raise LabError("a time of 0 ms")
-        return pd.DataFrame({"label": [each.label for each in chosen]})
+        return pd.DataFrame({"label": [kernel.label for kernel in chosen]})
 
     monkeypatch.setattr(times, "bench", bench)
     measured = pd.concat(times.bench_all(several, LAYER, 2))["label"]
-    assert list(measured) == [each.label for each in several if each != several[3]]
+    assert list(measured) == [kernel.label for kernel in several if kernel != several[3]]
     assert "FAILED 04 tiling on lenet86 layer 1, batch 2: a time of 0 ms" in capsys.readouterr().out
 
 
@@ -96,10 +96,10 @@ def test_times_of_one_rung(capsys):
 # ------------------------------------------------------------------------------------------------------- the sweep
 def swept(variants, layer, batch, repeat):
     """In place of a sweep: every point a row, each slower than the one before."""
-    rows = [{"rung": 7, "label": each.label, "options": each.options_text, "layer": layer.name, "batch": 1000,
+    rows = [{"rung": 7, "label": kernel.label, "options": kernel.options_text, "layer": layer.name, "batch": 1000,
              "op_ms": 1.0 + i, "x_reference": 2.0 + i, "registers": 40, "shared_bytes": 196, "reason": "",
-             **each.options}
-            for i, each in enumerate(variants)]
+             **kernel.options}
+            for i, kernel in enumerate(variants)]
     return pd.DataFrame(rows)
 
 

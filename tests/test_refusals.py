@@ -32,7 +32,7 @@ def executed():
 def test_a_cell_shows_its_own_lines_and_the_message(message, executed):
     if message.startswith("CompileError") and labkit.device().engine == "gpu":
         pytest.skip("PyCUDA's own exception")
-    error = next(each for each in executed[message].outputs if each.output_type == "error")
+    error = next(output for output in executed[message].outputs if output.output_type == "error")
     shown = "\n".join(error.traceback)
     assert shown.startswith("line ") and CELLS[message].split("\n")[-1] in shown.split("\n")[0]
     assert f"\n\n{message}" in shown

@@ -194,7 +194,7 @@ def test_a_formula_stays_in_a_line_with_the_sign_behind_it(stored):
 
 def test_printed_cuda_keeps_its_lines_and_messages_wrap(stored):
     outputs = [[new_output("stream", text=text)] for text in ("void f()\n{\n    g();\n}\n", "a message {1}\n")]
-    _, text = stored([new_code_cell("1", outputs=each, execution_count=1) for each in outputs])
+    _, text = stored([new_code_cell("1", outputs=output, execution_count=1) for output in outputs])
     printed = [pre["class"] for pre in tags(text, "pre") if "stream" in pre.get("class", "")]
     assert printed == ["stream listing", "stream"]
 
@@ -264,7 +264,7 @@ def test_the_first_page_has_the_parts(tmp_path):
     report.make(sorted(map(str, folder.glob("*.ipynb"))), tmp_path / "out", stored=True)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     found = re.findall(r'<h2 class="part">(Part \d)|<a class="number" href="(\w+)\.html"', page)
-    assert ["".join(each) for each in found] == [
+    assert ["".join(parts) for parts in found] == [
         "Part 1", "00_a", "07_b", "07_c", "Part 2", "08_d", "Part 3", "12_e", "14_f"]
 
 
@@ -289,7 +289,7 @@ def test_the_first_page_shows_the_whole_ladder(made):
     page = text_of(made, "index")
     section = page[page.index('<section class="ladder">'):]
     assert len(tags(section[: section.index("</section>")], "img")) == 1
-    assert all(f">{each.label}" in section for each in LADDER)
+    assert all(f">{rung.label}" in section for rung in LADDER)
     assert section.count("lenet") >= 4
 
 
@@ -396,16 +396,16 @@ def test_closer_looks_are_executed_when_asked_for(tmp_path, monkeypatch, names, 
     monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
 
     def run(notebooks, *_):
-        for each in notebooks:
-            ran.append(each)
-            yield each
+        for notebook in notebooks:
+            ran.append(notebook)
+            yield notebook
 
     monkeypatch.setattr(report.side_by_side, "run", run)
     for name in ("01_one", "closer_look/01_one", "practice/P1_some"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         save(folder, name, [new_markdown_cell("# One")])
     pages = report.make(names, tmp_path / "out", companions=companions)
-    assert [each.name for each in ran] == executed
+    assert [notebook.name for notebook in ran] == executed
     assert all(page.path.is_file() for page in pages) and len(pages) == (1 if names else 3)
 
 
@@ -498,8 +498,8 @@ def test_html_of_a_notebook_takes_no_name_of_the_page(stored):
     theirs = ("contents", "cell-0", "bar", "sheet", "failure")
 
     def taken(page):
-        found = [each for tag in ("div", "p", "mi") for each in tags(page, tag)]
-        names = [name for each in found for name in (each.get("id"), *each.get("class", "").split())]
+        found = [attributes for tag in ("div", "p", "mi") for attributes in tags(page, tag)]
+        names = [name for attributes in found for name in (attributes.get("id"), *attributes.get("class", "").split())]
         return sorted(name for name in names if name in theirs)
 
     named = '<div id="contents" class="bar lab-note sheet"><p id=cell-0 class=failure>text</p></div>'
@@ -667,7 +667,7 @@ def test_a_report_leaves_the_readers_files(tmp_path):
     assert page.failure is None
     assert [cell.outputs[0].text for cell in page.notebook.nb.cells[1:]] == [
         "first.cu: 1 lines\n", "data int main() {}\n // another\n"]
-    assert {each.name: each.read_text() for each in (tmp_path / "programs").iterdir()} == mine
+    assert {path.name: path.read_text() for path in (tmp_path / "programs").iterdir()} == mine
     assert not (tmp_path / "new").exists()
 
 

@@ -87,9 +87,9 @@ def test_a_solution_never_stands_for_its_rung(tmp_path):
     before = recorded("H200", tmp_path)
     own = variant(1, source=rung(2).source)
     rows = [
-        row(each.rung.number, each.label, layer.name, 10_000, op_ms=0.001, dtype=each.io_dtype.name,
-            options=each.options_text)
-        for each in (*solutions(), own)
+        row(kernel.rung.number, kernel.label, layer.name, 10_000, op_ms=0.001, dtype=kernel.io_dtype.name,
+            options=kernel.options_text)
+        for kernel in (*solutions(), own)
         for layer in (*LENET86, *LENET72)
     ]
     record(table(*rows, row(1, own.label, batch=7)), tmp_path)
@@ -105,8 +105,8 @@ def test_a_solution_never_stands_for_its_rung(tmp_path):
         pd.testing.assert_frame_equal(now, then)
     with pytest.raises(LabError, match=r"no times for rung 1, .*batch 7"):
         after.value("op_ms", 1, LENET86[0], batch=7)
-    for each in (*solutions(), own):
-        assert after.op_ms(each, LENET86[1]) == after.op_ms(each.label, LENET86[1]) == 0.001
+    for kernel in (*solutions(), own):
+        assert after.op_ms(kernel, LENET86[1]) == after.op_ms(kernel.label, LENET86[1]) == 0.001
 
 
 def test_a_later_measurement_replaces_the_same_and_nothing_else(store_dir):
@@ -124,15 +124,15 @@ def test_recording_the_same_twice_changes_nothing(store_dir):
     before = path.read_bytes()
     record(recorded("H200", store_dir).table, store_dir, date="2026-11-21")
     assert path.read_bytes() == before
-    assert [each.name for each in path.parent.iterdir()] == [path.name]  # nothing half-written beside it
+    assert [file.name for file in path.parent.iterdir()] == [path.name]  # nothing half-written beside it
 
 
 def test_the_file_does_not_depend_on_the_order_of_recording(tmp_path):
     rows = [row(1), row(2), row(1, batch=10)]
     a, b = tmp_path / "a", tmp_path / "b"
     record(table(*rows), a, date="2026-11-21")
-    for each in reversed(rows):
-        record(table(each), b, date="2026-11-21")
+    for entry in reversed(rows):
+        record(table(entry), b, date="2026-11-21")
     assert (a / "results/nvidia-h200.csv").read_bytes() == (b / "results/nvidia-h200.csv").read_bytes()
 
 

@@ -50,8 +50,8 @@ labkit.setup()
 
 def test_kernels_are_forks_with_a_state_of_their_own(tmp_path):
     both = run(save(tmp_path, "01_one", WHO), save(tmp_path, "02_two", WHO))
-    assert not any(each.failure for each in both)
-    (one, two) = (eval(printed(each)) for each in both)
+    assert not any(executed.failure for executed in both)
+    (one, two) = (eval(printed(executed)) for executed in both)
     assert one[1] == two[1] != os.getpid()  # forked from one process, which is not this one
     for who in (one, two):
         assert who[0] == str(tmp_path) and who[2] and who[3] == "" and who[7]
@@ -98,7 +98,7 @@ def test_no_cell_runs_while_another_notebook_measures(tmp_path):
                "    log(['begin', 'measured']); time.sleep(0.02); log(['end', 'measured'])"
     clocked = "log(['begin', 'measured']); time.perf_counter(); time.sleep(0.02); log(['end', 'measured'])"
     done = run(save(tmp_path, "01_one", CELL, *cells), save(tmp_path, "02_two", CELL, *[measured, clocked] * 4))
-    assert not any(each.failure for each in done)
+    assert not any(executed.failure for executed in done)
     running = []
     for line in (tmp_path / "log").read_text().splitlines():
         event, what = json.loads(line)
@@ -113,7 +113,7 @@ def test_without_the_process_that_forks_all_fail_and_nothing_waits(tmp_path):
     paths = [save(tmp_path, f"{n:02}_x", "import os, signal, time", "os.kill(os.getppid(), signal.SIGKILL)",
                   "time.sleep(100)") for n in range(6)]
     began = time.monotonic()
-    assert all(each.failure for each in run(*paths))
+    assert all(executed.failure for executed in run(*paths))
     assert time.monotonic() - began < 90
 
 

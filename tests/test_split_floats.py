@@ -39,7 +39,7 @@ def test_powers_of_two_change_no_digit(plan, drawn, of_x, of_k):
 
 
 def test_sums_too_large_or_too_small_for_a_float_end_as_in_float(plan, drawn):
-    x, k = (np.abs(each) for each in drawn)
+    x, k = (np.abs(array) for array in drawn)
     assert np.isposinf(computed(plan, np.ldexp(x, 100), np.ldexp(k, 100))).all()
     assert (computed(plan, np.ldexp(x, -90), np.ldexp(k, -90)) == 0).all()
 

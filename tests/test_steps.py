@@ -28,7 +28,7 @@ def sums(m, h, w):
         for p in range(LAYER.K):
             for q in range(LAYER.K):
                 found.append(np.float32(found[-1] + np.float32(X[0, c, h + p, w + q] * MASK[m, c, p, q])))
-    return [float(each) for each in found[1:]]
+    return [float(value) for value in found[1:]]
 
 
 def rows(steps, text):
@@ -51,9 +51,9 @@ def test_the_sum_is_what_numpy_computes(number, thread, block):
 def test_accesses_name_the_element_and_its_value():
     steps = labkit.step(1, (4, 2), (0, 1), LAYER)
     first, *_, last = rows(steps, "y[h * Wo + w] +=")["accesses"]
-    assert [(each["op"], each["name"], each["index"]) for each in first] == [
+    assert [(access["op"], access["name"], access["index"]) for access in first] == [
         ("ld", "y", [0, 1, 2, 4]), ("ld", "x", [0, 0, 2, 4]), ("ld", "k", [1, 0, 0, 0]), ("st", "y", [0, 1, 2, 4])]
-    values = [each["value"] for each in first]
+    values = [access["value"] for access in first]
     assert values == [0, float(X[0, 0, 2, 4]), float(MASK[1, 0, 0, 0]), sums(1, 2, 4)[0]]
     assert last[-1]["value"] == sums(1, 2, 4)[-1]
 
@@ -66,7 +66,7 @@ def test_a_thread_beyond_the_edge_returns():
 def test_the_other_kernel_of_a_rung_is_chosen_by_its_name():
     gemm = labkit.step(5, (3, 1), layer=LAYER, kernel="gemm")
     (row, *_) = rows(gemm, "sum +=").itertuples()
-    assert {each["name"] for each in row.accesses} == {"k_tile", "u_tile"}
+    assert {access["name"] for access in row.accesses} == {"k_tile", "u_tile"}
     assert not len(rows(gemm, "x[")) and len(rows(labkit.step(5, (3,), layer=LAYER), "x["))
 
 

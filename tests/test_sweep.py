@@ -307,9 +307,9 @@ def test_a_dask_cluster_that_loses_a_worker_loses_no_finished_point(path, tmp_pa
         while len(kept := lines(path)) < 4:
             time.sleep(0.02)
         time.sleep(0.1)  # the scheduler hears a little later that a result has arrived
-        begun = max(trace.glob("*.begun"), key=lambda each: each.stem.rpartition("-")[2])
+        begun = max(trace.glob("*.begun"), key=lambda path: path.stem.rpartition("-")[2])
         os.kill(int(begun.stem.split("-")[1]), signal.SIGKILL)
-        killed.update(worker=int(begun.stem.split("-")[1]), kept={each["key"] for each in kept})
+        killed.update(worker=int(begun.stem.split("-")[1]), kept={row["key"] for row in kept})
 
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
@@ -329,12 +329,12 @@ def test_a_dask_cluster_that_loses_a_worker_loses_no_finished_point(path, tmp_pa
     assert len(keys) == len(set(keys)) == 12
     assert killed["kept"] <= set(keys)
 
-    begun, ended = ([each.name.split("-")[0] for each in trace.glob(f"*.{what}")] for what in ("begun", "ended"))
+    begun, ended = ([path.name.split("-")[0] for path in trace.glob(f"*.{what}")] for what in ("begun", "ended"))
     assert set(ended) == {key.split()[0] for key in keys}
     for key in killed["kept"]:  # finished before the loss: begun once, ended once
         assert begun.count(key.split()[0]) == ended.count(key.split()[0]) == 1
     assert len(begun) > 12  # the killed worker's point was begun again
-    assert workers <= {int(each.name.split("-")[1]) for each in trace.iterdir()}
+    assert workers <= {int(path.name.split("-")[1]) for path in trace.iterdir()}
     assert small(path, grid).attrs["measured"] == 0
 
 
@@ -366,7 +366,7 @@ def test_a_sweep_of_another_source_is_named(tmp_path):
     recorded = labkit.recorded("H200", tmp_path)
     about = {"device": "NVIDIA H200", "rung": 7, "layer": LENET86[0].name, "batch": 1000, "op_ms": 1.0, "code": ""}
     points = [variant(7, rows=2), variant(7, step="shared"), variant(7, rung(1).source)]
-    rows = [about | {"label": each.label, "options": each.options_text, "code": each.code} for each in points]
+    rows = [about | {"label": point.label, "options": point.options_text, "code": point.code} for point in points]
     older = about | {"label": variant(7, rows=4).label, "options": "rows=4"}
 
     def named(*rows):
@@ -458,7 +458,7 @@ def test_the_default_sizes_are_part_of_a_kernels_identity(monkeypatch):
 
     def read():
         several = [variant(7, **options) for options in kernels]
-        return [(each.identity, each.code) for each in several], variant(7).options_on(LENET86[0])
+        return [(kernel.identity, kernel.code) for kernel in several], variant(7).options_on(LENET86[0])
 
     before, sizes = read()
     assert sizes == "rows=10 maps=4 block=128x1 channels=1 unroll=7"

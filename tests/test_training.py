@@ -84,7 +84,7 @@ def test_the_kernels_gradients_agree_with_finite_differences(sizes, count):
         model.weights = weights
         hostcuda.driver.memcpy_htod(model.x[0], images)
         model.forward(3)
-        on_device, order = (model.memory.copy_in(each.astype(np.int32)) for each in (labels, np.arange(3)))
+        on_device, order = (model.memory.copy_in(array.astype(np.int32)) for array in (labels, np.arange(3)))
         model.backward(on_device, order, 3)
         loss, found = model.losses(3).astype(np.float64).mean(), model.gradients.read()
     by_chain_rule = float64.gradients(weights, images, labels, sizes.pools)
@@ -139,7 +139,7 @@ WRONG = [  # what is right, what is wrong, the kernel and its array
 
 @pytest.mark.parametrize(
     ("right", "wrong", "kernel"),
-    [pytest.param(*each, marks=pytest.mark.thorough if number >= 4 else ()) for number, each in enumerate(WRONG)],
+    [pytest.param(*case, marks=pytest.mark.thorough if number >= 4 else ()) for number, case in enumerate(WRONG)],
 )
 def test_wrong_kernels_are_found(right, wrong, kernel, monkeypatch, tmp_path):
     text = (cuda_src() / "training/lenet86.cu").read_text()

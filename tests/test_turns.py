@@ -27,9 +27,9 @@ def waits(one):
 
 
 def ends(*threads):
-    for each in threads:
-        each.join(60)
-        assert not each.is_alive()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_several_run_together_and_a_measurement_waits_for_all(three):

@@ -91,14 +91,14 @@ def test_a_wrong_result_of_either_input_ends_the_run(monkeypatch, given):
     monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
     with ExitStack() as stack:
         several = list(versus._ours(stack, LAYER, given.inputs, given.k))
-        assert [each.label for each in several] == ["01 baseline", "10 speed of light"]
+        assert [contestant.label for contestant in several] == ["01 baseline", "10 speed of light"]
         assert versus._right(several, given, "before", set()) == several
-        for each in several:
-            right = each.result
-            each.result = lambda i, right=right: right(0)  # the second input's is not it
-            with pytest.raises(LabError, match=f"{each.label}, NCHW, on {LAYER}: wrong after the timed runs"):
+        for contestant in several:
+            right = contestant.result
+            contestant.result = lambda i, right=right: right(0)  # the second input's is not it
+            with pytest.raises(LabError, match=f"{contestant.label}, NCHW, on {LAYER}: wrong after the timed runs"):
                 versus._right(several, given, "after", set())
-            each.result = right
+            contestant.result = right
 
 
 def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, capsys):
@@ -125,19 +125,19 @@ def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
     limits = []
     given.torch = fake_torch(limits)
     several = list(opponents.cudnn(given))
-    assert [(each.label, each.layout) for each in several] == [
+    assert [(contestant.label, contestant.layout) for contestant in several] == [
         (f"cuDNN {mode}", layout) for mode in ("FP32", "TF32", "FP16") for layout in ("NCHW", "NHWC")]
-    assert {each.how for each in several} == {"all plans"} and limits == [0] * 6
+    assert {contestant.how for contestant in several} == {"all plans"} and limits == [0] * 6
     assert 0 < given.spent["cudnn"] < 40
     assert versus._right(several, given, "before", set()) == several
     monkeypatch.setitem(opponents.SECONDS, "cudnn", 0)
     limits.clear()
-    assert {each.how for each in opponents.cudnn(given)} == {"10 plans"} and limits == [10] * 6
+    assert {contestant.how for contestant in opponents.cudnn(given)} == {"10 plans"} and limits == [10] * 6
 
 
 def test_the_compiler_stops_when_its_time_is_over(given, monkeypatch):
     several = list(opponents.compiled(given))
-    assert [each.label for each in several] == ["torch.compile FP16", "torch.compile TF32"]
+    assert [contestant.label for contestant in several] == ["torch.compile FP16", "torch.compile TF32"]
     assert versus._right(several, given, "before", set()) == several
     monkeypatch.setitem(opponents.SECONDS, "compile", 0)
     assert list(opponents.compiled(given)) == []
@@ -160,12 +160,12 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
     several = list(opponents.triton(given))
-    assert [each.label for each in several] == ["Triton TF32", "Triton 3×TF32", "Triton FP16"]
-    assert {each.how for each in several} == {"128 pixels, 64 terms, 4 warps, 2 stages"}
+    assert [contestant.label for contestant in several] == ["Triton TF32", "Triton 3×TF32", "Triton FP16"]
+    assert {contestant.how for contestant in several} == {"128 pixels, 64 terms, 4 warps, 2 stages"}
     ran.clear()
     assert versus._right(several, given, "before", set()) == several
-    assert {each[:4] for each in ran} == {opponents.TILES[2]}
-    assert [each[4] for each in ran[:4]] == ["tf32", "tf32", "tf32x3", "tf32x3"]  # first those in float
+    assert {call[:4] for call in ran} == {opponents.TILES[2]}
+    assert [call[4] for call in ran[:4]] == ["tf32", "tf32", "tf32x3", "tf32x3"]  # first those in float
 
 
 def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
@@ -202,7 +202,7 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
     monkeypatch.setattr(opponents, "_cutlass", lambda: SimpleNamespace(convolve=convolve))
     monkeypatch.setattr(opponents, "CUTLASS_MODES", {"fp16": 0, "3xtf32": 2})
     several = list(opponents.cutlass(given))
-    assert [(each.label, each.how) for each in several] == [
+    assert [(contestant.label, contestant.how) for contestant in several] == [
         ("CUTLASS FP16", "128 pixels, 32 maps"), ("CUTLASS 3×TF32", "128 pixels, 32 maps")]
     assert versus._right(several, given, "before", set()) == several
     assert {mode for mode, _ in called} == {0, 2}
@@ -218,7 +218,7 @@ def test_who_is_not_installed_is_left_out_and_said_so_once(given, monkeypatch, c
     said = set()
     for _ in range(2):
         found = list(versus._opponents(given, ("triton", "cutlass", "compile"), said))
-        assert [each.label for each in found] == ["torch.compile FP16", "torch.compile TF32"]
+        assert [contestant.label for contestant in found] == ["torch.compile FP16", "torch.compile TF32"]
     out = capsys.readouterr().out
     assert out.count("triton is left out: ModuleNotFoundError") == 1
     assert out.count("cutlass is left out: LabError: the environment variable CUTLASS names no checkout") == 1

@@ -51,7 +51,7 @@ def installed(tmp_path_factory):
 def test_the_doctor_of_an_installed_package_finds_its_data(installed):
     found = installed("doctor", "--json")
     report = json.loads(found.stdout)
-    findings = {each["what"]: each for each in report["findings"]}
+    findings = {finding["what"]: finding for finding in report["findings"]}
     assert report["ready"] and found.returncode == 0
     assert "an installed package" in findings["labkit"]["found"]
     assert findings["data"]["found"].endswith(os.path.join("site", "labkit", "data"))

@@ -114,7 +114,7 @@ def test_other_launches_are_refused():
 def test_every_kernel_file_of_the_ladder_is_compared():
     compared = {job.variant.path.name for job in script.jobs.of_ladder()}
     expected = {path.name for path in cuda_src().rglob("*.cu") if "training" not in path.parts}
-    expected |= {each.path.name for each in solutions()}
+    expected |= {kernel.path.name for kernel in solutions()}
     expected -= {"00_network.cu", "13_network.cu", "buffers.cu"}
     expected -= {"warpgroups.cu"}  # on the CPU engine other instructions than on an H200
     assert compared == expected

@@ -111,11 +111,11 @@ H200 = MULTIPROCESSOR["sm_90"]
 
 def test_occupancy_is_what_nsight_compute_says_of_every_kernel_that_was_recorded():
     recorded = store.read(data_dir() / "counters" / "nvidia-h200.csv")
-    every = {each.label: each for rung in LADDER for each in variants(rung.number)}
+    every = {kernel.label: kernel for rung in LADDER for kernel in variants(rung.number)}
     held = 0
     for row in recorded[recorded["label"].isin(every)].to_dict("records"):
         launches = every[row["label"]].launches(labkit.spec.layers.layer(row["layer"]), row["batch"])
-        launch = next(each for each in launches if each.kernel == row["kernel"])
+        launch = next(launch for launch in launches if launch.kernel == row["kernel"])
         shared = row["launch__shared_mem_per_block"] - DRIVER_BYTES  # ncu adds the driver's
         share = occupancy(math.prod(launch.block), row["launch__registers_per_thread"], shared, H200)
         assert 100 * share == pytest.approx(row["sm__maximum_warps_per_active_cycle_pct"], abs=0.01), row["label"]

@@ -186,10 +186,10 @@ def test_links_huge_files_and_names_that_lie_reach_nothing(tmp_path):
     lying = tmp_path / "handed-in" / "<script>..\u202e01b_\u2028.cu"
     lying.write_text(KERNELS["unicode"])
     found = submissions([tmp_path / "handed-in"])
-    assert not any(ASKED.solution in str(each.answer) for each in found)
-    problems = " ".join(each.problem for each in found)
+    assert not any(ASKED.solution in str(attempt.answer) for attempt in found)
+    problems = " ".join(attempt.problem for attempt in found)
     for said in ("01b.cu is a link: hand in the file itself", "huge.ipynb has more than 20 MB", "deep.ipynb"):
         assert said in problems
-    (long,) = [each for each in found if each.student == "long"]
+    (long,) = [attempt for attempt in found if attempt.student == "long"]
     with pytest.raises(LabError, match=r"this has more than 65,536 characters"):
         ASKED.attempt(long.answer)

@@ -31,7 +31,7 @@ def zipped(tmp_path_factory):
     said = CliRunner().invoke(app, ["autograder", "--gradescope", "--out", str(out), "04a", "12a", str(SMOOTH)])
     assert said.stdout.strip() == f"{out}: 3 points in all", said.output
     with zipfile.ZipFile(out) as file:
-        return {each.filename: (each.external_attr >> 16, file.read(each)) for each in file.infolist()}
+        return {member.filename: (member.external_attr >> 16, file.read(member)) for member in file.infolist()}
 
 
 def test_the_zip_has_scripts_the_lab_and_no_solution(zipped):
@@ -44,10 +44,10 @@ def test_the_zip_has_scripts_the_lab_and_no_solution(zipped):
     assert not [name for name in zipped if name.startswith(("tests/", "notebooks/"))]
     assert not [name for name in zipped if "series/" in name and name.endswith("wrong.toml")]
     texts = {name: data.decode() for name, (_, data) in zipped.items() if name.endswith((".cu", "exercise.py"))}
-    for each in (exercise("04a"), exercise(SMOOTH)):
-        (line,) = (line for line in each.solution.splitlines() if "__shared__" in line)
-        assert line not in each.start
-        own = [text for name, text in texts.items() if name.endswith(f"{each.folder.name}/{each.folder.name}.cu")]
+    for asked in (exercise("04a"), exercise(SMOOTH)):
+        (line,) = (line for line in asked.solution.splitlines() if "__shared__" in line)
+        assert line not in asked.start
+        own = [text for name, text in texts.items() if name.endswith(f"{asked.folder.name}/{asked.folder.name}.cu")]
         assert own and not any(line in text for text in own)
 
 
@@ -82,7 +82,7 @@ def test_gradescopes_folder_is_graded(tmp_path, monkeypatch):
     path = autograder.gradescope(tmp_path)
     assert path == tmp_path / "results" / "results.json"
     found = json.loads(path.read_text())
-    points = {each["name"]: (each["score"], each["max_score"]) for each in found["tests"]}
+    points = {test["name"]: (test["score"], test["max_score"]) for test in found["tests"]}
     assert points["04a handed in"] == points["12a handed in"] == (0, 1)
     assert sum(score for name, (score, _) in points.items() if name.startswith("smooth")) == 1 == found["score"]
 

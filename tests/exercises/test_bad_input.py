@@ -54,8 +54,8 @@ def test_an_exercise_that_does_not_exist_gets_the_list(number):
 
 def test_a_submission_that_is_no_attempt_gets_its_sentence(tmp_path):
     handed_in = [Submission("alice", "04a", "print('no CUDA')\n"), Submission("bob", "04a", "")]
-    results = [grading._grade(each, unsafe=False) for each in handed_in]
-    assert not any(each.passed for each in results)
+    results = [grading._grade(submission, unsafe=False) for submission in handed_in]
+    assert not any(result.passed for result in results)
     assert "has to define conv" in results[0].verdict
     assert "an attempt is a kernel cell's variant or module" in results[1].verdict
 

@@ -56,7 +56,7 @@ def test_a_cell_has_the_starting_code(path):
         assert graded and graded[1] in arguments.split()
 
 
-@pytest.mark.parametrize("number", sorted(number for number, each in EXERCISES.items() if each.start))
+@pytest.mark.parametrize("number", sorted(number for number, asked in EXERCISES.items() if asked.start))
 def test_the_starting_code_of_a_rungs_exercise_is_a_kernel_of_the_ladder(number):
     files = [*cuda_src().glob("[0-9][0-9]_*.cu"), *cuda_src().glob("steps/*/*.cu")]
     known = {view(path.read_text(encoding="utf-8"), skeleton=True) for path in files}

@@ -92,7 +92,7 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(tmp_p
 
 def test_times_are_taken_once_per_device_and_only_of_kernels_that_met_the_goal():
     attempts = [Submission(name, "04a", text) for name, text in (("alice", TILING.solution), ("bob", TILING.start))]
-    met, missed = (grading.Result(each.student, "04a", each.student == "alice", "") for each in attempts)
+    met, missed = (grading.Result(entry.student, "04a", entry.student == "alice", "") for entry in attempts)
     timed = grading.timed(met, attempts[0], images=1)
     ((device, op_ms),) = timed.op_ms.items()
     assert op_ms > 0
@@ -113,18 +113,18 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     handed_in = [Submission(name, "04a", f"// {name}") for name in ("alice", "bob", "carol", "dave")]
     graded = []
 
-    def counting(each, *args):
-        graded.append(each.student)
+    def counting(submission, *args):
+        graded.append(submission.student)
         if len(graded) == 3:
             raise KeyboardInterrupt
-        return result(each)
+        return result(submission)
 
     monkeypatch.setattr(grading, "_grade", counting)
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     message = "stopped: [23] of 4 are graded; the same command goes on"  # the fourth had begun, or it had not
     with ThreadPoolExecutor(1) as pool, pytest.raises(Interrupted, match=message):
         grading.grade_all(handed_in, tmp_path, pool)
-    kept = [each.student for each in grading.read_results(tmp_path)]
+    kept = [result.student for result in grading.read_results(tmp_path)]
     assert "carol" not in kept
     graded[:] = ["before"] * 3
     grading.grade_all(handed_in, tmp_path)
@@ -133,15 +133,16 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     assert len(graded) - 3 == len(handed_in) - len(kept)  # nothing has changed
 
 
-def result(each, verdict="goal met"):
+def result(submission, verdict="goal met"):
     """A grade without a grading."""
-    return grading.Result(each.student, each.exercise, verdict == "goal met", verdict, lines=[[True, "is right", ""]],
-                          answer=grading._answer(each), grader=grading.state(each.exercise))
+    return grading.Result(submission.student, submission.exercise, verdict == "goal met", verdict,
+                          lines=[[True, "is right", ""]], answer=grading._answer(submission),
+                          grader=grading.state(submission.exercise))
 
 
 def test_a_text_is_graded_once_and_never_in_place_of_another_version(tmp_path, monkeypatch):
     graded = []
-    monkeypatch.setattr(grading, "_grade", lambda each, *args: graded.append(each.student) or result(each))
+    monkeypatch.setattr(grading, "_grade", lambda entry, *args: graded.append(entry.student) or result(entry))
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     handed_in = [Submission(name, "04a", text, submitted_at=f"2026-11-0{day}T00:00:00+00:00", clock="file")
                  for day, (name, text) in enumerate((("alice", "one"), ("bob", "one"), ("carol", "two")), 1)]
@@ -153,8 +154,8 @@ def test_a_text_is_graded_once_and_never_in_place_of_another_version(tmp_path, m
     monkeypatch.setattr(grading, "state", lambda number: "changed")
     grading.grade_all([Submission("frank", "04a", "two")], tmp_path)
     assert graded[3:] == ["frank"]
-    kept = {each.student: each for each in grading.read_results(tmp_path)}
-    assert {name: each.submitted_at[:10] for name, each in kept.items()} == {
+    kept = {result.student: result for result in grading.read_results(tmp_path)}
+    assert {name: result.submitted_at[:10] for name, result in kept.items()} == {
         "alice": "2026-11-01", "bob": "2026-11-02", "carol": "2026-11-03", "dave": "", "erin": "", "frank": ""}
     assert kept["bob"].answer == kept["alice"].answer != kept["dave"].answer == kept["carol"].answer
 
@@ -170,7 +171,7 @@ def test_an_executor_has_a_bounded_number_of_submissions_at_a_time(tmp_path, mon
             future.add_done_callback(running.discard)
             return future
 
-    monkeypatch.setattr(grading, "_grade", lambda each, *args: time.sleep(0.01) or result(each))
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: time.sleep(0.01) or result(submission))
     monkeypatch.setattr(grading, "_IN_FLIGHT", 3)
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     with Counting(2) as pool:
@@ -223,7 +224,7 @@ def test_dask_grades_and_a_lost_executor_loses_nothing(tmp_path, monkeypatch):
     with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
         done = CliRunner().invoke(app, ["grade", "alice_04a.cu", "bob_04a.cu", "--dask", client.scheduler.address])
         assert done.exit_code == 0, done.output
-    assert [each.student for each in grading.read_results(Path("grades"))] == ["alice", "bob"]
+    assert [result.student for result in grading.read_results(Path("grades"))] == ["alice", "bob"]
     assert done.stdout.startswith("    2  not right yet\n    2  no points, because:\n       alice 04a: exercise")
 
     class Broken(ThreadPoolExecutor):
@@ -240,16 +241,16 @@ def test_dask_grades_and_a_lost_executor_loses_nothing(tmp_path, monkeypatch):
 
 def test_a_regrade_that_fails_leaves_the_earlier_result(tmp_path, monkeypatch):
     both = [Submission(name, "04a", "one") for name in ("alice", "bob")]
-    monkeypatch.setattr(grading, "_grade", lambda each, *args: result(each))
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: result(submission))
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     grading.grade_all(both, tmp_path)
     monkeypatch.setattr(grading, "state", lambda number: "changed")
     full = "not graded: OSError: no space"
-    monkeypatch.setattr(grading, "_grade", lambda each, *args: grading.Result(each.student, "04a", False, full))
+    monkeypatch.setattr(grading, "_grade", lambda entry, *args: grading.Result(entry.student, "04a", False, full))
     assert grading.grade_all(both, tmp_path) == []  # it was not asked to
     failed = grading.grade_all(both, tmp_path, again=True)
-    assert [(each.student, each.verdict) for each in failed] == [("alice", full), ("bob", full)]
-    assert [(each.verdict, each.grader == "changed") for each in grading.read_results(tmp_path)] == [
+    assert [(result.student, result.verdict) for result in failed] == [("alice", full), ("bob", full)]
+    assert [(result.verdict, result.grader == "changed") for result in grading.read_results(tmp_path)] == [
         ("goal met", False)] * 2
 
 
@@ -272,7 +273,7 @@ def test_what_decides_a_grade_is_the_exercise_and_the_engine(tmp_path, monkeypat
 
 
 def test_the_earlier_time_of_a_text_counts_and_that_of_a_manifest_most(tmp_path, monkeypatch):
-    monkeypatch.setattr(grading, "_grade", lambda each, *args: result(each))
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: result(submission))
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
 
     def handed_in(day, clock="file", text="one"):
@@ -289,17 +290,17 @@ def test_the_earlier_time_of_a_text_counts_and_that_of_a_manifest_most(tmp_path,
 
 
 def test_results_of_another_version_are_refused_and_damaged_ones_are_graded_again(tmp_path):
-    each = [Submission(name, "", problem="no notebook") for name in ("alice", "bob")]
-    grading.grade_all(each, tmp_path)
+    broken = [Submission(name, "", problem="no notebook") for name in ("alice", "bob")]
+    grading.grade_all(broken, tmp_path)
     file, _ = sorted((tmp_path / "results").iterdir())
     for text in ("{", "[]", '{"format": 2, "mark": 1}', '"', "[" * 100_000, b"\xff"):
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
-        assert [each.student for each in grading.read_results(tmp_path)] == ["bob"]
-    grading.grade_all(each, tmp_path)
-    assert [each.student for each in grading.read_results(tmp_path)] == ["alice", "bob"]
+        assert [result.student for result in grading.read_results(tmp_path)] == ["bob"]
+    grading.grade_all(broken, tmp_path)
+    assert [result.student for result in grading.read_results(tmp_path)] == ["alice", "bob"]
     file.write_text('{"format": 1}')
     with pytest.raises(LabError, match="another version of the lab: grade into a new folder"):
-        grading.grade_all(each, tmp_path)
+        grading.grade_all(broken, tmp_path)
 
 
 def test_without_a_sandbox_kernels_of_others_are_refused(handed_in, tmp_path, monkeypatch):
@@ -316,7 +317,7 @@ def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_agai
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     handed_in = [Submission("alice", "04a", TILING.solution), Submission("bob", "04a", problem="empty")]
     grading.grade_all(handed_in, tmp_path)
-    assert [each.verdict for each in grading.read_results(tmp_path)] == ["not graded: OSError: no memory", "empty"]
+    assert [result.verdict for result in grading.read_results(tmp_path)] == ["not graded: OSError: no memory", "empty"]
     monkeypatch.setattr(grading, "in_sandbox", lambda *args: (Grade(TILING, None, None), 0))  # damaged itself
     grading.grade_all(handed_in, tmp_path)
     assert grading.read_result(tmp_path, "alice", "04a").verdict.startswith("not graded: TypeError")
@@ -328,13 +329,13 @@ def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_agai
 def test_names_of_files_are_of_one_student_each(tmp_path):
     names = ["Ranking", "a/b", "a_b", "ä" * 300, "Alice", "alice", "bob"]
     files = grades._names(names)
-    assert len({each.casefold() for each in files.values()}) == 7 and max(map(len, files.values())) < 60
+    assert len({file.casefold() for file in files.values()}) == 7 and max(map(len, files.values())) < 60
     assert files["bob"] == "bob" and files["Ranking"].lower() != "ranking"
 
 
 def test_results_of_hand_ins_that_are_gone_are_told_and_removed_when_asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(grading, "_grade", lambda each, *args: result(each))
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: result(submission))
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     for name in ("alice", "bob"):
         Path("in", name).mkdir(parents=True)
@@ -436,7 +437,7 @@ def test_what_is_not_the_fault_of_a_hand_in_is_tried_again(monkeypatch):
 def test_what_is_not_graded_is_an_empty_cell_everywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     grade_one = grading._grade
-    monkeypatch.setattr(grading, "_grade", lambda each, *args: grade_one(each, *args) if each.problem else result(each))
+    monkeypatch.setattr(grading, "_grade", lambda one, *args: grade_one(one, *args) if one.problem else result(one))
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     Path("class.csv").write_text("name,id,email\nAnn,1,\nBob,2,\n")
     for name in ("ann_04a.cu", "04a_ann.cu", "bob_04a.cu"):
@@ -454,7 +455,7 @@ def test_what_is_not_graded_is_an_empty_cell_everywhere(tmp_path, monkeypatch):
 
 def test_only_what_is_assigned_is_graded_and_exported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(grading, "_grade", lambda each, *args: result(each))
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: result(submission))
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     Path("class.csv").write_text("name,id,email\nAnn,1,\nBob,2,\n")
     Path("in").mkdir()
@@ -487,9 +488,9 @@ def test_results_of_an_exercise_that_is_not_named_are_not_taken_for_names_of_stu
 def test_a_page_says_what_too_many_lines_cost_and_has_the_first_line_of_an_error_as_its_heading(tmp_path):
     lines = [[True, "right", ""], [False, "changed lines: 9, wanted at most 2", "changed lines"], [True, "one", "one"]]
     (tmp_path / "results").mkdir()
-    for each in (grading.Result("ann", "04a", False, "goal missed", lines=lines),
-                 grading.Result("ann", "04b", False, "not graded: <first>\nsecond")):
-        grading._file(tmp_path / "results", each).write_text(json.dumps(asdict(each)))
+    for stored in (grading.Result("ann", "04a", False, "goal missed", lines=lines),
+                   grading.Result("ann", "04b", False, "not graded: <first>\nsecond")):
+        grading._file(tmp_path / "results", stored).write_text(json.dumps(asdict(stored)))
     grades.write_all(tmp_path)
     page = (tmp_path / "ann.html").read_text()
     assert "at most 2\nWith more changed lines than that, the goals count for nothing.</span>" in page

@@ -494,19 +494,19 @@ class TestClass:
     def test_the_class_is_graded(self, graded):
         done, _, results = graded
         assert done.returncode == 0, done.stderr[-2000:]
-        assert {(each["exercise"], each["passed"]) for each in results if each["student"] == "honest"} == {
+        assert {(result["exercise"], result["passed"]) for result in results if result["student"] == "honest"} == {
             (number, True) for number in ("P1b", "P4b", "04a")}
 
     @pytest.mark.parametrize("kind", GOALS)
     def test_a_goal_is_not_met_by_a_trick(self, graded, kind):
         prefix = f"g{[*GOALS].index(kind) + 1:02}_"
-        found = [each for each in graded[2] if each["student"].startswith(prefix)]
+        found = [result for result in graded[2] if result["student"].startswith(prefix)]
         assert len(found) == len(GOALS[kind])
-        assert [each["student"] for each in found if each["passed"]] == []
+        assert [result["student"] for result in found if result["passed"]] == []
 
     def test_nothing_but_what_is_right_gets_marks(self, graded):
         right = {"honest", "r5c", *(f"r19{k}" for k in range(6))}
-        assert [each["student"] for each in graded[2] if each["passed"] and each["student"] not in right] == []
+        assert [row["student"] for row in graded[2] if row["passed"] and row["student"] not in right] == []
 
     def test_nothing_gets_into_a_terminal_a_page_or_a_table(self, graded):
         done, root, _ = graded

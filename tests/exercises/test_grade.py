@@ -115,8 +115,8 @@ def test_the_child_gets_neither_the_seed_nor_what_is_expected(number, tmp_path):
     assert child.subject.cases == asked.subject.cases and child.subject.seed == ""
     given = pickle.loads((tmp_path / "inputs").read_bytes())
     if number == "P3a":
-        outputs = [each for launches in given for each in launches[0].arguments if isinstance(each, Before)]
-        assert len(outputs) == len(given) and not any(each.array.any() for each in outputs)  # zeros: not yet summed
+        outputs = [argument for launches in given for argument in launches[0].arguments if isinstance(argument, Before)]
+        assert len(outputs) == len(given) and not any(output.array.any() for output in outputs)  # zeros: not yet summed
 
 
 HEADS = {
@@ -208,8 +208,8 @@ def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
     text = "right\nsum, 50 elements, is wrong: 2 of 50 elements. The first, [3]: 4, expected 3"
     wrong = Grade(asked, (Line(False, text), *(Line(None, goal.what) for goal in asked.goals)))
     said = [_advice(wrong, source, record=True) for source in ("first", "first", "second", "third")]
-    assert all(each.startswith("Which thread should store element [3], or add to it?") for each in said)
-    assert ["Hint" in each for each in said] == [False, False, True, True]
+    assert all(advice.startswith("Which thread should store element [3], or add to it?") for advice in said)
+    assert ["Hint" in advice for advice in said] == [False, False, True, True]
     assert f"\nHint 1 of 3: {asked.hints[0]}" in said[2] and "\nHint 2 of 3" in said[3]
 
 
@@ -234,7 +234,7 @@ def test_each_kind_of_finding_has_advice():
     text = "".join((runtime / name).read_text() for name in files)
     kinds = {*re.findall(r'report\(\w+(?:\(\))?, "\w+", "([a-z ]+)"', text),
              *re.findall(r'report_place\("([a-z ]+)"|\bf\.kind = "([a-z ]+)"', text)}
-    kinds = {each if isinstance(each, str) else "".join(each) for each in kinds}
+    kinds = {kind if isinstance(kind, str) else "".join(kind) for kind in kinds}
     assert len(kinds) > 8 and kinds - {*_LOOK} == {"exited lanes"}
 
 
@@ -265,8 +265,8 @@ def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
         wrong, wrong, Grade(TILING, (Line(False, "changed lines", BUDGET), goal)),
         Grade(TILING, (Line(False, "wavefronts"),), mistake="a typical one"), Grade(TILING, (goal,)),
     ]
-    for each in attempts:
-        _advice(each, repr(each), record=True)
+    for attempt in attempts:
+        _advice(attempt, repr(attempt), record=True)
     assert '<td class="figure">3</td>' in progress.progress()._repr_html_()  # the first two are one and the same
     assert _advice(Grade(TILING, (Line(False, "wavefronts"),)), "missed", record=True).startswith("Hint 1 of 3")
 
@@ -355,7 +355,7 @@ def test_goals_in_words_and_numbers():
     much = counted("stores", "layer 1", at_least=2, least={"loads": 5})
     assert [much.met(much.number({"layer 1": {"stores": 9, "loads": n}})) for n in (4, 5)] == [False, True]
     assert not Goal("x", max, at_most=1).met(float("nan"))
-    assert [number(each) for each in (39200.0, 1.05, 0.5312, float("nan"))] == ["39,200", "1.05", "0.531", "none"]
+    assert [number(value) for value in (39200.0, 1.05, 0.5312, float("nan"))] == ["39,200", "1.05", "0.531", "none"]
 
 
 def test_numbers_of_another_count_are_refused():

@@ -71,7 +71,7 @@ def test_programs_that_attack_are_held(image, tmp_path):
     for name in ("handed-in/bob/04a.cu", "grades/results/bob-04a.json"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("bob's")
-    mounts = [word for each in tmp_path.iterdir() for word in ("-v", f"{each}:/work/{each.name}")]
+    mounts = [word for path in tmp_path.iterdir() for word in ("-v", f"{path}:/work/{path.name}")]
     done = tool(*AS_DOCUMENTED, *mounts, "--entrypoint", "sh", image, "-c", ENTERED, "sh", *PROGRAMS)
     found = json.loads(done.stdout)
     assert not any(found.pop("walls").values())

@@ -99,8 +99,8 @@ def test_the_test_tells_inputs_that_can_be_known_and_a_quotient_that_one_thread_
     text = text.replace("per=128", 'per="global_load_requests"').replace(', least={"unique_bytes": 2 * 4 * 2048}', "")
     (folder / "exercise.py").write_text(text)
     done = CliRunner().invoke(app, ["exercise", "test", str(folder)])
-    for each in ("stored answers", "all by one thread"):
-        assert f"✗ saxpy a cheat: {each} meets every goal, also those that it should not:\n" in done.output
+    for outcome in ("stored answers", "all by one thread"):
+        assert f"✗ saxpy a cheat: {outcome} meets every goal, also those that it should not:\n" in done.output
     assert "✓ saxpy a cheat: no load\n" in done.output  # nothing to divide by
 
 
@@ -178,7 +178,7 @@ def test_what_is_handed_in_is_known_by_the_name_of_the_folder(added, tmp_path):
     (tmp_path / "alice_saxpy.cu").write_text(added.solution)
     cell = new_code_cell(f"%%cuda mine --exercise ../sheet/saxpy\n{added.start}")
     nbformat.write(new_notebook(cells=[cell]), tmp_path / "bob.ipynb")
-    assert [(each.student, each.exercise, each.problem) for each in submissions([tmp_path])] == [
+    assert [(entry.student, entry.exercise, entry.problem) for entry in submissions([tmp_path])] == [
         ("alice", "saxpy", ""), ("bob", "saxpy", "")]
 
 

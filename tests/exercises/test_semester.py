@@ -69,7 +69,7 @@ def test_a_semester(course, monkeypatch):
     """Eighteen hand-ins, sixteen texts; it takes half a minute, because kernels are compiled, run and counted."""
     saxpy, softmax = exercise(course / "saxpy"), exercise("P5a")
     graded, grade_one = [], grading._grade
-    monkeypatch.setattr(grading, "_grade", lambda each, *rest: graded.append(each.exercise) or grade_one(each, *rest))
+    monkeypatch.setattr(grading, "_grade", lambda sent, *rest: graded.append(sent.exercise) or grade_one(sent, *rest))
     right = saxpy.start.replace("i < min(first + part, n)", "i < n && i < first + part")  # right, and as slow as before
 
     hand_in("1001/saxpy.cu", saxpy.solution, "2026-11-01T20:00+01:00")
@@ -286,8 +286,8 @@ def classroom50_reads(path):
     """A result of Classroom 50: its schema classroom50/result/v1, and what its collector checks besides."""
     found = json.loads(Path(path).read_text())
     jsonschema.validate(found, CLASSROOM50)
-    for each in (found, *found["tests"]):
-        assert each["score"] <= each["max-score"]
+    for record in (found, *found["tests"]):
+        assert record["score"] <= record["max-score"]
     assert (found["score"], found["max-score"]) == tuple(
         sum(test[name] for test in found["tests"]) for name in ("score", "max-score"))
     return found
@@ -342,10 +342,10 @@ def test_points_of_a_kernel(change, points):
     lines = [[change.get(place, ok), text, part] for place, (ok, text, part) in enumerate(LINES)]
     result = grading.Result("ann", "none such", False, "goal missed", lines=lines)
     questions = Terms().questions(result)
-    assert sum(each.points for each in questions) == Fraction(points)
-    assert sum(each.of for each in questions) == 1 and len(questions) == 3
+    assert sum(question.points for question in questions) == Fraction(points)
+    assert sum(question.of for question in questions) == 1 and len(questions) == 3
     untouched = Terms().questions(grading.Result("ann", "none such", False, "", untouched=True, lines=lines))
-    assert sum(each.points for each in untouched) == 0
+    assert sum(question.points for question in untouched) == 0
 
 
 def test_points_are_chosen_and_goals_have_weights(course):
@@ -359,7 +359,7 @@ def test_points_are_chosen_and_goals_have_weights(course):
     result = grading.Result("ann", "saxpy", False, "goal missed", lines=lines)
 
     def points(terms):
-        return [(each.points, each.of) for each in terms.questions(result)]
+        return [(question.points, question.of) for question in terms.questions(result)]
 
     assert points(Terms()) == [(4, 4), (3, 3), (0, 1)]
     assert points(Terms({"": Fraction(4)})) == [(2, 2), (Fraction(3, 2), Fraction(3, 2)), (0, Fraction(1, 2))]
@@ -369,7 +369,7 @@ def test_points_are_chosen_and_goals_have_weights(course):
 def test_an_answer_by_numbers_has_goals_alone():
     lines = [[True, "one", "one"], [False, "two", "two"]]
     questions = Terms().questions(grading.Result("ann", "11a", False, "goal missed", lines=lines))
-    assert [(each.points, each.of) for each in questions] == [(Fraction(1, 2),) * 2, (0, Fraction(1, 2))]
+    assert [(question.points, question.of) for question in questions] == [(Fraction(1, 2),) * 2, (0, Fraction(1, 2))]
     (nothing,) = Terms({"": Fraction(3)}).questions(grading.Result("ann", "04a", False, "not graded: no memory"))
     assert (nothing.points, nothing.of) == (0, 3)
 

@@ -16,7 +16,7 @@ from labkit.networks.lenet28 import Lenet28
 from labkit.notebooks import execute
 
 EXERCISES = exercises()
-KERNELS = [number for number, each in EXERCISES.items() if not isinstance(each.subject, Numbers)]
+KERNELS = [number for number, asked in EXERCISES.items() if not isinstance(asked.subject, Numbers)]
 # `make test` takes one exercise of each sort: kernels on arrays, a rung, a rung of two kernels, tensor cores, numbers.
 QUICK = {"00a", "04a", "05a", "09a", "12a"}
 SENTENCES = {
@@ -55,7 +55,7 @@ RIGHT = [
 
 
 @pytest.mark.parametrize(("number", "edit"), [
-    pytest.param(*each, id=each[0], marks=() if each[0] == "00b" else pytest.mark.thorough) for each in RIGHT])
+    pytest.param(*case, id=case[0], marks=() if case[0] == "00b" else pytest.mark.thorough) for case in RIGHT])
 def test_another_right_answer_gets_no_sentence_for_a_mistake(number, edit):
     source = EXERCISES[number].solution.replace(*edit)
     assert source != EXERCISES[number].solution

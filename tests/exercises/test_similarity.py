@@ -90,8 +90,8 @@ def test_the_page_shows_pairs_side_by_side_and_runs_nothing(tmp_path):
     said = CliRunner().invoke(app, ["similarity", str(tmp_path / "in"), "--out", str(out), "--most", "1"]).stdout
     assert said.splitlines() == [" 100 %  P5a  dora and eve<script>", f"{out}: a reason to look, not a verdict"]
     page = html5lib.HTMLParser(strict=True).parse(out.read_text())
-    tags = {each.tag.rpartition("}")[2]: each for each in page.iter() if isinstance(each.tag, str)}
+    tags = {element.tag.rpartition("}")[2]: element for element in page.iter() if isinstance(element.tag, str)}
     assert not {*tags} & {"script", "img", "link", "iframe"}
-    shown = [each for each in page.iter() if str(each.tag).endswith("}pre")]
-    assert ["".join(each.itertext()) for each in shown] == [text.rstrip() + "\n"] * 2
+    shown = [element for element in page.iter() if str(element.tag).endswith("}pre")]
+    assert ["".join(element.itertext()) for element in shown] == [text.rstrip() + "\n"] * 2
     assert "A reason to look, not a verdict" in "".join(page.itertext())

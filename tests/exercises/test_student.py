@@ -52,10 +52,10 @@ def test_no_line_of_a_solution_is_in_it(edition):
             told |= lines(path.read_text(encoding="utf-8"))
         elif path.suffix == ".ipynb":
             told |= lines("\n".join(notebook_text(path)))
-    with_code = {number: each for number, each in exercises().items() if each.file}
+    with_code = {number: asked for number, asked in exercises().items() if asked.file}
     assert with_code
-    for number, each in with_code.items():
-        own = lines(each.solution) - lines(each.start) - taught
+    for number, asked in with_code.items():
+        own = lines(asked.solution) - lines(asked.start) - taught
         assert own or number in SHOWN_LATER
         assert number in SHOWN_LATER or not own & told, number
 
@@ -95,7 +95,7 @@ def test_its_exercises_are_graded_and_have_no_solution(edition, kernel, verdict)
     ], done.stderr
 
 
-@pytest.mark.parametrize("number", [number for number, each in exercises().items() if each.file])
+@pytest.mark.parametrize("number", [number for number, asked in exercises().items() if asked.file])
 def test_a_file_keeps_its_starting_code_alone(number):
     text = without_solution(exercise(number).file.read_text())
     assert view(text, skeleton=True) == exercise(number).start
@@ -189,7 +189,7 @@ def nbgrader_accepts(nb):
         assert ("points" in marks) == marks["grade"]
         assert marks.pop("points", 0) >= 0
         assert set(marks) == {"grade", "solution", "locked", "task"}
-        assert all(isinstance(each, bool) for each in marks.values())
+        assert all(isinstance(mark, bool) for mark in marks.values())
         assert not marks["task"]  # a task is a cell of Markdown
     assert len(names) == len(set(names))
     return names

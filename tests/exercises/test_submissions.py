@@ -77,12 +77,12 @@ def test_the_folder_says_whose_it_is_whatever_the_name_of_a_file(tmp_path):
         (tmp_path / name).write_text(KERNEL)
     notebook(tmp_path / "mallory" / "alice.ipynb", f"%%kernel 01 --exercise 01b\n{KERNEL}")
     (tmp_path / "mallory" / "alice_02a.cu").symlink_to("/etc/hostname")
-    found = {(each.student, each.exercise): each.problem for each in submissions([tmp_path])}
+    found = {(submission.student, submission.exercise): submission.problem for submission in submissions([tmp_path])}
     assert {key for key, problem in found.items() if not problem} == {
         ("alice", "00a"), ("mallory", "04a"), ("mallory", "01b"), ("mallory", "00a")}
     assert {key[0] for key in found} == {"alice", "mallory", "eve"}
     (tmp_path / "mallory" / "00a.cu").write_text(KERNEL)
-    found = {(each.student, each.exercise): each.problem for each in submissions([tmp_path])}
+    found = {(submission.student, submission.exercise): submission.problem for submission in submissions([tmp_path])}
     assert found["alice", "00a"] == ""
     assert found["mallory", "00a"] == "it was handed in twice, in 00a.cu and alice_00a.cu: leave one"
 
@@ -91,14 +91,14 @@ def test_moodles_folders_begin_with_the_name(tmp_path):
     for name in ("Ann Ode_4711_assignsubmission_file_/kernel_04a.cu", "Bo Li_4712_assignsubmission_file/essay.pdf"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(KERNEL)
-    assert [(each.student, each.exercise) for each in submissions([tmp_path])] == [("Ann Ode", "04a"), ("Bo Li", "")]
+    assert [(entry.student, entry.exercise) for entry in submissions([tmp_path])] == [("Ann Ode", "04a"), ("Bo Li", "")]
 
 
 def test_of_nested_folders_the_outermost_is_the_students(tmp_path):
     for student in ("alice", "bob"):
         (tmp_path / student / "tiling").mkdir(parents=True)
         notebook(tmp_path / student / "tiling" / "04_tiling.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
-    assert [each.student for each in submissions([tmp_path])] == ["alice", "bob"]
+    assert [submission.student for submission in submissions([tmp_path])] == ["alice", "bob"]
 
 
 @pytest.mark.parametrize("name", ["04_tiling", "04_tiling (1)", "04-homework", "04"])
@@ -144,11 +144,11 @@ def test_a_student_who_has_handed_in_other_files_or_none_is_listed(tmp_path):
         (tmp_path / name).write_text(KERNEL)
     (tmp_path / "frank").mkdir()
     nothing = "there is no .ipynb or .cu file"
-    assert {each.student: each.problem for each in submissions([tmp_path])} == {
+    assert {submission.student: submission.problem for submission in submissions([tmp_path])} == {
         "alice": "", "carol": "", "bob": f"{nothing}, only bob.docx and bob_04a.zip",
         "eve": f"{nothing}, only the folder eve", "frank": f"{nothing}, only the folder frank"}
     found = submissions(sorted(tmp_path.glob("[!.]*/")))  # each folder named by itself
-    assert {each.student: each.problem for each in found if not each.exercise} == {
+    assert {submission.student: submission.problem for submission in found if not submission.exercise} == {
         "eve": f"{nothing} in the folder", "frank": f"{nothing} in the folder"}
 
 
@@ -157,7 +157,7 @@ def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
     (tmp_path / "alice" / "04a.cu").write_text(KERNEL)
     (tmp_path / "eve_04a.cu").symlink_to(tmp_path / "alice" / "04a.cu")
     (tmp_path / "mallory_04a.cu").write_text(str(tmp_path / "alice" / "04a.cu"))
-    found = {each.student: each for each in submissions([tmp_path])}
+    found = {submission.student: submission for submission in submissions([tmp_path])}
     assert "is a link: hand in the file itself" in found["eve_04a"].problem
     with pytest.raises(LabError, match="has to define conv"):
         exercise("04a").subject.source(found["mallory"].answer)
@@ -196,7 +196,7 @@ def test_a_file_was_handed_in_when_it_was_changed_or_when_a_manifest_says(tmp_pa
     manifest = tmp_path / "manifest.csv"
     manifest.write_text("File,Submitted_at,Student\nsubmission_7,2026-12-01T23:59:30+01:00,carol\n"
                         "bob_04a.cu,2026-12-02T08:00Z,\n")
-    assert {each.student: (each.exercise, each.submitted_at, each.clock) for each in submissions([tmp_path])} == {
+    assert {entry.student: (entry.exercise, entry.submitted_at, entry.clock) for entry in submissions([tmp_path])} == {
         "alice": ("04a", "2027-01-15T08:00:00+00:00", "file"),
         "bob": ("04a", "2026-12-02T08:00:00+00:00", "manifest.csv"),
         "carol": ("04b", "2026-12-01T22:59:30+00:00", "manifest.csv")}
@@ -222,8 +222,8 @@ def test_a_manifest_that_may_be_the_students_own_says_nothing(tmp_path):
         (tmp_path / student / "04a.cu").write_text(KERNEL)
     (tmp_path / "mallory" / "manifest.csv").write_text("file,submitted_at,student\n04a.cu,2020-01-01T00:00Z,alice\n")
     found = submissions([tmp_path / "alice", tmp_path / "mallory"])
-    assert [(each.student, each.clock) for each in found] == [("alice", "file"), ("mallory", "file")]
-    assert [each.clock for each in submissions([tmp_path / "mallory"], "mallory")] == ["file"]
+    assert [(submission.student, submission.clock) for submission in found] == [("alice", "file"), ("mallory", "file")]
+    assert [submission.clock for submission in submissions([tmp_path / "mallory"], "mallory")] == ["file"]
 
 
 def test_half_a_character_does_not_stop_the_class(tmp_path):
@@ -238,9 +238,9 @@ def test_a_name_that_is_no_text_is_told_like_any_other(tmp_path):
     for name in (b"\xff_04a.cu", b"\xff\xfe.docx"):
         (tmp_path / os.fsdecode(name)).write_text(KERNEL)
     found = submissions([tmp_path])
-    assert [each.student for each in found] == [r"\xff", r"\xff\xfe"]
-    for each in found:
-        (each.student + each.problem).encode()
+    assert [submission.student for submission in found] == [r"\xff", r"\xff\xfe"]
+    for submission in found:
+        (submission.student + submission.problem).encode()
 
 
 def test_all_may_be_of_one_student(tmp_path):
@@ -248,7 +248,7 @@ def test_all_may_be_of_one_student(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(KERNEL)
     found = submissions([tmp_path], "bob")
-    assert [(each.student, each.exercise, each.problem) for each in found] == [("bob", "04b", ""), ("bob", "04a", "")]
+    assert [(sent.student, sent.exercise, sent.problem) for sent in found] == [("bob", "04b", ""), ("bob", "04a", "")]
     (nothing,) = submissions([tmp_path / "notes"], "bob")
     assert (nothing.student, nothing.problem) == ("bob", "there is no .ipynb or .cu file")
 
@@ -317,7 +317,7 @@ def test_two_badly_named_files_are_told_as_bad_names(tmp_path):
     for name in ("kernel.cu", "mine.cu", "04a.cu"):
         (tmp_path / "eve").mkdir(exist_ok=True)
         (tmp_path / "eve" / name).write_text(KERNEL)
-    found = {each.exercise: each.problem for each in submissions([tmp_path])}
+    found = {submission.exercise: submission.problem for submission in submissions([tmp_path])}
     assert [*found] == ["04a", ""] and found["04a"] == ""
     assert "kernel.cu does not say" in found[""] and "mine.cu does not say" in found[""] and "twice" not in found[""]
 
@@ -374,10 +374,10 @@ def test_a_poisoned_notebook_takes_little_and_the_others_are_read(tmp_path, text
     seconds, (_, peak) = time.process_time() - began, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert seconds < 20 and peak < 200e6  # traced it is several times slower
-    own = [each for each in found if each.student == "mallory"]
-    assert [each.problem for each in found if each.student == "alice"] == [""]
-    assert 1 <= len(own) <= 101 and all(len(each.answer) < 70_000 and len(each.exercise) <= 60 for each in own)
-    assert says is None or says in " ".join(each.problem for each in own)
+    own = [submission for submission in found if submission.student == "mallory"]
+    assert [submission.problem for submission in found if submission.student == "alice"] == [""]
+    assert 1 <= len(own) <= 101 and all(len(entry.answer) < 70_000 and len(entry.exercise) <= 60 for entry in own)
+    assert says is None or says in " ".join(submission.problem for submission in own)
 
 
 def test_a_folder_of_one_student_is_read_to_a_limit(tmp_path):
@@ -395,7 +395,7 @@ def test_a_folder_of_one_student_is_read_to_a_limit(tmp_path):
     os.close(os.open("04a.cu", os.O_CREAT, dir_fd=here))
     os.close(here)
     (tmp_path / "alice_04a.cu").write_text(KERNEL)
-    found = {each.student: each for each in submissions([tmp_path])}
+    found = {submission.student: submission for submission in submissions([tmp_path])}
     subprocess.run(["rm", "-rf", str(inside)], check=True)  # pytest, which removes old folders, would recurse
     assert {*found} == {"mallory", "eve", "alice"} and found["alice"].answer == KERNEL
     assert "there is no .ipynb or .cu file, only the folder eve" in found["eve"].problem
@@ -426,6 +426,6 @@ def test_what_is_no_file_is_not_opened(tmp_path, monkeypatch, kind):
         path.chmod(0)
         path.parent.chmod(0o500)
     (tmp_path / "in" / "alice_04a.cu").write_text(KERNEL)
-    found = {each.student: each for each in submissions([tmp_path / "in"])}
+    found = {submission.student: submission for submission in submissions([tmp_path / "in"])}
     assert {*found} == {"alice", "mallory"}
     assert kind == "unreadable" or (found["mallory"].problem and "secret" not in found["mallory"].answer)
