@@ -10,9 +10,9 @@ neighbors in a row of the block, which the compiler can then vectorize. Up to 16
     y[i] = sum;                                               for each thread: kept_sum[t] += x[c * n + i] * k[c]
                                                           for each thread: y[i] = kept_sum[t]
 
-To the other modules, a group is a warp whose lanes meet at the begin and the end of each loop. `begin` says where, and
-`require` asks for more than that it is right: neighbors use neighbors in memory, and the compiler can fuse each product
-of floats with its sum, as nvcc does. All other kernels stay as they are.
+To the other modules, a group is a warp whose lanes meet at the begin and the end of each loop. `begin` says where.
+It is not enough that this is right: `require` also asks that neighbors use neighbors in memory, and that the compiler
+can fuse each product of floats with its sum, as nvcc does. All other kernels stay as they are.
 """
 
 import re
@@ -29,7 +29,7 @@ _HEADS = {"if", "return", "sizeof"}
 
 
 def begin(kernel, nodes):
-    """The statements of a kernel, with ``if (c) return;`` for an ``if (c)`` around its end; its loops are marked."""
+    """Mark a kernel's loops; return its statements, with ``if (!c) return;`` for an ``if (c)`` around its end."""
     reader = kernel.reader
     head = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
     if {token.text for token in reader.tokens} & _NEVER:
@@ -37,30 +37,30 @@ def begin(kernel, nodes):
     if not sum(map(_mark, nodes)):
         raise NeedsFibers("it has no loop")
     while nodes[-1].kind == "if" and nodes[-1].meeting and "otherwise" not in nodes[-1].parts:
-        *others, last = nodes
+        *before, last = nodes
         then, condition = last.parts["then"], last.parts["condition"]
         inner = then.children if then.kind == "block" else [then]
-        names = [{reader.text(at) for at in declared_names(reader, each)} for each in (others, inner)]
+        names = [{reader.text(at) for at in declared_names(reader, statements)} for statements in (before, inner)]
         if reader.text(last.first + 1) != "(" or (names[0] | head) & names[1]:
             break
         jump, start = Node("return", *condition, 0), reader.tokens[condition[0]].start
-        nodes = [*others, Node("guard", *condition, start, {"condition": condition}, [jump]), *inner]
+        nodes = [*before, Node("guard", *condition, start, {"condition": condition}, [jump]), *inner]
     return nodes
 
 
 def _mark(node):
-    """Whether a statement has a loop; then it is where threads meet."""
+    """Mark a statement that has a loop as a place where threads meet; return whether it has one."""
     node.meeting = sum(map(_mark, node.children)) > 0 or node.kind == "for"
     return node.meeting
 
 
 def last_return(steps):
-    """The last of a kernel's outer steps in which threads can return, or None."""
+    """Return the last of a kernel's outer steps in which threads can return, or None."""
     return next((step for step in reversed(steps) if "return" in escapes(step.node)), None)
 
 
 def section_of(items):
-    """The last item of a kernel, in which all its threads run; only their first region may have returns."""
+    """Return the last item of a kernel, in which all threads run; only its first region may have returns."""
     *others, section = items
     alone = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
     if not alone or any(region.returns and region is not section.items[0] for region in section.regions):
@@ -81,8 +81,8 @@ def require(kernel, section, rows):
         while more := set().union(*(variable.needs for variable in used)) - used:
             used |= more
         for step in region.steps:
-            around = [each for each in loops if each.node.first < step.node.first < each.node.last]
-            counters = {each.variable for loop in around for each in loop.first}
+            around = [loop for loop in loops if loop.node.first < step.node.first < loop.node.last]
+            counters = {counter.variable for loop in around for counter in loop.first}
             statement = _Statement(kernel, step, rows)
             if not (statement.is_known(bool(around)) and statement.is_fused() and counters <= used):
                 raise NeedsFibers(f"line {kernel.line(step.node.first)} is not understood")
@@ -98,7 +98,7 @@ class _Statement:
             self.first, self.last = kernel.initializer(step.variable)
 
     def is_known(self, in_loop):
-        """Whether it calls only what is known, and, in a loop, neighbors do the same with neighbors in memory."""
+        """Return whether it calls only known functions; in a loop, neighbors must use neighbors in memory, too."""
         text, scope, match = self.text, self.step.scope, self.kernel.reader.match
         for at in range(self.first, self.last):
             word, kind = text(at), self.kernel.reader.tokens[at].kind
@@ -116,9 +116,9 @@ class _Statement:
         return True
 
     def is_fused(self):
-        """Whether it has no product of floats, or is like ``v += a * b`` whose neighbors have other factors."""
+        """Return whether it has no product of floats, or adds one with a factor that differs between neighbors."""
         reader, text = self.kernel.reader, self.text
-        outer = [at for at in range(self.first, self.last) if not self._in_index(at)]
+        outer = [at for at in range(self.first, self.last) if not self._is_in_index(at)]
         products = [at for at in outer if text(at) in ("*", "*=")]
         if not products or self._is_integer(outer):
             return True
@@ -132,27 +132,27 @@ class _Statement:
         return sums and len(factors) == 2 and any(map(self._differs, *zip(*factors, strict=True)))
 
     def _differs(self, first, last):
-        """Whether an expression names something that differs between neighbors."""
-        known = {v for v in self.step.scope.values() if v and (v.role == "uniform" or v in self.rows.same)}
-        return any(each and each not in known for each in map(self._variable, range(first, last)))
+        """Return whether an expression names something that differs between neighbors."""
+        same = {v for v in self.step.scope.values() if v and (v.role == "uniform" or v in self.rows.same)}
+        return any(variable and variable not in same for variable in map(self._find_variable, range(first, last)))
 
-    def _variable(self, at):
-        """The variable that token `at` names, or None."""
+    def _find_variable(self, at):
+        """Return the variable that token `at` names, or None."""
         return self.step.scope.get(self.text(at)) if self.text(at - 1) not in (".", "->", "::") else None
 
-    def _in_index(self, at):
+    def _is_in_index(self, at):
         around = self.kernel.reader.around
         while at >= self.first and self.text(at) != "[":
             at = around[at]
         return at >= self.first
 
     def _is_integer(self, outer):
-        """Whether it computes with integers alone, or the address in a pointer."""
+        """Return whether it computes with integers alone, or computes the address in a pointer."""
         target = self.step.variable or self.step.scope.get(self.text(self.first))
         address = target is not None and "*" in target.signs and self.text(self.first + 1) != "["
         for at in outer:
             kind, word = self.kernel.reader.tokens[at][:2]
-            variable = self._variable(at)
+            variable = self._find_variable(at)
             member = self.text(at - 1) == "." and word in "xyz"
             if kind == "word" and variable is None and not member and word not in INDICES | _INTEGERS | {"threadIdx"}:
                 return False

@@ -30,19 +30,19 @@ class KernelVariable:
     initializer: tuple = (0, 0)
     role: str = "uniform"  # uniform, recomputed, kept or local (see the package's text)
     shared: bool = False
-    addressed: bool = False  # or referenced, or changed in a way that is not understood
-    warp: object = None  # the control statement (a `Node`) that a warp runs alone in which it is declared
+    addressed: bool = False  # whether something may refer to it, or change it in a way that is not understood
+    warp: object = None  # the control statement (a `Node`) that declares it and that a warp runs alone
     steady: bool = False  # whether it has the same value in all lanes of a warp, for good
     counts: bool = False  # whether it is the number of its thread in the row, for good
-    type: str = "scalar"  # as `File.type_of` gives it; of an array, that of its elements
+    type: str = "scalar"  # as `File.type_of` returns it; for an array, that of its elements
     place: int = -1  # the token of its name
-    position: int = -1  # of the name of a parameter
-    region: int = -1  # that of its declaration
+    position: int = -1  # where the name of a parameter stands in the text
+    region: int = -1  # the number of the region that declares it
     uses: set = field(default_factory=set)  # the regions that name it, and the steps that a warp does once
     changes: set = field(default_factory=set)  # regions that may change it
     needs: set = field(default_factory=set)  # variables in its initializer
     changed_uniformly: list = field(default_factory=list)  # the blocks in which uniform statements change it
-    dimensions: tuple = ()  # of an array: one entry each
+    dimensions: tuple = ()  # for an array: the tokens of each pair of brackets
 
     @property
     def array(self):
@@ -67,19 +67,21 @@ class Effects:
 
 
 class EffectsReader:
-    """Which variables a piece of code uses and changes.
+    """Finds which variables a piece of code uses and changes.
 
-    A variable is only *used* where C++ takes its value for sure, as the operand of a built-in operator or as the
+    A variable is only *used* where C++ is sure to take its value, as the operand of a built-in operator or as the
     argument of a function that gets a copy. Where something may refer to it, it is *addressed*.
     """
 
     def __init__(self, reader, file, parameters=frozenset()):
         self.reader, self.file, self.parameters = reader, file, parameters
-        self.assumed = set()  # the template's types that are scalars or pointers, if the compiler agrees
+        self.assumed = set()  # types of the template: the compiler proves that they are scalars or pointers
 
     def expression(self, first, last, scope, copied=True):
-        """The `Effects` of tokens[first:last]. `scope`: name -> variable, or None for what the statement around it
-        declares. `copied`: whether what the expression gives, if it is that of a variable, is a copy of it.
+        """Return the `Effects` of tokens[first:last].
+
+        `scope` maps a name to its variable, or to None if the statement around it declares it. `copied`: whether the
+        value is copied where the expression is one variable.
         """
         effects, text = Effects(), self.reader.text
         for at in range(first, last):
@@ -96,17 +98,17 @@ class EffectsReader:
         return effects
 
     def is_operand(self, at, scope):
-        """Whether an operand ends at token `at`, so that a ``*`` or ``&`` after it has two."""
+        """Return whether an operand ends at token `at`, so that a ``*`` or ``&`` after it has two."""
         if at < 0:
             return False
         token = self.reader.tokens[at]
         if token.text == ")" and self.is_cast(self.reader.match[at] + 1, at, scope):
             return False
-        words = token.kind in ("word", "number") and token.text not in ("return", "else", "do", "case")
-        return words or token.text in OPERAND_ENDS
+        is_word = token.kind in ("word", "number") and token.text not in ("return", "else", "do", "case")
+        return is_word or token.text in OPERAND_ENDS
 
     def is_cast(self, first, last, scope):
-        """Whether the parentheses around tokens[first:last] may be those of a cast."""
+        """Return whether the parentheses around tokens[first:last] may be those of a cast."""
         token, text = self.reader.tokens[first], self.reader.text
         is_name = token.kind == "word" and token.text not in scope and token.text not in INDICES | {"threadIdx"}
         if first == last or not (is_name or token.text == "::"):
@@ -117,14 +119,14 @@ class EffectsReader:
         return "<" in outer or not outer & (BINARY - {"*", "&", "&&"} | ASSIGNMENTS | {"?", ".", "->"})
 
     def is_copied_type(self, words):
-        """Whether a conversion to a type takes a copy of a scalar."""
+        """Return whether a conversion to a type takes a copy of a scalar."""
         kind = self.file.type_of(words, self.parameters)
         if kind == "assumed" and words != ["auto"]:
             self.assumed.add(next(word for word in words if word in self.parameters))
         return kind in ("scalar", "pointer", "vector", "assumed")
 
     def statement(self, node, scope):
-        """The `Effects` of a statement without barriers. What it declares hides the variables of `scope` after it."""
+        """Return the `Effects` of a statement without barriers; `scope` stays as it is for those after it."""
         if node.kind == "declaration":
             return self.declaration(node.first, node.last - 1, scope)
         if node.kind == "expression":
@@ -163,7 +165,7 @@ class EffectsReader:
                 raise NeedsFibers("a declaration is not understood")
 
     def declaration(self, first, last, scope):
-        """The `Effects` of a declaration inside of a statement, whose names are added to `scope`."""
+        """Return the `Effects` of a declaration inside of a statement; add its names to `scope`."""
         self.require_declaration(first, last, scope)
         effects = self.expression(first, self.reader.type_end(first, last), scope)
         for name, signs, bounds, initializer in self.reader.declarators(first, last):
@@ -173,12 +175,12 @@ class EffectsReader:
         return effects
 
     def declared_type(self, first, last, signs):
-        """The type of a variable of the declaration tokens[first:last]."""
+        """Return the type of a variable of the declaration tokens[first:last]."""
         words = [token.text for token in self.reader.tokens[first : self.reader.type_end(first, last)]]
         return self.file.type_of([*words, *signs.split()], self.parameters)
 
     def initialization(self, span, scope, type_):
-        """The `Effects` of the first value of a variable of some type."""
+        """Return the `Effects` of a variable's first value; `type_` is the variable's type."""
         effects = self.expression(*span, scope, type_ not in ("class", "struct", "reference"))
         if type_ == "reference":
             effects.addressed |= effects.uses
@@ -193,7 +195,7 @@ _COPYING = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}
 class _Use:
     """How a variable is used at one place of tokens[first:last], seen from the inside out.
 
-    Whether it is changed (`changes`) matters only if it `is_copied`, since the object itself is used else.
+    Whether it is changed (`changes`) matters only if it `is_copied`, since otherwise the object itself is used.
     """
 
     def __init__(self, names, scope, first, last, copied):
@@ -205,7 +207,7 @@ class _Use:
         return self.reader.text(at) if self.first <= at < self.last else ""
 
     def is_copied(self, variable, at):
-        """Whether C++ is sure to copy the variable at token `at`, so that nothing refers to it."""
+        """Return whether C++ is sure to copy the variable at token `at`, so that nothing refers to it."""
         type_, end = variable.type, at + 1
         for _ in variable.dimensions:
             if self._text(end) != "[":
@@ -221,7 +223,7 @@ class _Use:
         return self._is_copied(at, end)
 
     def _is_copied(self, at, end):
-        """Whether nothing around the variable, or an expression that stands for it, in tokens[at:end] refers to it."""
+        """Return whether nothing around tokens[at:end], a variable or what stands for it, refers to it."""
         while True:
             before, after = self._text(at - 1), self._text(end)
             if before in STEPS:
@@ -233,14 +235,14 @@ class _Use:
             self.changes |= after in ASSIGNMENTS
             if after in (".", "->", "->*", "(", "["):
                 return False
-            if before == ")" and (cast := self._cast(at - 1)) is not None:
+            if before == ")" and (cast := self._cast_copies(at - 1)) is not None:
                 return cast
             if before in BINARY or after in BINARY | {"?"}:
                 return True
             open_ = self.reader.around[at]
             if open_ < self.first or (open_ == self.first and self.match[open_] + 1 == self.last):
                 return self.copied
-            copied = self._bracket(open_)
+            copied = self._bracket_copies(open_)
             if copied is not None:
                 return copied
             at, end = open_ - 3 * (self._text(open_ - 2) == "::"), self.match[open_] + 1  # of std::max(v, w)
@@ -248,16 +250,16 @@ class _Use:
     def _is_operand(self, at):
         return at >= self.first and self.names.is_operand(at, self.scope)
 
-    def _cast(self, close):
-        """Whether the cast that ends at a parenthesis makes a copy; None: it is the end of a statement's head."""
+    def _cast_copies(self, close):
+        """Return whether the cast that ends at a parenthesis copies; None if this ends a statement's head."""
         open_ = self.match[close]
         if self._text(open_ - 1) in _CONTROLS:
             return None
         words = [self.reader.text(at) for at in range(open_ + 1, close)]
         return self.names.is_copied_type(words)
 
-    def _bracket(self, open_):
-        """Whether what is in a bracket is copied; None: it only groups."""
+    def _bracket_copies(self, open_):
+        """Return whether what is in a bracket is copied; None if the bracket only groups."""
         before = self._text(open_ - 1)
         if self._text(open_) == "[" or before in _CONTROLS | _COPYING:
             return True
@@ -267,28 +269,28 @@ class _Use:
             if before in ("{", ",", "="):
                 return self.copied
             return self.names.is_copied_type([before])
-        if before in (">", ">>") and (less := self._arguments_of(open_ - 1)):
-            words = [self._text(each) for each in range(less + 1, open_ - 1)]
+        if before in (">", ">>") and (less := self._find_less(open_ - 1)):
+            words = [self._text(at) for at in range(less + 1, open_ - 1)]
             return self._text(less - 1).endswith("_cast") and self.names.is_copied_type(words)
         if before in (")", "]", "}"):
-            return None if before == ")" and self._cast_or_head(open_ - 1) else False
+            return None if before == ")" and self._is_cast_or_head(open_ - 1) else False
         if not before.isidentifier() or before in _STARTS:
             return None
         if self._text(open_ - 2) in (".", "->") or before in self.scope:
             return False
         if self._text(open_ - 2) == "::":
-            known = self._text(open_ - 3) == "std" and self.file.is_pure(before)
-            return known if before not in ("min", "max") else None if known else False
+            is_pure = self._text(open_ - 3) == "std" and self.file.is_pure(before)
+            return is_pure if before not in ("min", "max") else None if is_pure else False
         if before.startswith("hostcuda_") or before in self.file.by_value or self.file.is_known(before):
             return True
         return before not in self.file.own and self.names.is_copied_type([before])
 
-    def _cast_or_head(self, close):
+    def _is_cast_or_head(self, close):
         open_ = self.match[close]
         return self._text(open_ - 1) in _CONTROLS or self.names.is_cast(open_ + 1, close, self.scope)
 
-    def _arguments_of(self, close):
-        """The place of the ``<`` in ``f<int>(v)``, of which `close` is the ``>``; 0: it is a comparison."""
+    def _find_less(self, close):
+        """Return the place of the ``<`` in ``f<int>(v)`` whose ``>`` is at `close`; 0 for a comparison."""
         depth, open_ = 0, close + 1
         while open_ > self.first + 1:
             open_ -= 1

@@ -1,4 +1,4 @@
-"""Warp functions: each becomes what a lane offers, a place at which the lanes meet, and what a lane takes.
+"""Replace each warp function by what a lane offers, a place at which the lanes meet, and what a lane takes.
 
 ``v += __shfl_down_sync(0xffffffff, v, k);`` is written as::
 
@@ -9,7 +9,7 @@
 
 Then only ``hostcuda_meet`` splits the kernel, and it is a statement of its own (the words are those of lanes.h). A warp
 function inside of an expression is moved before its statement if C++ leaves the order open. The mask must be a number
-or a constant, that of all lanes.
+or a constant, and name all lanes.
 """
 
 import re
@@ -31,10 +31,10 @@ class _Exchange:
     number: int
     value: str
     others: list
-    proof: str  # as `_all_lanes`
+    proof: str  # as `_prove_all_lanes` returns it
 
     def before(self):
-        """What a lane does before it waits."""
+        """Yield the statements that a lane runs before it waits."""
         yield self.proof
         if self.name in SHUFFLES:
             for text, what in zip(self.others, ("from", "width"), strict=False):
@@ -46,7 +46,7 @@ class _Exchange:
             yield f"hostcuda_offer_word({self.number}, {REDUCTIONS[self.name]}, ({self.value}));"
 
     def taken(self):
-        """What stands for the warp function."""
+        """Return the expression that replaces the warp function."""
         if self.name in SHUFFLES:
             width = f"hostcuda_width_{self.number}" if len(self.others) > 1 else "32"
             kind, from_ = SHUFFLES[self.name], f"hostcuda_from_{self.number}"
@@ -57,7 +57,7 @@ class _Exchange:
 
 
 def exchange(statement, numbers):
-    """The edits that replace the warp functions of a `Statement`: [(start, end, text)].
+    """Return the edits that replace the warp functions of a `Statement`: [(start, end, text)].
 
     Raises NeedsFibers if one of them cannot be replaced.
     """
@@ -67,16 +67,16 @@ def exchange(statement, numbers):
     if name in statement.file.declared:
         raise NeedsFibers(f"the source has a {name} of its own")
     if name == "__syncwarp" and names[0] == node.first and reader.match.get(node.first + 1) == node.last - 2:
-        proof = _all_lanes(statement, name, (node.first + 2, node.last - 2)) if node.last - node.first > 4 else ""
+        proof = _prove_all_lanes(statement, name, (node.first + 2, node.last - 2)) if node.last - node.first > 4 else ""
         return statement.after(f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")])
-    exchanges = [_exchange(statement, at, next(numbers)) for at in names]
-    calls = [(each.at, each.end) for each in exchanges]
-    if not statement.may_follow(calls):
+    calls = [_read_exchange(statement, at, next(numbers)) for at in names]
+    spans = [(call.at, call.end) for call in calls]
+    if not statement.may_follow(spans):
         raise NeedsFibers(f"it uses {name} in an expression whose order matters")
-    before = [line for each in exchanges for line in each.before()]
-    before += [f"{MEETING}({each.number}, {WARP_FUNCTIONS[each.name]});" for each in exchanges]
-    replaced = [(each.at, each.end, each.taken()) for each in exchanges]
-    if statement.reads_memory(calls):  # the lanes meet again before another one may write there
+    before = [line for call in calls for line in call.before()]
+    before += [f"{MEETING}({call.number}, {WARP_FUNCTIONS[call.name]});" for call in calls]
+    replaced = [(call.at, call.end, call.taken()) for call in calls]
+    if statement.reads_memory(spans):  # the lanes meet again before another one may write there
         number, target, last = next(numbers), statement.target, statement.span[1]
         if node.kind == "if" or reader.text(target) not in ASSIGNMENTS:
             raise NeedsFibers(f"it uses {name} beside an access to memory")
@@ -86,7 +86,7 @@ def exchange(statement, numbers):
     return statement.after(" ".join(before), replaced)
 
 
-def _exchange(statement, at, number):
+def _read_exchange(statement, at, number):
     reader, name = statement.reader, statement.reader.text(at)
     close = reader.match.get(at + 1, at + 2)
     mask, *others = reader.split(at + 2, close)
@@ -97,11 +97,11 @@ def _exchange(statement, at, number):
         if not is_plain(reader, first, last, statement.file, (), statement.file.by_value):
             raise NeedsFibers(f"it uses {name} in an expression whose order matters")
     value, *others = (statement.text(*span) for span in others)
-    return _Exchange(name, at, close + 1, number, value, others, _all_lanes(statement, name, mask))
+    return _Exchange(name, at, close + 1, number, value, others, _prove_all_lanes(statement, name, mask))
 
 
-def _all_lanes(statement, name, span):
-    """What lets the compiler prove that a mask is that of all lanes; empty: it is."""
+def _prove_all_lanes(statement, name, span):
+    """Return what lets the compiler prove that a mask names all lanes; empty if it is a number that does."""
     mask = "".join(token.text for token in statement.reader.tokens[span[0] : span[1]])
     if _ALL_LANES.fullmatch(mask):
         return ""

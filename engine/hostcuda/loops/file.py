@@ -1,4 +1,4 @@
-"""What a source declares outside of its kernels: types, constants and functions.
+"""Find what a source declares outside of its kernels: types, constants and functions.
 
 The source is what the compiler sees: macros are expanded, and the user's headers are part of it.
 """
@@ -38,53 +38,53 @@ _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", 
 
 
 class File:
-    """A source.
+    """The declarations of a source.
 
     Attributes
     ----------
     constants : set of str
-        Names that are constants somewhere; where one is taken for a constant, the compiler proves it.
+        Names that are constants somewhere; wherever the rewriter relies on that, the compiler proves it.
     types : dict
-        Name -> type of the source's own types, as `type_of` gives it.
+        Name of each type of the source's own -> its kind, as `type_of` returns it.
     harmful : dict
         Name of a function or type -> the word for which a kernel that uses it runs on fibers.
     looking : set of str
         Functions and classes that look at memory that another thread may change meanwhile.
     by_value : set of str
-        Own functions whose parameters are values of types that are copied.
+        Own functions whose parameters are copies of their arguments.
     declared : set of str
         All names that the source declares.
     own : set of str
-        These, and all others in the heads of its declarations.
+        The declared names, and all others in the heads of the source's declarations.
     """
 
     def __init__(self, scan, bodies):
-        self.pieces = pieces = list(_pieces(scan, [(body.open, body.close) for body in bodies]))
+        self.pieces = pieces = list(_find_pieces(scan, [(body.open, body.close) for body in bodies]))
         self.declared = set().union(*(piece.names for piece in pieces))
         self.own = self.declared.union(*(piece.words for piece in pieces))
-        self.types, self.constants = {}, _constants(scan)
+        self.types, self.constants = {}, _find_constants(scan)
         for piece in pieces:
             self._add_types(piece)
-        self.by_value = self._by_value()
+        self.by_value = self._find_by_value()
         uses = [piece.uses for piece in pieces]
         looking = [piece for piece in pieces if any(map(_LOOKS.match, re.findall(r"\w+", piece.body)))]
         self.looking = spread(uses, {name: "" for piece in looking for name in piece.names}).keys()
-        self.harmful = spread(uses, {**self._operands(), **self._harmful()})
+        self.harmful = spread(uses, {**self._map_operands(), **self._map_harmful()})
 
     def is_unique(self, name):
-        """Whether a name means the same wherever it is known: the source declares it once, or not at all."""
+        """Return whether a name means the same wherever it is known: it is declared once, or not at all."""
         pieces = [piece for piece in self.pieces if name in piece.words | piece.names]
         heads, bodies = {" ".join(piece.head.split()) for piece in pieces}, [piece for piece in pieces if piece.body]
-        if name in self.declared and (name in _known() or PURE.fullmatch(name)):
+        if name in self.declared and (name in _list_known() or PURE.fullmatch(name)):
             return False
         return len(heads) <= 1 and len(bodies) <= 1
 
     # -- types
 
     def type_of(self, words, parameters=frozenset()):
-        """The type that the words of a declaration name; `parameters` are those of the kernel's template.
+        """Return the kind of type that a declaration's words name; `parameters` are those of the kernel's template.
 
-        A scalar, which an enumeration is, too; pointer; reference; vector, whose members are scalars; struct, which has
+        It is scalar (also of an enumeration); pointer; reference; vector, whose members are scalars; struct, which has
         nothing but data; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees.
         """
         if "(" in words and {"alignas", "__align__"} & set(words):
@@ -107,22 +107,22 @@ class File:
         return "assumed" if words[0] in parameters else "class"
 
     def _add_types(self, piece):
-        found = [token.text for token in tokens(piece.head, 0, len(piece.head))]
+        words = [token.text for token in tokens(piece.head, 0, len(piece.head))]
         if piece.keyword:
             kind = "class" if not self._is_plain(piece) else "scalar" if piece.keyword == "enum" else "struct"
             for name in piece.tags:
                 self._add_type(name, kind)
-        elif found[:1] == ["using"] and found[2:3] == ["="]:
-            self._add_type(found[1], self.type_of(found[3:]))
-        elif found[:1] == ["template"] and "using" in found:
-            self._add_type(found[found.index("using") + 1], "class")
-        elif found[:1] == ["typedef"]:
-            plain = not {"(", "[", ","} & set(found)  # else any of its words may be the name
-            for name in found[-1:] if plain else {*filter(str.isidentifier, found[1:])} - TYPES:
-                self._add_type(name, self.type_of(found[1:-1]) if plain else "class")
+        elif words[:1] == ["using"] and words[2:3] == ["="]:
+            self._add_type(words[1], self.type_of(words[3:]))
+        elif words[:1] == ["template"] and "using" in words:
+            self._add_type(words[words.index("using") + 1], "class")
+        elif words[:1] == ["typedef"]:
+            plain = not {"(", "[", ","} & set(words)  # else any of its words may be the name
+            for name in words[-1:] if plain else {*filter(str.isidentifier, words[1:])} - TYPES:
+                self._add_type(name, self.type_of(words[1:-1]) if plain else "class")
 
     def _is_plain(self, piece):
-        """Whether a type is an enumeration, or has nothing but data: no values of its own, no references."""
+        """Return whether a type is an enumeration, or has nothing but data: no values of its own, no references."""
         head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", piece.head)
         body = re.sub(r"\b(?:struct|union)\s*\w*\s*\{", "", piece.body[1:])
         kinds = {self.types.get(word) for word in re.findall(r"\w+", body)}
@@ -136,32 +136,32 @@ class File:
     # -- functions
 
     def is_pure(self, word):
-        """Whether a function has no effects and gives the same for the same arguments."""
+        """Return whether a function has no effects and gives the same for the same arguments."""
         return word not in self.own and bool(PURE.fullmatch(word))
 
     def is_known(self, word):
-        """Whether a function is one of CUDA's or of the C library's that neither wait nor ask for their thread."""
-        return word not in self.own and (word in _known() or bool(PURE.fullmatch(word)))
+        """Return whether CUDA or the C library has the function, and it neither waits nor asks for its thread."""
+        return word not in self.own and (word in _list_known() or bool(PURE.fullmatch(word)))
 
     def is_type(self, word):
-        """Whether a word is one of CUDA's or C++'s types."""
+        """Return whether a word is one of CUDA's or C++'s types."""
         return word in TYPES and word not in self.own
 
-    def _operands(self):
-        """Words of what operators outside of classes may apply to, as `harmful`: types, and threadIdx, a vector."""
-        found, vectors = set(), {*VECTORS, *(f"make_{name}" for name in VECTORS)}
+    def _map_operands(self):
+        """Map what operators outside of classes may apply to, as `harmful`: types, and threadIdx, a vector."""
+        operands, vectors = set(), {*VECTORS, *(f"make_{name}" for name in VECTORS)}
         tags = {tag for piece in self.pieces for tag in piece.tags}
         for piece in self.pieces:
             if _OPERATOR.search(piece.head):
                 types = set(re.findall(r"\w+", piece.head))
-                known = "template" not in types and not types & self.types.keys() - tags
+                are_known = "template" not in types and not types & self.types.keys() - tags
                 types &= tags | vectors
-                found |= types if known and types else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
-        found |= vectors | INDICES | {"threadIdx"} if found & vectors else set()
-        return dict.fromkeys(found, "operators of the source")
+                operands |= types if are_known and types else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
+        operands |= vectors | INDICES | {"threadIdx"} if operands & vectors else set()
+        return dict.fromkeys(operands, "operators of the source")
 
-    def _harmful(self):
-        """Name -> the word for which its use needs fibers, apart from names that use such names."""
+    def _map_harmful(self):
+        """Map names to the word for which their use needs fibers, but not names that use such names."""
         harmful = {}
         for piece in self.pieces:
             names, words = piece.uses
@@ -181,29 +181,29 @@ class File:
             harmful.update(dict.fromkeys(names, why))
         return harmful
 
-    def _by_value(self):
-        values = {}
+    def _find_by_value(self):
+        by_value = {}
         for piece in self.pieces:
             for name in piece.functions:  # if there are several, it is not known which of them is one
                 at = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
-                good = len(piece.functions) == 1 and at and self._copies(piece.head, at[-1])
-                values[name] = bool(good) and values.get(name, True)
-        return {name for name, good in values.items() if good}
+                copies = len(piece.functions) == 1 and at and self._copies(piece.head, at[-1])
+                by_value[name] = bool(copies) and by_value.get(name, True)
+        return {name for name, copies in by_value.items() if copies}
 
     def _copies(self, head, at):
-        """Whether a function's parameters, which start at `at`, are all copied from what it is given."""
+        """Return whether a function's parameters, which start at `at`, are all copied from its arguments."""
         parameters = head[at : closing_parenthesis(head, at - 1)]
         if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
             return False
         template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
-        found = [re.findall(r"\w+|[*]|::", re.split(r"[=\[]", each)[0]) for each in parameters.split(",")]
-        kinds = {self.type_of(words[:-1] or words, template) for words in found if words and "*" not in words}
+        texts = [re.findall(r"\w+|[*]|::", re.split(r"[=\[]", parameter)[0]) for parameter in parameters.split(",")]
+        kinds = {self.type_of(words[:-1] or words, template) for words in texts if words and "*" not in words}
         return not kinds & {"class", "reference"}
 
 
 @lru_cache(1)
-def _known():
-    """The words of the engine's headers whose functions neither wait nor ask for their thread."""
+def _list_known():
+    """Return the words of the engine's headers whose functions neither wait nor ask for their thread."""
     texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _KNOWN_HEADERS]
     text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
     words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(re.findall(r"\w+", " ".join(_MADE.findall(text))))
@@ -217,7 +217,7 @@ def _known():
 
 @dataclass
 class _Piece:
-    """A declaration: what stands before its braces, these, the whole, and the names that it may declare."""
+    """A declaration: what stands before its braces, the braces, all of it, and the names that it may declare."""
 
     head: str
     body: str
@@ -230,12 +230,12 @@ class _Piece:
 
     @property
     def uses(self):
-        """Its names, and its words, as `spread` wants them."""
+        """Its names, and the words in it, as `spread` expects them."""
         return self.names, {*re.findall(r"\w+", self.text), *self.tags}
 
 
-def _piece(head, body, after=""):
-    plain = _without_arguments(head)
+def _read_piece(head, body, after=""):
+    plain = _strip_arguments(head)
     names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))
     for match in _PARENTHESIZED.finditer(head.partition("=")[0]):
         if head.count("(", 0, match.start()) == head.count(")", 0, match.start()):
@@ -265,8 +265,8 @@ def _piece(head, body, after=""):
     return _Piece(head, body, text, names - {""}, words, (), keyword, tuple(tags))
 
 
-def _pieces(scan, kernels):
-    """The `_Piece`s of a text, without its kernels, whose bodies are spans."""
+def _find_pieces(scan, kernels):
+    """Yield the `_Piece`s of a text without its kernels; `kernels` are the spans of their bodies."""
     at = 0
     while match := re.compile(r"[;{]").search(scan.code, at):
         at = match.end()
@@ -280,16 +280,16 @@ def _pieces(scan, kernels):
             end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
         start = after_registrations(scan, start, match.start())
         body = scan.code[match.start() : end] if match.group() == "{" else ""
-        yield _piece(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
+        yield _read_piece(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
 
 
-def _constants(scan):
-    """Names of constants at namespace scope, and of enumerators."""
+def _find_constants(scan):
+    """Return the names of constants at namespace scope, and of enumerators."""
     names = set()
     for match in re.finditer(r"\b(?:constexpr|const)\b", scan.code):
         declaration = scan.code[scan.declaration_start(match.start()) : scan.code.find(";", match.end())]
         if scan.scope(match.start()) is not None and "__constant__" not in declaration:
-            plain = _without_arguments(declaration)
+            plain = _strip_arguments(declaration)
             parts = [plain[slice(*span)] for span in split(plain, ",")]
             names |= {name[1] for part in parts if (name := re.match(r"[^=&*\[@{]*?(\w+)\s*[={]", part))}
     for match in re.finditer(r"\benum\b[^;{}()]*\{([^{}]*)\}", scan.code):
@@ -297,8 +297,8 @@ def _constants(scan):
     return names
 
 
-def _without_arguments(head):
-    """A declaration without its template's head, and with ``@`` for its parentheses and what is between them."""
+def _strip_arguments(head):
+    """Return a declaration without its template's head; ``@`` replaces parentheses and what they hold."""
     while (shorter := re.sub(r"\([^()]*\)", "@", head)) != head:
         head = shorter
     return re.sub(r"\btemplate\s*<[^;{]*?>(?=\s*\w)", " ", head)
@@ -309,11 +309,9 @@ _LOOKS = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")
 
 
 def spread(uses, reasons):
-    """Name -> reason: the given `reasons`, and those of all names that use such a name. `uses` are the names of each
-    declaration, and the words in it.
-    """
-    known = reasons.keys()
-    while found := [(names - known, words & known) for names, words in uses if words & known and names - known]:
-        for names, words in found:
+    """Extend `reasons` (name -> reason) to all names that use such a name; `uses`: (names, words) by declaration."""
+    harmful = reasons.keys()
+    while users := [(names - harmful, words & harmful) for names, words in uses if words & harmful and names - harmful]:
+        for names, words in users:
             reasons.update(dict.fromkeys(names, reasons[min(words)]))
     return reasons

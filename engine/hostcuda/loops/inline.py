@@ -1,9 +1,9 @@
-"""Functions that wait: warp functions are replaced by exchanges, and calls of device functions by their bodies.
+"""Replace functions that wait: warp functions by exchanges, and calls of device functions by their bodies.
 
-Only then the places at which a kernel waits are its own. Functions are replaced that return nothing, or once, at their
-end. A call inside of an expression gets a statement of its own before it, if that leaves what is computed as it is; so
-does one in ``sum = c ? total(sum) : 0.0f;``, as an if. The names of the function get a prefix, so that they cannot meet
-those of the kernel.
+After that, a kernel waits only at places of its own. A function is replaced if it returns nothing, or once, at its end.
+A call inside of an expression becomes a statement before it, if that does not change what is computed; so does one in
+``sum = c ? total(sum) : 0.0f;``, as an if. The names of the function get a prefix, so that they cannot meet those of
+the kernel.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from hostcuda.loops.reader import Reader
 from hostcuda.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, NeedsFibers
 
 PREFIX = re.compile(r"\bhostcuda_\d+_")  # of the names of a function that stands in a kernel
-_MOST_DEEP = 16  # calls in calls
+_MOST_DEEP = 16  # calls within calls
 _HEAD = re.compile(r"(?:template ?<(?P<template>[^{;]*)> ?)?(?P<result>[\w ]*?)(?P<name>\w+) ?\((?P<given>.*)\)")
 _MARKERS = {"__device__", "__host__", "inline", "__inline__", "__forceinline__", "__noinline__", "static"}
 
@@ -36,31 +36,31 @@ class _Function:
     start: int  # from here to `end` is its body, without what it returns
     end: int
     type: str
-    result: tuple[int, int]  # the positions of the expression that it returns
-    names: set = field(default_factory=set)  # that it declares
+    result: tuple[int, int]  # the span of the expression that it returns
+    names: set = field(default_factory=set)  # names that it declares
     others: set = field(default_factory=set)  # all other words in it
     shared: bool = False
 
 
 def inline(scan, bodies, file):
-    """A text without calls of functions that wait, as far as they can be replaced.
+    """Replace the calls of functions that wait, as far as that is possible.
 
-    What `kernel_bodies` gives for it; and a kernel's name -> why its warp functions cannot be replaced.
+    Return what `kernel_bodies` returns for the new text; and a kernel's name -> why its warp functions are left.
     """
     reasons, numbers, once = {}, count(1), set()
     for _ in range(_MOST_DEEP):
-        functions, edits = _functions(scan, file), []
+        functions, edits = _find_functions(scan, file), []
         for body in bodies:
             with contextlib.suppress(NeedsFibers):
-                edits += _calls(scan, body, functions, file, numbers, reasons, once)
+                edits += _replace_calls(scan, body, functions, file, numbers, reasons, once)
         if not edits:
             break
         scan, bodies = kernel_bodies(edited(scan.text, edits))
     return scan, bodies, reasons
 
 
-def _functions(scan, file):
-    """Name -> function, of all that wait or call others that do, and that a call can be replaced by."""
+def _find_functions(scan, file):
+    """Map names to the functions that wait, or call others that do, and whose calls can be replaced."""
     heads = {}
     for open_, close in scan.closing.items():
         words = scan.code[after_registrations(scan, scan.declaration_start(open_), open_) : open_].split()
@@ -71,14 +71,14 @@ def _functions(scan, file):
     waiting, functions = spread(uses, dict.fromkeys([BARRIER, *WARP_FUNCTIONS], "")), {}
     for name in waiting.keys() & heads.keys():
         with contextlib.suppress(NeedsFibers):
-            function = _read(scan, *heads[name])
+            function = _read_function(scan, *heads[name])
             recursive = function.others & spread(uses, {name: ""}).keys()
             if not recursive and all(map(file.is_unique, {name, *function.others})):  # it means the same in the kernel
                 functions[name] = function
     return functions
 
 
-def _read(scan, head, open_, close):
+def _read_function(scan, head, open_, close):
     reader = Reader(scan.code, open_ + 1, close)
     tokens, last, result = reader.tokens, close, (close, close)
     returns = [at for at, token in enumerate(tokens) if token.text == "return"]
@@ -89,14 +89,14 @@ def _read(scan, head, open_, close):
         last, result = tokens[returns[0]].start, (tokens[returns[0]].end, tokens[-1].start)
     statements = Reader(scan.code, open_ + 1, last).statements()
     function = _Function(
-        [_parameter(each) for each in parameter_list(head["template"] or "")],
-        [_parameter(each) for each in parameter_list(head["given"])],
+        [_read_parameter(text) for text in parameter_list(head["template"] or "")],
+        [_read_parameter(text) for text in parameter_list(head["given"])],
         open_ + 1, last, type_, result, {reader.text(at) for at in declared_names(reader, statements)},
     )
-    given = {name for _, name in (*function.templates, *function.parameters)}
-    if function.names & given:
+    arguments = {name for _, name in (*function.templates, *function.parameters)}
+    if function.names & arguments:
         raise NeedsFibers("a variable hides a parameter")
-    function.names |= given
+    function.names |= arguments
     words = {
         token.text for at, token in enumerate(tokens) if token.kind == "word" and reader.text(at - 1) not in (".", "->")
     }
@@ -104,8 +104,8 @@ def _read(scan, head, open_, close):
     return function
 
 
-def _parameter(text):
-    """(type, name) of a parameter, as in `_Function`."""
+def _read_parameter(text):
+    """Return (type, name) of a parameter, as in `_Function`."""
     match = re.fullmatch(r"(?P<type>[\w\s:<>*]*[\s*])(?P<name>\w+)(?P<array>\s*\[[^]]*\])?", text)
     if match:
         return match["type"].strip() + (" *" if match["array"] else ""), match["name"]
@@ -115,8 +115,8 @@ def _parameter(text):
     return "", match[match.lastindex]
 
 
-def _calls(scan, body, functions, file, numbers, reasons, once):
-    """The edits that replace the calls in a kernel; `once`: those, by kernel, of functions with shared memory."""
+def _replace_calls(scan, body, functions, file, numbers, reasons, once):
+    """Return the edits that replace a kernel's calls; `once`: (kernel, function with shared memory) of those before."""
     reader, edits, waiting = Reader(scan.code, body.open + 1, body.close), [], functions.keys() | WARP_FUNCTIONS.keys()
     words = [token.text for token in reader.tokens]
     if not waiting & set(words) or body.name in reasons:
@@ -133,7 +133,7 @@ def _calls(scan, body, functions, file, numbers, reasons, once):
         try:
             statement = Statement(scan, reader, file, own, node, parent)
             if node.kind == "declaration" and len(reader.declarators(*span)) > 1:
-                edits.append(_apart(scan, reader, node))
+                edits.append(_split_declaration(scan, reader, node))
             elif at not in range(*statement.span):
                 raise NeedsFibers("a declaration is not understood")
             elif words[at] in WARP_FUNCTIONS:
@@ -150,8 +150,8 @@ def _calls(scan, body, functions, file, numbers, reasons, once):
     return edits
 
 
-def _apart(scan, reader, node):
-    """The edit that makes a declaration of each variable."""
+def _split_declaration(scan, reader, node):
+    """Return the edit that gives each variable of a declaration one of its own."""
     end, tokens = reader.type_end(node.first, node.last - 1), reader.tokens
     kind = scan.text[tokens[node.first].start : tokens[end - 1].end]
     spans = [(tokens[first].start, tokens[last - 1].end) for first, last in reader.split(end, node.last - 1)]
@@ -182,44 +182,44 @@ class _Call:
                 raise NeedsFibers("a template's argument is not understood")
         for (type_, name), (first, last) in zip(function.parameters, arguments, strict=True):
             if type_:
-                self.lines.append(f"{_with(self.renamed, type_)} {prefix}{name} = {statement.text(first, last)};")
+                self.lines.append(f"{_rename(self.renamed, type_)} {prefix}{name} = {statement.text(first, last)};")
             elif last == first + 1 and reader.tokens[first].kind == "word":
                 self.renamed[name] = reader.text(first)
             else:
                 raise NeedsFibers("an argument is not understood")
-        self.type = _with(self.renamed, function.type)
+        self.type = _rename(self.renamed, function.type)
 
-    def _content(self):
-        """The function's body, which gives the result to a variable."""
+    def _expand(self):
+        """Return the function's body, which assigns the result to a variable."""
         scan, function = self.statement.scan, self.function
-        content = _with(self.renamed, scan.text[function.start : function.end])
-        returned = _with(self.renamed, scan.text[slice(*function.result)])
+        content = _rename(self.renamed, scan.text[function.start : function.end])
+        returned = _rename(self.renamed, scan.text[slice(*function.result)])
         result = f"{self.result} = {returned};" if returned else ""
         return f"{{ {' '.join(self.lines)}{scan.marker(function.start)}{content} {result} }}"
 
     def replaced(self, names, functions):
-        """The edits that replace it. `names` are those of the kernel."""
+        """Return the edits that replace the call. `names` are those of the kernel."""
         statement, function, span = self.statement, self.function, (self.at, self.end)
         reader, node = statement.reader, statement.node
         if function.others & names - functions.keys():
             raise NeedsFibers("its names have another meaning here")
         line = statement.scan.marker(reader.tokens[node.last - 1].end)
         if span == (node.first, node.last - 1):
-            return statement.after(self._content(), [(node.first, node.last, line)])
+            return statement.after(self._expand(), [(node.first, node.last, line)])
         if not set(self.type.split()) <= TYPES - {"void", "auto"}:
             raise NeedsFibers("its type is not understood")
-        if choice := self._choice(*statement.span):
+        if choice := self._read_choice(*statement.span):
             span, content = choice
         elif statement.target > statement.span[0] + 1 and not all(type_ for type_, _ in function.parameters):
             raise NeedsFibers("where it goes may depend on it")
         elif statement.may_follow([span]) and not statement.reads_memory([span]):
-            content = self._content()
+            content = self._expand()
         else:
             raise NeedsFibers("the order matters")
         return statement.after(f"{self.type} {self.result}; {content}{line}", [(*span, f" {self.result} ")])
 
-    def _choice(self, first, last):
-        """Of ``= c ? f(x) : y`` or ``v = c ? f(x) : y``: the span from c to y, and what computes it; or None."""
+    def _read_choice(self, first, last):
+        """Return the span from c to y in ``[v] = c ? f(x) : y``, and the text that computes it; or None."""
         reader, text = self.statement.reader, self.statement.text
         signs = [at for at in reader.outer(first, last) if reader.text(at) in ("?", ":", ",", *ASSIGNMENTS)]
         if [reader.text(at) for at in signs] != ["=", "?", ":"] or signs[0] > first + 1:
@@ -229,7 +229,7 @@ class _Call:
         other = text(signs[2] + 1, last)
         proof = f"hostcuda_require_same({self.type}, {other});"  # else C++ converts one of them
         condition = text(signs[0] + 1, signs[1])
-        return (signs[0] + 1, last), f"{proof} if ({condition}) {self._content()} else {{ {self.result} = {other}; }}"
+        return (signs[0] + 1, last), f"{proof} if ({condition}) {self._expand()} else {{ {self.result} = {other}; }}"
 
 
 _NAME = re.compile(
@@ -239,6 +239,6 @@ _NAME = re.compile(
 )
 
 
-def _with(renamed, text):
-    """The text with other names, but for those of members."""
+def _rename(renamed, text):
+    """Return the text with other names, but for those of members."""
     return _NAME.sub(lambda match: renamed.get(match["name"], match.group()), text)

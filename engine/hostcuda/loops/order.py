@@ -1,4 +1,4 @@
-"""Calls that are to come before the statement that they are in: the order in which C++ evaluates an expression."""
+"""Decide which calls may move before their statement, by the order in which C++ evaluates an expression."""
 
 import re
 
@@ -10,18 +10,16 @@ _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
 def with_parents(nodes, parent=None):
-    """(node, the node around it or None) of all statements."""
+    """Yield (node, the node around it or None) for all statements, at any depth."""
     for node in nodes:
         yield node, parent
         yield from with_parents(node.children, node)
 
 
 def is_plain(reader, first, last, file, calls=(), functions=frozenset(), assignments=0):
-    """Whether tokens[first:last], apart from the spans `calls`, has no effects, but for a number of assignments; own
-    `functions` may be called.
-    """
+    """Return whether tokens[first:last] have no effects, apart from `calls`, `functions` and some `assignments`."""
     text, tokens = reader.text, reader.tokens
-    for at in _outside(first, last, calls):
+    for at in _skip_spans(first, last, calls):
         if text(at) in STEPS or text(at) in ("{", ";", "sizeof"):
             return False
         assignments -= text(at) in ASSIGNMENTS
@@ -33,13 +31,13 @@ def is_plain(reader, first, last, file, calls=(), functions=frozenset(), assignm
     return assignments >= 0
 
 
-def _outside(first, last, spans):
-    """The tokens from `first` to `last` that are in none of the spans."""
+def _skip_spans(first, last, spans):
+    """Return the tokens from `first` to `last` that are in none of the spans."""
     return [at for at in range(first, last) if not any(begin <= at < end for begin, end in spans)]
 
 
 def declarations(reader, nodes):
-    """The spans of tokens in which statements, and all in them, declare variables."""
+    """Yield the spans of tokens in which statements, at any depth, declare variables."""
     for node, _ in with_parents(nodes):
         if node.kind == "declaration":
             yield node.first, node.last - 1
@@ -48,13 +46,13 @@ def declarations(reader, nodes):
 
 
 def declared_names(reader, nodes):
-    """The tokens with the names of the variables that statements, and all in them, declare."""
+    """Yield the tokens with the names of the variables that statements, at any depth, declare."""
     for span in declarations(reader, nodes):
         yield from (name for name, *_ in reader.declarators(*span))
 
 
 def own_variables(reader, body, scan, file):
-    """The names of a kernel that are variables of a thread wherever they occur, and constants."""
+    """Return the names of constants, and those that are a thread's own variables wherever a kernel has them."""
     own, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
     for first, last in declarations(reader, reader.statements()):
         shared = "__shared__" in [reader.text(at) for at in range(first, last)]
@@ -64,13 +62,13 @@ def own_variables(reader, body, scan, file):
 
 
 class Statement:
-    """An expression, a declaration of one variable, or an if, of which calls are to come before it.
+    """An expression, a declaration of one variable, or an if: some of its calls are to come before it.
 
     Attributes
     ----------
     node : Node
     span : tuple
-        The tokens of its expression; of an if, those of the condition.
+        The tokens of its expression; for an if, of the condition.
     own : set of str
         The kernel's `own_variables`.
     target : int
@@ -89,15 +87,15 @@ class Statement:
         self.target = next((at for at in reader.outer(*self.span) if reader.text(at) in ASSIGNMENTS), self.span[0])
 
     def text(self, first, last, replaced=()):
-        """The text of tokens[first:last] with other texts in place of spans of tokens: (first, last, new)."""
+        """Return the text of tokens[first:last], with spans of tokens replaced: (first, last, new text)."""
         tokens = self.reader.tokens
         edits = [(tokens[begin].start, tokens[end - 1].end, new) for begin, end, new in replaced]
         return edited(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
 
     def reads_memory(self, calls):
-        """Whether the rest of the statement may read what other threads can write, apart from its target."""
+        """Return whether the rest of the statement, without its target, may read what other threads write."""
         text, tokens, file = self.reader.text, self.reader.tokens, self.file
-        for at in _outside(self.target, self.span[1], calls):
+        for at in _skip_spans(self.target, self.span[1], calls):
             kind, word = tokens[at][:2]
             before = text(at - 1) if at > self.target else "("
             if word in ("[", "->"):
@@ -117,11 +115,11 @@ class Statement:
         return False
 
     def may_follow(self, calls):
-        """Whether C++ lets `calls`, spans of tokens, come before the rest."""
+        """Return whether C++ lets `calls`, spans of tokens, come before the rest."""
         first, last = self.span
         first += self.reader.text(first) == "="
         text, around = self.reader.text, self.reader.around
-        for at in _outside(first, last, calls):
+        for at in _skip_spans(first, last, calls):
             open_ = around[at]
             of_call = open_ > first and text(open_) == "(" and self.reader.tokens[open_ - 1].kind == "word"
             if at < calls[-1][0] and (text(at) in _LEFT_FIRST or (text(at) == "," and not of_call)):
@@ -131,7 +129,7 @@ class Statement:
         return is_plain(self.reader, first, last, self.file, calls, assignments=1)
 
     def after(self, before, replaced=()):
-        """The edits that put a text before it, and others in place of spans of its tokens."""
+        """Return the edits that put a text before the statement, and replace spans of its tokens."""
         node, tokens = self.node, self.reader.tokens
         start, end = tokens[node.first].start, tokens[node.last - 1].end
         open_, close = ("", "") if self.alone else ("{ ", " }")

@@ -1,4 +1,4 @@
-"""The statements of a function's body: a reader of C++ that knows statements and declarations, and no types."""
+"""Read the statements of a function's body: C++ without types, but with statements and declarations."""
 
 from dataclasses import dataclass, field
 
@@ -22,16 +22,15 @@ class Node:
 
 
 class Reader:
-    """The statements of a function's body. `match`: token of a bracket -> that of the bracket which closes or opens it;
-    `around`: for each token, that of the bracket around it, or -1.
-    """
+    """The statements of a function's body."""
 
     def __init__(self, code, start, end):
         self.tokens = tokens(code, start, end)
         self.begin = start
-        self._match()
+        # `match` maps the token of a bracket to that of its partner; `around` has the bracket around each token, or -1.
+        self._match_brackets()
 
-    def _match(self):
+    def _match_brackets(self):
         match, stack, self.around = {}, [], []
         for at, token in enumerate(self.tokens):
             self.around.append(stack[-1] if stack else -1)
@@ -49,10 +48,10 @@ class Reader:
         return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
 
     def statements(self):
-        """The nodes of the statements of the body."""
-        return self._sequence(0, len(self.tokens))
+        """Return the nodes of the statements of the body."""
+        return self._read_sequence(0, len(self.tokens))
 
-    def _sequence(self, at, last):
+    def _read_sequence(self, at, last):
         nodes = []
         while at < last:
             if self.text(at) == ";":
@@ -63,11 +62,11 @@ class Reader:
         return nodes
 
     def statement(self, at):
-        """The node of the statement at token `at`."""
+        """Return the node of the statement at token `at`."""
         if at >= len(self.tokens):
             raise NeedsFibers("a statement does not end")
         begin = self.tokens[at - 1].end if at else self.begin
-        node = self._statement(at)
+        node = self._read_statement(at)
         node.start = begin
         nodes = [part for part in node.parts.values() if isinstance(part, Node)] if node.kind != "block" else []
         node.children = node.children or nodes
@@ -75,34 +74,34 @@ class Reader:
         node.meeting = node.kind == "meeting" or any(child.meeting for child in node.children)
         return node
 
-    def _statement(self, at):
+    def _read_statement(self, at):
         word = self.text(at)
         if word == ";":
             return Node("block", at, at + 1, 0)
         if word == "{":
             close = self.match[at]
-            return Node("block", at, close + 1, 0, children=self._sequence(at + 1, close))
+            return Node("block", at, close + 1, 0, children=self._read_sequence(at + 1, close))
         if word == "if":
-            return self._if(at)
+            return self._read_if(at)
         if word == "for":
-            return self._for(at)
+            return self._read_for(at)
         if word in ("while", "switch"):
-            close = self._condition(at + 1)
+            close = self._close_condition(at + 1)
             body = self.statement(close + 1)
             return Node(word, at, body.last, 0, {"condition": (at + 2, close), "body": body})
         if word == "do":
             body = self.statement(at + 1)
-            close = self._parentheses(body.last + 1)
+            close = self._close_parentheses(body.last + 1)
             return Node("do", at, close + 2, 0, {"body": body, "condition": (body.last + 2, close)})
         if word in ("case", "default"):
             return self.statement(self.end(at, len(self.tokens), {":"}) + 1)
         if word == "else" or (self.tokens[at].kind == "word" and self.text(at + 1) == ":"):
             raise NeedsFibers(f"it has the label {word}")
-        return self._simple(at)
+        return self._read_simple(at)
 
-    def _if(self, at):
+    def _read_if(self, at):
         open_ = at + 2 if self.text(at + 1) == "constexpr" else at + 1
-        close = self._condition(open_)
+        close = self._close_condition(open_)
         parts = {"condition": (open_ + 1, close), "then": self.statement(close + 1)}
         last = parts["then"].last
         if self.text(last) == "else":
@@ -110,8 +109,8 @@ class Reader:
             last = parts["otherwise"].last
         return Node("if", at, last, 0, parts)
 
-    def _for(self, at):
-        close = self._parentheses(at + 1)
+    def _read_for(self, at):
+        close = self._close_parentheses(at + 1)
         body = self.statement(close + 1)
         ends = [i for i in self.outer(at + 2, close) if self.text(i) == ";"]
         if len(ends) != 2:
@@ -120,7 +119,7 @@ class Reader:
         parts = {"first": (at + 2, first), "condition": (first + 1, second), "step": (second + 1, close), "body": body}
         return Node("for", at, body.last, 0, parts)
 
-    def _simple(self, at):
+    def _read_simple(self, at):
         end = next((i for i in self.outer(at, len(self.tokens)) if self.text(i) == ";"), None)
         if end is None:
             raise NeedsFibers("a statement does not end")
@@ -142,36 +141,36 @@ class Reader:
             raise NeedsFibers("it declares a type")
         return Node(kind, at, end + 1, 0)
 
-    def _parentheses(self, at):
+    def _close_parentheses(self, at):
         if self.text(at) != "(":
             raise NeedsFibers("a statement is not understood")
         return self.match[at]
 
-    def _condition(self, at):
-        close = self._parentheses(at)
+    def _close_condition(self, at):
+        close = self._close_parentheses(at)
         signs = {self.text(i) for i in self.outer(at + 1, close)}
         if ";" in signs or ("=" in signs and self.declares(at + 1, close)):
             raise NeedsFibers("it declares a variable in a condition")
         return close
 
     def outer(self, first, last):
-        """The tokens that are not in brackets (of which only the opening ones are given)."""
+        """Yield the tokens that are not in brackets (of the brackets themselves, the opening ones)."""
         at = first
         while at < last:
             yield at
             at = self.match[at] + 1 if self.text(at) in PAIRS else at + 1
 
     def start(self, at, first, ends):
-        """The token after the last of `ends` before token `at`, in the same brackets and not before `first`."""
+        """Return the token after the last of `ends` before token `at`, in the same brackets and not before `first`."""
         begin = max(first, self.around[at] + 1)
         return max((self.match.get(i, i) + 1 for i in self.outer(begin, at) if self.text(i) in ends), default=begin)
 
     def end(self, at, last, ends):
-        """The first one of `ends` from token `at` on, or the bracket or `last` that comes before."""
+        """Return the first of `ends` from token `at` on, or the closing bracket or `last` that comes before it."""
         return next((i for i in self.outer(at, last) if self.text(i) in {*ends, *PAIRS.values()}), last)
 
     def split(self, first, last, separator=","):
-        """Spans of tokens[first:last] between its outer separators."""
+        """Return the spans of tokens[first:last] between its outer separators."""
         spans = []
         for at in self.outer(first, last):
             if self.text(at) == separator:
@@ -182,7 +181,7 @@ class Reader:
     # -- declarations
 
     def declares(self, first, last):
-        """Whether the statement is a declaration."""
+        """Return whether the statement is a declaration."""
         after = self.type_end(first, last)
         if after is None:
             return False
@@ -193,7 +192,7 @@ class Reader:
         )
 
     def type_end(self, first, last):
-        """The token after the specifiers and the type that start at `first`; None: there is no type."""
+        """Return the token after the specifiers and the type that start at `first`; None if there is no type."""
         at, named = first, False
         while at < last:
             word = self.text(at)
@@ -208,13 +207,13 @@ class Reader:
             elif word in CLASSES and not named:
                 at += 1
             elif self.tokens[at].kind == "word" and not named and word not in RESTRICT:
-                at, named = self._qualified(at, last), True
+                at, named = self._skip_qualified(at, last), True
             else:
                 break
         return at if named and at > first else None
 
-    def _qualified(self, at, last):
-        """The token after a name like ``a::b<c>::d``."""
+    def _skip_qualified(self, at, last):
+        """Return the token after a name like ``a::b<c>::d``."""
         while True:
             at += 1
             if self.text(at) == "<":
@@ -232,8 +231,8 @@ class Reader:
             at += 1
 
     def declarators(self, first, last):
-        """[(name's token, pointer signs, span of array bounds, span of the initializer)] of a declaration."""
-        found, at = [], self.type_end(first, last)
+        """Return [(name's token, pointer signs, span of array bounds, span of the initializer)] of a declaration."""
+        declarators, at = [], self.type_end(first, last)
         for begin, end in self.split(at or last, last):
             name = begin
             while self.text(name) in ("*", "&", "&&") or self.text(name) in RESTRICT:
@@ -246,12 +245,12 @@ class Reader:
             if bounds < end and self.text(bounds) not in ("=", "(", "{"):
                 raise NeedsFibers(f"the declaration of {self.text(name)} is not understood")
             signs = " ".join(token.text for token in self.tokens[begin:name])
-            found.append((name, signs, (name + 1, bounds), (bounds, end)))
-        return found
+            declarators.append((name, signs, (name + 1, bounds), (bounds, end)))
+        return declarators
 
 
 def escapes(node):
-    """The jumps out of a statement: return, and break and continue of loops around it."""
+    """Return the jumps out of a statement: return, and break and continue of loops around it."""
     if node.kind in ("return", "break", "continue"):
         return {node.kind}
     jumps = set().union(*(escapes(child) for child in node.children))

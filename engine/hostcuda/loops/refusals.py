@@ -1,4 +1,4 @@
-"""The reasons for which a kernel runs on fibers that its words tell."""
+"""Find the words of a kernel for which it has to run on fibers."""
 
 import re
 
@@ -20,10 +20,10 @@ _TRUTHS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
 
 
 def indexes_by_truth(code, start, end):
-    """Whether an array's index may be true or false: a comparison, or a variable that got one.
+    """Return whether an array's index may be a truth value: a comparison, or a variable that holds one.
 
-    g++ since 12 computes wrong addresses of such elements if it vectorizes the loop for AVX-512 and without its gather
-    instructions: it takes the bits of the comparison for bytes.
+    g++ since 12 computes wrong addresses of such elements if it vectorizes the loop for AVX-512 without its gather
+    instructions: it reads the bits of the comparison as bytes.
     """
     try:
         reader, names = Reader(code, start, end), set()
@@ -45,7 +45,7 @@ def indexes_by_truth(code, start, end):
 
 
 def use(name, harmful):
-    """The reason for which a kernel that uses the name runs on fibers."""
+    """Return why a kernel that uses the name runs on fibers."""
     return f"{name} uses {harmful[name]}" if name not in harmful[name].split() else f"it uses {harmful[name]}"
 
 
@@ -55,10 +55,10 @@ def refuse(kernel):
     if kernel.body.name.endswith(">"):
         raise NeedsFibers("it is a specialization of a template")
     declared = {reader.text(at) for at in declared_names(reader, reader.statements())}
-    given = re.findall(r"\w+", kernel.body.head + kernel.scan.code[kernel.body.name_end : kernel.body.open])
-    if both := {*file.declared, *declared, *given} & {*INDICES, "threadIdx"}:
+    head_words = re.findall(r"\w+", kernel.body.head + kernel.scan.code[kernel.body.name_end : kernel.body.open])
+    if both := {*file.declared, *declared, *head_words} & {*INDICES, "threadIdx"}:
         raise NeedsFibers(f"the source has a {min(both)} of its own")
-    if waiting := harmful.keys() & set(given):
+    if waiting := harmful.keys() & set(head_words):
         raise NeedsFibers(use(min(waiting), harmful))
     inline = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
     if any(reader.text(at + 2) != "dynamic_shared" for at in inline):
@@ -100,7 +100,7 @@ _BEFORE_PARENTHESES = {
 
 
 def _is_known(kernel, at):
-    """Whether the word before parentheses is no function, or one of which it is known that it does not wait."""
+    """Return whether the word before parentheses is no function, or a function that is known not to wait."""
     reader, file = kernel.reader, kernel.file
     word = reader.text(at)
     if reader.text(at - 1) == "::" and reader.text(at - 2) in ("std", "hostcuda"):
@@ -115,14 +115,14 @@ def _is_known(kernel, at):
 
 
 def _is_of_memory(reader, at):
-    """Whether ``volatile`` at token `at` says how memory is accessed that threads share: no variable is volatile."""
+    """Return whether ``volatile`` at token `at` belongs to memory that threads share: no variable is volatile."""
     ends = {";", "{", "(", "=", "[", ","}
     after = [reader.text(i) for i in range(at, reader.end(at, len(reader.tokens), ends))]
     return "*" in after or "__shared__" in [*after, *(reader.text(i) for i in range(reader.start(at, 0, ends), at))]
 
 
 def _refuse_waiting(kernel):
-    """A loop that looks at the result of an atomic operation, or at volatile memory, may wait for another thread."""
+    """Refuse a loop that reads an atomic operation's result or volatile memory: it may wait for another thread."""
     reader = kernel.reader
     text, match = reader.text, reader.match
     if not {"while", "for", "do"} & {token.text for token in reader.tokens}:
@@ -135,16 +135,16 @@ def _refuse_waiting(kernel):
         unused = before in (";", "{", "}", "else", "do") or after_condition
         if not (unused and text(match[at + 1] + 1) == ";"):
             raise NeedsFibers(f"it uses the result of {token.text}, and may wait for it")
-    names = _volatile_names(reader) | kernel.file.looking
+    names = _find_volatile_names(reader) | kernel.file.looking
     for node, _ in with_parents(reader.statements()):
         if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
             words = {token.text for token in reader.tokens[node.first : node.last] if token.kind == "word"}
-            if found := names & words:
-                raise NeedsFibers(f"it has a loop that looks at volatile {min(found)}, and may wait for it")
+            if watched_names := names & words:
+                raise NeedsFibers(f"it has a loop that looks at volatile {min(watched_names)}, and may wait for it")
 
 
-def _volatile_names(reader):
-    """What a loop that waits may look at."""
+def _find_volatile_names(reader):
+    """Return the names of what a waiting loop may look at."""
     names = {"__ldcv", "__ldcg", "volatile", "__threadfence", "__threadfence_block", "__threadfence_system"}
     for at, token in enumerate(reader.tokens):
         if token.text == "volatile":

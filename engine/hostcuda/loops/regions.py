@@ -23,7 +23,7 @@ class Region:
     section: "Section | None" = None
 
     def uses(self):
-        """The variables that its statements name."""
+        """Return the variables that its statements name."""
         return set().union(*(step.effects.uses for step in self.steps))
 
 
@@ -41,16 +41,16 @@ class Section:
 
     @property
     def places(self):
-        """What `KernelVariable.uses` can have of this section."""
+        """The entries of `KernelVariable.uses` that belong to this section."""
         return {region.number for region in self.regions} | set(self.once)
 
     def uses(self):
-        """The variables that its statements name."""
+        """Return the variables that its statements name."""
         steps = self.once + [step for region in self.regions for step in region.steps]
         return set().union(*(step.effects.uses for step in steps))
 
     def given(self):
-        """The variables that differ between warps and that a warp's own steps name, but do not declare."""
+        """Return the variables that differ between warps, and that a warp's own steps name but do not declare."""
         own = {step.variable for step in self.once}
         return {v for step in self.once for v in step.effects.uses if v.role != "uniform" and not v.shared} - own
 
@@ -66,7 +66,7 @@ class Former:
         self.guard = last_return(kernel.root) if kernel.direct else None
 
     def items(self, steps, section=None):
-        """The items of a block; `section`: a warp runs the block.
+        """Return the items of a block; with a `section`, a warp runs the block.
 
         The order is that of the statements, but what is uniform moves before the region or section that it stands in.
         """
@@ -84,7 +84,7 @@ class Former:
                 region, last, section = None, None, whole
             items.insert(len(items) - (last is not None), step)
             if whole:
-                self._warp_does(whole, step)
+                self._add_once(whole, step)
 
         for step in steps:
             if step.kind == "barrier":
@@ -94,16 +94,16 @@ class Former:
                     section = Section()
                     if region:
                         items.pop()
-                        self._into(section, region)
+                        self._add_to_section(section, region)
                         section.items.append(region)
                     items.append(section)
                     last = section
                 region = None
                 if step.kind != "meeting":
                     step.items = [self.items(body, section) for body in step.bodies]
-                self._warp_does(section, step)
-                for each in step.first:
-                    self._warp_does(section, each)
+                self._add_once(section, step)
+                for counter in step.first:
+                    self._add_once(section, counter)
                 (items if whole else section.items).append(step)
                 last = None if whole else section
             elif step.kind in ("loop", "if", "block"):
@@ -124,18 +124,18 @@ class Former:
                     region = Region(len(self.regions))
                     self.regions.append(region)
                     if section:
-                        self._into(section, region)
+                        self._add_to_section(section, region)
                     (section.items if section and not whole else items).append(region)
                     last = section if section and not whole else region
-                self._add(region, step)
+                self._add_to_region(region, step)
                 region = None if step is self.guard else region
         return items
 
-    def _into(self, section, region):
+    def _add_to_section(self, section, region):
         region.section = section
         section.regions.append(region)
 
-    def _add(self, region, step):
+    def _add_to_region(self, region, step):
         region.steps.append(step)
         region.returns |= "return" in escapes(step.node)
         if step.variable:
@@ -145,13 +145,13 @@ class Former:
         for variable in step.effects.changes | step.effects.addressed:
             variable.changes.add(region.number)
 
-    def _warp_does(self, section, step):
+    def _add_once(self, section, step):
         section.once.append(step)
         for variable in step.effects.uses:
             variable.uses.add(step)
 
     def _names_it(self, item, name):
-        """Whether a region or section has that name, which must not be that of a later declaration."""
+        """Return whether a region or section has that name, which must not be that of a later declaration."""
         regions = item.regions if isinstance(item, Section) else [item]
         nodes = [step.node for region in regions for step in region.steps]
         nodes += [step.node for step in item.once] if isinstance(item, Section) else []
@@ -162,8 +162,8 @@ def assign_roles(kernel, regions):
     """Give the variables that are not uniform their roles."""
     for region in regions:
         names = [variable.name for variable in region.uses() if variable.role != "uniform" and not variable.shared]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise NeedsFibers(f"it has two variables {min(twice)} between the same barriers")
+        if repeated_names := {name for name in names if names.count(name) > 1}:
+            raise NeedsFibers(f"it has two variables {min(repeated_names)} between the same barriers")
     for parameter in kernel.parameters:
         if parameter.role != "uniform":
             parameter.role = "kept"
@@ -185,7 +185,7 @@ def assign_roles(kernel, regions):
 
 
 def _can_recompute(kernel, step):
-    """Whether to repeat the declaration in each region: it is cheap, and its value never changes."""
+    """Return whether to repeat the declaration in each region: it is cheap, and its value never changes."""
     variable = step.variable
     changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
     plain = variable.type in ("scalar", "pointer", "assumed") and not variable.array
@@ -198,8 +198,8 @@ def _can_recompute(kernel, step):
         token.text == variable.name for token in kernel.reader.tokens[: variable.place]
     ):
         return False
-    names = [each.name for each in kernel.variables]
-    if any(names.count(each.name) > 1 for each in (variable, *variable.needs)):
+    names = [other.name for other in kernel.variables]
+    if any(names.count(other.name) > 1 for other in (variable, *variable.needs)):
         return False  # where the declaration is repeated, another variable may have that name
     if any(at > variable.place for need in variable.needs for at in need.changed_uniformly):
         return False
@@ -207,7 +207,7 @@ def _can_recompute(kernel, step):
 
 
 def _is_costly(kernel, at, first, last, scope):
-    """Whether token `at` divides values that differ between threads, and not by a constant."""
+    """Return whether token `at` divides values that differ between threads, and not by a constant."""
     divisor, ends = kernel.reader.tokens[at + 1], BINARY - {"*", "/", "%"}
     constant = divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}
     if kernel.reader.text(at) not in ("/", "%") or constant:

@@ -18,20 +18,20 @@ from hostcuda.loops.writer import PREFIX, Writer
 _REGISTRATION = re.compile(r"\bHOSTCUDA_KERNEL(?P<bounds>_BOUNDS)?\(")
 
 
-def _second_version(scan, body, file):
-    """The text of a kernel's second version, and the kind of blocks that it is for, as launch.h names it."""
+def _write_second_version(scan, body, file):
+    """Return the text of a kernel's second version, and for which kind of blocks it is, as launch.h names it."""
     words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
     direct = not words & {BARRIER, MEETING, *WARP_FUNCTIONS}
     waits = [use(word, file.harmful) for word in words & file.harmful.keys() if file.harmful[word] != "threadIdx"]
     if direct and waits:
         raise NeedsFibers(min(waits))
     try:
-        return _written(KernelPlan(scan, body, file, direct))
+        return _write(KernelPlan(scan, body, file, direct))
     except NeedsFibers as reason:
         raise NeedsFibers("it has no barrier") if direct else reason from None
 
 
-def _written(kernel):
+def _write(kernel):
     find_uniform(kernel)
     require_uniform(kernel)
     regions = []
@@ -44,11 +44,10 @@ def _written(kernel):
 
 
 def add_loops(text, without=frozenset()):
-    """Add to the kernels of a source, as `hostcuda.frontend.source.rewrite` has written it, versions that run as thread
-    loops.
+    """Add second versions, which run as thread loops, to the kernels of a source.
 
-    Each kernel is registered with its second version, or with the reason for which it has none. Second versions of the
-    kernels `without` do not compile.
+    The source is as `hostcuda.frontend.source.rewrite` has written it. Each kernel is registered with its second
+    version, or with the reason for which it has none. Second versions of the kernels `without` do not compile.
     """
     scan, bodies = kernel_bodies(text)
     file = File(scan, bodies)
@@ -62,7 +61,7 @@ def add_loops(text, without=frozenset()):
                 raise NeedsFibers(failed[own.name])
             if sum(other.name == body.name for other in bodies) > 1:
                 raise NeedsFibers("it is overloaded")
-            second, kinds[body.name] = _second_version(source, own, file)
+            second, kinds[body.name] = _write_second_version(source, own, file)
         except NeedsFibers as reason:
             reasons[body.name] = INLINED.sub("", str(reason))
             continue

@@ -5,8 +5,8 @@ For g++, three things that kernels do stand in the way, because they are written
 - ``int n = blockIdx.x * 16 + threadIdx.x`` is a sum of unsigned numbers, which may wrap: n of the next thread need
   not be n + 1. It is written as a sum of ``int`` if it is small, by the limits of a launch and those that a block
   checks before its threads begin: a block that exceeds them runs on fibers.
-- ``k[m * depth + n]`` under a condition is computed for all threads, so that g++ takes its ``int`` for numbers that may
-  overflow, too. It is written with numbers of 64 bits.
+- ``k[m * depth + n]`` under a condition is computed for all threads, so that g++ assumes that its ``int`` may overflow,
+  too. It is written with numbers of 64 bits.
 - A condition that is the same for a row, such as ``m < M``, becomes a mask for AVX-512 bit by bit. It is written as one
   that seems to depend on ``threadIdx.x``.
 """
@@ -27,18 +27,18 @@ _ENDS_CONDITION = {"?", "&&", "||", ":", ",", ";", "return", "{", "}", *ASSIGNME
 
 
 class Rows:
-    """Which variables are the same, or one more than those of the neighbor, along a row of threads.
+    """Finds the variables that, along a row of threads, are the same, or one more than the neighbor's.
 
     Attributes
     ----------
     limits : set of KernelVariable
-        Those of `early` that are taken not to exceed `LIMIT`. A block checks them before its threads begin.
+        Variables of `early` that must not exceed `LIMIT`. A block checks them before its threads begin.
     """
 
     def __init__(self, kernel, early):
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
         self.same, self.next, self.scopes, self.limits = set(), set(), {}, set()
-        self.loops = {each.variable: step for step in kernel.steps for each in step.first}
+        self.loops = {counter.variable: step for step in kernel.steps for counter in step.first}
         self.changed = changed = set().union(*(step.effects.changes | step.effects.addressed for step in kernel.steps))
         for step in kernel.steps:
             variable = step.variable
@@ -50,11 +50,11 @@ class Rows:
                 continue
             if words <= _INTEGERS and span[0] < span[1] and self.is_same(*span, step.scope):
                 self.same.add(variable)
-            elif words <= _SIGNED and self.terms(*span, step.scope) and self._most(*span, step.scope) < 1 << 31:
+            elif words <= _SIGNED and self.terms(*span, step.scope) and self._bound(*span, step.scope) < 1 << 31:
                 self.next.add(variable)
 
     def is_same(self, first, last, scope):
-        """Whether an expression has the same value for all threads of a row."""
+        """Return whether an expression has the same value for all threads of a row."""
         text = self.reader.text
         for at in range(first, last):
             variable = scope.get(text(at)) if text(at - 1) not in (".", "::") else None
@@ -66,46 +66,46 @@ class Rows:
         return first < last and is_uniform(self.kernel, first, last, scope, {"threadIdx"}, roles)
 
     def terms(self, first, last, scope):
-        """The spans of the terms of a sum that grows by 1 from thread to thread; empty if it is none."""
+        """Return the spans of the terms of a sum that grows by 1 from thread to thread; empty if it does not."""
         text, terms = self.reader.text, []
         if any(text(at) in _LOWER_THAN_SUMS for at in self.reader.outer(first, last)):
             return []
-        for each in self.reader.split(first, last, "+"):
-            terms += self.reader.split(*each, "-")
-        moving = [each for each in terms if not self.is_same(*each, scope)]
-        if len(terms) + self.kernel.direct < 2 or len(moving) != 1 or text(moving[0][0] - 1) == "-":
+        for span in self.reader.split(first, last, "+"):
+            terms += self.reader.split(*span, "-")
+        growing_terms = [span for span in terms if not self.is_same(*span, scope)]
+        if len(terms) + self.kernel.direct < 2 or len(growing_terms) != 1 or text(growing_terms[0][0] - 1) == "-":
             return []
-        words = [text(at) for at in range(*moving[0])]
+        words = [text(at) for at in range(*growing_terms[0])]
         grows = words == ["threadIdx", ".", "x"] or (len(words) == 1 and scope.get(words[0]) in self.next)
         return terms if grows else []
 
     def declaration(self, variable):
-        """The edits of a variable's first value."""
+        """Return the edits of a variable's first value."""
         span, scope = self.kernel.initializer(variable), self.scopes[variable]
         if variable not in self.next:
             return self.edits(*span, scope)
-        return self._sum("hostcuda::sum", *span, scope)
+        return self._write_sum("hostcuda::sum", *span, scope)
 
-    def _most(self, first, last, scope, positive=False):
-        """A number that an expression's absolute value does not exceed, by the limits of a launch; 2**64: not known.
+    def _bound(self, first, last, scope, positive=False):
+        """Return a bound of an expression's absolute value, by the limits of a launch; 2**64 if none is known.
 
-        If it must be `positive`, because it is divided: an unsigned number that has wrapped is not small then.
+        It has to be `positive` where it is divided: an unsigned number that has wrapped is not small then.
         """
         text, match, outer = self.reader.text, self.reader.match, list(self.reader.outer(first, last))
         if first >= last or any(text(at) in _LOWER_THAN_SUMS for at in outer):
             return 1 << 64
         for signs, join in ((("+", "-"), sum), (("*",), math.prod)):
-            at = [each for each in outer if text(each) in signs]
-            if at and positive and any(text(each) == "-" for each in at):
+            places = [at for at in outer if text(at) in signs]
+            if places and positive and any(text(at) == "-" for at in places):
                 return 1 << 64
-            if at:
-                spans = zip([first, *(each + 1 for each in at)], [*at, last], strict=True)
-                return join(self._most(*span, scope, positive) for span in spans)
+            if places:
+                spans = zip([first, *(at + 1 for at in places)], [*places, last], strict=True)
+                return join(self._bound(*span, scope, positive) for span in spans)
         for at in outer:
             if text(at) in ("/", "%"):
-                return self._most(first, at, scope, positive=True)
+                return self._bound(first, at, scope, positive=True)
         if text(first) == "(" and match[first] == last - 1:
-            return self._most(first + 1, last - 1, scope, positive)
+            return self._bound(first + 1, last - 1, scope, positive)
         words = [text(at) for at in range(first, last)]
         if len(words) == 3 and words[1] == ".":
             return _MOST.get((words[0], words[2]), _MOST.get(words[0], 1 << 64)) if words[0] not in scope else 1 << 64
@@ -114,43 +114,43 @@ class Rows:
         if number := re.fullmatch(r"(\d+)[uU]?", words[0]):
             return int(number[1]) if words[0] == "0" or words[0][0] != "0" else 1 << 64
         variable = scope.get(words[0])
-        return self._most_of(variable, positive) if variable else 1 << 64
+        return self._bound_variable(variable, positive) if variable else 1 << 64
 
-    def _most_of(self, variable, positive):
+    def _bound_variable(self, variable, positive):
         if variable.type != "scalar" or variable.array or not set(variable.specifiers.split()) <= _COUNTS:
             return 1 << 64
         if variable in self.loops:
-            return self._most_of_counter(variable, self.loops[variable], positive)
+            return self._bound_counter(variable, self.loops[variable], positive)
         most, first = 1 << 64, variable.initializer
         if variable in self.same | self.next and first[0] < first[1]:
-            most = self._most(*self.kernel.initializer(variable), self.scopes[variable], positive)
+            most = self._bound(*self.kernel.initializer(variable), self.scopes[variable], positive)
         signed = "unsigned" not in variable.specifiers.split()
         if most > LIMIT and signed and not positive and variable in self.early - self.changed:
             self.limits.add(variable)
             most = LIMIT
         return most
 
-    def _most_of_counter(self, variable, loop, positive):
-        """The same for the counter of a loop such as ``for (int i = 0; i < n; i += 16)``, in its body."""
+    def _bound_counter(self, variable, loop, positive):
+        """Return such a bound for the counter of a loop like ``for (int i = 0; i < n; i += 16)``, in its body."""
         first, last = loop.node.parts["condition"]
         steps, text = self.kernel.loop_steps(loop), self.reader.text
         others = (step for step in self.kernel.steps if step is not loop and variable not in {step.variable})
-        if len(steps) != 1 or text(first) != variable.name or any(variable in each.effects.changes for each in others):
+        if len(steps) != 1 or text(first) != variable.name or any(variable in step.effects.changes for step in others):
             return 1 << 64
         words = [text(at) for at in range(*steps[0])]
-        given = self.kernel.initializer(variable)
-        start = self._most(*given, self.scopes[variable], positive) if given[0] < given[1] else 1 << 64
+        span = self.kernel.initializer(variable)
+        start = self._bound(*span, self.scopes[variable], positive) if span[0] < span[1] else 1 << 64
         adds = words in ([variable.name, "++"], ["++", variable.name]) or (
-            words[:2] == [variable.name, "+="] and self._most(steps[0][0] + 2, steps[0][1], {}) <= 1024
+            words[:2] == [variable.name, "+="] and self._bound(steps[0][0] + 2, steps[0][1], {}) <= 1024
         )
         shrinks = words[1:2] in (["/="], [">>="]) or words in ([variable.name, "--"], ["--", variable.name])
         if adds and text(first + 1) in ("<", "<="):
-            return max(start, self._most(first + 2, last, loop.scope))
+            return max(start, self._bound(first + 2, last, loop.scope))
         return start if shrinks and text(first + 1) in (">", ">=") and text(first + 2) == "0" else 1 << 64
 
     def edits(self, first, last, scope):
-        """[(start, end, text)]: what to replace in the text of tokens[first:last]."""
-        found, text, match = [], self.reader.text, self.reader.match
+        """Return [(start, end, text)]: what to replace in the text of tokens[first:last]."""
+        edits, text, match = [], self.reader.text, self.reader.match
         done = first
         for at in range(first, last):
             word = text(at)
@@ -159,38 +159,38 @@ class Rows:
             if at < done:
                 continue
             if word == "[" and (variable := scope.get(text(at - 1))) and (variable.array or "*" in variable.signs):
-                found += self._sum("hostcuda::index", at + 1, match[at], scope)
+                edits += self._write_sum("hostcuda::index", at + 1, match[at], scope)
             elif word in ("&&", "?"):
-                found += self._condition(self.reader.start(at, first, _ENDS_CONDITION), at, scope)
+                edits += self._mark_condition(self.reader.start(at, first, _ENDS_CONDITION), at, scope)
                 if word == "&&" and text(end := self.reader.end(at + 1, last, _ENDS_CONDITION)) != "&&":
-                    found += self._condition(at + 1, end, scope) if text(end) != "?" else []
+                    edits += self._mark_condition(at + 1, end, scope) if text(end) != "?" else []
             elif word == "if" and text(at + 1) == "(":
-                found += self._condition(at + 2, match[at + 1], scope)
+                edits += self._mark_condition(at + 2, match[at + 1], scope)
             elif word == "constexpr":
                 return []
-        return found
+        return edits
 
     def _has_loop(self, at):
-        """Whether the statement at token `at` is a loop, or a block with one."""
+        """Return whether the statement at token `at` is a loop, or a block with one."""
         end = self.reader.match[at] if self.reader.text(at) == "{" else at + 1
-        return any(self.reader.text(each) in ("for", "while", "do") for each in range(at, end))
+        return any(self.reader.text(i) in ("for", "while", "do") for i in range(at, end))
 
-    def _condition(self, first, last, scope):
+    def _mark_condition(self, first, last, scope):
         tokens = self.reader.tokens
-        constant = all(each.text not in INDICES | scope.keys() | {"threadIdx"} for each in tokens[first:last])
+        constant = all(token.text not in INDICES | scope.keys() | {"threadIdx"} for token in tokens[first:last])
         if constant or not self.is_same(first, last, scope):
             return []
         start, end = tokens[first].start, tokens[last - 1].end
         return [(start, start, "HOSTCUDA_ROW("), (end, end, ")")]
 
-    def _sum(self, function, first, last, scope):
-        """A sum as arguments of a function."""
-        tokens, found = self.reader.tokens, []
+    def _write_sum(self, function, first, last, scope):
+        """Return the edits that write a sum as arguments of a function."""
+        tokens, edits = self.reader.tokens, []
         terms = self.terms(first, last, scope)
         for number, (begin, end) in enumerate(terms):
             minus = number > 0 and tokens[begin - 1].text == "-"
             new = f"{', ' if number else function + '('}{'hostcuda::minus(' if minus else ''}"
             close = ")" * (minus + (number == len(terms) - 1))
-            found.append((tokens[begin - 2].end if number else tokens[begin].start, tokens[begin].start, new))
-            found.append((tokens[end - 1].end, tokens[end - 1].end, close))
-        return found
+            edits.append((tokens[begin - 2].end if number else tokens[begin].start, tokens[begin].start, new))
+            edits.append((tokens[end - 1].end, tokens[end - 1].end, close))
+        return edits

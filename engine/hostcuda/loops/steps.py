@@ -22,7 +22,7 @@ class PlanStep:
     variable: KernelVariable | None = None
     update: tuple | None = None  # (variable, span of the operand) if it is a statement like ``v += operand``
     first: list = field(default_factory=list)  # of a for loop
-    # of a loop or an if that has a barrier, or a meeting of a warp's lanes: lists of steps
+    # the steps in each body of a loop or an if that has a barrier, or a meeting of a warp's lanes
     bodies: list[list] = field(default_factory=list)
     # the outermost control statement around it, or itself, that has a meeting and no barrier: a warp runs it alone
     warp: Node | None = None
@@ -35,14 +35,14 @@ class KernelPlan:
     ----------
     file : File
     direct : bool
-        It has nothing that waits (`hostcuda.loops.direct`).
+        Whether nothing in it waits (`hostcuda.loops.direct`).
     reader : Reader
     effects : EffectsReader
     variables, parameters : list of KernelVariable
-        All that are declared outside of statements, and the parameters among them.
+        All variables that are declared outside of statements; the parameters among them.
     root : list of PlanStep
     steps : list of PlanStep
-        All of them, those inside of loops and ifs, too.
+        All steps, with those inside of loops and ifs.
     """
 
     def __init__(self, scan, body, file, direct):
@@ -55,7 +55,7 @@ class KernelPlan:
         self.effects = EffectsReader(self.reader, self.file, types)
         self.variables, self.steps = [], []
         refuse(self)
-        scope = self._parameters()
+        scope = self._declare_parameters()
         self.parameters = list(self.variables)
         if direct:
             statements = begin(self, statements)
@@ -65,25 +65,25 @@ class KernelPlan:
                 raise NeedsFibers(f"{variable.name} may refer to something")
 
     def line(self, at):
-        """The line of token `at` in the user's file."""
+        """Return the line of token `at` in the user's file."""
         return self.scan.place(self.reader.tokens[at].start)[1]
 
     def text(self, first, last, edits=()):
-        """The text of tokens[first:last] with some edits."""
+        """Return the text of tokens[first:last] with some edits."""
         tokens = self.reader.tokens
         return edited(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
 
     def initializer(self, variable):
-        """The span of a variable's first value."""
+        """Return the span of a variable's first value."""
         first, last = variable.initializer
         return (first + 1, last) if first < last and self.reader.text(first) == "=" else (first, last)
 
     def loop_steps(self, step):
-        """The spans of what a for loop does after each round."""
+        """Return the spans of what a for loop does after each round."""
         first, last = step.node.parts.get("step", (0, 0))
         return self.reader.split(first, last) if first < last else []
 
-    def _parameters(self):
+    def _declare_parameters(self):
         code = self.scan.code
         open_ = code.index("(", self.body.name_end)
         reader = Reader(code, open_ + 1, code.rindex(")", open_, self.body.open))
@@ -105,20 +105,20 @@ class KernelPlan:
         return scope
 
     def _plan(self, nodes, scope, in_loop, warp):
-        """The steps of a block whose names are added to `scope`."""
+        """Return the steps of a block, and add its names to `scope`."""
         steps = []
         for node in nodes:
-            for step in self._steps_of(node, scope, in_loop, warp):
+            for step in self._make_steps(node, scope, in_loop, warp):
                 step.warp = step.warp or warp
                 self.steps.append(step)
                 steps.append(step)
         return steps
 
-    def _steps_of(self, node, scope, in_loop, warp):
+    def _make_steps(self, node, scope, in_loop, warp):
         if node.kind == "declaration":
             yield from self._declare(node.first, node.last - 1, node, scope, warp)
         elif node.barrier or node.meeting:
-            yield self._control(node, scope, in_loop, warp)
+            yield self._plan_control(node, scope, in_loop, warp)
         else:
             effects = self.effects.statement(node, scope)
             step = PlanStep("statement", node, dict(scope), effects)
@@ -128,7 +128,7 @@ class KernelPlan:
                 step.kind = "jump"
             yield step
 
-    def _control(self, node, scope, in_loop, warp):
+    def _plan_control(self, node, scope, in_loop, warp):
         inner, parts = dict(scope), node.parts
         if node.kind in ("barrier", "meeting"):
             return PlanStep(node.kind, node, inner, Effects())
@@ -145,12 +145,12 @@ class KernelPlan:
             first = parts["first"]
             if self.reader.declares(*first):
                 step.first = list(self._declare(*first, node, inner, warp))
-                for each in step.first:
-                    each.warp = warp
+                for counter in step.first:
+                    counter.warp = warp
                 self.steps += step.first
             elif first[0] != first[1]:
-                what = "barrier" if node.barrier else "warp function"
-                raise NeedsFibers(f"the loop around its {what} in line {self.line(node.first)} declares no counter")
+                waiting = "barrier" if node.barrier else "warp function"
+                raise NeedsFibers(f"the loop around its {waiting} in line {self.line(node.first)} declares no counter")
             step.scope = dict(inner)
         step.effects = self.effects.expression(*parts["condition"], inner)
         if node.kind == "for":
@@ -187,7 +187,7 @@ class KernelPlan:
             yield PlanStep("declaration", node, scope_before, effects, variable)
 
     def update(self, first, last, scope):
-        """(variable, span of the operand) of ``v = ...``, ``v += ...``, ``v++``, ``++v``; else None."""
+        """Return (variable, span of the operand) of ``v = ...``, ``v += ...``, ``v++``, ``++v``; else None."""
         reader = self.reader
         words = [token.text for token in reader.tokens[first:last]]
         if len(words) == 2 and set(words) & STEPS:
@@ -199,7 +199,7 @@ class KernelPlan:
 
 
 def is_jump(node):
-    """Whether the statement is ``if (...) return;``, or the same with break or continue."""
+    """Return whether the statement is ``if (...) return;``, or the same with break or continue."""
     if node.kind in ("return", "break", "continue"):
         return True
     if node.kind != "if" or "otherwise" in node.parts:

@@ -18,7 +18,7 @@ _INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
 
 
 def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",), warp=False):
-    """Whether an expression has the same value in all threads of a block; or, of a `warp`.
+    """Return whether an expression has the same value in all threads of a block, or of a `warp`.
 
     Variables of other `roles` and the words `more` can be allowed, too.
     """
@@ -27,7 +27,7 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",),
     for at in range(first, last):
         if at < after_warp:
             continue
-        if warp and (end := _same_in_warp(kernel, at, first, last, scope)):
+        if warp and (end := _skip_same_in_warp(kernel, at, first, last, scope)):
             after_warp = end
             continue
         kind, word = reader.tokens[at][:2]
@@ -70,14 +70,14 @@ _BEFORE, _AFTER = {"(", "[", "=", ",", "?", ":", "&&", "||"}, {")", "]", ",", "?
 _THREAD = ["threadIdx", ".", "x"]
 
 
-def _same_in_warp(kernel, at, first, last, scope):
-    """The token after what starts at token `at`, made of threadIdx but the same for all lanes; 0: there is none."""
+def _skip_same_in_warp(kernel, at, first, last, scope):
+    """Return the token after what starts at token `at`, is made of threadIdx and equal in all lanes; 0 if none."""
     reader, text = kernel.reader, kernel.reader.text
     if text(at) == "hostcuda_vote":
         return reader.match[at + 1] + 1
     if text(at) == "threadIdx" and text(at + 1) == "." and text(at + 2) in ("y", "z"):
         return at + 3
-    end = _number_end(kernel, at, scope)
+    end = _skip_thread_number(kernel, at, scope)
     if not end or end + 1 >= last:
         return 0
     before, sign, number = text(at - 1) if at > first else "(", text(end), text(end + 1).rstrip("uU")
@@ -92,11 +92,11 @@ def _same_in_warp(kernel, at, first, last, scope):
     return end + 2 if good else 0
 
 
-def _number_end(kernel, at, scope):
-    """The token after the number of a thread in its row at token `at`; 0: there is none."""
+def _skip_thread_number(kernel, at, scope):
+    """Return the token after the number of a thread in its row at token `at`; 0 if there is none."""
     text = kernel.reader.text
     if text(at) == "threadIdx":
-        words = [text(each) for each in range(at, at + len(_THREAD))]
+        words = [text(i) for i in range(at, at + len(_THREAD))]
         return at + len(_THREAD) if words == _THREAD else 0
     variable = scope.get(text(at))
     if variable is None or text(at + 1) in (".", "[", "(", "->", "::") or text(at - 1) in (".", "->", "::"):
@@ -104,8 +104,8 @@ def _number_end(kernel, at, scope):
     return at + 1 if variable.counts else 0
 
 
-def _counts(kernel, variable):
-    """Whether a variable is the number of its thread in its row, for good."""
+def _is_thread_number(kernel, variable):
+    """Return whether a variable is the number of its thread in its row, for good."""
     first, last = kernel.initializer(variable)
     is_integer = variable.type == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
     if not is_integer or variable.array or first >= last:
@@ -113,8 +113,8 @@ def _counts(kernel, variable):
     return [kernel.reader.text(at) for at in range(first, last)] == _THREAD
 
 
-def _begin_steady(kernel):
-    """Find the variables that get a value once: they are steady as far as that goes."""
+def _mark_steady(kernel):
+    """Mark the variables that get a value once as steady: `find_uniform` takes it from those that are not."""
     for variable in kernel.variables:
         variable.steady = False
     for step in kernel.steps:
@@ -125,7 +125,7 @@ def _begin_steady(kernel):
         for variable in step.effects.changes | step.effects.addressed:
             variable.steady &= step.variable is variable
     for variable in kernel.variables:
-        variable.counts = variable.steady and _counts(kernel, variable)
+        variable.counts = variable.steady and _is_thread_number(kernel, variable)
 
 
 def find_uniform(kernel):
@@ -139,12 +139,12 @@ def find_uniform(kernel):
                 variable.role, changed = "local", True
 
     def may_update(step, update):
-        """Whether all threads that share a variable update it together, and equally."""
+        """Return whether all threads that share a variable update it together, and equally."""
         alone = step.warp is not None
-        ours = not alone or update[0].warp is step.warp  # else each warp would update the block's variable
-        return ours and is_uniform(kernel, *update[1], step.scope, warp=alone)
+        is_own = not alone or update[0].warp is step.warp  # else each warp would update the block's variable
+        return is_own and is_uniform(kernel, *update[1], step.scope, warp=alone)
 
-    _begin_steady(kernel)
+    _mark_steady(kernel)
     while changed:
         changed = False
         for step in kernel.steps:
@@ -152,8 +152,8 @@ def find_uniform(kernel):
             demote(effects.addressed)
             if step.kind == "declaration":
                 demote(effects.changes - {variable})
-                given = kernel.initializer(variable)
-                if variable.array or not is_uniform(kernel, *given, step.scope, warp=step.warp is not None):
+                initializer = kernel.initializer(variable)
+                if variable.array or not is_uniform(kernel, *initializer, step.scope, warp=step.warp is not None):
                     demote([variable])
             elif step.kind == "loop" and step.node.kind == "for":
                 for span in kernel.loop_steps(step):
@@ -178,29 +178,29 @@ def require_uniform(kernel):
     for step in kernel.steps:
         line = kernel.line(step.node.first)
         waits = "barrier" if step.warp is None else "warp function"
-        those = "threads" if step.warp is None else "the lanes of a warp"
-        differ = f"depends on values that may differ between {those}"
+        group = "threads" if step.warp is None else "the lanes of a warp"
+        reason = f"depends on values that may differ between {group}"
         if step.kind in ("loop", "if"):
-            steps = [kernel.update(*each, step.scope) for each in kernel.loop_steps(step)]
-            changed = [update[0] for update in steps if update] + [each.variable for each in step.first]
-            if not _is_same(kernel, step) or any(variable.role != "uniform" for variable in changed):
-                raise NeedsFibers(f"the {waits} in the {step.kind} of line {line} {differ}")
-            if not all(steps):
+            updates = [kernel.update(*span, step.scope) for span in kernel.loop_steps(step)]
+            variables = [update[0] for update in updates if update] + [counter.variable for counter in step.first]
+            if not _is_same(kernel, step) or any(variable.role != "uniform" for variable in variables):
+                raise NeedsFibers(f"the {waits} in the {step.kind} of line {line} {reason}")
+            if not all(updates):
                 raise NeedsFibers(f"the loop around its {waits} in line {line} is not understood")
-            for variable in changed[: len(steps)]:
+            for variable in variables[: len(updates)]:
                 variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
             jumps = escapes(step.node)
             alone = "return" in jumps and (step.warp is not None or kernel.direct)  # other warps go on
             if alone or not is_jump(step.node) or not _is_same(kernel, step):
                 if jumps - {"return"}:
-                    raise NeedsFibers(f"the jump of line {line}, past a {waits}, {differ}")
+                    raise NeedsFibers(f"the jump of line {line}, past a {waits}, {reason}")
                 step.kind = "statement"
         if step.update and step.update[0].role == "uniform":
             step.update[0].changed_uniformly.append(step.node.first)
 
 
 def _is_same(kernel, step):
-    """Whether the condition of a step, if it has one, is the same for all threads that reach it together."""
+    """Return whether a step's condition, if it has one, is the same for all threads that reach it together."""
     span = step.node.parts.get("condition")
     return span is None or is_uniform(kernel, *span, step.scope, warp=step.warp is not None)

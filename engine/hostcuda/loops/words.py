@@ -1,11 +1,11 @@
-"""The words of C++ and CUDA that the rewriter knows, and the exception for what it does not."""
+"""The words of C++ and CUDA that the rewriter knows, and the exception for whatever it does not know."""
 
 import re
 from typing import NamedTuple
 
 
 class NeedsFibers(Exception):
-    """The kernel runs on fibers; the message is the reason."""
+    """Raised for a kernel that has to run on fibers; the message is the reason."""
 
 
 class Token(NamedTuple):
@@ -46,14 +46,14 @@ CLASSES = {"struct", "class", "union", "enum"}
 RESTRICT = {"__restrict__", "__restrict", "const"}
 KEYWORDS = {"if", "for", "while", "do", "switch", "return", "else", "sizeof", "operator"}
 INDICES = {"blockIdx", "blockDim", "gridDim", "warpSize"}
-# Functions with the same result for the same arguments, which they do not change.
+# Functions that give the same result for the same arguments, and do not change these.
 PURE = re.compile(
     r"min|max|abs|sizeof|alignof|(static|reinterpret|const)_cast|make_\w+|__\w+2\w+|__u?mul24|u?(min|max)|"
     r"f(abs|min|max|loor|ma|mod)f?|(ceil|r?sqrt|pow|exp(2|10|m1)?|log(2|10|1p)?|a?(sin|cos|tan)h?|round|trunc|rint|erfc?)f?|"
     r"__\w+_as_\w+|__(exp|log|log2|sin|cos|tan|pow|fdivide|saturate)f|__(popc|clz|ffs|brev)(ll)?|"
     r"__h(add|sub|mul|div|fma|neg|abs|min|max)2?(_\w+)?|__builtin_(inf|nan|huge_val|fabs|fma|floor|ceil|sqrt|popcount|clz|ctz|ffs)[fls]*"
 )
-# What only fibers do: other waiting than at barriers, and questions for the running thread.
+# What only fibers can do: wait elsewhere than at barriers, and ask which thread is running.
 FIBERS_ONLY = re.compile(
     r"__sync(?!threads$)\w*|__shfl\w*|__(ballot|any|all|activemask|nanosleep)(_sync)?|__(match|reduce)_\w+|nvcuda|wmma|"
     r"cooperative_groups|this_(thread_block|grid|multi_grid|thread)|tiled_partition|coalesced_threads|thread_block_tile|"
@@ -77,7 +77,7 @@ MEETING = "hostcuda_meet"  # what `exchange` writes for a place at which the lan
 
 
 def tokens(code, start, end):
-    """The `Token`s of code[start:end]; signs that are spelt as words, such as ``xor_eq``, are signs."""
+    """Return the `Token`s of code[start:end]; signs that are spelt as words, such as ``xor_eq``, become signs."""
     return [
         Token("sign", _SPELT[m.group()], *m.span()) if m.group() in _SPELT else Token(m.lastgroup, m.group(), *m.span())
         for m in _TOKEN.finditer(code, start, end)

@@ -1,4 +1,4 @@
-"""The text of a kernel's second version."""
+"""Write the text of a kernel's second version."""
 
 import re
 
@@ -10,28 +10,28 @@ from hostcuda.loops.steps import PlanStep
 from hostcuda.loops.words import SHUFFLES, NeedsFibers
 
 PREFIX = "hostcuda_loops_"  # of the names of second versions
-_KEPT_BYTES = 48 << 10  # of a thread at most, for what lives across a barrier
+_KEPT_BYTES = 48 << 10  # at most so many per thread, for variables that live across a barrier
 
 
 class Writer:
     """Writes a split kernel."""
 
     def __init__(self, kernel, items, regions):
-        self.kernel, self.items, self.rows = kernel, items, Rows(kernel, _early(kernel, items))
+        self.kernel, self.items, self.rows = kernel, items, Rows(kernel, _find_early(kernel, items))
         self.reader, self.scan = kernel.reader, kernel.scan
         self.out = []
         self.section = None
         self.changed = set().union(*(step.effects.changes for step in kernel.steps))
-        self.counters = {each.variable for step in kernel.steps for each in step.first}
-        self.fixed, self.growing = set(), {}  # of a direct kernel: what a group computes for all its threads
+        self.counters = {counter.variable for step in kernel.steps for counter in step.first}
+        self.fixed, self.growing = set(), {}  # in a direct kernel: what a group computes for all its threads
         self.masked = not kernel.direct and (any(region.returns for region in regions[:-1]) or (
             any(region.returns for region in regions) and regions[-1] not in items
         ))
 
     def text(self):
-        """The definition of the kernel's second version."""
+        """Return the definition of the kernel's second version."""
         body, scan = self.kernel.body, self.scan
-        self._line_of(body.start)
+        self._write_line(body.start)
         name = scan.text[body.name_start : body.name_end]
         marked = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(marked + scan.text[body.marker_end : body.name_start] + PREFIX + name)
@@ -47,49 +47,49 @@ class Writer:
             self.out.append("HOSTCUDA_MASK\n")
         for parameter in self.kernel.parameters:
             if parameter.role == "kept":
-                kept = self._array(parameter)
+                kept = self._name_array(parameter)
                 self._keep(parameter)
-                each = "for (hostcuda_size hostcuda_t = 0; hostcuda_t < hostcuda_threads; ++hostcuda_t)"
-                self.out.append(f"{each} {kept}[hostcuda_t] = {parameter.name};\n")
-        self._items(self.items)
+                loop = "for (hostcuda_size hostcuda_t = 0; hostcuda_t < hostcuda_threads; ++hostcuda_t)"
+                self.out.append(f"{loop} {kept}[hostcuda_t] = {parameter.name};\n")
+        self._write_items(self.items)
         self.out.append("}\n")
         return "".join(self.out)
 
-    def _line_of(self, at):
+    def _write_line(self, at):
         self.out.append(self.scan.marker(at))
 
-    def _items(self, items):
+    def _write_items(self, items):
         for item in items:
             if isinstance(item, Region):
-                self._region(item)
+                self._write_region(item)
             elif isinstance(item, Section):
-                (self._groups if self.kernel.direct else self._section)(item)
+                (self._write_groups if self.kernel.direct else self._write_section)(item)
             elif item.kind == "meeting":
-                self._meeting(item.node)
+                self._write_meeting(item.node)
             elif item.kind == "declaration":
-                self._line_of(self.reader.tokens[item.variable.place].start)
-                edits = self._constants(*item.variable.initializer, item.scope)
+                self._write_line(self.reader.tokens[item.variable.place].start)
+                edits = self._prove_constants(*item.variable.initializer, item.scope)
                 declarator = self._declarator(item.variable, edits=edits, fixed=True)
                 self.out.append(f"{item.variable.specifiers} {declarator};\n")
                 self._prove(item.variable)
             elif item.kind in ("loop", "if", "block"):
-                self._control(item)
+                self._write_control(item)
             else:
-                self._copy(item.node, edits=self._constants(item.node.first, item.node.last, item.scope))
+                self._copy(item.node, edits=self._prove_constants(item.node.first, item.node.last, item.scope))
 
-    def _control(self, step):
+    def _write_control(self, step):
         node, parts = step.node, step.node.parts
-        self._line_of(self.reader.tokens[node.first].start)
+        self._write_line(self.reader.tokens[node.first].start)
         if node.kind == "for":
             counters = ", ".join(
-                self._declarator(each.variable, edits=self._constants(*each.variable.initializer, each.scope))
-                for each in step.first
+                self._declarator(first.variable, edits=self._prove_constants(*first.variable.initializer, first.scope))
+                for first in step.first
             )
-            declared = f"{step.first[0].variable.specifiers} {counters}" if step.first else ""
-            once = ", ".join(self._expression(span, step.scope) for span in self.kernel.loop_steps(step))
-            self.out.append(f"for ({declared}; {self._expression(parts['condition'], step.scope)}; {once}) {{")
-            for each in step.first:
-                self._prove(each.variable)
+            declaration = f"{step.first[0].variable.specifiers} {counters}" if step.first else ""
+            updates = ", ".join(self._expression(span, step.scope) for span in self.kernel.loop_steps(step))
+            self.out.append(f"for ({declaration}; {self._expression(parts['condition'], step.scope)}; {updates}) {{")
+            for first in step.first:
+                self._prove(first.variable)
         elif node.kind == "do":
             self.out.append("do {")
         elif node.kind == "block":
@@ -97,18 +97,18 @@ class Writer:
         else:
             kind = "if constexpr" if self.reader.text(node.first + 1) == "constexpr" else node.kind
             self.out.append(f"{kind} ({self._expression(parts['condition'], step.scope)}) {{")
-        self._items(step.items[0])
+        self._write_items(step.items[0])
         self.out.append("}")
         if len(step.items) > 1:
             self.out.append(" else {")
-            self._items(step.items[1])
+            self._write_items(step.items[1])
             self.out.append("}")
         condition = self._expression(parts["condition"], step.scope) if node.kind == "do" else ""
         self.out.append(f" while ({condition});\n" if condition else "\n")
 
     def _expression(self, span, scope):
-        """An expression that is computed once for many threads."""
-        return self.kernel.text(*span, self._constants(*span, scope))
+        """Return an expression that is computed once for many threads."""
+        return self.kernel.text(*span, self._prove_constants(*span, scope))
 
     def _declarator(self, variable, name=None, edits=(), fixed=False):
         signs = f"{variable.signs} " if variable.signs else ""
@@ -117,14 +117,14 @@ class Writer:
         bounds, initializer = self.kernel.text(*variable.bounds), self.kernel.text(*variable.initializer, edits)
         return f"{signs}{name or variable.name}{bounds} {initializer}".rstrip()
 
-    # -- what the rewriter takes for granted, for the compiler to prove
+    # -- what the rewriter assumes, and the compiler has to prove
 
     def _is_fixed(self, variable):
-        """Whether to declare a variable const: it is taken to be the same in all threads, and never to change."""
+        """Return whether to declare a variable const: all threads are to have the same, which never changes."""
         first, last = variable.initializer
-        given = variable in self.kernel.parameters or first < last
-        once = variable.role in ("uniform", "recomputed") and not (variable.shared or variable.array)
-        return given and once and variable not in self.changed and not variable.constant
+        has_value = variable in self.kernel.parameters or first < last
+        computed_once = variable.role in ("uniform", "recomputed") and not (variable.shared or variable.array)
+        return has_value and computed_once and variable not in self.changed and not variable.constant
 
     def _prove(self, variable):
         """Let the compiler prove that operators on a variable whose type is not known are built-in ones."""
@@ -133,13 +133,13 @@ class Writer:
         if variable in self.rows.limits:
             self.out.append(f"HOSTCUDA_LIMIT({variable.name}, {LIMIT})\n")
 
-    def _constants(self, first, last, scope):
-        """Edits that let the compiler prove that names in tokens[first:last] are those of constants."""
-        tokens, proved = self.reader.tokens, self.kernel.file.constants
+    def _prove_constants(self, first, last, scope):
+        """Return edits that let the compiler prove that names in tokens[first:last] are those of constants."""
+        tokens, constants = self.reader.tokens, self.kernel.file.constants
         return [
             (token.start, token.end, f"hostcuda_constant({token.text})")
             for at, token in enumerate(tokens[first:last], first)
-            if token.text in proved and token.text not in scope and self.reader.text(at - 1) not in (".", "->", "::")
+            if token.text in constants and token.text not in scope and self.reader.text(at - 1) not in (".", "->", "::")
         ]
 
     def _rebind(self, region):
@@ -153,8 +153,8 @@ class Writer:
 
     # -- warps
 
-    def _section(self, section):
-        """A loop over the warps."""
+    def _write_section(self, section):
+        """Write a loop over the warps."""
         self.section, places = section, section.places
         for variable in self.kernel.variables:
             if variable.role == "kept" and not self._in_section(variable) and variable.region in places:
@@ -162,17 +162,18 @@ class Writer:
         self.out.append("HOSTCUDA_WARPS { HOSTCUDA_WARP {\n")
         if self.masked:
             self.out.append("HOSTCUDA_FIRST_LEFT\n")
-        numbers = [self._meeting_words(step.node)[0] for step in section.once if step.kind == "meeting"]
+        numbers = [self._read_meeting(step.node)[0] for step in section.once if step.kind == "meeting"]
         self.out.append("".join(f"HOSTCUDA_SLOTS({number}) " for number in numbers) + "\n")
         given = section.given()
-        for variable in self._recomputed(given):
+        for variable in self._find_recomputed(given):
             self._declare(variable)
         for variable in (v for v in self.kernel.variables if v in given and v.role != "recomputed"):
             if variable.role != "kept" or variable.region in places or places & variable.changes:
                 raise NeedsFibers(f"its warps look at {variable.name}, which each thread has")
             lane = "hostcuda_first" if self.masked else "hostcuda_base"
-            self.out.append(f"{self._kept_type(variable)} const {variable.name} = {self._array(variable)}[{lane}];\n")
-        self._items(section.items)
+            value = f"{self._name_array(variable)}[{lane}]"
+            self.out.append(f"{self._kept_type(variable)} const {variable.name} = {value};\n")
+        self._write_items(section.items)
         end = f"hostcuda_next_{section.regions[0].number}:;" if section.regions and section.returns else ""
         self.out.append(f"}} {end} }}\n")
         self.section = None
@@ -181,23 +182,23 @@ class Writer:
 
     # -- direct kernels
 
-    def _groups(self, section):
-        """A loop over the groups of neighbors."""
+    def _write_groups(self, section):
+        """Write a loop over the groups of neighbors."""
         self.section, root, guarded = section, self.kernel.root, section.regions[0].returns
         require(self.kernel, section, self.rows)
         at = root.index(last_return(root)) if guarded else 0
         self.out.append("HOSTCUDA_GROUPS { HOSTCUDA_WARP HOSTCUDA_GROUP\n")
-        self._for_the_group(root[:at])
-        self._items(section.items[:guarded])
+        self._declare_for_group(root[:at])
+        self._write_items(section.items[:guarded])
         self.out.append("hostcuda::runs(hostcuda_live, hostcuda_lanes, HOSTCUDA_RUN {\n")
-        self._for_the_group(root[at:])
+        self._declare_for_group(root[at:])
         if section.given() - self.fixed:
             raise NeedsFibers("its groups look at what each thread has")
-        self._items(section.items[guarded:])
+        self._write_items(section.items[guarded:])
         self.out.append("}); }\n")
 
-    def _for_the_group(self, steps):
-        """Declare what is the same, or one more than that of the neighbor, for all threads of a group."""
+    def _declare_for_group(self, steps):
+        """Declare variables that are the same, or one more than the neighbor's, for all threads of a group."""
         for variable in (step.variable for step in steps if step.variable and step.variable.role == "recomputed"):
             if variable in self.rows.same | self.rows.next:
                 self._declare(variable)
@@ -206,13 +207,13 @@ class Writer:
                 self.growing[variable] = f"hostcuda_first_{self.kernel.variables.index(variable)}"
                 self.out.append(f"const int {self.growing[variable]} = {variable.name};\n")
 
-    def _meeting_words(self, node):
-        """The number and the kind of a meeting."""
+    def _read_meeting(self, node):
+        """Return the number and the kind of a meeting."""
         return self.reader.text(node.first + 2), self.reader.text(node.first + 4)
 
-    def _meeting(self, node):
-        number, kind = self._meeting_words(node)
-        self._line_of(self.reader.tokens[node.first].start)
+    def _write_meeting(self, node):
+        number, kind = self._read_meeting(node)
+        self._write_line(self.reader.tokens[node.first].start)
         if kind != "sync":
             present = "hostcuda_live + hostcuda_base, " if self.masked else ""
             self.out.append(f"const unsigned hostcuda_present_{number} = hostcuda::present({present}hostcuda_lanes);\n")
@@ -220,21 +221,21 @@ class Writer:
                 self.out.append(f"HOSTCUDA_MEET({number}, {kind})\n")
 
     def _in_section(self, variable):
-        """Whether a variable is kept in the running section only."""
+        """Return whether a variable is kept only in the section that is being written."""
         places = self.section.places if self.section else set()
         return variable.region in places and variable.uses <= places and not variable.addressed
 
-    def _kept(self, variable):
-        """The thread's element of a kept variable."""
-        return f"{self._array(variable)}[{'hostcuda_lane' if self._in_section(variable) else 'hostcuda_t'}]"
+    def _name_kept(self, variable):
+        """Return the thread's element of a kept variable."""
+        return f"{self._name_array(variable)}[{'hostcuda_lane' if self._in_section(variable) else 'hostcuda_t'}]"
 
-    def _array(self, variable):
-        """The name of the array of a kept variable, which is no other variable's."""
+    def _name_array(self, variable):
+        """Return the name of a kept variable's array, which no other variable has."""
         return f"hostcuda_kept_{variable.name}_{self.kernel.variables.index(variable)}"
 
     # -- regions
 
-    def _region(self, region):
+    def _write_region(self, region):
         variables = self.kernel.variables
         kept = [v for v in variables if v.role == "kept" and region.number in v.uses]
         for variable in kept:
@@ -246,7 +247,7 @@ class Writer:
         self.out += rebound
         if self.masked:
             self.out.append("if (!hostcuda_live[hostcuda_t]) continue;\n")
-        for variable in self._recomputed(region.uses()):
+        for variable in self._find_recomputed(region.uses()):
             if variable in self.growing:
                 self.out.append(f"const int {variable.name} = {self.growing[variable]} + (int)hostcuda_lane;\n")
             elif variable not in self.fixed:
@@ -262,7 +263,7 @@ class Writer:
                 self._declare(step.variable)
         for variable in kept:
             if not variable.addressed and (variable.region == region.number or region.number in variable.changes):
-                self.out.append(f"hostcuda::copy({self._kept(variable)}, {variable.name});\n")
+                self.out.append(f"hostcuda::copy({self._name_kept(variable)}, {variable.name});\n")
         self.out.append("}\n")
         if region.returns:
             left = "hostcuda_live[hostcuda_lane] = hostcuda_left" * self.kernel.direct
@@ -274,25 +275,25 @@ class Writer:
 
     def _keep(self, variable):
         """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/fibers.cpp)."""
-        most = _KEPT_BYTES // sum(each.role == "kept" for each in self.kernel.variables)
-        kept = self._array(variable)
+        most = _KEPT_BYTES // sum(other.role == "kept" for other in self.kernel.variables)
+        kept = self._name_array(variable)
         count = "hostcuda_warp" if self._in_section(variable) else "hostcuda_threads"
         self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self.kernel.text(*variable.bounds)};\n")
         self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
 
-    def _recomputed(self, variables):
-        """The recomputed ones of some variables and those that they need, in the order of their declarations."""
+    def _find_recomputed(self, variables):
+        """Return the recomputed ones of some variables, and those they need, in the order of declaration."""
         needed = {v for v in variables if v.role == "recomputed"}
         grew = True
         while grew:
-            more = {v for each in needed for v in each.needs if v.role == "recomputed"} - needed
+            more = {v for variable in needed for v in variable.needs if v.role == "recomputed"} - needed
             needed |= more
             grew = bool(more)
         return [v for v in self.kernel.variables if v in needed]
 
     def _fetch(self, variable, changes):
-        """The declaration of a kept variable in a region after its first one: a copy, unless something refers to it."""
-        name, type_, kept = variable.name, self._kept_type(variable), self._kept(variable)
+        """Return a kept variable's declaration in a later region: a copy, unless something refers to it."""
+        name, type_, kept = variable.name, self._kept_type(variable), self._name_kept(variable)
         if variable.addressed:
             return f"{'const ' * variable.constant}auto &{name} = {kept};"
         if variable.array:
@@ -304,15 +305,15 @@ class Writer:
         return f"{type_} {name} = hostcuda::fetch({kept});"
 
     def _declare(self, variable):
-        self._line_of(self.reader.tokens[variable.place].start)
+        self._write_line(self.reader.tokens[variable.place].start)
         edits = self.rows.declaration(variable)
         if variable.role == "recomputed":
-            edits = [*edits, *self._constants(*variable.initializer, self.rows.scopes[variable])]
+            edits = [*edits, *self._prove_constants(*variable.initializer, self.rows.scopes[variable])]
         if variable.role != "kept" or not variable.addressed:
             self.out.append(f"{variable.specifiers} {self._declarator(variable, edits=edits, fixed=True)};\n")
             self._prove(variable)
             return
-        kept, const = self._kept(variable), "const " * variable.constant
+        kept, const = self._name_kept(variable), "const " * variable.constant
         if variable.initializer[0] != variable.initializer[1]:
             first = f"hostcuda_first_{variable.name}"
             self.out.append(f"{variable.specifiers} {self._declarator(variable, first, edits)};\n")
@@ -321,21 +322,21 @@ class Writer:
 
     @staticmethod
     def _kept_type(variable):
-        """The type of a kept variable, without the const of the variable itself."""
+        """Return the type of a kept variable, without the const of the variable itself."""
         if "*" not in variable.signs:
             return re.sub(r"\b(const|register|constexpr)\b\s*", "", variable.specifiers) + " "
         before, star, _ = variable.signs.rpartition("*")
         return f"{variable.specifiers} {before}{star}"
 
     def _copy(self, node, region=None, edits=()):
-        """A statement with its directives and `edits`. A `region` marks threads that return."""
+        """Write a statement with its directives and `edits`; a `region` marks threads that return."""
         begin, tokens = node.start, self.reader.tokens
-        self._line_of(begin)
+        self._write_line(begin)
         # Sums in an array are vectorized as they are on fibers, not across the threads.
         kept = [v for v in region.uses() if v.role == "kept"] if region else []
         unroll = region is not None and not any(v.array or "*" in v.signs for v in kept)
         edits = [*edits] + [
-            (d.start, d.end, _unrolled(d.rest) if unroll else "")
+            (d.start, d.end, _unroll(d.rest) if unroll else "")
             for d in self.scan.directives
             if d.word == "pragma" and begin <= d.start < tokens[node.last - 1].end
         ]
@@ -351,8 +352,8 @@ class Writer:
         self.out.append(f"{text}\n")
 
 
-def _early(kernel, items):
-    """The variables that a block has before its threads begin."""
+def _find_early(kernel, items):
+    """Return the variables that a block has before its threads begin."""
     early = {parameter for parameter in kernel.parameters if parameter.role == "uniform"}
     for item in items:
         if not isinstance(item, PlanStep) or item.kind in ("loop", "if", "block", "meeting"):
@@ -362,7 +363,7 @@ def _early(kernel, items):
     return early
 
 
-def _unrolled(rest):
-    """What replaces a pragma: the compiler is to unroll the loops that the source wants unrolled."""
+def _unroll(rest):
+    """Return what replaces a pragma: the compiler is to unroll the loops that the source wants unrolled."""
     match = re.fullmatch(r"\s+unroll\s*\(?\s*(\d*)\s*\)?\s*", rest)
     return f"HOSTCUDA_UNROLL({min(int(match[1] or 32), 64)})" if match else ""
