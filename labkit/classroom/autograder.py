@@ -1,4 +1,4 @@
-"""The grader for a container: written as Gradescope's zip or with a Containerfile, and what runs in there.
+"""Write the grader for a container, as Gradescope's zip or with a Containerfile; and grade inside of it.
 
 ``python -m labkit.classroom.autograder gradescope FOLDER`` grades the submission in Gradescope's folder, and says first
 which walls stand; ``prepare`` compiles what every grading needs. The lab goes into a container without its solutions.
@@ -23,7 +23,7 @@ from labkit.exercises.grade import CHECKS
 
 HERE = PACKAGE.parent
 _CONTAINER = Path(__file__).parent / "container"
-_ASKED = HERE / "asked"  # of a container: a line per exercise, a number or a folder
+_ASKED = HERE / "asked"  # the exercises of a container: a line for each, with its number or its folder
 _LAB = ("labkit/", "data/", "engine/hostcuda/")
 _ROOT = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "requirements.lock",
          "engine/pyproject.toml", "engine/README.md", "engine/LICENSE")
@@ -55,25 +55,25 @@ def write_image(folder: Path, asked: Iterable[Exercise]) -> list[Path]:
 
 
 def _files(asked: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
-    """The grader's files: the scripts, the lab without solutions, exercises of one's own without theirs."""
+    """Yield names and contents of the grader's files: scripts, the lab and added exercises, without solutions."""
     keys = []
-    for each in asked:
-        keys.append(each.number if each.of_series else f"exercises/{each.number}")
-        if not each.of_series:
-            for path in sorted(filter(Path.is_file, each.folder.iterdir())):
-                yield from _posed(f"{keys[-1]}/{path.name}", path)
+    for task in asked:
+        keys.append(task.number if task.of_series else f"exercises/{task.number}")
+        if not task.of_series:
+            for path in sorted(filter(Path.is_file, task.folder.iterdir())):
+                yield from _without_solution(f"{keys[-1]}/{path.name}", path)
     yield from ((path.name, path.read_bytes()) for path in sorted(_CONTAINER.iterdir()) if path.is_file())
     for path in student.files():
         name = path.relative_to(HERE).as_posix()
         if path.is_relative_to(SERIES):
-            yield from _posed(name, path)
+            yield from _without_solution(name, path)
         elif name in _ROOT or name.startswith(_LAB):
             yield name, path.read_bytes()
     yield "asked", "".join(f"{key}\n" for key in keys).encode()
 
 
-def _posed(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
-    """A file of an exercise without its solution, if anything is left; headers and the like as they are."""
+def _without_solution(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield a file of an exercise without its solution, if anything is left; other kinds of files as they are."""
     data = student.posed(path).encode() if path.suffix in (".cu", ".py", ".toml") else path.read_bytes()
     if data:
         yield name, data
@@ -84,32 +84,32 @@ def _posed(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def asked_here() -> list[str]:
-    """The numbers of the exercises that this container grades; those of one's own are added."""
+    """Return the numbers of the exercises that this container grades, and add the class's own to the lab."""
     keys = _ASKED.read_text(encoding="utf-8").split() if _ASKED.is_file() else []
     return [add(HERE / key).number if "/" in key else exercise(key).number for key in keys]
 
 
 def gradescope(root: Path) -> Path:
-    """Grade ``submission`` in Gradescope's folder into its ``results/results.json``.
+    """Grade ``submission`` in Gradescope's folder; write ``results/results.json`` there.
 
-    The student's name is the e-mail address of the first who hands in, as Gradescope knows it. An exercise of the
-    assignment of which there is nothing gets no points.
+    The student is named by the e-mail address of the first one who hands in, as Gradescope knows it. An exercise of
+    the assignment that is not in the submission gets no points.
     """
     users = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8")).get("users") or [{}]
     name = str(users[0].get("email") or users[0].get("name") or "student")
     asked = asked_here()
-    found = {each.exercise: each for each in submissions([root / "submission"], name)}
-    handed_in = [found.get(number) or Submission(name, number, problem="there is nothing to this exercise")
-                 for number in asked] + [each for number, each in found.items() if not number]
+    by_number = {submission.exercise: submission for submission in submissions([root / "submission"], name)}
+    handed_in = [by_number.get(number) or Submission(name, number, problem="there is nothing to this exercise")
+                 for number in asked] + [submission for number, submission in by_number.items() if not number]
     out = root / "graded"
     grading.grade_all(handed_in, out)
     files = grades.write_all(out, formats=["gradescope"]).files
-    (made,) = (path for path in files if path.name == "results.json")
-    return write(root / "results" / "results.json", made.read_bytes())
+    (made_file,) = (path for path in files if path.name == "results.json")
+    return write(root / "results" / "results.json", made_file.read_bytes())
 
 
 def main(what: str, *folder: str) -> None:
-    """Run one of the two."""
+    """Prepare the container, or grade the submission in a folder."""
     if what == "prepare":
         sandbox.precompiled(CHECKS)
     else:

@@ -1,6 +1,6 @@
-"""What other programs read: results for Gradescope and Classroom 50, tables for the gradebooks of Canvas and Moodle.
+"""Write results for Gradescope and Classroom 50, and tables for the gradebooks of Canvas and Moodle.
 
-Each is written as its reader documents it:
+Each file follows the documentation of the program that reads it:
 
 - Gradescope's ``results.json``: gradescope-autograders.readthedocs.io, "Autograder Specifications".
 - Classroom 50's ``result.json``: the schema classroom50/result/v1 of github.com/foundation50/classroom50.
@@ -29,7 +29,7 @@ from labkit.classroom.roster import Roster, instant
 from labkit.classroom.submissions import printable
 
 FORMATS = ("csv", "gradescope", "classroom50", "canvas", "moodle")
-# Variables that Classroom 50's runner sets, by the fields of a result.
+# The variables of Classroom 50's runner, by the field of a result that they give.
 _RUNNER = {"classroom": ("CLASSROOM",), "assignment": ("ASSIGNMENT",), "owner": ("OWNER", "USERNAME"),
            "submission": ("SUBMISSION_TAG",), "commit": ("COMMIT_URL",), "release": ("RELEASE_URL",),
            "review": ("REVIEW_URL", "COMMIT_URL")}
@@ -38,7 +38,7 @@ _SECONDS = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True)
 class Question:
-    """What a part of an answer is worth: the points reached, of those there are, and the grader's answer."""
+    """A graded part of an answer: the points reached, the points there are, and the grader's text."""
 
     name: str
     points: Fraction
@@ -61,28 +61,28 @@ def require(formats: Iterable[str], roster: Roster | None, students: int) -> Non
 def of_student(
     formats: Iterable[str], out: Path, name: str, results: Sequence[Result], asked: Mapping[str, Sequence[Question]]
 ) -> list[Path]:
-    """Write the results of a student: ``gradescope/NAME/results.json``, or ``result.json`` for Classroom 50.
+    """Write the results of one student: ``gradescope/NAME/results.json``, ``result.json`` for Classroom 50.
 
     Raises LabError if Classroom 50's runner has not said whose result it is.
     """
-    found = {}
+    contents = {}
     if "gradescope" in formats:
-        found[out / "gradescope" / name / "results.json"] = gradescope(results, asked)
+        contents[out / "gradescope" / name / "results.json"] = gradescope(results, asked)
     if "classroom50" in formats:
-        found[out / "result.json"] = classroom50(results, asked, os.environ)
-    return [write(path, json.dumps(content, indent=1) + "\n") for path, content in found.items()]
+        contents[out / "result.json"] = classroom50(results, asked, os.environ)
+    return [write(path, json.dumps(content, indent=1) + "\n") for path, content in contents.items()]
 
 
 def gradescope(results: Sequence[Result], asked: Mapping[str, Sequence[Question]]) -> dict:
-    """The results of a student for Gradescope: a test per question, which the student sees at once."""
+    """Return a student's results for Gradescope: a test per question, visible to the student at once."""
     tests = [
-        {"name": each.name, "number": f"{place}.{part}", "score": float(each.points), "max_score": float(each.of),
-         "status": "passed" if each.points == each.of and each.of else "failed", "output": each.text,
-         "output_format": "text", "visibility": "visible"}
-        for place, result in enumerate(results, 1) for part, each in enumerate(asked[result.exercise], 1)
+        {"name": question.name, "number": f"{place}.{part}", "score": float(question.points),
+         "max_score": float(question.of), "output": question.text, "output_format": "text", "visibility": "visible",
+         "status": "passed" if question.points == question.of and question.of else "failed"}
+        for place, result in enumerate(results, 1) for part, question in enumerate(asked[result.exercise], 1)
     ]
-    verdicts = "\n".join(f"{each.exercise} {each.verdict}. {each.advice}".strip() for each in results)
-    seconds = round(sum(each.seconds for each in results), 1)
+    verdicts = "\n".join(f"{result.exercise} {result.verdict}. {result.advice}".strip() for result in results)
+    seconds = round(sum(result.seconds for result in results), 1)
     return {"score": sum(test["score"] for test in tests), "execution_time": seconds, "output": verdicts,
             "output_format": "text", "visibility": "visible", "tests": tests}
 
@@ -90,21 +90,21 @@ def gradescope(results: Sequence[Result], asked: Mapping[str, Sequence[Question]
 def classroom50(
     results: Sequence[Result], asked: Mapping[str, Sequence[Question]], runner: Mapping[str, str]
 ) -> dict:
-    """The results of a student for Classroom 50, from the variables of its runner; LabError if one is missing.
+    """Return a student's results for Classroom 50. LabError if a variable of its runner is missing.
 
-    Its points are whole, so all of them are multiplied by the least number that makes them whole.
+    Its points are whole numbers, so all points are multiplied by the least number that makes them whole.
     """
     identity = {name: next((runner[key] for key in keys if runner.get(key)), "") for name, keys in _RUNNER.items()}
     if missing := [_RUNNER[name][0] for name, value in identity.items() if not value]:
         raise LabError(f"--format classroom50 runs in an autograder of Classroom 50, which sets {', '.join(missing)}: "
                        "they say whose result it is")
-    questions = [each for result in results for each in asked[result.exercise]]
-    whole = math.lcm(*(value.denominator for each in questions for value in (each.points, each.of)))
-    tests = [{"test-name": each.name, "passed": each.points == each.of and each.of > 0,
-              "score": int(each.points * whole), "max-score": int(each.of * whole), "output": each.text}
-             for each in questions]
+    questions = [question for result in results for question in asked[result.exercise]]
+    whole = math.lcm(*(value.denominator for question in questions for value in (question.points, question.of)))
+    tests = [{"test-name": question.name, "passed": question.points == question.of and question.of > 0,
+              "score": int(question.points * whole), "max-score": int(question.of * whole), "output": question.text}
+             for question in questions]
     now = datetime.now(UTC)
-    handed_in = max((instant(each.submitted_at) for each in results if each.submitted_at), default=now)
+    handed_in = max((instant(result.submitted_at) for result in results if result.submitted_at), default=now)
     return {"schema": "classroom50/result/v1", **identity,
             "assignment_type": runner.get("ASSIGNMENT_TYPE") or "individual",
             "datetime": handed_in.astimezone(UTC).strftime(_SECONDS), "graded_at": now.strftime(_SECONDS),
@@ -118,8 +118,8 @@ def of_class(
 ) -> list[Path]:
     """Write the tables of a class: ``canvas.csv``, ``moodle.csv``.
 
-    `columns` are the title of an exercise and its points, by its number; `book` has the points of a student, by the id
-    and the exercise's number, without what is not graded.
+    `columns` maps the number of an exercise to its title and its points. `book` maps the id of a student and the number
+    of an exercise to the points reached; an exercise that is not graded is not in it.
     """
     makers = {"canvas": canvas, "moodle": moodle}
     return [write(out / f"{name}.csv", _text(make(roster, columns, book)))
@@ -127,24 +127,24 @@ def of_class(
 
 
 def canvas(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """The rows of a table for Canvas: `id` is the SIS user ID. What is not graded is empty."""
+    """Return the rows of Canvas's table; its SIS user ID is the roster's `id`. A cell is empty if not graded."""
     # Canvas takes a number in parentheses at the end for its own number of an assignment.
     titles = [re.sub(r"\s*\((\d+)\)$", r" \1", f"{number} {title}") for number, (title, _) in columns.items()]
     rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
             ["    Points Possible", "", "", "", "", *(decimal(points) for _, points in columns.values())]]
-    return rows + [[shown(each.name), "", each.id, each.email, "", *_cells(each.id, columns, book, "")]
-                   for each in roster.people]
+    return rows + [[shown(person.name), "", person.id, person.email, "", *_cells(person.id, columns, book, "")]
+                   for person in roster.people]
 
 
 def moodle(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """The rows of a table for Moodle: map "ID number" to the user's. What is not graded is "-"."""
+    """Return the rows of Moodle's table, whose "ID number" is the roster's `id`. "-" is not graded."""
     titles = [f"{number} {title}" for number, (title, _) in columns.items()]
     return [["ID number", "Email address", "Name", *titles]] + [
-        [each.id, each.email, shown(each.name), *_cells(each.id, columns, book, "-")] for each in roster.people]
+        [row.id, row.email, shown(row.name), *_cells(row.id, columns, book, "-")] for row in roster.people]
 
 
-def _cells(person: str, columns: Mapping, book: Mapping, none: str) -> list[str]:
-    return [decimal(book[person, number]) if (person, number) in book else none for number in columns]
+def _cells(student_id: str, columns: Mapping, book: Mapping, none: str) -> list[str]:
+    return [decimal(book[student_id, number]) if (student_id, number) in book else none for number in columns]
 
 
 def _text(rows: Iterable[Sequence[str]]) -> str:
@@ -153,15 +153,15 @@ def _text(rows: Iterable[Sequence[str]]) -> str:
     return text.getvalue()
 
 
-# What a spreadsheet takes for a formula: at the beginning of a cell, and behind what may separate cells elsewhere.
+# Where a spreadsheet reads a formula: at the beginning of a cell, and after a character that may separate cells.
 _FORMULA = re.compile(r"(?:^|(?<=[;,\t|]))(?=[-=+@\t\r\uff0b\uff0d\uff1d\uff20])")
 
 
 def shown(cell: object) -> object:
-    """A cell that only people read: a spreadsheet computes no part of its text, a terminal obeys none."""
+    """Return a cell with an apostrophe before what a spreadsheet would evaluate, and controls as escapes."""
     return _FORMULA.sub("'", printable(cell)) if isinstance(cell, str) else cell
 
 
 def decimal(points: Fraction) -> str:
-    """Points with a decimal point, and at most four places: 0.3333."""
+    """Return points with a decimal point and at most four places, like 0.3333."""
     return f"{float(points):.4f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""The results of a class as files: a table, a page per student, a ranking, and what gradebooks read.
+"""Write the results of a class as files: a table, a page per student, a ranking, and tables for gradebooks.
 
 All of it is made from the files of `labkit.classroom.grading`, a student at a time, and loads nothing from any network.
 """
@@ -37,16 +37,16 @@ _COLUMNS = ("student", "exercise", "points", "of", "verdict", "why", "submitted_
 
 @dataclass(frozen=True)
 class Terms:
-    """How results become grades. To change any of it grades nothing again.
+    """Settings that turn results into points. Changing them needs no new grading.
 
     Attributes
     ----------
     points : mapping of str to Fraction
-        What an exercise counts for, by its number, "" for all others; by default what the exercise says.
+        The points of an exercise, by its number, "" for all others; by default those that the exercise states.
     partial : Fraction, optional
-        The share of the points for a kernel that is clean and right; by default what the exercise says.
+        The share of the points for a kernel that is clean and right; by default the one that the exercise states.
     due : mapping of str to datetime
-        Until when an exercise may be handed in, by its number, "" for all others.
+        The deadline of an exercise, by its number, "" for all others.
     roster : Roster, optional
     only : frozenset of str
         The numbers of the exercises that were assigned; by default all.
@@ -60,25 +60,25 @@ class Terms:
 
     @functools.cached_property
     def exercises(self) -> dict[str, Exercise]:
-        """Those that are known here, by their numbers."""
+        """The exercises that are known here, by their numbers."""
         return exercises()
 
-    def counts(self, each: Result | Submission) -> bool:
-        """Whether it is shown: not if it is of an exercise that was not assigned."""
-        return not self.only or each.exercise in self.only or each.exercise not in self.exercises
+    def counts(self, item: Result | Submission) -> bool:
+        """Return whether a result or a hand-in is shown: not if its exercise was not assigned."""
+        return not self.only or item.exercise in self.only or item.exercise not in self.exercises
 
     def worth(self, number: str) -> Fraction:
-        """The points of an exercise."""
-        known = self.exercises.get(number)
+        """Return the points that an exercise counts for."""
+        exercise = self.exercises.get(number)
         own = self.points.get(number, self.points.get(""))
-        return Fraction(known.points if known else 1).limit_denominator(1000) if own is None else own
+        return Fraction(exercise.points if exercise else 1).limit_denominator(1000) if own is None else own
 
     def questions(self, result: Result) -> list[gradebooks.Question]:
-        """What is asked, with the points for each answer.
+        """Return the questions of a result, with the points for each answer.
 
-        A kernel that is clean and right gets the share, each goal that it meets besides a part of the rest by the
-        goal's weight, unless it changes more lines than it may. The starting code gets nothing. An exercise that is
-        answered by numbers has its goals alone.
+        A kernel that is clean and right gets the share. Each goal that it meets adds a part of the rest, by the goal's
+        weight, unless the kernel changes more lines than it may. The starting code gets nothing. An exercise that is
+        answered by numbers has only goals.
         """
         asked = self.exercises.get(result.exercise, Exercise("", None))
         total = self.worth(result.exercise) if result.exercise else Fraction(0)
@@ -94,15 +94,15 @@ class Terms:
         right = not result.untouched and all(ok for ok, _ in first)
         short = all(ok is not False for ok, _ in budget)
         met = right and (short or bool(goals))
-        found = [(f"{result.exercise} clean and right", met, share, [text for _, text in first])] if first else []
+        rows = [(f"{result.exercise} clean and right", met, share, [text for _, text in first])] if first else []
         for (ok, text, part), weight in zip(goals, weigh, strict=True):
-            found.append((f"{result.exercise} {part}", right and short and ok, (1 - share) * weight / (sum(weigh) or 1),
-                          [text, *(more for _, more in budget)]))
+            rows.append((f"{result.exercise} {part}", right and short and ok, (1 - share) * weight / (sum(weigh) or 1),
+                         [text, *(more for _, more in budget)]))
         return [gradebooks.Question(name, Fraction(total * of if met else 0), Fraction(total * of), "\n".join(texts))
-                for name, met, of, texts in found]
+                for name, met, of, texts in rows]
 
     def late_h(self, result: Result) -> float | None:
-        """Hours after the time when it was due for this student; None if it was in time, or nobody knows."""
+        """Return how many hours after this student's deadline it came; None if in time or if nobody knows."""
         due = self.due.get(result.exercise, self.due.get(""))
         if due is None or not result.submitted_at:
             return None
@@ -112,14 +112,14 @@ class Terms:
         return hours if hours > 0 else None
 
     def person(self, student: str) -> Person | None:
-        """Whose hand-in it is, if there is a roster and they are in it."""
+        """Return the student of the roster whom a hand-in's name identifies; None without a roster."""
         return self.roster.person(student) if self.roster else None
 
 
 class Written(NamedTuple):
-    """What `write_all` has written: the files, first the table; the pages; how many submissions are late.
+    """What `write_all` has written: the files, the table first; the pages; and how many submissions are late.
 
-    `changed` are those whose points are others than in the table that was there, with the same text and verdict.
+    `changed` lists the results whose points differ from those in the earlier table, with the same text and verdict.
     """
 
     files: list[Path]
@@ -131,7 +131,7 @@ class Written(NamedTuple):
 def write_all(
     out: Path, terms: Terms | None = None, ranking: bool = False, formats: Iterable[str] = ()
 ) -> Written:
-    """Write ``grades.csv`` and a page per student from the results in a folder, and what is asked for besides.
+    """Write ``grades.csv``, a page per student, and the files that `ranking` and `formats` ask for.
 
     Parameters
     ----------
@@ -151,46 +151,46 @@ def write_all(
     """
     terms, formats = terms or Terms(), {*formats}
     places: dict[str, list[str]] = defaultdict(list)
-    for each in read_results(out):
-        if terms.counts(each):
-            places[each.student].append(each.exercise)
+    for result in read_results(out):
+        if terms.counts(result):
+            places[result.student].append(result.exercise)
     gradebooks.require(formats, terms.roster, len(places))
     text, late, met, ungraded, before, changed = io.StringIO(), 0, [], [], _points_before(out / "grades.csv"), []
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[tuple[str, str], Fraction] = {}  # the points of a person at an exercise
-    made, pages, names = [], [], _names(places)
+    made, pages, names = [], [], _file_names(places)
     for student in sorted(places):
-        own = [found for name in sorted(places[student]) if (found := read_result(out, student, name))]
+        own = [stored for name in sorted(places[student]) if (stored := read_result(out, student, name))]
         person = terms.person(student)
-        asked = {each.exercise: terms.questions(each) for each in own}
-        hours = {each.exercise: terms.late_h(each) for each in own}
-        late += sum(each is not None for each in hours.values())
-        for each in own:
-            points, of = _sums(asked[each.exercise])
-            row = [*([person.id if person else ""] if terms.roster else []), *_row(each, points, of, hours)]
+        asked = {result.exercise: terms.questions(result) for result in own}
+        hours = {result.exercise: terms.late_h(result) for result in own}
+        late += sum(hour is not None for hour in hours.values())
+        for result in own:
+            points, of = _sum_points(asked[result.exercise])
+            row = [*([person.id if person else ""] if terms.roster else []), *_row(result, points, of, hours)]
             sheet.writerow(map(gradebooks.shown, row))
-            old, new = before.get(_same(each)), gradebooks.decimal(points)
-            if each.lines and old and old != new:
-                changed.append(f"{student} {each.exercise}: {old} -> {new}")
-            if person and each.lines:  # what is not graded is an empty cell, and not zero
-                key = person.id, each.exercise
+            old, new = before.get(_result_key(result)), gradebooks.decimal(points)
+            if result.lines and old and old != new:
+                changed.append(f"{student} {result.exercise}: {old} -> {new}")
+            if person and result.lines:  # what is not graded is an empty cell, and not zero
+                key = person.id, result.exercise
                 book[key] = max(book.get(key, points), points)
-            if each.passed:
-                met.append(replace(each, lines=[]))
-            elif ranking and not each.lines:
-                ungraded.append(each)
+            if result.passed:
+                met.append(replace(result, lines=[]))
+            elif ranking and not result.lines:
+                ungraded.append(result)
         made += gradebooks.of_student(formats, out, names[student], own, asked)
-        titles = {name: known.title for name, known in terms.exercises.items()}
+        titles = {name: exercise.title for name, exercise in terms.exercises.items()}
         pages.append(page(out / f"{names[student]}.html", "student.html.j2", student=student, results=own,
-                           tried=sum(bool(each.exercise) for each in own), passed=sum(each.passed for each in own),
-                           titles=titles, points=_points, asked=asked, hours=hours, budget=BUDGET))
+                           tried=sum(bool(result.exercise) for result in own), titles=titles, points=_points_text,
+                           passed=sum(result.passed for result in own), asked=asked, hours=hours, budget=BUDGET))
     for person in terms.roster.missing(places) if terms.roster else ():
         row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0]
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
-        columns = {each: (known.title, terms.worth(each)) for each, known in terms.exercises.items()
-                   if each in terms.only or any(each in tried for tried in places.values())}
+        columns = {key: (exercise.title, terms.worth(key)) for key, exercise in terms.exercises.items()
+                   if key in terms.only or any(key in tried for tried in places.values())}
         made += gradebooks.of_class(formats, out, terms.roster, columns, book)
     files = [write(out / "grades.csv", text.getvalue()), *made]
     if ranking:
@@ -198,12 +198,12 @@ def write_all(
     return Written(files, pages, late, changed)
 
 
-def _same(each: Result) -> tuple:
-    return tuple(map(gradebooks.shown, (each.student, each.exercise, each.verdict, each.submitted_at)))
+def _result_key(result: Result) -> tuple:
+    return tuple(map(gradebooks.shown, (result.student, result.exercise, result.verdict, result.submitted_at)))
 
 
 def _points_before(path: Path) -> dict[tuple, str]:
-    """The points in a table of an earlier call, by `_same`."""
+    """Return the points in the table of an earlier call, by `_result_key`."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = [*csv.DictReader(file)]
@@ -212,66 +212,66 @@ def _points_before(path: Path) -> dict[tuple, str]:
         return {}
 
 
-def _sums(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fraction]:
-    return sum((each.points for each in questions), Fraction(0)), sum((each.of for each in questions), Fraction(0))
+def _sum_points(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fraction]:
+    return sum((part.points for part in questions), Fraction(0)), sum((part.of for part in questions), Fraction(0))
 
 
-def _points(questions: Sequence[gradebooks.Question]) -> str:
-    points, of = map(gradebooks.decimal, _sums(questions))
+def _points_text(questions: Sequence[gradebooks.Question]) -> str:
+    points, of = map(gradebooks.decimal, _sum_points(questions))
     return f"{points} of {of} point{'s' * (of != '1')}"
 
 
-def _row(each: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
-    why = next((text.replace("\n", "; ") for ok, text, _ in each.lines if ok is False), "")
-    late = hours[each.exercise]
-    return [each.student, each.exercise, gradebooks.decimal(points) if each.lines else "",
-            gradebooks.decimal(of), each.verdict, why, each.submitted_at, each.clock,
-            "" if late is None else f"{late:.2f}", each.seconds]
+def _row(result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
+    why = next((text.replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")
+    late = hours[result.exercise]
+    return [result.student, result.exercise, gradebooks.decimal(points) if result.lines else "",
+            gradebooks.decimal(of), result.verdict, why, result.submitted_at, result.clock,
+            "" if late is None else f"{late:.2f}", result.seconds]
 
 
 def rankings(results: Sequence[Result]) -> list[dict]:
-    """For each exercise its title, its goals and the students who met them, the best number of the first goal first.
+    """Return for each exercise its title, its goals and the students who met them, the best one first.
 
-    Equal numbers share a rank. Times stand beside it, for each device that has measured one.
+    The number of the first goal decides; equal numbers share a rank. Each device that has measured times adds a column.
     """
-    found = []
-    for asked in exercises().values():
-        met = [each for each in results if each.exercise == asked.number and each.passed]
+    tables = []
+    for exercise in exercises().values():
+        met = [result for result in results if result.exercise == exercise.number and result.passed]
         if not met:
             continue
-        first = asked.goals[0]
+        first = exercise.goals[0]
         sign = -1 if first.at_least is not None else 1
-        met.sort(key=lambda each: (sign * each.reached.get(first.what, math.inf), each.student))
-        devices = sorted({device for each in met for device in each.op_ms})
+        met.sort(key=lambda result: (sign * result.reached.get(first.what, math.inf), result.student))
+        devices = sorted({device for result in met for device in result.op_ms})
         rows, rank, last = [], 0, None
-        for place, each in enumerate(met, 1):
-            best = each.reached.get(first.what)
+        for place, result in enumerate(met, 1):
+            best = result.reached.get(first.what)
             rank, last = (rank, last) if best == last else (place, best)
-            reached = [number(each.reached.get(goal.what, math.nan)) for goal in asked.goals]
-            times = [three(each.op_ms[device]) if device in each.op_ms else "" for device in devices]
-            rows.append({"rank": rank, "student": each.student, "reached": reached + times})
-        goals = [goal.what for goal in asked.goals] + [f"op time on the {device} (ms)" for device in devices]
-        found.append({"number": asked.number, "title": asked.title, "goals": goals, "rows": rows})
-    return found
+            reached = [number(result.reached.get(goal.what, math.nan)) for goal in exercise.goals]
+            times = [three(result.op_ms[device]) if device in result.op_ms else "" for device in devices]
+            rows.append({"rank": rank, "student": result.student, "reached": reached + times})
+        goals = [goal.what for goal in exercise.goals] + [f"op time on the {device} (ms)" for device in devices]
+        tables.append({"number": exercise.number, "title": exercise.title, "goals": goals, "rows": rows})
+    return tables
 
 
-def _names(students: Iterable[str]) -> dict[str, str]:
-    """Students' names as those of files, which no other student and no other page has, even in another case."""
+def _file_names(students: Iterable[str]) -> dict[str, str]:
+    """Map each student to a file name that no other student and no other page has, even in another case."""
     safe = {name: "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50] for name in students}
-    often = Counter([*(each.casefold() for each in safe.values()), "ranking", "similarity"])
-    return {name: each if each and each == name and often[each.casefold()] == 1 else
-            f"{each}-{hashlib.sha256(name.encode()).hexdigest()[:6]}" for name, each in safe.items()}
+    often = Counter([*(file_name.casefold() for file_name in safe.values()), "ranking", "similarity"])
+    return {name: file_name if file_name and file_name == name and often[file_name.casefold()] == 1 else
+            f"{file_name}-{hashlib.sha256(name.encode()).hexdigest()[:6]}" for name, file_name in safe.items()}
 
 
 def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
-    """Remove the results of hand-ins that are not among these, and what was made of them: which they were."""
+    """Remove the results of all but these hand-ins, and their pages; return what was removed."""
     gone = others(out, handed_in)
-    names = _names({each.student for each in read_results(out)})
-    for path, each in gone:
+    names = _file_names({result.student for result in read_results(out)})
+    for path, result in gone:
         path.unlink()
-        (out / f"{names[each.student]}.html").unlink(missing_ok=True)
-        (out / "gradescope" / names[each.student] / "results.json").unlink(missing_ok=True)
-    return [each for _, each in gone]
+        (out / f"{names[result.student]}.html").unlink(missing_ok=True)
+        (out / "gradescope" / names[result.student] / "results.json").unlink(missing_ok=True)
+    return [result for _, result in gone]
 
 
 def page(path: Path, template: str, **values) -> Path:

@@ -1,4 +1,4 @@
-"""Looks for holes in the sandbox, from its inside: ``python probe.py`` reads what to try, and prints what it could do.
+"""Look for holes in the sandbox, from its inside: ``python probe.py`` reads what to try, and prints what worked.
 
 `labkit.classroom.sandbox.walls` runs it. It imports nothing of the lab. Nothing that it tries does any harm.
 """
@@ -23,19 +23,19 @@ _CALLS = {"io_uring_setup": 425, "open_tree": 428, "fsopen": 430, "pidfd_getfd":
 
 
 def network(port: int, name: str) -> Iterator[str]:
-    """To another machine, to a server of this one, to a server without a name in the file system."""
+    """Try to reach another machine, a server on this one, and a server without a name in the file system."""
     tries = [(socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 9)), (socket.AF_INET6, socket.SOCK_DGRAM,
              ("2001:db8::1", 9)), (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)),
              (socket.AF_UNIX, socket.SOCK_STREAM, "\0" + name)]
     for family, kind, address in tries:
-        with contextlib.suppress(OSError), socket.socket(family, kind) as tried:
-            tried.settimeout(2)
-            tried.connect(address)  # a datagram's: it asks for a route, and sends nothing
+        with contextlib.suppress(OSError), socket.socket(family, kind) as connection:
+            connection.settimeout(2)
+            connection.connect(address)  # a datagram's: it asks for a route, and sends nothing
             yield f"reaches {address if isinstance(address, str) else address[0]}".replace("\0", "@")
 
 
 def files(hidden: list[str], kept: list[str]) -> Iterator[str]:
-    """Read what is hidden; write into folders."""
+    """Try to read what is hidden, and to write into folders."""
     for path in hidden:
         with contextlib.suppress(OSError):
             if os.listdir(path) if os.path.isdir(path) else open(path, "rb").close() is None:
@@ -49,7 +49,7 @@ def files(hidden: list[str], kept: list[str]) -> Iterator[str]:
 
 
 def processes(pid: int, started: str, most: int) -> Iterator[str]:
-    """Signal and look into the process that grades; start too many."""
+    """Try to signal and to look into the process that grades, and to start too many processes."""
     there = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):
         if there.joinpath("stat").read_text().rpartition(")")[2].split()[19] == started:
@@ -72,14 +72,14 @@ def processes(pid: int, started: str, most: int) -> Iterator[str]:
 
 
 def memory(most: int) -> Iterator[str]:
-    """Take more address space than there may be."""
+    """Try to reserve more address space than allowed."""
     with contextlib.suppress(OSError):
         mmap.mmap(-1, most).close()
         yield f"reserves {most >> 30} GB"
 
 
 def calls() -> Iterator[str]:
-    """System calls that a kernel has no use for; each with arguments that do nothing."""
+    """Try system calls that no kernel needs, with arguments that do nothing."""
     c = ctypes.CDLL(None, use_errno=True)
     tries = {name: (c.syscall, number, 0, 0, 0, 0, 0) for name, number in _CALLS.items()}
     tries |= {"unshare": (c.unshare, 0), "setns": (c.setns, -1, 0), "ptrace": (c.ptrace, 16, 0, 0, 0),
@@ -90,6 +90,6 @@ def calls() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    tried = json.load(sys.stdin)
-    found = {wall: list(globals()[wall](*arguments)) for wall, arguments in tried.items()}
-    print(json.dumps(found))
+    attempts = json.load(sys.stdin)
+    holes = {wall: list(globals()[wall](*arguments)) for wall, arguments in attempts.items()}
+    print(json.dumps(holes))

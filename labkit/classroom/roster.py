@@ -1,4 +1,4 @@
-"""Who is in a class, until when they may hand in, and the times at which they did."""
+"""Who is in a class, until when each student may hand in, and how times are read."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Person:
     Attributes
     ----------
     name, id, email : str
-        `id` is what a gradebook knows the student by.
+        `id` is the key by which a gradebook knows the student.
     extensions : mapping of str to str
-        By the exercise, "" for all: hours that are added to the time when it is due, or a time of its own.
+        By the exercise, "" for all: hours that are added to the deadline, or a time of its own.
     """
 
     name: str
@@ -35,71 +35,72 @@ class Person:
     extensions: Mapping[str, str] = field(default_factory=dict)
 
     def until(self, exercise: str, due: datetime) -> datetime:
-        """Until when this student may hand in: never earlier than the others."""
+        """Return until when this student may hand in: never earlier than the others."""
         given = self.extensions.get(exercise.lower()) or self.extensions.get("") or "0"
         return max(due, extended(given, due))
 
 
 @dataclass(frozen=True)
 class Roster:
-    """The students of a class, and the columns of extensions, as its file lists them: `read_roster`."""
+    """The students of a class, and its columns of extensions, as `read_roster` reads them from a file."""
 
     people: tuple[Person, ...]
     extensions: tuple[str, ...] = ()
 
     @cached_property
-    def _known(self) -> dict[str, Person | None]:
-        """Each by all that a file or a folder may be named after; None by what two of them share."""
-        found: dict[str, set[int]] = defaultdict(set)
-        for place, each in enumerate(self.people):
-            for name in (each.id, each.email, each.email.partition("@")[0], each.name):
-                found[_plain(name)].add(place)
-        return {name: self.people[min(places)] if len(places) == 1 else None for name, places in found.items() if name}
+    def _students_by_name(self) -> dict[str, Person | None]:
+        """Map each name that a hand-in may carry to its student, or to None where two students share it."""
+        rows: dict[str, set[int]] = defaultdict(set)
+        for row, person in enumerate(self.people):
+            for name in (person.id, person.email, person.email.partition("@")[0], person.name):
+                rows[_plain(name)].add(row)
+        return {name: self.people[min(own)] if len(own) == 1 else None for name, own in rows.items() if name}
 
     def person(self, student: str) -> Person | None:
-        """Whose a name of a hand-in is: an id, an e-mail address, what stands before its @, or a name."""
-        return self._known.get(_plain(student))
+        """Return the student whom an id, an e-mail address or its first part, or a name identifies, or None."""
+        return self._students_by_name.get(_plain(student))
 
-    def _begins(self, student: str) -> str:
-        """A name of a hand-in, and who it may be: somebody whom its first words name."""
+    def _with_likely_owner(self, student: str) -> str:
+        """Return a hand-in's name and, in parentheses, the student whom its first words may name."""
         words = _plain(student).split()
         begins = (" ".join(words[:count]) for count in range(len(words), 0, -1))
-        person = next((self._known[name] for name in begins if name in self._known), None)
+        person = next((self._students_by_name[name] for name in begins if name in self._students_by_name), None)
         return f"{student} (of {person.name}?)" if person else student
 
     def missing(self, students: Iterable[str]) -> list[Person]:
-        """Those of whom nothing is there."""
+        """Return the students who have handed in nothing."""
         there = {person.id for student in students if (person := self.person(student))}
-        return [each for each in self.people if each.id not in there]
+        return [person for person in self.people if person.id not in there]
 
     def report(self, students: Iterable[str], exercises: Iterable[str] = ()) -> list[str]:
-        """What does not fit: who is missing or has two names, names that nobody has, extensions of no exercise."""
+        """Return a line per kind of problem: hand-ins missing or doubled, unknown names, unknown extensions."""
         names: dict[str, list[str]] = defaultdict(list)
         for student in sorted({*students}):
             person = self.person(student)
             names[person.id if person else ""].append(student)
-        twice = [f"{each.name} ({', '.join(own)})" for each in self.people if len(own := names.get(each.id, ())) > 1]
-        missing = [each.name for each in self.missing(students)]
-        found = (("nothing handed in", missing), ("handed in under two names", twice),
-                 ("not in the roster", [self._begins(each) for each in names.get("", ())]),
-                 ("extension of no exercise: columns of the roster", self._unknown(exercises)))
-        return [f"{len(who):5}  {what}: {', '.join(who)}" for what, who in found if who]
+        twice = [f"{person.name} ({', '.join(names[person.id])})" for person in self.people
+                 if len(names.get(person.id, ())) > 1]
+        problems = (("nothing handed in", [person.name for person in self.missing(students)]),
+                    ("handed in under two names", twice),
+                    ("not in the roster", [self._with_likely_owner(name) for name in names.get("", ())]),
+                    ("extension of no exercise: columns of the roster", self._unknown_extensions(exercises)))
+        return [f"{len(who):5}  {what}: {', '.join(who)}" for what, who in problems if who]
 
-    def _unknown(self, exercises: Iterable[str]) -> list[str]:
-        known = {"", *(each.lower() for each in exercises)}
-        return [each for each in self.extensions if each.removeprefix(_EXTENSION).strip() not in known]
+    def _unknown_extensions(self, exercises: Iterable[str]) -> list[str]:
+        numbers = {"", *(number.lower() for number in exercises)}
+        return [column for column in self.extensions if column.removeprefix(_EXTENSION).strip() not in numbers]
 
 
 def read_roster(path: Path) -> Roster:
-    """The roster in a CSV file with the columns name, id and email, in any order.
+    """Read a roster from a CSV file with the columns name, id and email, in any order.
 
-    A column `extension`, or ``extension 04a`` for one exercise, holds hours that are added to the time when it is due,
-    or a time of its own. Other columns are ignored.
+    A column `extension`, or ``extension 04a`` for one exercise, holds hours that are added to the deadline, or another
+    deadline. Other columns are ignored.
 
     Raises
     ------
     LabError
-        The file cannot be read, has no such columns, has no id in a row or one twice, or an extension is none.
+        The file cannot be read, lacks a column or an id, has an id twice, or has an extension that cannot be read.
     """
     people, columns = {}, {}
     for line, row in table(path, ("name", "id", "email")):
@@ -118,7 +119,7 @@ def read_roster(path: Path) -> Roster:
 
 
 def table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
-    """The rows of a CSV file with the numbers of their lines; names of columns in lower case, separated by , or ;.
+    """Return the rows of a CSV file with their line numbers; columns in lower case, separated by , or ;.
 
     Raises
     ------
@@ -141,16 +142,16 @@ def table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]
 
 
 def instant(text: str) -> datetime:
-    """Return a time in UTC, of a text with its offset from UTC; LabError if it is none, or UTC has none such."""
+    """Return the time, in UTC, that a text with an offset from UTC states; LabError if it states none."""
     with contextlib.suppress(ValueError, OverflowError):
-        found = datetime.fromisoformat(text.strip())
-        if found.tzinfo:
-            return found.astimezone(UTC)
+        time = datetime.fromisoformat(text.strip())
+        if time.tzinfo:
+            return time.astimezone(UTC)
     raise LabError(f"{text!r} is no time with an offset from UTC: write it like 2026-12-01T23:59+01:00")
 
 
 def extended(text: str, due: datetime) -> datetime:
-    """The time that an extension gives: so many hours later, or a time of its own; LabError if it is neither."""
+    """Return the deadline with an extension: hours after `due`, or a time. LabError if it is neither."""
     try:
         return due + timedelta(hours=float(text))
     except (ValueError, OverflowError):

@@ -1,23 +1,23 @@
-"""Runs a command that is not trusted: a submitted kernel is native code.
+"""Run a command that is not trusted: a submitted kernel is native code.
 
 bubblewrap gives the command namespaces of its own: no network, no other processes, and a read-only file system with
 ``/usr``, Python and this package without its solutions in it. Writable are one scratch folder and a private ``/tmp``.
-The latter also holds the cache of compiled kernels, so that a submission leaves nothing in the cache of whoever grades
-it. Limits are set by the operating system where it can (processor time, processes, a file's size) and watched from
+The latter also holds the cache of compiled kernels, so that a submission leaves nothing in the grader's own cache.
+Limits are set by the operating system where it can (processor time, processes, a file's size) and watched from
 outside where it cannot (time, total memory, the scratch folder). When a limit is reached or this process ends, all
 processes in the sandbox end. A filter (`labkit.classroom.seccomp`) leaves the system calls that kernels and compilers
 need.
 
 In a container of its own, bubblewrap is neither needed nor allowed. ``LABKIT_SANDBOX=container`` says that there is
 one. The command then runs as a user of its own, under the same filter and the same limits, and the container has to
-bring the rest. What stands is not assumed: `walls` tries to get through.
+provide the rest. No wall is taken for granted: `walls` tries to get through.
 
 What the command prints, and its exit status, are no results. A result is a file that `answer` reads. It must carry a
 nonce that the command got on its standard input before any submitted code was compiled, and the command must have
-ended by itself with status 0. That excludes results which a submission writes without the memory of the process that
-runs it. It cannot exclude more, because a kernel runs in that process: against code that searches its memory stand the
-checks of `hostcuda.untrusted` and check mode, which see what an ordinary kernel may do. So compare outputs
-outside the sandbox, and never pass the right answers into it.
+ended by itself with status 0. That excludes results which a submission writes without reading the memory of the
+process that runs it. It cannot exclude more, because a kernel runs in that process. Code that searches this memory is
+stopped by the checks of `hostcuda.untrusted` and by check mode, which know what an ordinary kernel may do. So compare
+outputs outside the sandbox, and never pass the right answers into it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from labkit.ladder.source import NVCC_OPTIONS
 
 MIB = 1 << 20
 _POLL_S = 0.05
-# Who runs the command if root starts it. Limits on processes do not bind root, and count all commands of a user.
+# The users who run commands that root starts: a limit on processes does not bind root, and counts all of a user's.
 _NOBODY, _USERS = 65534, range(60001, 61001)
 _CACHE, _MADE = "/tmp/labkit", "/tmp/labkit-made"  # the cache inside belongs to the command, what is in it does not
 
@@ -62,19 +62,19 @@ class Limits:
     Attributes
     ----------
     seconds : float
-        From its start to its end.
+        Time from the start of the command to its end.
     processor_seconds : int
-        Of each process.
+        Processor time of each process.
     memory : int
-        Bytes of all processes together.
+        Bytes of memory of all processes together.
     processes : int
         Processes and threads of one user at a time.
     file, scratch : int
         Bytes of one file, and of all files in the scratch folder; the private ``/tmp`` can hold as many.
     open_files : int
-        Of each process.
+        Open files of each process.
     output : int
-        Bytes that are kept of each of its two outputs.
+        Bytes that are kept of each of the two outputs.
     """
 
     seconds: float = ATTEMPT_S
@@ -99,7 +99,7 @@ class SandboxEnded:
         What went wrong, as the end of a sentence ("took longer than 60 s"); empty after status 0.
     seconds : float
     peak_memory : int
-        The most bytes of memory that were seen in use. A peak between two looks, 0.05 s apart, is missed.
+        The most bytes of memory that were seen in use. A peak between two samples, 0.05 s apart, is missed.
     stdout, stderr : str
         The beginning of what it printed.
     """
@@ -113,12 +113,12 @@ class SandboxEnded:
 
 
 class NoResultError(LabError):
-    """A command came to no result by its own fault: it reached a limit, crashed, or left another thing in its place."""
+    """By its own fault a command has no result: it reached a limit, crashed, or replaced the file of the result."""
 
 
 # Whether there is a sandbox
 
-# What a command could do if a wall were missing; without the last one it is still a sandbox.
+# The walls, and what each protects. Without the last one it is still a sandbox.
 WALLS = {"network": "network", "files": "file system", "processes": "processes", "memory": "memory",
          "calls": "system calls"}
 _HOW_TO_WALL = {
@@ -129,13 +129,13 @@ _HOW_TO_WALL = {
 
 
 def in_container() -> bool:
-    """Whether a container is said to be the sandbox, in place of bubblewrap."""
+    """Return whether a container serves as the sandbox, in place of bubblewrap."""
     return os.environ.get("LABKIT_SANDBOX") == "container"
 
 
 @functools.cache
 def why_not() -> str:
-    """Why no command can be run in a sandbox here, in one sentence; empty if it can. The first call tries it."""
+    """Return in one sentence why no command can be run in a sandbox here, or "". The first call tries it."""
     if sys.platform != "linux":
         return f"the sandbox needs Linux, and this is {sys.platform}"
     bubblewrap = () if in_container() else (("bwrap", "bubblewrap"),)
@@ -145,9 +145,9 @@ def why_not() -> str:
     if in_container() and os.geteuid():
         return "in a container the grader has to be root, so that it can run kernels as other users"
     with temporary.folder() as folder:
-        ended = _run([sys.executable, "-I", "-c", ""], folder)
-    if ended.problem:
-        reason = (ended.stderr.strip().splitlines() or [ended.problem])[-1]
+        trial = _run([sys.executable, "-I", "-c", ""], folder)
+    if trial.problem:
+        reason = (trial.stderr.strip().splitlines() or [trial.problem])[-1]
         if in_container():
             return f"this container does not let commands run as other users ({reason})"
         return (
@@ -162,20 +162,20 @@ def why_not() -> str:
 
 @functools.cache
 def walls() -> dict[str, str]:
-    """What stands between a command and the machine, found by a program in the sandbox that tries to get through.
+    """Return which walls stand between a command and the machine: a program in the sandbox tries to get through.
 
     Returns
     -------
     dict
-        For each key of `WALLS`, empty if it stands; else what the program could do, and the remedy.
+        For each key of `WALLS` empty, if the wall stands; else what the program could do, and the remedy.
     """
     places = ("/", "/dev/shm", "/dev/mqueue", "/run/lock", "/var/tmp", sys.prefix, PACKAGE, SERIES.parent)
-    kept = [*map(str, (*Path("/").glob("*/"), *places))]
+    unwritable = [*map(str, (*Path("/").glob("*/"), *places))]
     hidden = [SERIES]
     if in_container():
         hidden += [Path.cwd()] * (Path.cwd() != Path("/"))  # with what is handed in, and grades
     else:
-        kept.remove("/tmp")  # a private one
+        unwritable.remove("/tmp")  # a private one
     limits = Limits(seconds=20, processes=16)
     name = f"labkit-{nonce()}"
     with temporary.folder() as folder, temporary.folder() as other, contextlib.ExitStack() as stack:
@@ -185,36 +185,36 @@ def walls() -> dict[str, str]:
         unnamed.listen()
         (other / "handed-in.cu").write_text("another student's")
         started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-        tried = {
+        attempts = {
             "network": [server.getsockname()[1], name],
-            "files": [[*map(str, (*hidden, other / "handed-in.cu"))], kept],
+            "files": [[*map(str, (*hidden, other / "handed-in.cu"))], unwritable],
             "processes": [os.getpid(), started, limits.processes], "memory": [limits.memory + (5 << 30)], "calls": [],
         }
-        ended = _run([sys.executable, "-I", "-S", probe.__file__], folder, stdin=json.dumps(tried), limits=limits)
+        child = _run([sys.executable, "-I", "-S", probe.__file__], folder, stdin=json.dumps(attempts), limits=limits)
         hog = "import time; kept = b'1' * (128 << 20); time.sleep(2)"
-        hogged = _run([sys.executable, "-I", "-S", "-c", hog], folder, limits=Limits(seconds=20, memory=64 * MIB))
-    found = json.loads(ended.stdout) if not ended.problem else {wall: [f"the probe {ended.problem}"] for wall in WALLS}
-    if "of memory" not in hogged.problem:
-        found["memory"].append("uses more than it may")
+        trial = _run([sys.executable, "-I", "-S", "-c", hog], folder, limits=Limits(seconds=20, memory=64 * MIB))
+    holes = json.loads(child.stdout) if not child.problem else {wall: [f"the probe {child.problem}"] for wall in WALLS}
+    if "of memory" not in trial.problem:
+        holes["memory"].append("uses more than it may")
     remedies = {wall: f": {_HOW_TO_WALL[wall]}" if wall in _HOW_TO_WALL else "" for wall in WALLS}
-    return {wall: f"a kernel {', '.join(found[wall])}{remedies[wall]}" if found[wall] else "" for wall in WALLS}
+    return {wall: f"a kernel {', '.join(holes[wall])}{remedies[wall]}" if holes[wall] else "" for wall in WALLS}
 
 
 def standing() -> str:
-    """In words, which walls stand and which do not."""
-    found = walls()
+    """Return a sentence that names the walls that stand and those that do not."""
+    holes = walls()
     by = "the container" if in_container() else "bubblewrap"
-    missing = [f"; missing: {WALLS[wall]} ({hole})" for wall, hole in found.items() if hole]
-    return f"Walls that stand ({by}): {', '.join(WALLS[wall] for wall in found if not found[wall])}{''.join(missing)}"
+    missing = [f"; missing: {WALLS[wall]} ({hole})" for wall, hole in holes.items() if hole]
+    return f"Walls that stand ({by}): {', '.join(WALLS[wall] for wall in holes if not holes[wall])}{''.join(missing)}"
 
 
 def available() -> bool:
-    """Whether commands can be run in a sandbox here."""
+    """Return whether commands can be run in a sandbox here."""
     return not why_not()
 
 
 def require(unsafe: bool = False) -> None:
-    """Return if there is a sandbox, or if it is given up.
+    """Raise LabError unless there is a sandbox, or the user does without.
 
     Parameters
     ----------
@@ -238,9 +238,9 @@ def require(unsafe: bool = False) -> None:
 
 
 def _environment(check: str) -> dict[str, str]:
-    """The command's environment: nothing of this process's but the language and the compiler's name."""
-    passed = {name: os.environ[name] for name in ("CXX", "LANG", "LC_ALL") if name in os.environ}
-    return passed | {
+    """Return the command's environment: of this process's, only the language and the compiler's name."""
+    inherited = {name: os.environ[name] for name in ("CXX", "LANG", "LC_ALL") if name in os.environ}
+    return inherited | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
         "PYTHONPATH": PYTHONPATH,
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -255,25 +255,25 @@ def _environment(check: str) -> dict[str, str]:
 
 @functools.cache
 def precompiled(check: str) -> tuple[Path, ...]:
-    """The engine's runtime library and precompiled header in this process's cache, for the tools of check mode."""
+    """Return the engine's runtime library and precompiled header in this process's cache, compiled if missing."""
     program = "import sys; from hostcuda import checking; print(*checking.engine_files(sys.argv[1:]), sep='\\n')"
-    done = subprocess.run(
+    child = subprocess.run(
         [sys.executable, "-c", program, *NVCC_OPTIONS],
         env={**os.environ, "PYTHONPATH": PYTHONPATH, "HOSTCUDA_CHECK": check},
         stdin=subprocess.DEVNULL, capture_output=True, text=True,
     )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [""])[-1]
+    if child.returncode:
+        last = (child.stderr.strip().splitlines() or [""])[-1]
         raise LabError(f"the CPU engine cannot be prepared for the sandbox: {last}")
-    found = tuple(Path(line).resolve() for line in done.stdout.splitlines())
+    paths = tuple(Path(line).resolve() for line in child.stdout.splitlines())
     if in_container():  # the command reads them there
-        for folder in {path.parent for path in found}:
+        for folder in {path.parent for path in paths}:
             folder.chmod(0o755)
-    return found
+    return paths
 
 
-def _limited(command: Sequence[str], limits: Limits) -> list[str]:
-    """The command under the limits of its processes."""
+def _limit(command: Sequence[str], limits: Limits) -> list[str]:
+    """Return the command line that runs a command under the limits of its processes."""
     return [
         "prlimit",
         f"--cpu={limits.processor_seconds}:{limits.processor_seconds + 1}",  # SIGXCPU, then SIGKILL
@@ -286,8 +286,8 @@ def _limited(command: Sequence[str], limits: Limits) -> list[str]:
     ]
 
 
-def _inside(command, scratch: Path, readable: Iterable[Path], cached: Iterable[Path], limits: Limits) -> list[str]:
-    """The command in bubblewrap."""
+def _wrap(command, scratch: Path, readable: Iterable[Path], cached: Iterable[Path], limits: Limits) -> list[str]:
+    """Return the command line that runs a command in bubblewrap."""
     line = ["bwrap", "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid", "--unshare-net"]
     line += ["--unshare-uts", "--unshare-cgroup-try", "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     line += ["--perms", "1777", "--size", str(limits.scratch), "--tmpfs", "/tmp"]
@@ -300,17 +300,17 @@ def _inside(command, scratch: Path, readable: Iterable[Path], cached: Iterable[P
     line += ["--perms", "0755", "--dir", "/etc"]
     for name in ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"):
         line += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    shown = [Path(path) for path in (sys.base_prefix, sys.prefix, PACKAGE, HOME / "hostcuda", *readable)]
-    shown = [path for path in shown if not path.is_relative_to("/usr")]
-    for folder in dict.fromkeys(folder for path in (*shown, scratch) for folder in reversed(path.parents[:-1])):
+    visible = [Path(path) for path in (sys.base_prefix, sys.prefix, PACKAGE, HOME / "hostcuda", *readable)]
+    visible = [path for path in visible if not path.is_relative_to("/usr")]
+    for folder in dict.fromkeys(folder for path in (*visible, scratch) for folder in reversed(path.parents[:-1])):
         line += ["--perms", "0755", "--dir", str(folder)]  # bubblewrap would make them for their owner alone
-    for path in shown:
+    for path in visible:
         line += ["--ro-bind", str(path), str(path)]
     line += ["--tmpfs", str(SERIES), "--remount-ro", str(SERIES)]  # the solutions
     for path in cached:
         line += ["--ro-bind", str(path), f"{_MADE}/{path.name}"]
     line += ["--bind", str(scratch), str(scratch), "--chdir", str(scratch)]
-    command = _restricted(command, [f"{_MADE}/{path.name}" for path in cached], _CACHE, limits)
+    command = _restrict(command, [f"{_MADE}/{path.name}" for path in cached], _CACHE, limits)
     if os.geteuid() == 0:
         command = _as_user(scratch.stat().st_uid or _NOBODY, command)
     else:
@@ -318,18 +318,18 @@ def _inside(command, scratch: Path, readable: Iterable[Path], cached: Iterable[P
     return [*line, "--remount-ro", "/", "--", *command]
 
 
-def _restricted(command: Sequence[str], cached: Sequence[Path | str], cache: Path | str, limits: Limits) -> list[str]:
-    """The command under the filter and all limits, with the engine's files in its cache."""
+def _restrict(command: Sequence[str], cached: Sequence[Path | str], cache: Path | str, limits: Limits) -> list[str]:
+    """Return the command line that runs a command under the filter and all limits, with the engine's files."""
     if cached:
-        linked = f'mkdir -m 700 {cache} && ln -s {" ".join(map(str, cached))} {cache} && exec "$@"'
-        command = ["sh", "-c", linked, "sh", *command]
+        link_and_run = f'mkdir -m 700 {cache} && ln -s {" ".join(map(str, cached))} {cache} && exec "$@"'
+        command = ["sh", "-c", link_and_run, "sh", *command]
     if seccomp.library():
         command = [sys.executable, "-I", "-S", seccomp.__file__, *command]
-    return ["prlimit", f"--nproc={limits.processes}", "--", *_limited(command, limits)]
+    return ["prlimit", f"--nproc={limits.processes}", "--", *_limit(command, limits)]
 
 
 def _as_user(user: int, command: Sequence[str]) -> list[str]:
-    """The command without any privilege, in place of root."""
+    """Return the command line by which root runs a command as a user without any privilege."""
     ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig=KILL"]  # it ends with the grader
     return ["setpriv", *ids, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--", *command]
 
@@ -392,11 +392,11 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
             os.chown(scratch, user, user)
         if in_container():
             variables |= own
-            line = _as_user(user, _restricted(command, cached, own["HOSTCUDA_CACHE_DIR"], limits))
+            line = _as_user(user, _restrict(command, cached, own["HOSTCUDA_CACHE_DIR"], limits))
         else:
-            line = _inside(command, scratch, map(Path, readable), cached, limits)
+            line = _wrap(command, scratch, map(Path, readable), cached, limits)
     else:
-        line = _limited(command, limits)
+        line = _limit(command, limits)
         variables |= own
     began = time.monotonic()
     process = subprocess.Popen(
@@ -416,24 +416,24 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
     status = None if problem else process.returncode
     if status is not None and status > 128:  # bubblewrap's status for a signal
         status = 128 - status
-    return SandboxEnded(status, problem or _problem(status, limits), seconds, peak, *texts)
+    return SandboxEnded(status, problem or _describe_status(status, limits), seconds, peak, *texts)
 
 
 def _watch(
     process: subprocess.Popen, scratch: Path, limits: Limits, began: float, user: int | None
 ) -> tuple[str, int, list[str]]:
-    """Read the outputs of a running command until it ends or exceeds a limit: which one, peak memory, the outputs."""
-    kept = {process.stdout: bytearray(), process.stderr: bytearray()}
+    """Read a command's outputs until it ends or exceeds a limit; return the problem, peak memory and outputs."""
+    texts = {process.stdout: bytearray(), process.stderr: bytearray()}
     problem, peak, look = "", 0, began
     with selectors.DefaultSelector() as selector:
-        for pipe in kept:
+        for pipe in texts:
             selector.register(pipe, selectors.EVENT_READ)
 
         def read(timeout: float) -> bool:
             ready = selector.select(timeout)
             for key, _ in ready:
                 data = os.read(key.fd, 1 << 16)
-                kept[key.fileobj] += data[: limits.output - len(kept[key.fileobj])]
+                texts[key.fileobj] += data[: limits.output - len(texts[key.fileobj])]
                 if not data:
                     selector.unregister(key.fileobj)
             return bool(ready)
@@ -446,7 +446,7 @@ def _watch(
             if now < look:
                 continue
             look = now + _POLL_S
-            memory = _memory(process.pid) if user is None else _memory_of(user)
+            memory = _measure_memory(process.pid) if user is None else _measure_user_memory(user)
             peak = max(peak, memory)
             if now - began > limits.seconds:
                 problem = f"took longer than {limits.seconds:g} s"
@@ -458,7 +458,7 @@ def _watch(
         until = time.monotonic() + 1
         while selector.get_map() and time.monotonic() < until and read(_POLL_S):
             pass
-    return problem, peak, [text.decode("utf-8", "replace") for text in kept.values()]
+    return problem, peak, [text.decode("utf-8", "replace") for text in texts.values()]
 
 
 def _kill(process: subprocess.Popen) -> None:
@@ -469,38 +469,38 @@ def _kill(process: subprocess.Popen) -> None:
         process.wait()
 
 
-def _memory(pid: int) -> int:
-    """Bytes of memory of a process and of those that it has started, without the files that they map."""
+def _measure_memory(pid: int) -> int:
+    """Return the bytes of memory of a process and its descendants, without the files that they map."""
     total, waiting = 0, [pid]
     while waiting:
         process = Path(f"/proc/{waiting.pop()}")
         with contextlib.suppress(OSError):  # it has just ended
-            total += _held(_status(process))
+            total += _resident_bytes(_read_status(process))
             for task in (process / "task").iterdir():
                 waiting += (task / "children").read_text().split()
     return total
 
 
-def _memory_of(user: int) -> int:
-    """Bytes of memory of all processes of a user: in a container, some may have left those that have started them."""
+def _measure_user_memory(user: int) -> int:
+    """Return the bytes of memory of all processes of a user: some may have outlived their parents."""
     total = 0
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            status = _status(process)
-            total += _held(status) if status["Uid"].split()[0] == str(user) else 0
+            status = _read_status(process)
+            total += _resident_bytes(status) if status["Uid"].split()[0] == str(user) else 0
     return total
 
 
-def _status(process: Path) -> dict[str, str]:
+def _read_status(process: Path) -> dict[str, str]:
     return dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
 
 
-def _held(status: Mapping[str, str]) -> int:
+def _resident_bytes(status: Mapping[str, str]) -> int:
     return 1024 * sum(int(status.get(name, "0").split()[0]) for name in ("RssAnon", "RssShmem"))
 
 
 def _holds_more(folder: Path, most: int) -> bool:
-    """Whether the files of a folder take more than `most` bytes; each of them counts at least 4096."""
+    """Return whether the files of a folder take more than `most` bytes; each counts at least 4096."""
     total = 0
     for place, folders, files in os.walk(folder):
         for name in folders + files:
@@ -511,8 +511,8 @@ def _holds_more(folder: Path, most: int) -> bool:
     return False
 
 
-def _problem(status: int | None, limits: Limits) -> str:
-    """What an exit status says."""
+def _describe_status(status: int | None, limits: Limits) -> str:
+    """Return the problem that an exit status states, or ""."""
     if status == -signal.SIGXCPU:
         return f"used more than {limits.processor_seconds} s of processor time"
     if status == -signal.SIGXFSZ:
@@ -528,19 +528,19 @@ def _problem(status: int | None, limits: Limits) -> str:
 
 
 def nonce() -> str:
-    """A word that nobody can guess."""
+    """Return a word that nobody can guess."""
     return secrets.token_hex(16)
 
 
 def parsed(data: bytes, most: int) -> object:
-    """Return what is in a JSON text of others; ValueError if it has more values, each of up to 250 bytes of memory."""
+    """Return the value of an untrusted JSON text. ValueError if it has more than `most` values of up to 250 bytes."""
     if sum(map(data.count, (b"{", b"[", b","))) > most:
         raise ValueError(f"it has more than {most:,} values")
     return json.loads(data)
 
 
 def answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> dict:
-    """The result that a command has left, outside the sandbox.
+    """Return the result that a command has left, read outside the sandbox.
 
     Parameters
     ----------
@@ -556,9 +556,9 @@ def answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> 
     Raises
     ------
     NoResultError
-        The command did not come to its end, there is no such file, it is not a plain file, or the nonce is another one.
+        The command did not come to its end, there is no such file, it is not a plain file, or the nonce is wrong.
     LabError
-        It ended with another exit status than 0, or something has killed it: that need not be its own fault.
+        It ended with an exit status other than 0, or something killed it: that need not be its own fault.
     """
     if ended.problem:
         own = ended.status is None or (ended.status < 0 and ended.status != -signal.SIGKILL)
@@ -569,12 +569,12 @@ def answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> 
         with open(handle, "rb") as file:
             about = os.fstat(handle)
             data = file.read(most + 1) if stat.S_ISREG(about.st_mode) and about.st_nlink == 1 else b""
-        found = parsed(data, 1_000_000) if len(data) <= most else None
+        values = parsed(data, 1_000_000) if len(data) <= most else None
     except (OSError, ValueError, RecursionError):
-        found = None
-    said = str(found.get("nonce")) if isinstance(found, dict) else ""
-    right = secrets.compare_digest(said.encode("utf-8", "replace"), word.encode())
-    if not right or not isinstance(found.get("record"), dict):
+        values = None
+    claimed = str(values.get("nonce")) if isinstance(values, dict) else ""
+    right = secrets.compare_digest(claimed.encode("utf-8", "replace"), word.encode())
+    if not right or not isinstance(values.get("record"), dict):
         raise NoResultError("there is no result: the program ended before it could write one, or another one was put "
                             "there")
-    return found["record"]
+    return values["record"]

@@ -1,6 +1,6 @@
 """The sandbox's filter of system calls: ``python seccomp.py COMMAND...`` runs a command under it.
 
-What a compiler, Python and a kernel need of Linux is allowed. Every other call fails as if Linux did not have it:
+A command may make the calls that a compiler, Python and a kernel need. Every other call fails as if Linux lacked it:
 sockets, namespaces, mounts, tracing, io_uring, BPF, keys, and what later versions add. The rules are compiled and
 loaded by libseccomp. They cannot be removed, and all that the command starts inherits them.
 
@@ -18,7 +18,7 @@ import sys
 _LIBRARY = "libseccomp.so.2"
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000 | errno.ENOSYS  # ENOSYS: the C library then tries what came before
 _MASKED_EQUAL, _EQUAL = 7, 4
-_NEW = 0x7E020000  # clone's flags for namespaces
+_NEW = 0x7E020000  # the flags by which clone makes namespaces
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
 
 # clone3 is missing: its flags are in memory, where no filter sees them. The C library falls back to clone.
@@ -45,11 +45,11 @@ class _Comparison(ctypes.Structure):
 
 
 def library() -> ctypes.CDLL | None:
-    """libseccomp; None where it is missing."""
+    """Return libseccomp, or None where it is missing."""
     with contextlib.suppress(OSError):
-        found = ctypes.CDLL(_LIBRARY)
-        found.seccomp_init.restype = ctypes.c_void_p
-        return found
+        seccomp = ctypes.CDLL(_LIBRARY)
+        seccomp.seccomp_init.restype = ctypes.c_void_p
+        return seccomp
     return None
 
 

@@ -1,4 +1,4 @@
-"""The edition for students: this checkout without the solutions of its exercises."""
+"""Write the edition for students: this checkout without the solutions of its exercises."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import read, without_solution
 
-# Solutions are tested there; what is recorded of edits and of textbook programs comes close to solutions.
+# Tests hold solutions. The recordings of edits and of textbook programs come close to solutions.
 _LEFT_OUT = ("tests/", "engine/tests/", ".ci/", "recording/edits/", "recording/programs/", "recording/textbook.cu")
-# What a checkout has that is not the lab, where there is no git to say so.
+# What does not belong to the lab in a checkout without git.
 _UNTRACKED = re.compile(r"\.git|\.venv.*|\.lab|__pycache__|.*\.egg-info|\.\w+_cache|\.ipynb_checkpoints|reports|build")
 _SOLUTION = re.compile(r"\blab\.solution\(")
 _GRADE = re.compile(r'(lab\.grade\("([^"]+)",.*\));?[ \t]*(#.*)?')
@@ -32,8 +32,8 @@ _GRADE = re.compile(r'(lab\.grade\("([^"]+)",.*\));?[ \t]*(#.*)?')
 def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     """Copy this checkout without the solutions of its exercises.
 
-    A file of an exercise keeps its starting code alone, so that the exercises are graded there as they are here. Left
-    out are the answers of exercises that ask for numbers, the tests, and cells of notebooks that show a solution.
+    A file of an exercise keeps only its starting code, so that the exercises are graded there as they are here. The
+    answers of exercises that ask for numbers, the tests, and notebook cells that show a solution are left out.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     Returns
     -------
     list of Path
-        The files.
+        The files of the edition.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
 
 
 def files() -> Iterator[Path]:
-    """The files that git tracks; without git, all but those that a run of the lab has made.
+    """Yield the files that git tracks; without git, all files that no run of the lab has made.
 
     Raises
     ------
@@ -84,11 +84,11 @@ def files() -> Iterator[Path]:
         raise LabError(f"there are no notebooks beside {PACKAGE}: run labkit from a checkout of the lab")
     if (checkout / ".git").exists():
         try:
-            listed = subprocess.run(["git", "ls-files", "-z"], cwd=checkout, capture_output=True, text=True, check=True)
+            child = subprocess.run(["git", "ls-files", "-z"], cwd=checkout, capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[0]
-            raise LabError(f"git cannot list the files of {checkout}: {said}") from None
-        paths = [checkout / name for name in listed.stdout.split("\0") if name]
+            reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[0]
+            raise LabError(f"git cannot list the files of {checkout}: {reason}") from None
+        paths = [checkout / name for name in child.stdout.split("\0") if name]
     else:
         paths = [*_walk(checkout)]
     for path in paths:
@@ -103,24 +103,24 @@ def _walk(checkout: Path) -> Iterator[Path]:
 
 
 def posed(path: Path) -> str:
-    """A file of an exercise as students get it; empty if they get none."""
+    """Return a file of an exercise as students get it; empty if they do not get it."""
     if path.suffix == ".cu":
         return without_solution(read(path))
     return "" if path.name == "wrong.toml" else unanswered(read(path))
 
 
 def unanswered(module: str) -> str:
-    """The source of a module of exercises without the answers of those that ask for numbers.
+    """Return the source of an exercise's module without the answers if it asks for numbers.
 
-    What `labkit.exercises.subjects.Numbers` gets as its solution, a function or a lambda, returns an empty tuple then.
+    The function or lambda that `labkit.exercises.subjects.Numbers` gets as its solution then returns an empty tuple.
     """
     tree, lines = ast.parse(module), module.encode().splitlines(keepends=True)
-    given = [each.value for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Numbers"
-             for each in node.keywords if each.arg == "solution"]
-    named = {each.id for each in given if isinstance(each, ast.Name)}
-    parts = [(each.body, each.body, b"()") for each in given if isinstance(each, ast.Lambda)]
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Numbers")
+    solutions = [option.value for call in calls for option in call.keywords if option.arg == "solution"]
+    names = {solution.id for solution in solutions if isinstance(solution, ast.Name)}
+    parts = [(solution.body, solution.body, b"()") for solution in solutions if isinstance(solution, ast.Lambda)]
     parts += [(node.body[0], node.body[-1], b"return ()") for node in tree.body
-              if isinstance(node, ast.FunctionDef) and node.name in named]
+              if isinstance(node, ast.FunctionDef) and node.name in names]
     for first, last, instead in sorted(parts, key=lambda part: -part[0].lineno):  # the lines above keep their numbers
         begin, end = first.lineno - 1, last.end_lineno - 1
         lines[begin : end + 1] = [lines[begin][: first.col_offset] + instead + lines[end][last.end_col_offset :]]
@@ -139,8 +139,8 @@ def mark(nb: NotebookNode) -> None:
     """Mark the exercises' cells of a notebook for nbgrader, in place.
 
     A kernel cell becomes a cell for a solution. The cell that grades it becomes a locked test of one point, which fails
-    unless the goal is met: ``assert lab.grade("04a", mine_a).passed``. Where the numbers of an answer stand in the cell
-    that grades them, it becomes an answer of one point that nbgrader leaves to the instructor.
+    unless the goal is met: ``assert lab.grade("04a", mine_a).passed``. A cell that grades its own numbers becomes an
+    answer of one point that nbgrader leaves to the instructor.
 
     Parameters
     ----------
@@ -151,17 +151,17 @@ def mark(nb: NotebookNode) -> None:
         if cell.cell_type != "code":
             continue
         if number := asked_by(cell.source):
-            cell.metadata["nbgrader"] = _marks(f"kernel-{Path(number).name}", solution=True)
-        elif not (found := _GRADE.fullmatch(cell.source)):
+            cell.metadata["nbgrader"] = _metadata(f"kernel-{Path(number).name}", solution=True)
+        elif not (call := _GRADE.fullmatch(cell.source)):
             continue
-        elif isinstance(exercise(found[2]).subject, Numbers):
-            cell.metadata["nbgrader"] = _marks(f"answer-{found[2]}", grade=True, solution=True, points=1)
+        elif isinstance(exercise(call[2]).subject, Numbers):
+            cell.metadata["nbgrader"] = _metadata(f"answer-{call[2]}", grade=True, solution=True, points=1)
         else:
-            cell.source = f"assert {found[1]}.passed"
-            cell.metadata["nbgrader"] = _marks(f"grade-{Path(found[2]).name}", grade=True, locked=True, points=1)
+            cell.source = f"assert {call[1]}.passed"
+            cell.metadata["nbgrader"] = _metadata(f"grade-{Path(call[2]).name}", grade=True, locked=True, points=1)
 
 
-def _marks(name: str, **values: bool | int) -> dict:
-    """nbgrader's metadata of a cell, in the third version of its schema."""
+def _metadata(name: str, **values: bool | int) -> dict:
+    """Return nbgrader's metadata of a cell, in the third version of its schema."""
     return {"schema_version": 3, "grade_id": name, "grade": False, "solution": False, "locked": False, "task": False,
             **values}

@@ -1,8 +1,8 @@
-"""The child process of `labkit.classroom.grading.timed`: the op time of an attempt on this machine's device.
+"""Measure the op time of an attempt on this machine's device, in a child of `labkit.classroom.grading.timed`.
 
 ``python -m labkit.classroom.timing FOLDER IMAGES`` reads the attempt from `FOLDER/attempt.cu` and the exercise's
 number from `FOLDER/exercise`, checks the kernel, and writes to `FOLDER/op_ms` the device's name and its time in
-milliseconds. A kernel that faults or does not end takes this process with it, and no other's time.
+milliseconds. A kernel that faults or does not end stops this process alone.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from labkit.spec.devices import device
 
 def main(folder: Path, images: int) -> None:
     """Time the attempt on the last layer that is counted."""
-    asked, source = received(folder)
-    *_, layer = asked.subject.layers.values()
-    mine = asked.subject.variant(source)
-    check(mine, quiet=True)
-    measured = bench(mine, layer, images, layer_time=False)
+    exercise, source = received(folder)
+    *_, layer = exercise.subject.layers.values()
+    variant = exercise.subject.variant(source)
+    check(variant, quiet=True)
+    measured = bench(variant, layer, images, layer_time=False)
     (folder / "op_ms").write_text(json.dumps({device().name: float(measured["op_ms"].iloc[0])}))
 
 
