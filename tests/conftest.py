@@ -26,7 +26,7 @@ class Buffers(list):
     """Device buffers in the order of their allocation, kept here so that only `free` frees them."""
 
     def all_freed(self):
-        """Whether each of them was freed. What the device has free would not tell: other processes share a GPU."""
+        """Return whether each buffer was freed. Free memory would not tell: other processes share a GPU."""
         for buffer in self:
             with pytest.raises(hostcuda.driver.LogicError):  # a second time
                 buffer.free()
@@ -35,7 +35,7 @@ class Buffers(list):
 
 @pytest.fixture
 def buffers(monkeypatch):
-    """What the test allocates on the device."""
+    """Record the device buffers that the test allocates."""
     kept, mem_alloc = Buffers(), hostcuda.driver.mem_alloc
 
     def keep(size):
@@ -48,7 +48,7 @@ def buffers(monkeypatch):
 
 @pytest.fixture(scope="module")
 def chromium():
-    """A browser, driven by Playwright; `make browser` installs that."""
+    """Yield a browser, driven by Playwright; `make browser` installs it."""
     for package in ("playwright", "axe_playwright_python"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed: `make browser` adds it")

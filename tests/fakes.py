@@ -1,4 +1,4 @@
-"""Variants that compute with NumPy, right or wrong in a chosen way: the checker's and the bench's test subjects."""
+"""Variants that compute with NumPy, right or wrong in a chosen way, to test the checker and the bench."""
 
 import itertools
 import time
@@ -18,12 +18,12 @@ HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 
 
 def correct(x, k, state):
-    """The convolution, rounded once to the type of x."""
+    """Return the convolution, rounded once to the type of x."""
     return conv_float64(x, k).astype(x.dtype)
 
 
 def random_shapes(count: int, seed: int = 0) -> list[tuple[Layer, int]]:
-    """Random layers and batches for `check`: K from 1 to 7, all dimensions independent."""
+    """Draw layers and batches for `check`: K from 1 to 7, all dimensions independent."""
     rng = np.random.default_rng(seed)
     shapes = []
     for index in range(count):
@@ -33,7 +33,7 @@ def random_shapes(count: int, seed: int = 0) -> list[tuple[Layer, int]]:
 
 
 class FakeVariant:
-    """Stands in for a `Variant`: `compute(x, k, state)` gives what the kernel leaves in y; None leaves y alone."""
+    """A stand-in for a `Variant`: `compute(x, k, state)` returns what the kernel leaves in y; None leaves y alone."""
 
     def __init__(self, compute=correct, label="99 fake", rounding=None, refuses=lambda layer: False, takes_s=0.0,
                  kernels=None, source=""):
@@ -55,7 +55,7 @@ class FakeVariant:
         return "block=16x16"
 
     def precompile(self, *layers):
-        """There is nothing to compile."""
+        """Do nothing: there is nothing to compile."""
 
     def plan(self, layer, batch, x=None, y=None):
         self.plans += 1

@@ -1,4 +1,4 @@
-"""Drives Debian's Firefox by Marionette, its own protocol: Playwright's Firefox cannot be had everywhere."""
+"""A driver of Debian's Firefox by Marionette, its own protocol: not every machine can have Playwright's Firefox."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class Firefox:
         self._ask("WebDriver:Navigate", url=address)
 
     def evaluate(self, function: str, argument: object = None) -> object:
-        """What a function in JavaScript returns, which may be a promise."""
+        """Return what a function in JavaScript returns, which may be a promise."""
         script = f"const [argument, done] = arguments; Promise.resolve(({function})(argument))" \
                  ".then(value => done([value]), error => done([null, String(error)]))"
         value, *error = self._ask("WebDriver:ExecuteAsyncScript", script=script, args=[argument], sandbox=None)["value"]
@@ -48,7 +48,7 @@ class Firefox:
         return value
 
     def close(self) -> None:
-        """End it."""
+        """End the browser."""
         self.connection.close()
         self.process.terminate()
         self.process.wait(30)

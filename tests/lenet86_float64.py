@@ -1,4 +1,4 @@
-"""lenet86's training in float64: what its kernels are compared with, array by array, and its gradients."""
+"""lenet86's training in float64, as a reference for its kernels' arrays, one by one, and for its gradients."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from labkit.spec.reference import conv_float64
 
 
 def random_sizes(random: np.random.Generator) -> Sizes:
-    """Of a small network: odd, not square, with windows that extend beyond the edge."""
+    """Draw the sizes of a small network: odd, not square, with windows that extend beyond the edge."""
     draw = lambda low, high: int(random.integers(low, high))
     convolutions = tuple((draw(1, 8), draw(1, 6), draw(1, 5)) for _ in range(2))
     return Sizes(draw(22, 40), draw(22, 40), convolutions, draw(3, 40), draw(2, 14))
 
 
 def loss(weights: dict[str, np.ndarray], images: np.ndarray, labels: np.ndarray, pools=LENET86.pools) -> float:
-    """The mean cross-entropy of images [B, 1, H, W] with labels [B], float64."""
+    """Return the mean cross-entropy of images [B, 1, H, W] with labels [B], float64."""
     probabilities = forward_numpy(images.astype(np.float64), weights, conv_float64, pools)
     return -np.log(probabilities[np.arange(len(labels)), labels]).mean()
 
 
 def gradients(weights: dict[str, np.ndarray], images: np.ndarray, labels: np.ndarray,
               pools=LENET86.pools) -> dict[str, np.ndarray]:
-    """The derivative of `loss` by every weight, in float64 by the chain rule."""
+    """Return the derivative of `loss` by every weight, in float64 by the chain rule."""
     w = {name: weight.astype(np.float64) for name, weight in weights.items()}
     x, stages = images.astype(np.float64), []
     for i, window in enumerate(pools, 1):
@@ -64,9 +64,9 @@ class Kernels:
         self.sizes = sizes
 
     def comparisons(self, seed: int) -> Iterator[Compared]:
-        """Every array that a kernel writes, and the same from the kernel's own inputs in float64.
+        """Yield every array that a kernel writes, with the same in float64 from the kernel's own inputs.
 
-        On networks of `sizes` and of random ones, with random weights, momentum and images.
+        The networks have `sizes` and random ones, with random weights, momentum and images.
         """
         random = np.random.default_rng(seed)
         for sizes, B in ((self.sizes, 2), *((random_sizes(random), int(random.integers(1, 5))) for _ in range(2))):
@@ -83,7 +83,7 @@ class Kernels:
 
 @contextmanager
 def poisoned() -> Iterator[None]:
-    """New device buffers hold NaN, and as the place of a window's winner 255, which no window has."""
+    """Fill new device buffers with 0xFF: floats are NaN, and the place of a winner is 255, which no window has."""
     new = Buffers.new
 
     def filled(self, shape, dtype=np.float32):
@@ -147,13 +147,13 @@ def _compared(model, random, B, weights, momentum):
 
 # ------------------------------------------------------------------------------------------- layers and derivatives
 def log_softmax(scores: np.ndarray) -> np.ndarray:
-    """The logarithms of the probabilities [B, N]."""
+    """Return the logarithms of the probabilities [B, N]."""
     scores = scores - scores.max(axis=1, keepdims=True)
     return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
 
 def windows_of(z: np.ndarray, window: int) -> np.ndarray:
-    """The windows of maps [..., H, W]: [..., ceil(H/window), ceil(W/window), window^2], -inf beyond the edge."""
+    """Split maps [..., H, W] into windows [..., ceil(H/window), ceil(W/window), window^2], -inf beyond the edge."""
     *rest, H, W = z.shape
     Hp, Wp = -(-H // window), -(-W // window)
     z = np.pad(z, [(0, 0)] * len(rest) + [(0, Hp * window - H), (0, Wp * window - W)], constant_values=-np.inf)
@@ -161,7 +161,7 @@ def windows_of(z: np.ndarray, window: int) -> np.ndarray:
 
 
 def unpooled(d_y: np.ndarray, place: np.ndarray, window: int, H: int, W: int) -> np.ndarray:
-    """The derivative by maps [..., H, W] whose windows passed on the element at `place`: 0 for all other elements."""
+    """Return the derivative by maps [..., H, W] whose windows passed on the element at `place`; others get 0."""
     windows = np.zeros((*d_y.shape, window * window))
     np.put_along_axis(windows, place[..., None].astype(np.intp), d_y[..., None].astype(np.float64), axis=-1)
     *rest, Hp, Wp, _ = windows.shape
@@ -170,7 +170,7 @@ def unpooled(d_y: np.ndarray, place: np.ndarray, window: int, H: int, W: int) ->
 
 
 def conv_weight_gradient(x: np.ndarray, d_z: np.ndarray) -> np.ndarray:
-    """[B, M, C, K, K]: what each image adds to the derivative by the masks of z = conv(x, k), float64."""
+    """Return each image's share of the derivative by the masks of z = conv(x, k): [B, M, C, K, K], float64."""
     Ho, Wo = d_z.shape[2:]
     K = x.shape[2] - Ho + 1
     x, d_z = x.astype(np.float64), d_z.astype(np.float64)
@@ -180,7 +180,7 @@ def conv_weight_gradient(x: np.ndarray, d_z: np.ndarray) -> np.ndarray:
 
 
 def conv_data_gradient(k: np.ndarray, d_z: np.ndarray) -> np.ndarray:
-    """[B, C, H, W]: the derivative by x of z = conv(x, k), float64."""
+    """Return the derivative by x of z = conv(x, k): [B, C, H, W], float64."""
     (B, _, Ho, Wo), (_, C, K, _) = d_z.shape, k.shape
     d_x = np.zeros((B, C, Ho + K - 1, Wo + K - 1))
     k, d_z = k.astype(np.float64), d_z.astype(np.float64)
@@ -196,14 +196,14 @@ def _product(x, w, bias=0.0):
 
 
 def _in_parts(x, w, parts):
-    """The products of each part of the inputs: [parts, B, O]."""
+    """Return the products of each part of the inputs, and their bounds: [parts, B, O]."""
     size = tiles(len(w), parts)
     pairs = [_product(x[:, i * size : (i + 1) * size], w[i * size : (i + 1) * size]) for i in range(parts)]
     return tuple(np.stack(arrays) for arrays in zip(*pairs, strict=True))
 
 
 def _sampled(images, chosen, maps, H, W):
-    """Bilinear samples [B, H, W]. Where rounding decides whether a pixel is in the image, both answers are right."""
+    """Sample bilinearly: [B, H, W]. Where rounding decides whether a pixel is in the image, both answers are right."""
     _, h, w = images.shape
     images, maps = images.astype(np.float64), maps.astype(np.float64).reshape(-1, 2, 3)
     down, across = ((np.arange(length) + 0.5) / length - 0.5 for length in (H, W))
@@ -223,7 +223,7 @@ def _sampled(images, chosen, maps, H, W):
 
 
 def _convolved(name, x, k, y, winner, stage):
-    """Pooled maps and their winners. A winner is right if no element of its window is larger, beyond rounding."""
+    """Compare pooled maps and winners. A winner is right if no element of its window is larger, beyond rounding."""
     z, error = (windows_of(maps, stage.window) for maps in bounded(conv_float64, k[0].size, x, k))
     most, bound = z.max(axis=-1), np.maximum(error, 0).max(axis=-1)
     yield Compared(f"conv_relu_max_pool, {name}", y, np.maximum(most, 0), bound)
@@ -233,7 +233,7 @@ def _convolved(name, x, k, y, winner, stage):
 
 
 def _lost(scores, labels, loss, d_scores):
-    """Loss and its derivative. expf and logf are right to 2 units in the last place (CUDA C++ Programming Guide)."""
+    """Compare the loss and its derivative; expf and logf are within 2 ulp (CUDA C++ Programming Guide)."""
     B, N = scores.shape
     logarithms, truth = log_softmax(scores.astype(np.float64)), one_hot(labels, N)
     spread = np.ptp(scores.astype(np.float64), axis=1, keepdims=True)
@@ -247,7 +247,7 @@ def _lost(scores, labels, loss, d_scores):
 
 
 def _gradients_of(name, x, k, d_y, winner, partial, d_k, below, stage):
-    """The gradients of a convolution, from the windows' winners."""
+    """Compare the gradients of a convolution, from the windows' winners."""
     Ho, Wo = stage.H - stage.K + 1, stage.W - stage.K + 1
     rows = tiles(stage.Hp, bands(stage))
     for band in range(bands(stage)):

@@ -1,13 +1,13 @@
 """Mutants of the ladder's kernels: small mistakes, one at a time, and what finds them.
 
     python tests/mutants.py                   # those that are not in the table yet
-    python tests/mutants.py tiling --again    # of one kernel, also if they are
+    python tests/mutants.py tiling --again    # of one kernel, also if they are in the table
 
 A mutant differs from its kernel in one place: an operator, the bound of a comparison, a constant, a barrier, a guard or
 an initialization that is missing. `lab.check` runs on its shapes, the small ones first, until one shows the mistake;
-then `lab.check(sanitize=True)` would look at the accesses, and so does this script. Each mutant has a process of its
-own, because some do not end. The table is ``data/findings/mutants.csv``. A mutant that nothing finds must have a
-reason in ``tests/mutants_survivors.csv``, or the tests fail.
+then `lab.check(sanitize=True)` looks at the accesses. Each mutant has a process of its own, because some do not end.
+The table is ``data/findings/mutants.csv``. A mutant that nothing finds must have a reason in
+``tests/mutants_survivors.csv``, or the tests fail.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class Mutant:
 
     @property
     def row(self) -> dict:
-        """What the table has of it, without what found it."""
+        """Return the mutant's columns of the table, without what found it."""
         return {name: getattr(self, name) for name in KEY}
 
 
 def of(kernel: str) -> list[Mutant]:
-    """The mutants of a rung's kernel: at most MOST, of every kind."""
+    """Return the mutants of a rung's kernel: at most MOST, of every kind."""
     source = variant(kernel).source
     code = Scan(source).code
     begin = code.index("__global__")
@@ -114,7 +114,7 @@ def of(kernel: str) -> list[Mutant]:
 
 
 def _spread(kinds: list[list[Mutant]]) -> list[Mutant]:
-    """At most MOST: as many of each kind as there are, or an equal share, spread over the kernel."""
+    """Choose at most MOST: all of each kind, or an equal share, spread over the kernel."""
     chosen, room = [], MOST
     for left, several in zip(range(len(kinds), 0, -1), sorted(kinds, key=len), strict=True):
         take = min(len(several), room // left)
@@ -124,7 +124,7 @@ def _spread(kinds: list[list[Mutant]]) -> list[Mutant]:
 
 
 def found_by(mutant: Mutant, shapes: Iterable = TEST_SHAPES) -> tuple[str, str]:
-    """What finds a mutant, "compiler", "check", "sanitize" or "", and how, in this process."""
+    """Return what finds a mutant ("compiler", "check", "sanitize" or "") and how, in this process."""
     mine = variant(mutant.kernel, source=mutant.source)
     taken = []
     for shape in shapes:
@@ -148,14 +148,14 @@ def found_by(mutant: Mutant, shapes: Iterable = TEST_SHAPES) -> tuple[str, str]:
 
 
 def _short(message: object, label: str = "") -> str:
-    """The first line, without what differs from run to run or is in the table's other columns."""
+    """Return the message's first line, without what changes between runs or is in the table's other columns."""
     noise = [rf"^{re.escape(label)} ", r" on .*?, B = \d+", r"cu\w+ failed: kernel .*?\): ", r"thread \([\d,]*\): ",
              r", at b .*", r"(of )?0x[0-9a-f]+, ", re.escape(f"{cuda_src()}{os.sep}")]
     return re.sub("|".join(noise), "", str(message).splitlines()[0])[:120].strip()
 
 
 def judge(mutant: Mutant) -> dict:
-    """The row of a mutant, whose kernels run in a process of their own."""
+    """Run a mutant in a process of its own; return its row."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(target=_child, args=(mutant, theirs))
     process.start()
@@ -183,26 +183,26 @@ def _child(mutant: Mutant, answer) -> None:
 
 
 def read() -> pd.DataFrame:
-    """The table: a row per mutant, with ``found_by`` and ``how``."""
+    """Read the table: a row per mutant, with ``found_by`` and ``how``."""
     if not TABLE.is_file():
         return pd.DataFrame(columns=[*KEY, "found_by", "how"])
     return store.stored(TABLE, keep_default_na=False)
 
 
 def survivors(table: pd.DataFrame) -> pd.DataFrame:
-    """The mutants that nothing finds, with a reason where there is one."""
+    """Return the mutants that nothing finds, with a reason where there is one."""
     left = table[table["found_by"] == ""].drop(columns=["found_by", "how"])
     return left.merge(pd.read_csv(REASONS, keep_default_na=False), how="left", on=["kernel", "before", "after"])
 
 
 def summary(table: pd.DataFrame) -> str:
-    """How many mutants of each kernel are found by what."""
+    """Return a table as text: how many mutants of each kernel are found by what."""
     counts = pd.crosstab(table["kernel"], table["found_by"].replace("", "nothing"), margins=True, margins_name="all")
     return counts.reindex([rung.name for rung in LADDER if rung.name in counts.index] + ["all"]).to_string()
 
 
 def main() -> None:
-    """The command."""
+    """Judge the mutants that the table lacks, write it, and print the survivors."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="names of rungs; all by default")
     parser.add_argument("--again", action="store_true", help="also those that the table has")

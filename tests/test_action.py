@@ -1,4 +1,4 @@
-"""The action: what its steps run, as a forge's shell runs them."""
+"""The action: its steps, run as a forge's shell runs them."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The bench function: what it reports, and all that it refuses."""
+"""The bench function: what it reports, and what it refuses."""
 
 import dataclasses
 from contextlib import suppress
@@ -120,7 +120,7 @@ def test_each_kernel_of_several_is_timed_apart():
 
 
 def test_launches_of_one_kernel_are_added_up(monkeypatch):
-    """Rung 05 computes a large batch in chunks: im2col, gemm, im2col, gemm, …"""
+    """Rung 05 computes a large batch in chunks: im2col, gemm, im2col, gemm, and so on."""
     layer, chunk = Layer("small", 2, 9, 11, 3, 7), 2
     monkeypatch.setattr(labkit.ladder.plan, "MAX_GRID", (2**31 - 1, 65535, chunk))
     stamps = iter((0, 1, 11, 13, 33))  # ms, at four launches and the end
@@ -256,7 +256,7 @@ UNITS = {
 @pytest.mark.parametrize("storage", [HALF, SINGLE])
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_time_just_under_the_floor_of_the_fastest_unit_is_refused(unit, storage):
-    """Whatever the type of x and y: float results from tensor cores, too, are held against the tensor cores' peak."""
+    """The type of x and y does not matter: float results may come from tensor cores, whose peak is the floor."""
     source, peak = UNITS[unit]
     h200, layer = device("H200"), Layer("deep", 64, 40, 40, 64, 7)  # arithmetic takes longer than the bytes do
     variant = FakeVariant(rounding=Rounding(storage, SINGLE), source=source)

@@ -93,7 +93,7 @@ class Tensor(np.ndarray):
 
 
 def fake_torch(compiled, scale=1):
-    """What is used of PyTorch, on NumPy; its graphs compute when they are recorded. `compiled` gets the options."""
+    """Return a stand-in for PyTorch on NumPy, whose graphs compute when recorded. `compiled` gets the options."""
     def compile(function, dynamic, options):
         assert not dynamic
         compiled.append(options)
@@ -147,8 +147,7 @@ def test_pytorch_has_bytes_streams_and_its_compiler(monkeypatch):
 @pytest.mark.parametrize(("failing", "measured", "at_chunks", "wrong"),
                          [(1, 4, False, False), (1, 4, True, False), (1, 4, True, True), (2, 0, False, False)])
 def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, failing, measured, at_chunks, wrong):
-    """The autotuner fails, or is wrong: the second options are taken. Both fail: the others are measured, and a
-    sentence says so."""
+    """If the autotuner fails or is wrong, the second options are taken; if both fail, a sentence says so."""
     tried, torch = [], fake_torch([])
 
     def compile(function, dynamic, options):
@@ -185,7 +184,7 @@ def test_a_wrong_forward_pass_of_pytorch_is_refused(monkeypatch):
 
 
 def test_a_row_of_the_table_has_a_networks_best(table):
-    """Ours as a graph is ours; PyTorch's graph, on the device, and its streams, from the host, are one row."""
+    """Our graph is a row of its own; PyTorch's graph, on the device, and its streams, from the host, share one row."""
     about = table.iloc[0].to_dict() | {"date": "2026-01-01", "software": "CUDA 1, PyTorch 2"}
     rows = pd.DataFrame([about | {"label": label, "dtype": "float16", "batch": batch, "where": where,
                                   "pixels": "float32", "ms": ms}

@@ -156,7 +156,7 @@ def test_a_cell_without_a_kernel_and_one_of_another_name_are_refused(shell):
 
 
 def test_the_magics_are_there_as_soon_as_labkit_is_imported():
-    """In a notebook whose first cell is `import labkit`, without `setup`; the second cell has the magic."""
+    """The notebook's first cell is `import labkit`, without `setup`; the second cell has the magic."""
     code = ("from IPython.testing.globalipapp import start_ipython\nshell = start_ipython()\n"
             "shell.run_cell('import labkit', store_history=False)\n"
             "print('cells' in str(__import__('sys').modules.get('labkit.page.cells')))\n"

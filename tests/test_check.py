@@ -1,4 +1,4 @@
-"""The checker takes what is right, in each precision, and refuses every well-known way to be wrong."""
+"""The checker accepts right results in each precision, and refuses every well-known way to be wrong."""
 
 import re
 import sys
@@ -29,7 +29,7 @@ ODD = (Layer("odd", C=3, H=11, W=16, M=5, K=4), 3)  # y [3, 5, 8, 13]
 
 # ---- what is right
 def in_float32(x, k, state):
-    """Products and sums rounded one by one, in the order of the loops."""
+    """Round products and sums one by one, in the order of the loops."""
     return _summed(x, k, np.float32, np.float32)
 
 
@@ -46,7 +46,7 @@ def half_summed_in_half(x, k, state):
 
 
 def float_multiplied_in_half(x, k, state):
-    """x, k and y are float32, the kernel itself rounds the factors."""
+    """Round the factors in the kernel; x, k and y are float32."""
     return _summed(*(array.astype(np.float16) for array in (x, k)), np.float32, np.float32)
 
 
@@ -110,12 +110,12 @@ def unwritten(x, k, state):
 
 
 def stale(x, k, state):
-    """Whatever the first run gave."""
+    """Return whatever the first run gave."""
     return state.setdefault("y", correct(x, k, state))
 
 
 def accumulating(x, k, state):
-    """A sum that is not reset between runs."""
+    """Add to a sum that is not reset between runs."""
     state["y"] = state.get("y", 0) + correct(x, k, state)
     return state["y"]
 
@@ -143,7 +143,7 @@ def shifted(axis, by):
 
 
 def not_set(x, k, state):
-    """Added to what the output holds, as a kernel without the line y = 0."""
+    """Add to what the output holds, like a kernel without the line y = 0."""
     return correct(x, k, state) + state["before"]
 
 
@@ -160,7 +160,7 @@ def one_infinity(x, k, state):
 
 
 def one_element(x, k, state):
-    """Off by one unit, at one place."""
+    """Change one element by one unit."""
     y = correct(x, k, state)
     y.flat[y.size // 3] += 1
     return y
@@ -187,7 +187,7 @@ def last_row_missing(x, k, state):
 
 
 def tail_zero(x, k, state):
-    """Only whole tiles of four columns."""
+    """Compute only whole tiles of four columns."""
     y = correct(x, k, state)
     y[..., y.shape[3] // 4 * 4 :] = 0
     return y
@@ -375,7 +375,7 @@ def test_the_tolerance_covers_what_rounding_can_really_do():
 
 
 def parts_in_half_summed_in_half(x, k, state):
-    """Sums of 16 products in half, as promised, but their sum is kept in half, too."""
+    """Sum 16 products in half, as promised, but keep the total in half, too."""
     return _in_parts(x, k, np.float16)
 
 
@@ -398,7 +398,7 @@ def _in_parts(x, k, total):
 
 
 def test_sums_promised_in_float_are_not_kept_in_half():
-    """The bound for real numbers is that of the parts, which hides the rounding of their sum."""
+    """The bound for real numbers is that of the parts; it hides the rounding of their sum."""
     rounding = Rounding(HALF, SINGLE, part=HALF, part_terms=16)
     long_sums = TEST_SHAPES[-1]
     check(FakeVariant(parts_in_half_summed_in_float, rounding=rounding), [long_sums])
@@ -613,7 +613,7 @@ def test_an_interrupt_says_what_it_stopped():
 
 # ---- models: every array by its own bound
 class _Squares:
-    """Sums of squares and their gradient, with a mistake on demand."""
+    """A kernel of sums of squares and their gradient, with a mistake on demand."""
 
     label = "squares"
 

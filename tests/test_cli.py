@@ -138,7 +138,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Notebooks are executed in this process instead of a kernel (tests/test_report.py uses real ones)."""
+    """Execute notebooks in this process instead of a kernel (tests/test_report.py uses real ones)."""
 
     def run(notebook, progress, warm=None):
         cell = notebook.nb.cells[1]
@@ -238,7 +238,7 @@ def test_device_describes_it(command):
 
 
 def test_python_m_labkit_and_a_light_start():
-    """As a process, with nothing heavy imported for a question as small as the version."""
+    """The command runs as a process, which imports nothing heavy to print its version."""
     code = (
         "import sys\nsys.argv = ['labkit', '--version']\n"
         "try:\n    import labkit.__main__\nfinally:\n    print(*sys.modules)"

@@ -46,7 +46,7 @@ int cublasSgemmStridedBatched(void *handle, int ta, int tb, int m, int n, int k,
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A toolkit's folder with the stand-in."""
+    """Build the stand-in; return the folder of a toolkit that has it."""
     home = tmp_path_factory.mktemp("toolkit")
     (home / "lib64").mkdir()
     source = home / "cublas.cpp"
@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def fresh():
-    """Nothing of cuBLAS is loaded, before and after."""
+    """Forget all that is loaded of cuBLAS, before and after."""
     for forget in (cublas._library, cublas._handle, cublas.prepare):
         forget.cache_clear()
     yield
@@ -69,7 +69,7 @@ def fresh():
 
 @pytest.fixture
 def stand_in(folder, fresh, monkeypatch):
-    """The binding on the stand-in, with the CPU engine's kernels done before it reads what they wrote."""
+    """Return the binding on the stand-in; kernels of the CPU engine end before it reads what they wrote."""
     if GPU:
         pytest.skip("the stand-in multiplies on the host")
     monkeypatch.setenv("CUDA_HOME", str(folder))

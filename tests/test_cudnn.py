@@ -1,4 +1,4 @@
-"""The recorder of cuDNN's times, with a stand-in for PyTorch: what it asks for, what it refuses, what it keeps."""
+"""The recorder of cuDNN's times, with a stand-in for PyTorch: what it asks for, refuses and keeps."""
 
 import sys
 from types import SimpleNamespace
@@ -61,7 +61,7 @@ class Event:
 
 
 def fake_torch(round_tf32=True):
-    """What the recorder uses of PyTorch, on NumPy; in single precision inputs are rounded to 10 bits if TF32 is on."""
+    """Return a stand-in for PyTorch on NumPy; in single precision, inputs are rounded to 10 bits if TF32 is on."""
     torch = SimpleNamespace(
         log=[], __version__="2.11.0", version=SimpleNamespace(cuda="13.0"), from_numpy=Tensor, uint8=np.uint8,
         float16=np.float16, float32=np.float32, contiguous_format="nchw", channels_last="nhwc", layouts=set(),

@@ -1,4 +1,4 @@
-"""The images: what is embedded, what is fetched, and what a damaged or missing file gets."""
+"""The images: the embedded ones, the fetched ones, and the messages for damaged or missing files."""
 
 import gzip
 import hashlib
@@ -112,7 +112,7 @@ def test_import_reads_nothing():
 
 # --------------------------------------------------------------------------------------------------------------- resize
 def bilinear(image, H, W):
-    """The definition, pixel by pixel: pixel centres lie on pixel centres, the edge repeats."""
+    """Resize by the definition, pixel by pixel: pixel centres lie on pixel centres, the edge repeats."""
     h, w = image.shape
     result = np.empty((H, W))
     for i in range(H):
@@ -298,7 +298,7 @@ def publish(monkeypatch, name, folder, mirrors=()):
 
 # ---------------------------------------------------------------------------------------------------------------- fetch
 class Mirror:
-    """Serves files on this machine; `spoil` changes what it sends, `cut` makes it hang up early."""
+    """A server of files on this machine; `spoil` changes what it sends, `cut` makes it hang up early."""
 
     def __init__(self, folder):
         self.requests, self.spoil, self.cut = [], lambda content: content, False

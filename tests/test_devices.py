@@ -1,4 +1,4 @@
-"""Devices: their rates, what is known of them, and what is said of them."""
+"""Devices: their rates and other data, and the sentences about them."""
 
 import dataclasses
 import math

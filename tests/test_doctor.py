@@ -1,6 +1,6 @@
 """The doctor: the engine's findings with the lab's data, and one remedy for each thing missing.
 
-What a machine has for the engines is the engine's own: engine/tests/test_doctor.py.
+The findings about a machine are the engine's own: engine/tests/test_doctor.py.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from labkit.cli.doctor import MISSING, OK, UNUSED
 
 
 def test_the_engine_is_the_one_that_runs(monkeypatch):
-    """Asked for real, in processes of their own."""
+    """Processes of their own ask for each engine."""
     monkeypatch.setenv("HOSTCUDA_ENGINE", "cpu")
     report = doctor.examine()
     assert (report.engine, report.ready) == ("cpu", True)
@@ -99,7 +99,7 @@ PARTS = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-lab
 
 
 def put_images(folder, seed):
-    """Files as MNIST and Fashion-MNIST have them, of two images; what a source says of them."""
+    """Write files of two images as MNIST and Fashion-MNIST have them; return the note about their source."""
     folder.mkdir(parents=True)
     said = []
     images, labels = struct.pack(">4I", 0x803, 2, 3, 4) + bytes([seed]) * 24, struct.pack(">2I", 0x801, 2) + b"\7\7"
@@ -139,7 +139,7 @@ def test_empty_files_are_no_images(tmp_path, monkeypatch):
 
 
 def test_a_home_folder_of_another_user(tmp_path, monkeypatch):
-    """As sudo and su may leave HOME: nothing in it can be entered."""
+    """HOME may be a folder that cannot be entered, as sudo and su may leave it."""
     (tmp_path / "home").mkdir(mode=0)
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "home" / "cache"))
     root = os.geteuid() == 0

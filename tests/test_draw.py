@@ -1,4 +1,4 @@
-"""The figures: what they say is what they were given, nothing overlaps, and every one can be read without seeing it."""
+"""The figures: they say what they were given, nothing overlaps, and every one can be read without seeing it."""
 
 import inspect
 import io
@@ -36,7 +36,7 @@ FLOORS = {"lenet86 layer 1": 0.42, "lenet86 layer 2": 1.21, "lenet72 layer 1": 0
 
 
 def rungs(count=8, layers=("lenet86 layer 2",), batches=(10000,), seed=0):
-    """A made-up table as `bench` returns it."""
+    """Return a made-up table as `bench` returns it."""
     random = np.random.default_rng(seed)
     rows = []
     for layer, batch in itertools.product(layers, batches):
@@ -49,7 +49,7 @@ def rungs(count=8, layers=("lenet86 layer 2",), batches=(10000,), seed=0):
 
 
 def activity(kernels=5, calls=10):
-    """A made-up summary of a trace."""
+    """Return a made-up summary of a trace."""
     rows = [("kernel", f"kernel_number_{i}", i + 1, 20.0 / (i + 1) ** 2) for i in range(kernels)]
     rows += [("copy", "copy host to device", 9, 5.3)] if kernels else []
     rows += [("api", f"cuCall{i}", 2 * i + 1, 30.0 / (i + 1) ** 3) for i in range(calls)]
@@ -58,7 +58,7 @@ def activity(kernels=5, calls=10):
 
 @pytest.fixture
 def drawn(monkeypatch, tmp_path):
-    """Draw into a file; returns the page as it was when it was saved, its texts with it."""
+    """Draw into a file; return the page as it was when it was saved, with its texts."""
     pages = []
     save = style.save
     monkeypatch.setattr(style, "save", lambda page, path: (pages.append(page), save(page, path)))
@@ -76,7 +76,7 @@ def drawn(monkeypatch, tmp_path):
 
 @pytest.fixture
 def said(monkeypatch, drawn):
-    """Like `drawn`, for tests of the words alone: nothing is rendered, which takes most of the time."""
+    """Draw like `drawn`, for tests of the words alone: nothing is rendered, which takes most of the time."""
     monkeypatch.setattr(style, "png", lambda page: b"not rendered")
     return drawn
 
@@ -87,7 +87,7 @@ def texts(page):
 
 
 def collisions(page):
-    """Pairs of texts that cover each other, and texts that leave the page."""
+    """Return pairs of texts that cover each other, and texts that leave the page."""
     dpi = page.fig.dpi
     page.fig.set_dpi(style.DPI * style.DENSITY)  # where the texts were laid out when the page was saved
     boxes = []
@@ -158,7 +158,7 @@ def test_steps_that_do_not_fit_are_refused(rows, moves, says):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_tidy_and_described(drawn, name):
-    """No warning, no text over another or off the page, a message, a description, and a small file."""
+    """There is no warning, no text over another or off the page; there are a message, a description, a small file."""
     function, args, options = FIGURES[name]
     page = drawn(function, *args, **options)
     assert not collisions(page)
@@ -172,7 +172,7 @@ def test_every_figure_is_tidy_and_described(drawn, name):
 
 
 def test_the_collision_check_finds_collisions():
-    """A check that cannot fail would say nothing about the figures."""
+    """A check that cannot fail would prove nothing about the figures."""
     page = style.Page()
     page.open(200, "")
     page.text(20, 50, "one text")
@@ -230,7 +230,7 @@ def test_tile_counts_loads_as_the_kernel_does(said):
 
 
 def test_sectors_are_those_touched(said):
-    """32 floats in a row are 4 sectors, shifted by one they are 5, in a column each lane has its own."""
+    """32 floats in a row are 4 sectors, shifted by one they are 5, and in a column each lane has its own."""
     lanes = np.arange(32)
     for addresses, expected in (
         (lanes * 4, "4 sectors, 128 of 128 bytes used (100 %)"),
@@ -246,7 +246,7 @@ def test_sectors_are_those_touched(said):
 
 
 def test_sectors_have_visible_boundaries(said):
-    """A box for each sector, dark-framed and numbered, no two of them touching; those with memory between further."""
+    """Each sector has a box, dark-framed and numbered; none touches another, and gaps in memory are wider."""
     page = said(draw.sectors, np.concatenate([np.arange(16), np.arange(86, 102)]) * 4)
     frames = [box for box in page.fig.findobj(Rectangle) if box.get_edgecolor() == to_rgba(style.INK)]
     gaps = np.array([b.get_x() - a.get_x() - a.get_width() for a, b in itertools.pairwise(frames)])
@@ -314,8 +314,11 @@ def test_ladder_says_the_times_it_was_given(said):
 
 
 def test_ladder_shows_what_each_rung_saves_and_loses(said):
-    """A line from the rung's time to the ring at that of the row above, orange where time is lost; none where the two
-    differ by less than 2 %. The green line is the reference time of the row's own precision."""
+    """A line joins the rung's time to the ring at the time of the row above.
+
+    It is orange where time is lost, and absent where the two differ by less than 2 %. The green line is the reference
+    time of the row's own precision.
+    """
     table = rungs(5).assign(op_ms=[8.0, 2.0, 2.01, 6.0, 1.0], x_reference=[8.0, 2.0, 2.01, 6.0, 4.0])
     page = said(draw.ladder, table.assign(dtype=["float32"] * 4 + ["float16"]))
     lines = page.fig.axes[0].lines
@@ -382,7 +385,7 @@ def test_ladder_draws_times_below_the_reference(drawn):
 
 @pytest.mark.parametrize("function", [draw.ladder, draw.roofline])
 def test_cpu_times_are_called_what_they_are(drawn, function):
-    """On a line of its own, whether the table says so in words or only by its engine."""
+    """They are on a line of their own, whether the table says so in words or only by its engine."""
     options = ROOF if function is draw.roofline else {}
     table = rungs(2).assign(engine="cpu", device="a CPU")
     assert "Not GPU times: measured on the CPU engine." in drawn(function, table, **options).words
@@ -413,7 +416,7 @@ def test_roofline_puts_points_at_their_intensity(said):
 
 # --------------------------------------------------------------------------------------------- how they are shown
 class Screen:
-    """In place of IPython's display."""
+    """A stand-in for IPython's display."""
 
     def __init__(self, monkeypatch):
         self.shown = []
@@ -436,7 +439,7 @@ def test_a_notebook_gets_a_png_with_alt_text(monkeypatch):
 @pytest.mark.parametrize(("function", "args"), [
     (draw.time, activity), (draw.ladder, rungs), (draw.roofline, lambda: TRIPLES)])
 def test_text_plain_of_a_measurement_has_no_numbers(monkeypatch, function, args):
-    """nbval compares text/plain: it has to stay the same when the times do not."""
+    """The command nbval compares text/plain: it has to stay the same when the times do not."""
     screen = Screen(monkeypatch)
     function(args(), **(ROOF if function is draw.roofline else {}))
     (data,), _ = screen.shown[0]
@@ -555,7 +558,7 @@ IMAGES = PACKAGE.parent / "docs" / "images"
 
 @pytest.mark.parametrize("name", ["lab.png", "ladder.png"])
 def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
-    """The pictures in the repository say what the recorded results say now."""
+    """The pictures in the repository show the recorded results of today."""
     script = vars(pictures)
     make = {"lab.png": script["lab"], "ladder.png": script["chart"]}[name]
     page = drawn(make, recorded("H200"))
@@ -600,7 +603,7 @@ def linear(color):
 
 
 def lab(rgb):
-    """CIE L*a*b* of linear sRGB (IEC 61966-2-1, D65)."""
+    """Return CIE L*a*b* of linear sRGB (IEC 61966-2-1, D65)."""
     xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
     f = xyz / [0.9505, 1, 1.089]
     f = np.where(f > (6 / 29) ** 3, np.cbrt(f), f / (3 * (6 / 29) ** 2) + 4 / 29)

@@ -1,4 +1,4 @@
-"""What a line of a kernel accesses, and a race: drawn as they were counted and found."""
+"""Figures of a line's accesses and of a race: drawn as they were counted and found."""
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,7 @@ LINES = [(1, None), (1, 29), (TILED, None), (TILED, 41), (TILED, 42), (5, 36), (
 
 @pytest.mark.parametrize(("of", "line"), LINES)
 def test_what_is_drawn_is_what_was_counted(of, line):
-    """The engine's sectors and wavefronts of each request, and those that the figure draws of its addresses."""
+    """The engine's sectors and wavefronts of each request are those that the figure draws of its addresses."""
     found = accesses(of, LENET86[1], line)
     assert line in (None, found.line)
     for access in (found.worst, *found.following):
@@ -55,7 +55,7 @@ def test_what_is_drawn_is_what_was_counted(of, line):
 
 
 def test_the_figure_has_the_numbers_of_the_profile(said):  # noqa: F811
-    """Every load of the tile conflicts in the same way, so that of the worst warp is the mean."""
+    """Every load of the tile conflicts in the same way, so that the worst warp's figure is the mean."""
     counts = labkit.profile(TILED, LENET86[1], engine="cpu")
     assert counts.value("wavefronts_per_shared_load") == 2
     page = said(draw.accesses, TILED, LENET86[1], 48)

@@ -17,19 +17,19 @@ from labkit.draw.dark import GROUND, dark, darkened
 
 
 def night(*colors):
-    """What colours become, "#rrggbb" each."""
+    """Return what the colours "#rrggbb" become."""
     return [f"#{bytes(rgb).hex()}" for rgb in darkened([[*bytes.fromhex(color[1:])] for color in colors])]
 
 
 def contrast(*colors):
-    """WCAG 2.2, success criterion 1.4.3."""
+    """Return the contrast of WCAG 2.2, success criterion 1.4.3."""
     dim, bright = sorted(np.array([0.2126, 0.7152, 0.0722]) @ linear(color) for color in colors)
     return (bright + 0.05) / (dim + 0.05)
 
 
 @pytest.fixture(scope="module")
 def figure(tmp_path_factory):
-    """A figure with text, lines, hatches and bars: the PNG file."""
+    """Draw a figure with text, lines, hatches and bars; return its PNG file."""
     path = tmp_path_factory.mktemp("dark") / "figure.png"
     draw.tile(16, 7, path=path)
     return path.read_bytes()
@@ -61,7 +61,7 @@ def test_text_on_bars_has_contrast(face):
 
 
 def test_text_on_heat_maps_has_contrast():
-    """No less than by day, where the worst is half-way: neither ink nor paper stands out on a middling blue."""
+    """It is no less than by day, where a middling blue is worst: neither ink nor paper stands out on it."""
     faces = [to_hex(heat._COLORS(level)) for level in np.linspace(0, 1, 101)]
     by_day = min(contrast(face, style.ink_on(face)) for face in faces)
     assert min(contrast(*night(face, style.ink_on(face))) for face in faces) >= by_day > 3.5
@@ -69,7 +69,7 @@ def test_text_on_heat_maps_has_contrast():
 
 @pytest.mark.parametrize("sight", SIGHT)
 def test_colours_stay_apart_for_colour_blind_readers(sight):
-    """As much as by day: more than 30 in CIE76."""
+    """As by day, they differ by more than 30 in CIE76."""
     seen = [lab(np.clip(SIGHT[sight] @ linear(color), 0, 1)) for color in night(*style.CYCLE)]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 30
 

@@ -1,4 +1,4 @@
-"""The charts of chunks and streams: tidy, told in words, and true to what they were given."""
+"""The charts of chunks and streams: tidy, described in words, and true to what they were given."""
 
 import itertools
 

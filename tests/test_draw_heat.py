@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 
 def swept(layers=("one", "two"), rows=(1, 2, 10), maps=(1, 4), blocks=("8x1", "160x1"), engine="gpu"):
-    """A made-up sweep; the fastest point of a layer is the last one, that of the second layer the first."""
+    """Return a made-up sweep; a layer's fastest point is the last one, that of the second layer the first."""
     table = pd.DataFrame(itertools.product(layers, rows, maps, blocks), columns=["layer", "rows", "maps", "block"])
     size = len(table) // len(layers)
     table["op_ms"] = [1 + (size - i % size) / 10 if i < size else 1 + (i % size) / 5 for i in range(len(table))]

@@ -11,7 +11,7 @@ from labkit.spec.layers import LENET72, LENET86, Layer
 
 
 def parts(layers=("lenet86 layer 1", "lenet86 layer 2"), labels=("05 unroll gemm", "05 unroll gemm, gemm=cublas")):
-    """As `kernel_times` gives them."""
+    """Return times by kernel as `kernel_times` does."""
     rows = [(label, layer, 1000, kernel, 0.4 * (i + 1) + 3 * (kernel == "gemm"), "NVIDIA H200")
             for i, layer in enumerate(layers) for label in labels for kernel in ("im2col", "gemm")]
     return pd.DataFrame(rows, columns=["label", "layer", "batch", "kernel", "op_ms", "device"])

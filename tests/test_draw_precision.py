@@ -1,4 +1,4 @@
-"""The figures of pages 08 and 09, and what they are drawn from."""
+"""The figures of pages 08 and 09, and the numbers that they are drawn from."""
 
 import numpy as np
 import pytest
@@ -135,7 +135,7 @@ def test_the_roof_of_the_tensor_cores_fits_on_the_page(drawn):  # noqa: F811
 
 
 def test_numpy_rounds_as_the_kernels_do():
-    """What the page says of half is NumPy's arithmetic; the engines' is the same."""
+    """The page's statements about half come from NumPy's arithmetic; the engines' is the same."""
     layer = Layer("ones", 45, 7, 7, 1, 7)
     with labkit.variant(8, step="half_sum").plan(layer, 1) as plan:
         plan.load(np.ones(layer.x_shape(1)), np.ones(layer.k_shape))

@@ -57,7 +57,7 @@ def test_wavefronts_are_those_counted():
 
 # ---------------------------------------------------------------------------------------------------------- stalls
 def reasons(label="04 tiling", layer="lenet86 layer 1", **cycles):
-    """A made-up row of recorded counters: half a cycle for each reason that is not given."""
+    """Return a made-up row of recorded counters: half a cycle for each reason that is not given."""
     stalled = {f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio": cycles.get(name, 0.5)
                for name in metrics.STALLS}
     return {"label": label, "layer": layer, "device": "NVIDIA H200", "date": "2026-11-21", **stalled}

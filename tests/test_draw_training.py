@@ -1,4 +1,4 @@
-"""Charts of training: their titles and words are those of the figures given, and nothing overlaps."""
+"""Charts of training: titles and words match the figures that are given, and nothing overlaps."""
 
 import numpy as np
 import pandas as pd

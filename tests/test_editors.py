@@ -1,4 +1,4 @@
-"""What an editor knows of labkit: names to complete, their parameters, types and docstrings."""
+"""What editors can read of labkit: names to complete, their parameters, types and docstrings."""
 
 import ast
 import inspect

@@ -110,7 +110,7 @@ def test_nothing_is_recorded_without_a_gpu(tmp_path, monkeypatch):
 
 
 def test_what_is_measured_is_kept(tmp_path, monkeypatch):
-    """The recorder takes the CPU engine for a GPU, and has two edits and two programs, of which one fails."""
+    """The recorder takes the CPU engine for a GPU; there are two edits and two programs, and one program fails."""
     layers = {"01_float4_row": SMALL[:1], "01_sum_per_row": (SMALL[0], LENET28[0])}
     few = [edit._replace(layers=layers[edit.variant.path.stem]) for edit in EDITS if edit.variant.path.stem in layers]
 

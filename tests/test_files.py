@@ -111,7 +111,7 @@ def test_what_is_shipped_is_what_the_manifest_says():
 
 @pytest.fixture
 def copied(tmp_path, monkeypatch):
-    """A copy of data/ that takes its place."""
+    """Copy data/ and let the copy take its place."""
     folder = shutil.copytree(paths.data_dir(), tmp_path / "data")
     for module in (manifest, recorded, published, devices, images, lenet86):
         monkeypatch.setattr(module, "data_dir", lambda: folder)
@@ -154,7 +154,7 @@ def test_what_records_writes_its_line(copied):
 
 
 def test_a_folder_without_a_manifest_is_read(tmp_path):
-    """A reader's own in place of `data/`: only its form says what is right in it."""
+    """Such as a reader's own in place of `data/`: only its form says what is right in it."""
     path = tmp_path / "results" / "nvidia-h200.csv"
     path.parent.mkdir()
     table = (paths.data_dir() / "results" / "nvidia-h200.csv").read_bytes()

@@ -48,7 +48,7 @@ class Event:
 
 
 def fake_torch(scale=1):
-    """What the recorder uses of PyTorch, on NumPy; its first convolution may be wrong by a factor."""
+    """Return a stand-in for PyTorch on NumPy; its first convolution may be wrong by a factor."""
     return SimpleNamespace(
         __version__="2.11.0", version=SimpleNamespace(cuda="13.0"), get_num_threads=lambda: 16,
         from_numpy=lambda array: array.view(Tensor),

@@ -35,7 +35,7 @@ def network(request):
 
 
 def integer_weights(random):
-    """Small integers, most of them 0; the last layer's are so small that softmax keeps all scores apart."""
+    """Return small integers, most of them 0; the last layer's are small enough that softmax keeps all scores apart."""
     parts = dict(zip(WEIGHT_SHAPES, (0.3, 0.2, 0.3, 1, 1, 1), strict=True))
     weights = {name: (random.integers(-1, 2, shape) * (random.random(shape) < parts[name])).astype(np.float32)
                for name, shape in WEIGHT_SHAPES.items()}

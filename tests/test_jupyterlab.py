@@ -1,4 +1,4 @@
-"""The notebooks as a reader has them: in JupyterLab, in a browser."""
+"""The notebooks as readers see them: in JupyterLab, in a browser."""
 
 import contextlib
 import importlib.util
@@ -33,7 +33,7 @@ ERROR = '[data-mime-type="application/vnd.jupyter.stderr"]'  # as JupyterLab sho
 
 
 def _jupyterlab():
-    """The Python that has JupyterLab, and the engine's packages beside it."""
+    """Return the Python that has JupyterLab beside the engine's packages, or None."""
     if LAB.exists():
         return LAB
     return Path(sys.executable) if importlib.util.find_spec("jupyterlab") else None
@@ -41,7 +41,7 @@ def _jupyterlab():
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A JupyterLab of its own, as `make lab` starts it: the folder with its notebooks, and a function to an address."""
+    """Start a JupyterLab as `make lab` does; yield its folder of notebooks, and a function from name to address."""
     python = _jupyterlab()
     if python is None:
         pytest.skip("JupyterLab is not installed: `make browser` adds it")
@@ -103,13 +103,13 @@ class Notebook:
         self.tab.locator(f'.lm-Menu-item[data-command="{command}"]').click()
 
     def run_all(self):
-        """Run each cell, and see that none has failed."""
+        """Run every cell, and check that none has failed."""
         self.menu("Run", "runmenu:run-all")
         expect(self.cells.locator(".jp-InputPrompt")).to_have_text(self.numbers)
         expect(self.cells.locator(ERROR)).to_have_count(0)
 
     def cell(self, text):
-        """The first cell of code that has this text now."""
+        """Return the first cell of code that has this text now."""
         self.cells.filter(has_text=text).first.wait_for()
         contents = self.cells.all_text_contents()
         return Cell(self.tab, self.cells.nth([text in content for content in contents].index(True)))
@@ -124,20 +124,20 @@ class Cell:
         self.error = element.locator(ERROR)
 
     def write(self, text):
-        """Replace all of it."""
+        """Replace the cell's text."""
         self.editor.click()
         self.tab.keyboard.press("ControlOrMeta+a")
         self.tab.keyboard.insert_text(text)
 
     def change(self, old, new):
-        """Replace a line, but for its indentation."""
+        """Replace a line except for its indentation."""
         self.editor.locator(".cm-line").filter(has_text=old).click()
         self.tab.keyboard.press("End")
         self.tab.keyboard.press("Shift+Home")
         self.tab.keyboard.insert_text(new)
 
     def start(self):
-        """Run it, without waiting for its end."""
+        """Run the cell, without waiting for its end."""
         before = self.prompt.inner_text()
         self.editor.click()
         self.tab.keyboard.press("Control+Enter")
@@ -150,7 +150,7 @@ class Cell:
 
 @pytest.fixture
 def show(chromium, server):
-    """A function that opens a notebook in JupyterLab, without its stored outputs."""
+    """Yield a function that opens a notebook in JupyterLab, without its stored outputs."""
     folder, url = server
     tab = chromium.new_page(viewport={"width": 1280, "height": 1800})
     tab.set_default_timeout(LONG)
@@ -168,7 +168,7 @@ def show(chromium, server):
 
 
 def of(*cells):
-    """A notebook of these cells."""
+    """Return a notebook of these cells."""
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells], metadata=kernel)
 

@@ -1,4 +1,4 @@
-"""What is kept: found again only while nothing has changed, and only in a report."""
+"""Kept results: found again only while nothing has changed, and only in a report."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from labkit.spec.layers import LENET86
 
 @pytest.fixture
 def joined(tmp_path, monkeypatch):
-    """This process keeps what it computes, in a folder of the test's."""
+    """Let this process keep what it computes in a folder of the test."""
     monkeypatch.setattr(kept, "state", lambda: "now")
     monkeypatch.setattr(kept, "_kept", Kept("now", tmp_path))
     return kept._kept

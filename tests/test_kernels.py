@@ -30,14 +30,14 @@ BY_SHAPE = [kernel for kernel in KERNELS if not kernel.step and "FIXED_C" in ker
 
 
 def every_kernel(but=()):
-    """Every rung, with its steps and those of `but` in `make thorough`."""
+    """Parametrize a test by every rung; its steps and the rungs in `but` run in `make thorough`."""
     marked = [pytest.param(kernel, marks=pytest.mark.thorough if kernel.step or kernel in but else ())
               for kernel in KERNELS]
     return pytest.mark.parametrize("chosen", marked, ids=str)
 
 
 def run(chosen, layer, batch, x, k):
-    """y of one run, float64."""
+    """Run a kernel once; return y in float64."""
     with chosen.plan(layer, batch) as plan:
         plan.load(x, k)
         plan.run()
@@ -103,7 +103,7 @@ def test_options(number, options):
 
 @pytest.mark.thorough
 def test_a_thousand_random_shapes_through_the_baseline():
-    """Notebook 01's kernel: B, C, M, H, W drawn apart from each other, K from 1 to 7."""
+    """The kernel is notebook 01's; B, C, M, H, W are drawn independently, K from 1 to 7."""
     report = check(variant(1), random_shapes(1000, seed=1000))
     assert len(report.table) == 1000
     assert 0 < report.worst <= 1
@@ -206,7 +206,7 @@ def test_a_constant_mask_in_half_is_restored_in_half():
 
 @pytest.mark.skipif(hostcuda.engine() == "gpu", reason="PyCUDA's context belongs to one thread")
 def test_another_thread_loads_its_mask_after_the_launch():
-    """Not between the copy and the launch of a plan of the same module."""
+    """It does not load between the mask's copy and the launch of a plan of the same module."""
     layer, rng = Layer("two threads", 1, 9, 9, 2, 3), np.random.default_rng(6)
     x, masks = rng.normal(size=layer.x_shape(1)), rng.normal(size=(2, *layer.k_shape))
     with variant(2).plan(layer, 1) as mine, variant(2).plan(layer, 1) as other:
@@ -290,7 +290,7 @@ def test_a_layer_beyond_the_limits_is_refused_before_it_is_compiled():
 
 # -------------------------------------------------------------------------------------------------------- precision
 def test_half_sums_would_stop_at_2048_and_do_not():
-    """2205 ones: a half cannot count beyond 2048, one by one. Rungs 08 and 09 sum their steps in float."""
+    """The sum is 2205 ones; a half cannot count beyond 2048 one by one. Rungs 08 and 09 sum their steps in float."""
     layer = Layer("many channels", 45, 8, 9, 2, 7)
     x, k = np.ones(layer.x_shape(1)), np.ones(layer.k_shape)
     total = 0
@@ -385,7 +385,7 @@ def test_modules_are_compiled_once():
 
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_a_tile_too_many_where_the_map_is_a_multiple_of_it_is_found(number):
-    """The classic in place of rounding up: right on every map but those of whole tiles in several rows."""
+    """The classic mistake in rounding up: only maps of whole tiles in several rows show it."""
     rounded_up = "(Wo + blockDim.x - 1) / blockDim.x"
     source = labkit.variant(number).source
     assert source.count(rounded_up) == 1

@@ -57,7 +57,7 @@ def test_solution_opens_with_its_exercise(solved):
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_signature_is_frozen(kernel):
-    """Three pointers and B, C, H, W, M, K in this order, in every kernel; what is known at compile time has no name."""
+    """Every kernel takes three pointers and B, C, H, W, M, K in this order; compile-time constants have no name."""
     signatures = re.findall(r"__global__\s+(?:__launch_bounds__\([^)]*\)\s*)?void (\w+)\(([^)]*)\)", kernel.source)
     assert [name for name, _ in signatures] == [call.kernel for call in kernel.calls]
     for (_, parameters), call in zip(signatures, kernel.calls, strict=True):
@@ -97,7 +97,7 @@ def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():
 # ------------------------------------------------------------------------------------------------------- the diffs
 @pytest.mark.parametrize("goal", LADDER, ids=lambda goal: goal.name)
 def test_diffs_on_the_path_to_a_rung_stay_readable(goal):
-    """Each shows one idea. A rung without a base begins with a new program: its page shows that kernel."""
+    """Each diff shows one idea. A rung without a base begins with a new program: its page shows that kernel."""
     path = [variant(goal.name, step=step) for step in goal.path] + [variant(goal.name)]
     if goal.base:
         path.insert(0, variant(goal.base))
@@ -241,7 +241,7 @@ def test_identity_is_source_and_options():
 
 
 def test_headers_of_ones_own_are_part_of_the_identity(tmp_path):
-    """Also those that a header includes, from beside itself or from beside the kernel."""
+    """So are headers that a header includes, from beside itself or from beside the kernel."""
     names = ["op.h", "more/deep.h", "more/deeper.h", "flat.h"]
     texts = ['#pragma once\n#include "op.h"\n#include "more/deep.h"', '#include "deeper.h"', ' # include <flat.h>', ""]
     (tmp_path / "more").mkdir()
@@ -364,7 +364,7 @@ WALKING = ("speed_of_light", "split_floats")  # their blocks walk over the image
 
 
 def fits(chosen, layer):
-    """Whether an image fits into shared memory."""
+    """Return whether an image fits into shared memory."""
     with suppress(LabError):
         return chosen.supports(layer) is None
     return False

@@ -72,7 +72,7 @@ def test_every_kernel_of_an_experiment_is_right_on_lenet28_and_on_random_sizes(e
 
 
 def test_a_step_is_that_of_the_gradients_by_differences():
-    """The engine's update, end to end: the weights after a step are those of float64."""
+    """The engine's update, end to end: the weights after a step are those computed in float64."""
     images, labels = data(3)
     start = initial_weights(5, SMALL)
     gradient = finite_differences(lambda w: loss(w, images[:, 0], labels), start)
@@ -131,7 +131,7 @@ ALONE = ("loops", "register", "unrolled", "constant_input")  # no thread reads w
 
 
 def assert_clean(model):
-    """A step of the model, in a process of its own, has no invalid access and no race."""
+    """Assert that a step of the model, in a process of its own, has no invalid access and no race."""
     found = sanitize(model._command(), engine="cpu", capture=True)
     assert found.clean and not found.ended.problem, found
 

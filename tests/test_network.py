@@ -33,7 +33,7 @@ def weights():
 
 # --------------------------------------------------------------------------------------------------------------- NumPy
 def plain_max_pool(x, window, stride, Ho, Wo):
-    """The definition, element by element."""
+    """Compute the pooling by its definition, element by element."""
     y = np.empty((*x.shape[:2], Ho, Wo), x.dtype)
     for b, m, h, w in np.ndindex(y.shape):
         y[b, m, h, w] = x[b, m, h * stride : h * stride + window, w * stride : w * stride + window].max()
@@ -234,7 +234,7 @@ def test_course_table(digits, weights):
 
 
 def test_nothing_is_left_on_the_device(digits, buffers, monkeypatch):
-    """Neither after a pass nor after one that failed on its way."""
+    """Neither after a pass nor after one that failed half-way."""
     net = Network(conv=(labkit.variant(1), labkit.variant(9)))
     net.forward(digits.images[:2])
     net.forward(digits.images[:20])

@@ -1,4 +1,4 @@
-"""The stored notebooks: executed in order, whole, in one form, and saying nothing of the machine that ran them."""
+"""The stored notebooks: executed in order, complete, in one form, and with no trace of the machine that ran them."""
 
 import ast
 import re
@@ -109,7 +109,7 @@ def words(path):
 
 @pytest.mark.parametrize("path", SERIES, ids=[path.stem for path in SERIES])
 def test_a_page_is_read_in_an_hour(path):
-    """The budget of a page: words, visible lines of Python, figures, and tables; a grade is one, too."""
+    """A page has a budget of words, visible lines of Python, figures, and tables; a grade counts as a table."""
     cells = [cell for cell in code_cells(path) if not cell.source.startswith("%%")]
     shown = [cell.source for cell in cells if "hide-input" not in cell.metadata.get("tags", [])]
     kinds = [output.get("data", {}) for cell in code_cells(path) for output in cell.outputs]
@@ -124,8 +124,7 @@ def test_a_practice_page_is_read_in_half_an_hour():
 
 
 def asserts(source):
-    """Whether a cell checks something: an assert, a claim, times of checked kernels, or the set-up, which fails without
-    an engine."""
+    """Return whether a cell checks something: an assert, a claim, times of checked kernels, or the set-up."""
     return any(
         isinstance(node, ast.Assert)
         or (isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("claim", "setup", "times"))

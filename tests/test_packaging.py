@@ -1,4 +1,4 @@
-"""The set-up: dependencies declared once and repeated truly, a lock that installs what was reviewed."""
+"""The set-up: dependencies are declared once and repeated faithfully, and the lock installs what was reviewed."""
 
 import ast
 import contextlib
@@ -43,19 +43,19 @@ CONDA_ONLY = {"python", "pip", "make", "cxx-compiler", "cuda-nvcc", "cuda-versio
 
 
 def requirements(lines):
-    """Name -> range."""
+    """Map each name to its range."""
     parsed = map(Requirement, lines)
     return {canonicalize_name(requirement.name): requirement.specifier for requirement in parsed}
 
 
 def everything(project):
-    """All that a project declares, extras included."""
+    """Return all that a project declares, extras included."""
     extras = project["optional-dependencies"].values()
     return [*project["dependencies"], *(line for extra in extras for line in extra)]
 
 
 def elsewhere(declared):
-    """What a registry has to bring: what is declared but this repository's own."""
+    """Return what a registry has to provide: all that is declared except this repository's own packages."""
     return {name: allowed for name, allowed in declared.items() if name not in LOCAL}
 
 
@@ -64,7 +64,7 @@ OF_THE_ENGINE = requirements(everything(ENGINE))
 
 
 def locked(name):
-    """Name -> (version, number of hashes) of a lock file."""
+    """Map each name in a lock file to (version, number of hashes)."""
     found = {}
     for entry in re.split(r"\n(?=\S)", (ROOT / name).read_text()):
         match = re.match(r"([\w.-]+)==([\w.+!-]+)", entry)
@@ -113,7 +113,7 @@ def test_the_locks_agree():
 
 
 def test_both_projects_ask_for_the_same_ranges():
-    """Of what both declare; and the lab's tests bring what the engine's tests import."""
+    """For what both declare; and the lab's tests bring what the engine's tests import."""
     assert requirements(PROJECT["dependencies"]).keys() >= LOCAL
     assert PROJECT["requires-python"] == ENGINE["requires-python"]
     for name in DECLARED.keys() & OF_THE_ENGINE.keys():
@@ -354,7 +354,7 @@ def test_ci_runs_the_tests():
 
 
 def test_the_engines_tests_run_when_the_engine_has_changed(tmp_path):
-    """And with another setting, or in CI; a run of them that fails is not noted."""
+    """They also run with another setting, or in CI; a run that fails is not noted."""
     engine = tmp_path / "engine"
     (engine / "tests").mkdir(parents=True)
     (engine / "hostcuda").mkdir()
@@ -405,7 +405,7 @@ def test_ignored_files_are_those_that_are_made():
 
 
 def test_a_package_over_its_budget_of_lines_fails(tmp_path, monkeypatch, capsys):
-    """Lines of all its modules count, by room; what is not Python does not."""
+    """The lines of all its modules count, by room; other files do not."""
     (tmp_path / "pack" / "room").mkdir(parents=True)
     (tmp_path / "pack" / "room" / "a.py").write_text("1\n2\n\n")
     (tmp_path / "pack" / "b.py").write_text("1\n")

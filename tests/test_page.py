@@ -1,4 +1,4 @@
-"""What a page says: tables, predictions, claims; and the names that the package offers it."""
+"""What pages use: tables, predictions, claims; and the names that the package offers them."""
 
 import datetime
 import pkgutil

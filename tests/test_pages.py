@@ -1,4 +1,4 @@
-"""The site: the report of the stored outputs and the documents, as copied elsewhere, and as a browser shows them."""
+"""The site: the report of the stored outputs and the documents, copied elsewhere and shown by a browser."""
 
 from importlib import resources
 from pathlib import Path
@@ -16,7 +16,7 @@ PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The site: all pages, which takes seconds, half of them for the dark versions of its figures."""
+    """Make the site with all pages, which takes seconds, half of them for the dark versions of its figures."""
     out = tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patched:  # the playground has tests of its own
         patched.setattr(site, "PLAYGROUND", out)
@@ -42,7 +42,7 @@ def test_pages_are_small_and_load_nothing_and_their_formulas_are_mathml(folder):
 
 @pytest.fixture
 def browse(chromium, folder):
-    """A function that opens a page of the report in the one tab, at a size."""
+    """Yield a function that opens a page of the report in the one tab, at a size."""
     tab = chromium.new_page()
 
     def show_page(name, size=DESKTOP):
@@ -101,11 +101,12 @@ WIDE = f"{TABLES}.filter(t => t.parentElement.scrollWidth > t.parentElement.clie
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_cut_off_and_axe_finds_nothing(browse, name, folder, chromium, pytestconfig):
-    """A page that is as it was when this test last passed, here and in this browser, passes.
+    """A page that has not changed since this test last passed, here and in this browser, passes.
 
     A table fits at 1280 pixels; at 390 the page is not wider than the screen, and what is wider scrolls in a frame
     that the keyboard reaches. Then axe, on a phone and on a desktop; the colours in both themes. All in one tab, since
-    a page takes a second to load."""
+    a page takes a second to load.
+    """
     axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
     page = (folder / f"{name}.html").read_bytes()
     state, passed = kept.digest(axe, Path(__file__).read_bytes(), page, chromium.version), f"pages/{name}"

@@ -1,4 +1,4 @@
-"""Pipelines: the same result for every way to cut and issue a batch, honest timelines, refusals that name the limit."""
+"""Pipelines: equal results for every way to cut and issue a batch, honest timelines, refusals that name the limit."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -36,14 +36,14 @@ FIRST = lab.LENET86[0]
 
 
 def integers(layer, batch, dtype=np.float32, seed=0):
-    """Inputs whose products and sums are exact in half, too."""
+    """Draw inputs whose products and sums are exact in half, too."""
     rng = np.random.default_rng(seed)
     x = rng.integers(-2, 3, layer.x_shape(batch)).astype(dtype)
     return x, rng.integers(-2, 3, layer.k_shape).astype(dtype)
 
 
 def steps(*rows):
-    """A timeline by hand: (stream, what, chunk, start, end)."""
+    """Return a timeline made by hand: (stream, what, chunk, start, end)."""
     table = pd.DataFrame(rows, columns=["stream", "what", "chunk", "start_ms", "end_ms"])
     return table.assign(ready_ms=table["start_ms"])
 

@@ -131,7 +131,7 @@ def address(folder):
 
 @pytest.fixture
 def tab(chromium, address):
-    """A new visitor's tab, in which no script may fail."""
+    """Yield a new visitor's tab, in which no script may fail."""
     visitor = chromium.new_context(viewport=DESKTOP, permissions=["clipboard-read", "clipboard-write"])
     tab, failed = visitor.new_page(), []
     tab.on("pageerror", lambda error: failed.append(error))
@@ -371,7 +371,7 @@ def test_too_little_memory_is_said(tab, address):
 
 
 def in_node(expression, given):
-    """The value of an expression of `launch.js`, of what is `given`."""
+    """Return the value of an expression of `launch.js`, computed from `given`."""
     if not shutil.which("node"):
         pytest.skip("node is not installed")
     script = f"import * as launch from {json.dumps((SOURCES / 'src' / 'launch.js').as_uri())}; " \

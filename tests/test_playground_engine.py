@@ -1,4 +1,4 @@
-"""The playground's engine in Chromium, against the native one: results, counts, findings, grades. Some in Firefox, too.
+"""The playground's engine in Chromium and Firefox, against the native one: results, counts, findings, grades.
 
 It needs the compilers that `make playground` brings.
 """
@@ -40,7 +40,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    """Of an empty page beside the engine."""
+    """Serve an empty page beside the engine; yield its address."""
     if why := missing():
         pytest.skip(why)
     folder = tmp_path_factory.mktemp("playground")
@@ -59,7 +59,7 @@ ASK = "([method, request]) => window.lab.ask(method, request)"
 
 @pytest.fixture(scope="module")
 def tab(chromium, address):
-    """A page with the engine, which is ready."""
+    """Yield a page whose engine is ready."""
     tab = chromium.new_page()
     tab.set_default_timeout(300_000)
     tab.goto(address)
@@ -70,7 +70,7 @@ def tab(chromium, address):
 
 @pytest.fixture(scope="module")
 def firefox(tmp_path_factory, address):
-    """The same in Firefox."""
+    """Yield the same in Firefox."""
     executable = shutil.which("firefox-esr") or shutil.which("firefox")
     if not executable:
         pytest.skip("Firefox is not installed: on Debian, apt install firefox-esr")
@@ -165,7 +165,7 @@ def native(asked, source):
 
 
 def compare(lab, asked, source):
-    """Run an attempt on both engines; the lab's judgement of both has to be the same, word for word."""
+    """Run an attempt on both engines; the lab has to judge both alike, word for word."""
     mine = native(asked, source)
     said = grade.judge(asked, source, mine)
     page = lab("grade", {"exercise": asked.number, "source": source})
@@ -192,7 +192,7 @@ def test_firefox_judges_as_natively(firefox, number):
 
 
 def counted(events, number):
-    """The counts of each launch that the two compilers have to agree on."""
+    """Return the counts of each launch that the two compilers have to agree on."""
     left_out = {"lab__local_requests_address_taken.sum"}  # what is in memory is the compiler's choice
     if number in ("10a", "10b"):  # clang splits the store of a struct of halves, which no goal counts
         left_out |= {COUNTED["global_store_requests"], COUNTED["global_store_sectors"]}

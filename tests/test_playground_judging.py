@@ -30,7 +30,7 @@ def flat(array):
 
 
 def both(y, x, k, allowed):
-    """What the lab and the playground say of an output."""
+    """Return what the lab and the playground say about an output."""
     expected, title = conv_float64(x, k), "on a layer, B = 2 (integers)"
     array = comparison.Array(y.tobytes(), y.dtype.name, y.shape, flat(expected), flat(np.atleast_1d(allowed)))
     inputs = comparison.Convolution(flat(x), flat(k), x.shape, k.shape)
@@ -39,7 +39,7 @@ def both(y, x, k, allowed):
 
 
 def wrong_outputs():
-    """Outputs of a convolution with the mistakes that the checker knows, and others, in two number formats."""
+    """Yield outputs of a convolution with mistakes that the checker names, and with others, in float and half."""
     rng = np.random.default_rng(7)
     for dtype in (np.float32, np.float16):
         x, k = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((2, 2, 7, 7), (5, 2, 3, 3)))
@@ -100,7 +100,7 @@ print(json.dumps({"grade": json.loads(said), "exercises": json.loads(judging.exe
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """The page's modules and data, as its Python has them."""
+    """Write the page's modules and data as its Python finds them."""
     folder = tmp_path_factory.mktemp("page")
     for name, content in site.python_files().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def tree(tmp_path_factory):
 
 
 def judged(tree, asked, source):
-    """What the lab says of an attempt, and what the page's modules say of the same run."""
+    """Return the lab's judgement of an attempt, and that of the page's modules on the same run."""
     with temporary.folder() as folder:
         command, environment = grade.job(asked, source, folder)
         ran = grade.collect(asked, folder, processes.run(command, environment, 300, capture=True))

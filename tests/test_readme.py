@@ -20,7 +20,7 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def table_of(name):
-    """What is between the markers in the page that has them."""
+    """Return the text between the markers in the page that has them."""
     text = page(name).read_text(encoding="utf-8")
     return re.search(f"<!-- {name}:begin -->\n(.*?)\n<!-- {name}:end -->", text, re.DOTALL)[1]
 PAGE = "before\n<!-- a:begin -->\nold\n<!-- a:end -->\nbetween\n<!-- b:begin -->\n<!-- b:end -->\nafter\n"
@@ -48,7 +48,7 @@ def test_markers_that_do_not_pair_are_refused(tmp_path, page):
 
 
 def test_the_ladders_table_is_what_was_recorded():
-    """The README's table says what the recorded results say now: else run `make pictures`."""
+    """The README's table has today's recorded results: else run `make pictures`."""
     table = table_of("ladder")
     assert table == overview.markdown(labkit.recorded("H200"))
     assert len(re.findall(r"^\| \*layer time\* ", table, re.MULTILINE)) == 3
@@ -58,7 +58,7 @@ def test_the_ladders_table_is_what_was_recorded():
 
 
 def test_the_comparison_with_cudnn_is_what_was_recorded():
-    """One run: ours is ahead of every opponent on every layer with every batch, in float and in half."""
+    """All times are of one run; ours leads every opponent on every layer with every batch, in float and in half."""
     table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv")
     assert table_of("versus") == versus.markdown(table)
     best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
@@ -114,7 +114,7 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     ms = table.set_index(["batch", "where", "pixels", "dtype", "label"])["ms"].sort_index()
 
     def over(batch, where, pixels, label="", ours="fused, warpgroups"):
-        """PyTorch's best time over ours in half and in float."""
+        """Return the ratios of PyTorch's best time to ours, in half and in float."""
         for dtype, mode in (("float16", "fp16"), ("float32", "tf32")):
             rows = ms[batch, where, pixels, dtype]
             theirs = rows[rows.index.str.match(label or f"PyTorch {mode}")]
@@ -172,7 +172,7 @@ def test_rungs_10_and_11_are_ahead_of_every_mode_of_cudnn(batch):
 
 
 def test_products_of_four_warps_are_the_fastest_on_second_layers():
-    """In half on all layers, in float on those with several channels; so the README's bold figures say, too."""
+    """In half they are on all layers, in float on those with several channels; the README's bold figures agree."""
     rows = overview.rows(labkit.recorded("H200")).pivot(index="label", columns="layer", values="op_ms")
     for rung, layers in (("10 speed of light", rows.columns), ("11 split floats", rows.columns[1::2])):
         assert (rows.loc[f"{rung}, warpgroups", layers] < rows.loc[rung, layers]).all()
@@ -192,7 +192,7 @@ def test_it_is_short_and_names_every_notebook():
 
 
 def anchors(path):
-    """Those that GitHub gives a page's headings."""
+    """Return the anchors that GitHub gives a page's headings."""
     headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -221,7 +221,7 @@ def test_the_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
 
 
 def test_the_h100s_table_has_what_was_recorded():
-    """Op times and multiples of the reference time, and what is said of them beside the H200's."""
+    """It has op times and multiples of the reference time; sentences compare them with the H200's."""
     text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     text = text.partition("## On an H100")[2].partition("\n## ")[0]
     h100, h200 = labkit.recorded("H100"), labkit.recorded("H200")

@@ -1,4 +1,4 @@
-"""The recorders: what they keep when something fails or time runs out, and when a tool's answer does not fit."""
+"""The recorders: what they keep when something fails, when time runs out, or when a tool's answer does not fit."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ LAYER = labkit.LENET86[0]
 
 
 def run(*arguments):
-    """The command's result; a LabError is its exception."""
+    """Run a command; return its result. A LabError is the result's exception."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
@@ -72,7 +72,7 @@ def test_a_kernel_that_cannot_be_measured_costs_the_others_nothing(monkeypatch, 
 
 
 def test_times_are_kept_layer_by_layer(monkeypatch):
-    """What was measured before an interrupt is there."""
+    """The times measured before an interrupt are kept."""
     kept, clock = [], count()
 
     def bench(chosen, layer, batch, **options):
@@ -95,7 +95,7 @@ def test_times_of_one_rung(capsys):
 
 # ------------------------------------------------------------------------------------------------------- the sweep
 def swept(variants, layer, batch, repeat):
-    """In place of a sweep: every point a row, each slower than the one before."""
+    """Stand in for a sweep: return a row per point, each slower than the one before."""
     rows = [{"rung": 7, "label": kernel.label, "options": kernel.options_text, "layer": layer.name, "batch": 1000,
              "op_ms": 1.0 + i, "x_reference": 2.0 + i, "registers": 40, "shared_bytes": 196, "reason": "",
              **kernel.options}
@@ -105,7 +105,7 @@ def swept(variants, layer, batch, repeat):
 
 @pytest.mark.parametrize(("seconds", "parts"), [(0, 0), (2, 1), (8, 4)])
 def test_a_sweep_whose_time_runs_out_begins_no_new_part(monkeypatch, seconds, parts):
-    """Between parts, between layers, or before anything was measured: each reading of the clock adds a second."""
+    """Time ends between parts, between layers, or before any measurement: each reading of the clock adds a second."""
     clock = count()
     monkeypatch.setattr(sweep, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     monkeypatch.setattr(sweep, "measure", SimpleNamespace(sweep=swept))
@@ -155,7 +155,7 @@ def test_what_cannot_run_is_not_counted_and_one_image_per_launch_is_one_launch()
 
 
 def test_counters_are_kept_group_by_group(monkeypatch, tmp_path):
-    """Those that are there are not counted again; those of another source go."""
+    """Those that are kept are not counted again; those of another source are removed."""
     monkeypatch.setattr(compare_counters, "EXACT", tmp_path)
     monkeypatch.setattr("labkit.records.store.device", lambda: SimpleNamespace(engine="gpu", name="G", slug="g"))
     monkeypatch.setattr(compare_counters, "device", lambda: SimpleNamespace(slug="g"))

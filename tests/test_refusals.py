@@ -22,7 +22,7 @@ CELLS = {
 
 @pytest.fixture(scope="module")
 def executed():
-    """The cells in one kernel, which takes longer to start than they do to run; by their messages."""
+    """Execute the cells in one kernel, which takes longer to start than they take to run; map messages to cells."""
     notebook = nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, CELLS.values())])
     NotebookClient(notebook, timeout=120, allow_errors=True).execute()
     return dict(zip(CELLS, notebook.cells, strict=True))

@@ -78,7 +78,7 @@ class Recorder(execute.Progress):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """One report of a notebook that runs, one that fails and one whose kernel dies: (folder, pages, progress)."""
+    """Make one report of a notebook that runs, one that fails and one whose kernel dies: (folder, pages, progress)."""
     folder = tmp_path_factory.mktemp("notebooks")
     paths = [save(folder, "01_tiling", TEACHING), save(folder, "02_fails", FAILING), save(folder, "03_dies", DYING)]
     progress = Recorder()
@@ -88,7 +88,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
-    """A function that exports cells as they are stored and returns the page's text; nothing may be executed."""
+    """Return a function that exports cells as stored and returns the page's text; nothing may be executed."""
     monkeypatch.setattr(execute, "run", lambda *args: pytest.fail("a stored notebook was executed"))
     monkeypatch.setattr(report, "_overview", lambda: {"first": "", "ladder": "", "table": ""})  # it takes a while
 
@@ -100,7 +100,7 @@ def stored(tmp_path, monkeypatch):
 
 
 class Tags(HTMLParser):
-    """The start tags of a page, as (tag, attributes)."""
+    """A parser that collects the start tags of a page, as (tag, attributes)."""
 
     def __init__(self, page):
         super().__init__()
@@ -112,7 +112,7 @@ class Tags(HTMLParser):
 
 
 def tags(page, wanted, **having):
-    """The attributes of all the tags of a kind, of those that have certain attributes."""
+    """Return the attributes of all tags of a kind that have certain attributes."""
     return [a for tag, a in Tags(page).found if tag == wanted and having.items() <= a.items()]
 
 
@@ -121,7 +121,7 @@ def text_of(made, name):
 
 
 class Loads(HTMLParser):
-    """Everything in a page that a browser fetches by itself, and every script, found without the report's help."""
+    """A parser that finds every script, and all that a browser fetches by itself, without the report's help."""
 
     def __init__(self, page):
         super().__init__()
@@ -441,7 +441,7 @@ ACTIVE = [
 
 
 class Active(HTMLParser):
-    """What could run in a page, or catch the reader's clicks."""
+    """A parser that finds what could run in a page, or catch the reader's clicks."""
 
     def __init__(self, page):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The results store: what goes in comes out, and what is not there is said so."""
+"""The results store: rows are read as they were written, and a message says what is missing."""
 
 from types import SimpleNamespace
 
@@ -81,7 +81,7 @@ def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
 
 
 def test_a_solution_never_stands_for_its_rung(tmp_path):
-    """Nor does a reader's kernel: what the pages ask for is the same with every solution on record."""
+    """Nor does a reader's kernel: the pages find the same rows with every solution on record."""
     (tmp_path / "cudnn").symlink_to(data_dir() / "cudnn")
     record(recorded("H200").table, tmp_path)
     before = recorded("H200", tmp_path)
@@ -272,7 +272,7 @@ def test_labels_come_back_with_their_numbers(label):
 
 
 def test_a_number_that_changes_changes_no_file(store_dir, monkeypatch):
-    """The rung 02 becomes 05: its recorded times are found by the new number, without any change of the file."""
+    """If rung 02 becomes 05, its recorded times are found by the new number; the file stays the same."""
     numbers = {**store.NUMBERS, "constant": 5, "unroll_gemm": 2}
     monkeypatch.setattr(store, "NUMBERS", numbers)
     monkeypatch.setattr(store, "_WORDS", {name.replace("_", " "): number for name, number in numbers.items()})

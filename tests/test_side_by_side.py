@@ -61,7 +61,7 @@ def test_kernels_are_forks_with_a_state_of_their_own(tmp_path):
 
 @pytest.mark.parametrize("engine", ["cpu", "gpu"])
 def test_what_kernels_are_forked_from_starts_no_engine_and_no_thread(engine):
-    """With a GPU it does not even look for one: CUDA does not survive a fork."""
+    """It does not even look for a GPU: CUDA does not survive a fork."""
     code = "from labkit.notebooks import warm; warm._import(); import os, sys, threading, hostcuda\n" \
            "from hostcuda.runtime import native\n" \
            "assert threading.active_count() == 1 and native._library is None and hostcuda._context is None\n" \
@@ -79,7 +79,7 @@ def test_what_keeps_the_kernels_from_starting_is_shown(tmp_path, capfd):
 
 
 def test_kernels_keep_under_the_state_of_the_report(tmp_path, monkeypatch):
-    """With the engine that was chosen for them, not asked for."""
+    """They use the engine that was chosen for them; they do not choose again."""
     monkeypatch.delenv("HOSTCUDA_ENGINE", raising=False)
     (done,) = run(save(tmp_path, "01_one", "from labkit.base import kept\nprint(kept.state() == kept._kept.state)"))
     assert printed(done) == "True\n"
@@ -160,7 +160,7 @@ def test_outputs_are_compared_with_the_stored_ones(tmp_path):
 
 @pytest.fixture
 def series(tmp_path, monkeypatch):
-    """A checkout with a notebook that counts its executions; a function that reports it: its page, and the count."""
+    """Return a function that reports a notebook that counts its executions; it returns the page and the count."""
     monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
     monkeypatch.setattr(report, "_overview", lambda: {"first": "", "ladder": "", "table": ""})  # it takes a while
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))

@@ -1,4 +1,4 @@
-"""Rung 11: floats as sums of two halves, whatever their size, and what is not finite."""
+"""Rung 11: floats as sums of two halves, of any size, and values that are not finite."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_sums_too_large_or_too_small_for_a_float_end_as_in_float(plan, drawn):
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_what_is_not_finite_spreads_as_far_as_in_float(plan, drawn, value):
-    """To the outputs whose windows hold it, and to no other image or map."""
+    """It spreads to the outputs whose windows hold it, and to no other image or map."""
     x, k = drawn
     x[1, 2, 4, 5] = value
     y, expected = computed(plan, x, k), conv_float64(x, k)
@@ -62,8 +62,7 @@ def test_what_is_not_finite_spreads_as_far_as_in_float(plan, drawn, value):
 
 @pytest.mark.parametrize(("kernel", "maps"), [(RUNG, 8), (WARPGROUPS, 24)], ids=str)
 def test_a_map_that_is_not_finite_leaves_the_next_maps_right(kernel, maps):
-    """The weights of the next maps are loaded, although those of this group were not used, and so are their powers of
-    two, which are others."""
+    """The next maps' weights and powers of two are loaded, although those of this group were not used."""
     layer = Layer("three groups", C=2, H=5, W=6, M=2 * maps + 4, K=3)
     x, k = draw_reals(kernel, layer, BATCH, np.random.default_rng(1))
     k[maps:] *= 64
@@ -75,7 +74,7 @@ def test_a_map_that_is_not_finite_leaves_the_next_maps_right(kernel, maps):
 
 @pytest.mark.parametrize("rung", ["speed_of_light", "split_floats"])
 def test_products_of_four_warps_cover_every_layer(rung):
-    """Sizes for wide and deep layers, too: within a product's columns, a thread's sums and a block's memory."""
+    """There are sizes for wide and deep layers, within a product's columns, a thread's sums and a block's memory."""
     kernel = labkit.variant(rung, step="warpgroups")
     several = (Layer("deep", 16, 20, 33, 100, 5), Layer("one of each", 1, 1, 1, 1, 1),
                Layer("even mask", 3, 40, 9, 7, 4), Layer("16 bytes too many", 16, 32, 31, 25, 3),
@@ -92,7 +91,7 @@ def test_products_of_four_warps_cover_every_layer(rung):
 
 
 def test_a_layer_16_bytes_too_large_for_a_block_is_refused():
-    """What the kernel declares itself counts, too: on a GPU the launch would fail."""
+    """What the kernel itself declares counts, too: on a GPU the launch would fail."""
     layer = Layer("16 bytes too many", C=6, H=60, W=60, M=15, K=4)
     assert WARPGROUPS.geometry(layer, 1)[1].shared == 227 * 1024
     with pytest.raises(LabError, match="needs 232,464 bytes of shared memory"):
@@ -100,7 +99,7 @@ def test_a_layer_16_bytes_too_large_for_a_block_is_refused():
 
 
 def test_a_block_with_one_image_stores_its_maps_in_stages():
-    """One image after the other in the same place, also after one that is not finite."""
+    """One image follows the other in the same place, also after one that is not finite."""
     kernel, layer = labkit.variant("split_floats", step="warpgroups", blocks=1), labkit.LENET72[1]
     s = kernel.scope(layer)
     assert (s.images, s.stages, s.outs, s.groups, s.maps) == (1, 3, 2, 1, 24)
@@ -117,7 +116,7 @@ def test_a_block_with_one_image_stores_its_maps_in_stages():
                                    Layer("more than a thread loads at once", 16, 31, 31, 4, 3),
                                    Layer("an odd number of pixels", 3, 11, 13, 9, 4)], ids=str)
 def test_odd_rows_of_several_images_per_block(layer):
-    """A word per pixel in shared memory: the pixel and the next one, which the last pixel does not have."""
+    """A word in shared memory holds a pixel and the next one, which the last pixel does not have."""
     kernel = labkit.variant("speed_of_light", step="warpgroups", blocks=4)  # per multiprocessor; so it is one
     images = 2 * kernel.launches(layer, 9)[1].grid[0] + 1
     assert layer.W % 2 == 1 and images <= 5
@@ -128,7 +127,7 @@ def test_odd_rows_of_several_images_per_block(layer):
 
 
 def test_three_products_are_float_and_one_is_half(drawn):
-    """Relative to sum |x| |k|: one product has half's roundoff, 2^-11; three come near to float's."""
+    """Errors relative to sum |x| |k|: one product has half's roundoff, 2^-11; three come near to float's."""
     x, k = drawn
     scale, exact, errors = error_scale(x, k), conv_float64(x, k), {}
     for step in ("one", "three"):

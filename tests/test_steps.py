@@ -1,4 +1,4 @@
-"""A thread that is followed: its values are those that NumPy computes, and the table says them."""
+"""A thread that is followed: its values are those that NumPy computes, and the table shows them."""
 
 import json
 import re
@@ -22,7 +22,7 @@ X, MASK = (RANDOM.random(shape, np.float32) for shape in (LAYER.x_shape(1), LAYE
 
 
 def sums(m, h, w):
-    """The sum after each product, in the kernels' order."""
+    """Return the sum after each product, in the kernels' order."""
     found = [np.float32(0)]
     for c in range(LAYER.C):
         for p in range(LAYER.K):

@@ -34,7 +34,7 @@ def path(tmp_path):
 
 
 def lines(path):
-    """The entries of a file of finished points."""
+    """Return the entries of a file of finished points."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
@@ -257,7 +257,7 @@ def test_workers_of_different_devices_are_refused(path):
 
 @pytest.mark.parametrize("ending", [LabError, KeyboardInterrupt])
 def test_who_gives_up_takes_back_what_waits(path, monkeypatch, ending):
-    """A lost device, or Ctrl-C while the sweep keeps a point: no worker goes on with the others."""
+    """After a lost device, or Ctrl-C while the sweep keeps a point, no worker goes on with the other points."""
     begun, given_up = [], threading.Event()
 
     def lost(point):
@@ -279,7 +279,7 @@ def test_who_gives_up_takes_back_what_waits(path, monkeypatch, ending):
 
 
 def _logged(folder, point):
-    """Measure, and leave a trace of when and where: one file a beginning, one an end."""
+    """Measure, and leave a trace of when and where: a file when it begins, and one when it ends."""
     name = f"{point.variant.identity}-{os.getpid()}-{time.monotonic_ns()}"
     (Path(folder) / f"{name}.begun").touch()
     time.sleep(0.2)  # so that the worker is lost in the middle of a point
@@ -303,7 +303,7 @@ def test_a_dask_cluster_that_loses_a_worker_loses_no_finished_point(path, tmp_pa
     killed = {}
 
     def kill_one():
-        """As soon as four points are kept, the worker that began the latest one."""
+        """Kill the worker that began the latest point, as soon as four points are kept."""
         while len(kept := lines(path)) < 4:
             time.sleep(0.02)
         time.sleep(0.1)  # the scheduler hears a little later that a result has arrived
@@ -361,7 +361,7 @@ def test_recording_a_part_of_a_sweep_again_changes_nothing(tmp_path):
 
 
 def test_a_sweep_of_another_source_is_named(tmp_path):
-    """Where the source is known; of older records it is not, and a digest of digits only is still a text."""
+    """Older records do not tell their source; and a digest that is all digits is still a text."""
     (tmp_path / "results").symlink_to(data_dir() / "results")
     recorded = labkit.recorded("H200", tmp_path)
     about = {"device": "NVIDIA H200", "rung": 7, "layer": LENET86[0].name, "batch": 1000, "op_ms": 1.0, "code": ""}
@@ -452,7 +452,7 @@ def test_the_file_of_default_sizes_is_what_the_recorded_sweep_says():
 
 
 def test_the_default_sizes_are_part_of_a_kernels_identity(monkeypatch):
-    """What was recorded with other sizes does not belong to this kernel; what does not use them stays."""
+    """Times recorded with other sizes are not this kernel's; kernels without those sizes keep their times."""
     chosen = {"rows": 2, "maps": 2, "block": (32, 1), "channels": 1}
     kernels = [{}, {"step": "runtime"}, {"rows": 2}, chosen]
 

@@ -1,4 +1,4 @@
-"""Where the time goes: what a trace holds after some work, and how it is summed up."""
+"""Traces: what they hold after some work, and how they are summed up."""
 
 import numpy as np
 import pandas as pd

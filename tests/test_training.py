@@ -40,7 +40,7 @@ def small():
 
 
 def of(images, **settings):
-    """A trainer of a few steps."""
+    """Return a trainer of a few steps."""
     return Trainer(images, **{"epochs": 2, "batch": 4, "seed": 3, **settings})
 
 
@@ -284,7 +284,7 @@ def test_a_loss_of_nan_stops_and_keeps_the_checkpoint(small, tmp_path):
 
 @pytest.fixture
 def half_done(small, tmp_path):
-    """A checkpoint of a training's first step."""
+    """Write a checkpoint after a training's first step."""
     with of(cycle(small, 8)) as trainer:
         next(trainer.run())
         trainer.save(tmp_path / "half.checkpoint")

@@ -1,4 +1,4 @@
-"""Turns: what runs with others, and what runs alone."""
+"""Turns: users that run together, and a measurement that runs alone."""
 
 import threading
 
@@ -10,7 +10,7 @@ from labkit.base.turns import Turns, undisturbed
 
 @pytest.fixture
 def three(tmp_path):
-    """Three that share a folder, as three processes would: each has opened the files itself."""
+    """Return three users of one folder, as three processes would be: each has opened the files itself."""
     return [Turns(tmp_path) for _ in range(3)]
 
 
@@ -21,7 +21,7 @@ def thread(work):
 
 
 def waits(one):
-    """Whether a thread is still there after a moment: it waits for somebody."""
+    """Return whether a thread still runs after a moment: it waits for another."""
     one.join(0.1)
     return one.is_alive()
 
@@ -71,7 +71,7 @@ def test_who_waits_to_measure_is_not_overtaken(three):
 
 
 def test_two_that_run_can_both_measure(three):
-    """Neither keeps what the other waits for."""
+    """Neither holds what the other waits for."""
     a, b, _ = three
     both = threading.Barrier(2)
 

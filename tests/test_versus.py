@@ -1,4 +1,4 @@
-"""The comparison in one run: every contestant's result is looked at, opponents that are missing are left out.
+"""The comparison in one run: every contestant's result is checked, and missing opponents are left out.
 
 It is timed on a GPU only. A stand-in for PyTorch, on NumPy, has what the opponents use of it.
 """
@@ -60,7 +60,7 @@ class Event:
 
 
 def fake_torch(log=None):
-    """What the opponents use of PyTorch; `log` gets the limits of plans that conv2d saw."""
+    """Return a stand-in for PyTorch with what the opponents use; `log` gets the limits of plans that conv2d saw."""
     def conv2d(x, k):
         if log is not None:
             log.append(torch.backends.cudnn.benchmark_limit)

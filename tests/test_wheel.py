@@ -1,4 +1,4 @@
-"""The two wheels: what a user gets who installs the lab and has no checkout. Of the engine's alone: its own tests."""
+"""The two wheels: what users get who install the lab without a checkout. The engine has its own tests of its wheel."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def installed(tmp_path_factory):
     elsewhere.mkdir()
 
     def run(*arguments, hidden="", program="from labkit.cli import main; main()"):
-        """(exit status, output, errors) of the command, in a Python that cannot import `hidden`."""
+        """Run the command in a Python that cannot import `hidden`; return its finished process."""
         hide = f"import sys; sys.modules[{hidden!r}] = None; " if hidden else ""
         return subprocess.run(
             [sys.executable, "-c", f"{hide}{program}", *arguments],

@@ -7,7 +7,7 @@ from labkit.ladder.variants import variant
 
 
 def test_the_ladder_is_as_fast_as_without_it():
-    """But for rung 11, whose indices are computed from the counters of its unrolled loops."""
+    """Except for rung 11, whose indices are computed from the counters of its unrolled loops."""
     several = [variant(rung.name) for rung in LADDER]
     slower = [kernel.rung.name for kernel in several if needed(kernel.source, header_folders(kernel.path))]
     assert slower == ["split_floats"]

@@ -22,7 +22,7 @@ SITES = pd.DataFrame([
 
 
 def explained(ours, theirs, instructions=INSTRUCTIONS, sites=SITES):
-    """The rows of one launch's counters, by counter."""
+    """Map each counter of one launch to its explained row."""
     ours, theirs = (pd.DataFrame([{**OWNER, **values}]) for values in (ours, theirs))
     table = script.explained(script.compare(ours, theirs), script.Code(sites, instructions))
     return {row.counter: row for row in table.itertuples()}
@@ -39,7 +39,7 @@ def test_joined_loads_are_predicted_by_the_machine_code():
 
 @pytest.mark.parametrize(("left", "expected"), [("LDS", 40000), ("LDS.128", 16000)])
 def test_loads_that_are_not_joined_keep_their_conflicts(left, expected):
-    """As a tile's, beside a row of weights that all lanes share."""
+    """Such as a tile's loads, beside a row of weights that all lanes share."""
     conflicts = SITES.assign(wavefronts=SITES["wavefronts"] + np.where(SITES["line"] == 64, 16000, 0))
     code = INSTRUCTIONS.copy()
     code.loc[(code["line"] == 64) & (left == "LDS.128"), "bytes"] = 16  # all of them are joined

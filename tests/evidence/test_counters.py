@@ -145,7 +145,7 @@ def test_sites_name_the_line(launches):
 
 
 def test_first_rungs_agree_with_ncu(launches):
-    """Per image of Network's first layer, as Nsight Compute counted on an H200 (batch 1000)."""
+    """The figures are per image of Network's first layer, as Nsight Compute counted on an H200 (batch 1000)."""
     expected = {
         1: [78400, 263200, 40000, 160000],
         2: [39200, 224000, 40000, 160000],

@@ -1,4 +1,4 @@
-"""The figures of counters: what they say is what was counted."""
+"""The figures of counters: they show what was counted."""
 
 import numpy as np
 import pandas as pd

@@ -36,7 +36,7 @@ def test_nvcc_compiles_the_ladder_without_a_gpu():
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_products_of_four_warps_are_compiled_as_on_an_h200():
-    """For sm_90a, and in float with the registers of a launch whose warps exchange some: what their sum allows."""
+    """For sm_90a; in float with the registers that a launch may use whose warps exchange some of them."""
     steps = [labkit.variant(number, step="warpgroups") for number in (10, 11)]
     found = resources.resources(steps, labkit.LENET86[1]).query("kernel == 'conv'").set_index("variant")
     assert set(found["source"]) == {"nvcc, sm_90a"} and (found["spill_store_bytes"] == 0).all()
@@ -47,7 +47,7 @@ def test_products_of_four_warps_are_compiled_as_on_an_h200():
 @pytest.mark.parametrize("layer", [labkit.LENET86[1], labkit.LENET72[1], labkit.Layer("8 maps", 4, 43, 43, 8, 5),
                                    labkit.Layer("12 maps", 3, 48, 48, 12, 7)], ids=str)
 def test_products_of_four_warps_are_not_serialized(layer, tmp_path):
-    """nvcc says so in a remark where registers do not suffice."""
+    """If registers do not suffice, nvcc says so in a remark."""
     step = labkit.variant(11, step="warpgroups")
     defines = [f"-D{name}={value}" for name, value in step.defines(layer).items()]
     command = ["nvcc", *NVCC_OPTIONS, "-arch=sm_90a", "-cubin", "-o", str(tmp_path / "conv.cubin"), *defines,
@@ -58,7 +58,7 @@ def test_products_of_four_warps_are_not_serialized(layer, tmp_path):
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_products_of_four_warps_compile_for_one_pixel():
-    """nvcc refuses arrays without elements, which g++ accepts."""
+    """The compiler nvcc refuses arrays without elements, which g++ accepts."""
     steps = [labkit.variant(number, step="warpgroups") for number in (10, 11)]
     assert len(resources.resources(steps, labkit.Layer("one pixel", 1, 1, 1, 1, 1))) == 4
 

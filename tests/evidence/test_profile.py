@@ -1,4 +1,4 @@
-"""Counters: held against Nsight Compute's, through every way a program can end."""
+"""Counters: compared with Nsight Compute's, and complete whichever way a program ends."""
 
 import math
 import shutil
@@ -78,7 +78,7 @@ def test_counts_are_proportional_to_the_batch(first_rungs):
 
 
 def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
-    """Also where no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them."""
+    """Nor if no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them."""
     chosen = [labkit.variant(8), labkit.variant(9, step="plain")]
     found = labkit.profile(chosen, labkit.LENET86[0], engine="cpu")
     assert found.table["lab__local_requests_address_taken.sum"].isna().all()

@@ -48,7 +48,7 @@ def test_a_program_that_fails_without_a_finding_is_an_error(monkeypatch):
 
 
 def test_without_a_layer_a_small_one_shows_the_race():
-    """The tile is used again for the next channel, and no barrier is in between."""
+    """The tile is used again for the next channel, without a barrier in between."""
     whole = labkit.variant(4).source
     at = whole.rindex("__syncthreads();")
     racy = labkit.variant(4, whole[:at] + whole[at + len("__syncthreads();"):])

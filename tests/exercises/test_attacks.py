@@ -1,7 +1,7 @@
-"""Hand-ins that attack the grader: refused as kernels, and held by the sandbox where they run as programs.
+"""Hand-ins that attack the grader: kernels are refused, and the sandbox holds programs.
 
-Each file of `attacks` has a function that says whether it has reached what it wants; those in `forged` are kernels that
-want to pass.
+Each file of `attacks` has a function that says whether it has reached its aim; those in `forged` are kernels that try
+to pass.
 """
 
 import os
@@ -33,7 +33,7 @@ needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_n
 
 
 def kernel(attack):
-    """The starting code with an attack in it."""
+    """Return the starting code with an attack in it."""
     top, _, body = attack.partition("// ---\n")
     return f"{top}\n{ASKED.start.replace(AT, body + AT)}"
 
@@ -74,7 +74,7 @@ def test_what_looks_like_a_kernel_is_stopped(name):
 
 
 def together():
-    """All programs as one, which takes a name."""
+    """Return one program made of all attacks, which takes the name of the one to run."""
     headers = {line for text in PROGRAMS.values() for line in re.findall(r"(?m)^#include.*", text)}
     spaces = [f"namespace {name} {{\n{text}}}\n" for name, text in PROGRAMS.items()]
     cases = [f'    if (!strcmp(names[1], "{name}")) return puts({name}::reached() ? "REACHED" : "held"), 0;\n'
@@ -116,7 +116,7 @@ def test_the_sandbox_holds(attacks, tmp_path, name):
 
 
 def test_without_a_sandbox_they_reach_it(attacks):
-    """Those that harm nothing."""
+    """Only those run that harm nothing."""
     for name in ("descriptors", "limits", "students", "solutions"):
         with open("/dev/null") as left_open:
             done = subprocess.run([attacks, name], cwd=attacks.parent, capture_output=True, text=True,
@@ -135,7 +135,7 @@ def test_the_walls_stand():
 
 
 def test_a_missing_wall_is_found(tmp_path, monkeypatch):
-    """The probe outside of the sandbox comes through, wall by wall."""
+    """Outside of the sandbox the probe reaches what each wall should keep from it."""
     def outside(command, scratch, stdin="", limits=None):
         return run(command, scratch, stdin=stdin, limits=Limits(memory=8 << 40, processes=99), walled=False)
 

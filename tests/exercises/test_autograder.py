@@ -1,4 +1,4 @@
-"""The grader for a container: what is in its zip and its image, and what it makes of Gradescope's folder."""
+"""The grader for a container: the contents of its zip and its image, and what it does with Gradescope's folder."""
 
 import json
 import stat
@@ -68,7 +68,7 @@ def test_an_image_is_a_folder_with_a_containerfile(tmp_path):
 
 @needs_sandbox
 def test_gradescopes_folder_is_graded(tmp_path, monkeypatch):
-    """As in the container, but under bubblewrap."""
+    """It is graded as in the container, but under bubblewrap."""
     monkeypatch.setattr(autograder, "HERE", tmp_path)
     monkeypatch.setattr(autograder, "_ASKED", tmp_path / "asked")
     (tmp_path / "asked").write_text("04a\n12a\nexercises/smooth\n")

@@ -1,4 +1,4 @@
-"""What cannot be an attempt, a submission or a result is told in one sentence, which says what to do."""
+"""Files that cannot be attempts, submissions or results: one sentence says what is wrong and what to do."""
 
 
 import nbformat

@@ -24,7 +24,7 @@ def sources(path, kind):
 
 
 def cells(path):
-    """The cells with starting code: the magic, its arguments, the exercise and the code."""
+    """Yield the cells with starting code: the magic, its arguments, the exercise and the code."""
     for source in sources(path, "code"):
         if match := _CELL.match(source):
             magic, before, number, after, code = match.groups()
@@ -66,6 +66,6 @@ def test_the_starting_code_of_a_rungs_exercise_is_a_kernel_of_the_ladder(number)
 
 @pytest.mark.parametrize("number", [number for number in EXERCISES if "04" <= number[:2] <= "07"])
 def test_it_begins_with_the_kernel_of_its_page(number):
-    """That of the rung or of its step, without the comment at the top."""
+    """It is the rung's kernel or that of its step, without the comment at the top."""
     asked = EXERCISES[number]
     assert asked.start == view(variant(asked.subject.name, **asked.subject.options).source, skeleton=True)

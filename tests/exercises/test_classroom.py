@@ -1,4 +1,4 @@
-"""A class is graded into files, each submission once, and a run that was stopped goes on."""
+"""A class is graded into files, each submission once, and a stopped run can be continued."""
 
 import csv
 import json
@@ -134,7 +134,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
 
 
 def result(submission, verdict="goal met"):
-    """A grade without a grading."""
+    """Return a result as if the submission had been graded."""
     return grading.Result(submission.student, submission.exercise, verdict == "goal met", verdict,
                           lines=[[True, "is right", ""]], answer=grading._answer(submission),
                           grader=grading.state(submission.exercise))
@@ -184,7 +184,7 @@ REFUSED = "__global__ void other() {}\n"  # before anything is compiled
 
 
 def test_worker_processes_grade_and_end_with_a_grader_that_is_killed(tmp_path):
-    """It takes seconds: a process imports the lab, and a worker does so again."""
+    """It takes seconds: a process imports the lab, and so does each worker."""
     program = f"""
 import os, signal
 from pathlib import Path

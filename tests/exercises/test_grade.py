@@ -1,4 +1,4 @@
-"""The grader's answers: what is said of any attempt, the hints, and the reader's progress."""
+"""The grader's answers: its lines for any attempt, the hints, and the reader's progress."""
 
 import json
 import math
@@ -226,7 +226,7 @@ def test_what_is_asked_about_a_wrong_element(text, says):
 
 
 def test_each_kind_of_finding_has_advice():
-    """But for the shuffles, whose sentence is in `labkit.exercises.text`."""
+    """Except for shuffles, whose sentence is in `labkit.exercises.text`."""
     from labkit.exercises.judge import _LOOK
 
     runtime = Path(hostcuda.__file__).parent / "runtime"
@@ -309,7 +309,7 @@ def test_a_kernel_that_does_not_end_is_ended(endless):
 
 
 def test_the_heap_of_kernels_ends_where_its_limit_is():
-    """It does not fill the machine: malloc returns a null pointer then, as on a GPU."""
+    """A kernel cannot fill the machine's memory: malloc returns a null pointer at the limit, as on a GPU."""
     allocates = "for (int i = 0; i < 1 << 20; ++i) *(volatile char *)malloc(1 << 16) = 1;"
     assert "null pointer, line 23: writ" in answer(TILING.start.replace(SUM, f"{SUM} {allocates}"))
 

@@ -1,4 +1,4 @@
-"""Exercises that the lab does not ship: a folder each, graded, tried out and handed in like those of the series."""
+"""Exercises that the lab does not ship, a folder each: graded, tried out and handed in like those of the series."""
 
 import shutil
 import subprocess

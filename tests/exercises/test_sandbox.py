@@ -1,4 +1,4 @@
-"""The sandbox: what a command sees, how it is stopped, and which results count."""
+"""The sandbox: what a command can see, how it is stopped, and which results count."""
 
 import os
 import socket
@@ -188,7 +188,7 @@ def test_a_flood_is_cut(tmp_path):
 
 
 def graded(scratch, source, child=CHILD):
-    """How the child ended, and the nonce that it was given."""
+    """Run a child that grades; return how it ended, and the nonce that it was given."""
     (scratch / "kernel.cu").write_text(source)
     word = sandbox.nonce()
     return python(child, scratch, check=CHECK, stdin=word), word

@@ -1,4 +1,4 @@
-"""A semester from the first hand-in to the gradebook, and each export read as its reader reads it."""
+"""A semester from the first hand-in to the gradebook; each export is read as its target system reads it."""
 
 import csv
 import json
@@ -66,7 +66,7 @@ def table():
 
 @pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 def test_a_semester(course, monkeypatch):
-    """Eighteen hand-ins, sixteen texts; it takes half a minute, because kernels are compiled, run and counted."""
+    """Eighteen hand-ins, sixteen different texts; it takes half a minute to compile, run and count the kernels."""
     saxpy, softmax = exercise(course / "saxpy"), exercise("P5a")
     graded, grade_one = [], grading._grade
     monkeypatch.setattr(grading, "_grade", lambda sent, *rest: graded.append(sent.exercise) or grade_one(sent, *rest))
@@ -189,7 +189,7 @@ def test_a_start_stays_a_start_and_points_that_change_are_told(course):
 
 
 def csv_reads(path):
-    """What reads ``grades.csv``: the best points of a person by id and exercise; nothing is computed from a cell."""
+    """Read ``grades.csv``: the best points by id and exercise. No cell may be a formula."""
     found = {}
     with open(path, newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -201,7 +201,7 @@ def csv_reads(path):
 
 
 def canvas_reads(path, roster):
-    """Canvas's importer: the points by SIS user ID and title, and the points possible."""
+    """Read as Canvas's importer does: the points by SIS user ID and title, and the points possible."""
     with open(path, newline="", encoding="utf-8") as file:
         head, *rows = csv.reader(file)
     assert "Student" in head[0] and "ID" in head[1] and re.search(r"SIS\s+User\s+ID", head[2])
@@ -220,7 +220,7 @@ def canvas_reads(path, roster):
 
 
 def moodle_reads(path, roster):
-    """Moodle's importer, with "ID number" mapped to the user's: an unknown one, or no number, ends the import."""
+    """Read as Moodle's importer does, with "ID number" as the key: an unknown or missing number ends the import."""
     with open(path, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         assert reader.fieldnames[:2] == ["ID number", "Email address"]
@@ -252,7 +252,7 @@ GRADESCOPE = {
 
 
 def gradescope_reads(path):
-    """Score and points of Gradescope's ``results.json``: the score stands above that of the tests."""
+    """Return score and points of Gradescope's ``results.json``; the score has to be the sum of the tests' scores."""
     found = json.loads(Path(path).read_text())
     jsonschema.validate(found, GRADESCOPE)
     assert found["score"] == pytest.approx(sum(test["score"] for test in found["tests"]))
@@ -283,7 +283,7 @@ CLASSROOM50 = {
 
 
 def classroom50_reads(path):
-    """A result of Classroom 50: its schema classroom50/result/v1, and what its collector checks besides."""
+    """Read a result of Classroom 50: check the schema classroom50/result/v1 and what its collector checks besides."""
     found = json.loads(Path(path).read_text())
     jsonschema.validate(found, CLASSROOM50)
     for record in (found, *found["tests"]):

@@ -1,5 +1,4 @@
-"""Every exercise of the series: its starting code misses the goal, its solution meets it, and each wrong answer gets
-its sentence."""
+"""Every exercise of the series: the start misses the goal, the solution meets it, wrong answers get their sentences."""
 
 import re
 
@@ -65,7 +64,7 @@ def test_another_right_answer_gets_no_sentence_for_a_mistake(number, edit):
 
 @pytest.fixture(scope="module")
 def grades():
-    """The grades that the pages print, by exercise: of the starting code, which nbval grades again and compares."""
+    """Return the printed grades by exercise. They are of the starting code; nbval grades it again and compares."""
     found = {}
     for path in execute.series():
         for cell in execute.read(path).nb.cells:
@@ -77,7 +76,7 @@ def grades():
 
 @pytest.mark.parametrize("number", [number for number in KERNELS if not number.startswith("P")])  # there it is empty
 def test_the_starting_code_misses_the_goal(number, grades):
-    """It is right, clean, and not what is asked for."""
+    """It is right and clean, but it does not meet the goal."""
     verdict, clean, right, *others = grades[number]
     assert verdict == f"{number} {EXERCISES[number].title}: goal missed: this is the starting code"
     assert clean.startswith("✓ clean under memcheck, ") and right.startswith("✓ right on ")

@@ -1,4 +1,4 @@
-"""Hand-ins that are alike are found, whatever their names, order and layout."""
+"""Similar hand-ins are found, whatever their names, order and layout."""
 
 import itertools
 from pathlib import Path

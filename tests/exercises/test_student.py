@@ -29,13 +29,13 @@ def edition(tmp_path_factory):
 
 
 def lines(text):
-    """The lines of code, without comments and with single blanks, that have more than a word."""
+    """Return the lines of code with more than one word, without comments and with single blanks."""
     code = (" ".join(line.split()) for line in re.sub(r"//[^\n]*", "", text).splitlines())
     return {line for line in code if re.search(r"\w\W+\w", line)}
 
 
 def notebook_text(path):
-    """The cells and their outputs as text."""
+    """Yield the texts of the cells and of their outputs."""
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         yield "".join(cell["source"])
         for output in cell.get("outputs", ()):
@@ -136,7 +136,7 @@ def test_tests_and_cells_with_a_solution_are_left_out(edition):
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A small checkout without git."""
+    """Write a small checkout without git."""
     root = tmp_path / "lab"
     for name in ("README.md", "tests/test_it.py", ".venv/lib/x.py", "labkit/__pycache__/x.pyc", "reports/index.html"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def test_a_folder_that_is_not_empty_is_refused(checkout, tmp_path):
 
 
 def nbgrader_accepts(nb):
-    """The rules of nbgrader's schema 3 and of its validator, for cells with code."""
+    """Check the cells with code by the rules of nbgrader's schema 3 and of its validator; return their names."""
     names = []
     for cell in nb.cells:
         if "nbgrader" not in cell.metadata:

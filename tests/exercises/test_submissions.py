@@ -1,4 +1,4 @@
-"""What students hand in is found, and what cannot be graded is told in one sentence."""
+"""Hand-ins of students are found, and one sentence tells what cannot be graded and why."""
 
 import json
 import os
@@ -259,7 +259,7 @@ def test_all_may_be_of_one_student(tmp_path):
 
 @pytest.fixture
 def evil(tmp_path, monkeypatch):
-    """A folder that is handed in, whose exercise.py must not run, below the working directory."""
+    """Write a handed-in folder below the working directory, with an exercise.py that must not run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "_added", {})
     folder = tmp_path / "in" / "mallory" / "saxpy"

@@ -1,4 +1,4 @@
-"""What is counted in the text of a kernel."""
+"""Counts that are taken from the text of a kernel."""
 
 import time
 
@@ -90,7 +90,7 @@ SLOW = ("for ( ", "for ()x ", "int a = 0 a += ", "__shared__ float a[1] a[", "a 
 
 @pytest.mark.parametrize("part", SLOW)
 def test_the_time_to_read_a_text_grows_with_its_length(part):
-    """Each of these took more than five seconds, or would where a pattern is looked for at each of its places."""
+    """Each of these texts took more than five seconds, or would if a pattern were tried at each of its places."""
     source = (part * SOURCE_CHARACTERS)[: SOURCE_CHARACTERS - 2] + "{}"
     began = time.process_time()
     functions(source), kernel_names(source), constant_arrays(source), has_dynamic_shared(source), counts(source)

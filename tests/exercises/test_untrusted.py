@@ -1,4 +1,4 @@
-"""What a submitted kernel may do: sources that are refused, modules that are not loaded."""
+"""The limits of a submitted kernel: sources that are refused, modules that are not loaded."""
 
 import re
 

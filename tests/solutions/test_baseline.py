@@ -1,4 +1,4 @@
-"""The solutions of page 01 beyond their goals."""
+"""The solutions of page 01, tested beyond their goals."""
 
 import labkit
 

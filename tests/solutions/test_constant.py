@@ -1,4 +1,4 @@
-"""The solutions of page 02 beyond their goals."""
+"""The solutions of page 02, tested beyond their goals."""
 
 import labkit
 from labkit import LENET86, variant

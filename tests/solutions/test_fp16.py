@@ -1,4 +1,4 @@
-"""Page 08: what the solutions of its exercises show beside their goals."""
+"""The solutions of page 08, tested beyond their goals."""
 
 import re
 

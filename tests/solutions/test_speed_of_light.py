@@ -1,4 +1,4 @@
-"""Page 10: each step saves what its contract predicts; what the solutions of the exercises do on other layers."""
+"""Page 10: each step saves what its contract predicts, and the solutions work on other layers."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ APART = labkit.solution("speed_of_light", "a", groups=1)
 
 
 def test_steps_save_what_their_contracts_predict():
-    """Per product of 16 x 16 x 8 on layer 2 of lenet86. From the step pairs on, two squares stick out per map."""
+    """Counted per product of 16 x 16 x 8 on layer 2 of lenet86. From step pairs on, two squares stick out per map."""
     steps = [variant(10, step=step) for step in RUNG.rung.path] + [variant(10)]
     table = labkit.profile(steps, SECOND, engine="cpu").table.query("kernel == 'conv'").set_index("variant")
     words, stored = table[COUNTED["shared_load_instructions"]], table[COUNTED["global_store_sectors"]]

@@ -1,4 +1,4 @@
-"""Page 12: what the solutions of its exercises show beside their goals."""
+"""The solutions of page 12, tested beyond their goals."""
 
 import math
 
@@ -14,7 +14,7 @@ FIRST = [lab.LENET86[0], lab.LENET72[0]]
 
 
 def planned(layer, chunk):
-    """In reference times of the link."""
+    """Return the planned time in multiples of the link's reference time."""
     op_ms = lab.recorded("H200").op_ms(7, layer, BATCH)
     return span_ms(schedule(layer, BATCH, op_ms, chunk, streams=2, on="H200")) / layer.link_reference_ms(
         BATCH, device="H200"

@@ -1,4 +1,4 @@
-"""Page 09: what the solutions of its exercises show beside their goals."""
+"""The solutions of page 09, tested beyond their goals."""
 
 import pytest
 

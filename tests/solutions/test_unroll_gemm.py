@@ -28,7 +28,7 @@ def test_the_last_step_sums_what_there_is(layer):
 
 @pytest.mark.parametrize(("layer", "busy"), [(LENET86[0], 2 / 8), (LENET86[1], 1), (LENET72[0], 6 / 8)], ids=str)
 def test_warps_without_a_row_leave_the_product_out(layer, busy):
-    """A warp has two of a tile's 16 rows: of M = 4, two of eight warps have an output."""
+    """A warp has two of a tile's 16 rows; with M = 4, two of eight warps have an output."""
     profile = labkit.profile([variant(5), variant(5, step="skip")], layer, engine="cpu")
     skipped = "05 unroll gemm, skip"
     assert profile.ratio("shared_load_instructions", skipped, "05 unroll gemm") == busy

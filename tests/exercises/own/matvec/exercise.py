@@ -6,7 +6,7 @@ from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, 
 
 
 def matvec(random: np.random.Generator, rows: int, columns: int):
-    """Real numbers: y has to be right within the rounding of its sums."""
+    """Draw real numbers: y has to be right within the rounding of its sums."""
     a = random.uniform(-1, 1, (rows, columns)).astype(np.float32)
     x = random.uniform(-1, 1, columns).astype(np.float32)
     exact = a.astype(np.float64) @ x

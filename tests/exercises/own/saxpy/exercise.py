@@ -6,7 +6,7 @@ from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, 
 
 
 def saxpy(random: np.random.Generator, n: int, blocks: int):
-    """Whole numbers, so that every sum is exact."""
+    """Draw whole numbers, so that every sum is exact."""
     x, y = random.integers(-9, 10, (2, n)).astype(np.float32)
     return launch("saxpy", n, 3.0, x, Output("y", 3 * x + y, before=y), grid=blocks, block=64)
 

@@ -9,7 +9,7 @@ N = 8 * BLOCK  # of the counted case: whole blocks
 
 
 def smooth(random: np.random.Generator, n: int):
-    """Multiples of K, so that every mean is exact."""
+    """Draw multiples of K, so that every mean is exact."""
     x = K * random.integers(-9, 10, n + K - 1).astype(np.float32)
     sums = np.lib.stride_tricks.sliding_window_view(x, K).sum(axis=1)
     return launch("smooth", x, Output("y", sums / K, allowed=1e-4), n, grid=-(-n // BLOCK), block=BLOCK)
