@@ -1,4 +1,4 @@
-"""How much slower the CPU engine's check mode is than its run mode, rung by rung.
+"""Measure how much slower the CPU engine's check mode is than its run mode, rung by rung.
 
     python engine/benchmarks/check_mode.py [BATCH]
     python engine/benchmarks/check_mode.py --against FOLDER    the time of this state over that of another checkout
@@ -9,7 +9,7 @@ processes take turns, so that other load on the machine affects all of them alik
 runs of the op, in processor time, on the layers of lenet86; every access is counted. The table goes to stderr, a
 sentence to stdout. The exit status is 1 if the counters are more than 20 times slower than run mode anywhere. Against
 another checkout (`git worktree add FOLDER COMMIT`), the processes of both take turns, each with the kernels of its own
-ladder; rungs that the other one does not have are left out.
+ladder; rungs that the other one does not have are omitted.
 """
 
 import argparse
@@ -35,10 +35,10 @@ MOST = 20
 
 def serve(batch):
     """For each line "rung layer" of the input, print the processor seconds of the op: the shorter of two runs."""
-    plans, known = {}, {rung.name for rung in LADDER}
+    plans, names = {}, {rung.name for rung in LADDER}
     for line in sys.stdin:
         name, index = line.split()
-        if name not in known:
+        if name not in names:
             print("nan", flush=True)
             continue
         layer = labkit.LENET86[int(index)]
@@ -57,7 +57,7 @@ def serve(batch):
 
 
 def start(batch, tools, checkout=HERE):
-    """The child process of one mode; `tools` for HOSTCUDA_CHECK, empty for run mode."""
+    """Start the child process of one mode; `tools` is the value of HOSTCUDA_CHECK, empty for run mode."""
     environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_WORKERS": "1", "HOSTCUDA_CHECK": tools}
     environment["PYTHONPATH"] = os.pathsep.join([str(checkout), str(checkout / "engine")])
     command = [sys.executable, __file__, "--serve", str(batch)]
@@ -65,7 +65,7 @@ def start(batch, tools, checkout=HERE):
 
 
 def ask(child, name, index):
-    """The seconds of one run in that child; not a number if its ladder has no such rung."""
+    """Ask a child for the seconds of one run; the answer is NaN if its ladder has no such rung."""
     child.stdin.write(f"{name} {index}\n")
     child.stdin.flush()
     return float(child.stdout.readline())
@@ -74,7 +74,7 @@ def ask(child, name, index):
 say = functools.partial(print, file=sys.stderr, flush=True)
 
 
-def measured(children):
+def measure(children):
     """Yield rung, layer, and the least seconds of each child, for every rung and layer."""
     for rung in RUNGS:
         for index, layer in enumerate(labkit.LENET86):
@@ -89,12 +89,12 @@ def measured(children):
 
 
 def compare(batch, other):
-    """Print how long this state takes, in terms of another checkout."""
+    """Print how long this state takes, relative to another checkout."""
     say(f"batch {batch}, one worker; processor time of an op here, over that of {other}\n")
     print(f"{'rung, layer':24}" + "".join(f"{mode:>10}" for mode in MODES))
     children = {(mode, side): start(batch, tools, side) for mode, tools in MODES.items() for side in (HERE, other)}
     ratios = []
-    for rung, layer, best in measured(children):
+    for rung, layer, best in measure(children):
         if not np.isfinite(list(best.values())).all():
             continue
         ratios.append([best[mode, HERE] / best[mode, other] for mode in MODES])
@@ -103,11 +103,11 @@ def compare(batch, other):
 
 
 def main(batch):
-    """Print the table and the sentence."""
+    """Print the table on stderr and the sentence on stdout."""
     say(f"batch {batch}, one worker; processor time of an op in ms, and how many times slower than run mode\n")
     say(f"{'rung, layer':24}{'run':>9}{'counters':>10}{'':>8}{'checks':>10}")
     ratios = []
-    for rung, layer, best in measured({mode: start(batch, tools) for mode, tools in MODES.items()}):
+    for rung, layer, best in measure({mode: start(batch, tools) for mode, tools in MODES.items()}):
         ratio = {mode: best[mode] / best["run"] for mode in best}
         ratios.append(ratio)
         say(
@@ -129,10 +129,10 @@ if __name__ == "__main__":
     parser.add_argument("batch", nargs="?", type=int, default=4, help="images (4)")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.serve:
-        serve(asked.batch)
-    elif asked.against:
-        compare(asked.batch, asked.against.resolve())
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.batch)
+    elif options.against:
+        compare(options.batch, options.against.resolve())
     else:
-        main(asked.batch)
+        main(options.batch)

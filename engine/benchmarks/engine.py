@@ -42,7 +42,7 @@ from labkit.spec.reference import conv_float64, error_scale
 
 HERE = Path(__file__).resolve().parent
 BATCH = 4
-FLAGS = (  # those of a kernel: hostcuda/build/options.py
+FLAGS = (  # a kernel's flags: hostcuda/build/options.py
     "-std=gnu++17", "-O3", "-march=native", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
 )
 WALL, PROCESSOR = 0, 1  # the two clocks
@@ -53,7 +53,7 @@ EMPTY = 'extern "C" __global__ void empty() {}'
 
 
 def inputs(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
-    """x [B,C,H,W] in 0 to 1 and k [M,C,K,K] in -1 to 1, float32, the same in every process."""
+    """Return x [B,C,H,W] in 0 to 1 and k [M,C,K,K] in -1 to 1, float32, the same in every process."""
     rng = np.random.default_rng(86)
     x, k = rng.uniform(0, 1, layer.x_shape(BATCH)), rng.uniform(-1, 1, layer.k_shape)
     return x.astype(np.float32), k.astype(np.float32)
@@ -61,19 +61,19 @@ def inputs(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
 
 def verify(name: str, layer: Layer, y: np.ndarray, like: Variant) -> None:
     """End the program unless y is right within the rounding of the variant `like`."""
-    x, k = (each.astype(like.io_dtype) for each in inputs(layer))
+    x, k = (array.astype(like.io_dtype) for array in inputs(layer))
     error = np.abs(y - conv_float64(x, k))
     if not (error <= tolerance(like.rounding, error_scale(x, k), layer.terms)).all():
         raise SystemExit(f"{name} is wrong on {layer}: run labkit.check on it")
 
 
 def clocks() -> tuple[float, float]:
-    """Wall time, and the processor time of this process."""
+    """Return the wall time and the processor time of this process, in seconds."""
     return time.perf_counter(), time.process_time()
 
 
 def since(start: tuple[float, float]) -> tuple[float, float]:
-    """Seconds on both clocks."""
+    """Return the seconds since `start` on both clocks."""
     return tuple(now - then for now, then in zip(clocks(), start, strict=True))
 
 
@@ -94,7 +94,7 @@ class LoopNest:
             verify("the loop nest", layer, self.arrays[index][2], variant(3))
 
     def __call__(self, index: int) -> tuple[float, float]:
-        """Wall and processor seconds for BATCH images of a layer."""
+        """Run BATCH images of a layer; return the wall and processor seconds."""
         layer = LENET86[index]
         pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in self.arrays[index]]
         start = clocks()
@@ -103,7 +103,7 @@ class LoopNest:
 
 
 class Worker:
-    """The engine in a process of its own, with a fixed number of workers and in one gear; or another one's, `kind`."""
+    """A process of its own with one engine, `kind`: its number of workers, its cache folder and its gear are fixed."""
 
     def __init__(self, workers: int, cache: Path, gear: str = "loops", kind: str = "_Engine"):
         changed = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_WORKERS": str(workers), "HOSTCUDA_CACHE_DIR": str(cache)}
@@ -153,7 +153,7 @@ class _Engine:
         self.plans = {}
 
     def start(self):
-        """Seconds until the first kernel of a fresh installation is compiled: the runtime, and what kernels share."""
+        """Return the seconds until a fresh installation's first kernel is compiled, with the runtime and header."""
         start = time.perf_counter()
         import hostcuda.autoinit  # noqa: F401
         from hostcuda import driver
@@ -164,18 +164,18 @@ class _Engine:
         return time.perf_counter() - start
 
     def compile(self, number):
-        """Seconds to compile a rung's file for lenet86."""
+        """Compile a rung's file for lenet86; return the seconds."""
         start = time.perf_counter()
         variant(number).module(LENET86[0])
         return time.perf_counter() - start
 
     def gears(self, number):
-        """The gears of a rung's kernels: "loops", "fibers" or both."""
+        """Return the gears of a rung's kernels: "loops", "fibers" or both."""
         module = variant(number).module(LENET86[0])
         return " and ".join(sorted({module.get_function(name).gear for name in variant(number).kernels}))
 
     def prepare(self, number):
-        """Make the plans of a rung ready, and check what they compute."""
+        """Make the plans of a rung ready, and check their results."""
         for index, layer in enumerate(LENET86):
             chosen = variant(number)
             plan = self.plans[number, index] = chosen.plan(layer, BATCH)
@@ -184,7 +184,7 @@ class _Engine:
             verify(chosen.label, layer, plan.result(), chosen)
 
     def time(self, number, index):
-        """Wall and processor seconds for BATCH images of a layer: launches and synchronization."""
+        """Return wall and processor seconds for BATCH images of a layer: launches and synchronization."""
         plan = self.plans[number, index]
         plan.run()  # wakes the workers, which slept while other processes were timed
         self.driver.Context.synchronize()
@@ -194,7 +194,7 @@ class _Engine:
         return since(start)
 
     def latency(self, times, launches):
-        """Seconds per launch: `times` times `launches` of them and a synchronization."""
+        """Return the seconds per launch: `times` times `launches` of them and a synchronization."""
         one = (1, 1), (1, 1, 1)
         start = time.perf_counter()
         for _ in range(times):
@@ -205,7 +205,7 @@ class _Engine:
 
 
 class _PoCL:
-    """The same requests, answered by PoCL."""
+    """An engine that answers the same requests with PoCL."""
 
     rungs = PORTED
 
@@ -213,19 +213,19 @@ class _PoCL:
         self.calls, self.buffers = {}, []  # a kernel does not own its arguments
 
     def start(self):
-        """The version of PoCL; empty if there is none."""
+        """Return the version of PoCL; empty if there is none."""
         import pyopencl
 
         self.cl = pyopencl
-        found = [each for each in pyopencl.get_platforms() if each.name == "Portable Computing Language"]
-        if not found:
+        platforms = [item for item in pyopencl.get_platforms() if item.name == "Portable Computing Language"]
+        if not platforms:
             return ""
-        context = pyopencl.Context(found[0].get_devices()[:1])
+        context = pyopencl.Context(platforms[0].get_devices()[:1])
         self.context, self.queue = context, pyopencl.CommandQueue(context)
-        return re.search(r"PoCL ([\w.-]+)", found[0].version)[0]
+        return re.search(r"PoCL ([\w.-]+)", platforms[0].version)[0]
 
     def prepare(self, number):
-        """Build a kernel for both layers, and check what it computes."""
+        """Build a kernel for both layers, and check its results."""
         flags = self.cl.mem_flags
         for index, layer in enumerate(LENET86):
             chosen = variant(number)
@@ -250,7 +250,7 @@ class _PoCL:
             verify(f"PoCL's {PORTED[number]}", layer, y, chosen)
 
     def time(self, number, index):
-        """Wall and processor seconds for BATCH images of a layer."""
+        """Return wall and processor seconds for BATCH images of a layer."""
         for _ in range(2):  # the first is as cold as the engine's first
             start = clocks()
             self.cl.enqueue_nd_range_kernel(self.queue, *self.calls[number, index])
@@ -259,7 +259,7 @@ class _PoCL:
 
 
 class _HipCpu:
-    """The same requests, answered by HIP-CPU."""
+    """An engine that answers the same requests with HIP-CPU."""
 
     rungs = HIP
 
@@ -267,13 +267,13 @@ class _HipCpu:
         self.calls, self.arrays = {}, []  # the kernels do not own their arguments
 
     def start(self):
-        """Its name; empty if there is none. It runs on one processor, and so on one thread at a time."""
+        """Return its name; empty if there is none. It runs on one processor, and so on one thread at a time."""
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
         return "HIP-CPU" if os.environ.get("HIP_CPU") else ""
 
     def prepare(self, number):
-        """Compile a rung for both layers, and check what it computes."""
+        """Compile a rung for both layers, and check its results."""
         chosen = variant(number)
         for index, layer in enumerate(LENET86):
             library = self._compile(chosen, layer)
@@ -310,7 +310,7 @@ class _HipCpu:
         return ctypes.CDLL(str(library))
 
     def time(self, number, index):
-        """Wall and processor seconds for BATCH images of a layer."""
+        """Return wall and processor seconds for BATCH images of a layer."""
         for _ in range(2):  # the first is as cold as the engine's first
             start = clocks()
             for launch, arguments in self.calls[number, index]:
@@ -320,7 +320,7 @@ class _HipCpu:
 
 # ------------------------------------------------------------------------------------------------------------- tables
 def measure(rounds: int) -> str:
-    """Run everything; return the Markdown."""
+    """Run everything; return the tables as Markdown."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="labkit-bench-") as folder:
@@ -401,17 +401,17 @@ def measure(rounds: int) -> str:
 
 
 def rate(layer: Layer, seconds: list[tuple[float, float]]) -> float:
-    """Millions of multiply-adds per second of processor time."""
-    return layer.macs(BATCH) / statistics.median(each[PROCESSOR] for each in seconds) / 1e6
+    """Return the millions of multiply-adds per second of processor time."""
+    return layer.macs(BATCH) / statistics.median(spent[PROCESSOR] for spent in seconds) / 1e6
 
 
 def ratio(slow: list[tuple[float, float]], fast: list[tuple[float, float]], clock: int) -> str:
-    """How many times as fast: the median over the rounds of the ratio within each round."""
+    """Return how many times as fast: the median over the rounds of the ratio within each round."""
     return f"{statistics.median(a[clock] / b[clock] for a, b in zip(slow, fast, strict=True)):.2f}"
 
 
 def compiler_name() -> str:
-    """The first line of the compiler's version."""
+    """Return the first line of the compiler's version."""
     from hostcuda.host import toolchain
 
     return toolchain.run([*toolchain.find(), "--version"])[1].splitlines()[0]
@@ -420,5 +420,5 @@ def compiler_name() -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=15, help="how often everything is timed (15)")
-    chosen = parser.parse_args()
-    print(measure(chosen.rounds))
+    options = parser.parse_args()
+    print(measure(options.rounds))

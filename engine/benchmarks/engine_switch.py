@@ -31,11 +31,11 @@ __global__ void shuffles(int n, int *out)
 }
 }
 """
-SWITCHES = 400_000  # of a try: long against the clock's steps
+SWITCHES = 400_000  # per try: long in comparison with the clock's steps
 
 
 def least(run, clock, tries=7):
-    """Seconds of the fastest of `tries` runs."""
+    """Return the seconds of the fastest of `tries` runs."""
     times = []
     for _ in range(tries):
         start = clock()
@@ -44,15 +44,15 @@ def least(run, clock, tries=7):
     return min(times)
 
 
-def inside(kernel, threads, blocks, each, *arguments):
-    """Nanoseconds of processor time for each of the `each` events of a thread."""
+def inside(kernel, threads, blocks, events, *arguments):
+    """Return the nanoseconds of processor time per event; each thread makes `events` of them."""
 
     def run():
         kernel(*arguments, grid=(blocks, 1), block=(threads, 1, 1))
         driver.Context.synchronize()
 
     run()
-    return least(run, time.process_time) / (threads * blocks * each) * 1e9
+    return least(run, time.process_time) / (threads * blocks * events) * 1e9
 
 
 def main():

@@ -1,9 +1,9 @@
-"""Which kernels of the ladder and of the textbook corpus run in which gear of the CPU engine (docs/gears.md).
+"""List which kernels of the ladder and of the textbook corpus run in which gear of the CPU engine (docs/gears.md).
 
     python benchmarks/gears.py            print the table
     python benchmarks/gears.py --write    write it into docs/gears.md
 
-Nothing is compiled: the table is what the rewriter says of the sources.
+Nothing is compiled: the table is made from the text that the rewriter writes.
 """
 
 import argparse
@@ -22,19 +22,19 @@ _PLACE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end -->)", re.DOTALL)
 
 
 def gears(**arguments) -> dict[str, list[str]]:
-    """Gear or ``"none"`` -> kernels of a source, those on fibers with the reason; none: they need no barrier.
+    """Map "loops", "fibers" (with the reason) and "none" (no barrier is needed) to a source's kernels.
 
     The arguments are those of `hostcuda.source.rewritten`.
     """
-    found = {"loops": [], "fibers": [], "none": []}
+    kernels = {"loops": [], "fibers": [], "none": []}
     for second, reason, name in _KERNEL.findall(rewritten(**arguments)):
         gear = "loops" if second else "none" if reason == "it has no barrier" else "fibers"
-        found[gear].append(f"`{name}`: {reason}" if gear == "fibers" else f"`{name}`")
-    return found
+        kernels[gear].append(f"`{name}`: {reason}" if gear == "fibers" else f"`{name}`")
+    return kernels
 
 
 def table() -> str:
-    """The table as Markdown."""
+    """Return the table as Markdown."""
     sources = {}
     for rung in LADDER:
         chosen = variant(rung.number)
@@ -42,10 +42,10 @@ def table() -> str:
     for path in sorted((ROOT / "tests" / "corpus").glob("*.cu")):
         sources[path.name] = gears(source=path.read_text(encoding="utf-8"), no_extern_c=True)
     lines = ["| source | thread loops | fibers, and why | no barrier |", "|---|---|---|---|"]
-    for name, found in sources.items():
-        cells = [", ".join(found["loops"]), "; ".join(found["fibers"]), str(len(found["none"]) or "")]
+    for name, kernels in sources.items():
+        cells = [", ".join(kernels["loops"]), "; ".join(kernels["fibers"]), str(len(kernels["none"]) or "")]
         lines.append(f"| {' | '.join([name, *cells])} |")
-    total = {gear: sum(len(found[gear]) for found in sources.values()) for gear in ("loops", "fibers", "none")}
+    total = {gear: sum(len(kernels[gear]) for kernels in sources.values()) for gear in ("loops", "fibers", "none")}
     lines.append(f"| all | {total['loops']} | {total['fibers']} | {total['none']} |")
     return re.sub(r" +", " ", "\n".join(lines)) + "\n"
 

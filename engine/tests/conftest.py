@@ -1,4 +1,4 @@
-"""Shared by all tests: the CPU engine unless told otherwise, and one cache of compiled kernels between runs."""
+"""Set-up for all tests: the CPU engine unless a variable names one, and one cache of compiled kernels for all runs."""
 
 import gc
 import os
@@ -22,7 +22,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
 
 @pytest.fixture
 def no_collection():
-    """For kernels that wait for one not yet launched: memory collected meanwhile would be freed, after both."""
+    """Collect no garbage in a test whose kernels wait for one not yet launched: memory would be freed after both."""
     gc.collect()
     gc.disable()
     yield
@@ -31,6 +31,6 @@ def no_collection():
 
 @pytest.fixture
 def cpu_engine(request, monkeypatch):
-    """The test's `cuda` and `SourceModule` are those of the CPU engine, whichever engine is in use."""
+    """Make the test's `cuda` and `SourceModule` those of the CPU engine, whichever engine is in use."""
     monkeypatch.setattr(request.module, "cuda", driver)
     monkeypatch.setattr(request.module, "SourceModule", compiler.SourceModule)

@@ -116,7 +116,7 @@ def test_printf(aarch64):
 
 
 def as_words(text):
-    """An error without its addresses, and without whether memory was read or written, which qemu does not tell."""
+    """Return an error without addresses, and without the kind of access (read or write), which qemu does not report."""
     return re.sub(r"0x[0-9a-f]+", "0x", re.sub(r"an access to|a read of|a write to", "an access to", text)).strip()
 
 

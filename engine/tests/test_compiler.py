@@ -34,7 +34,7 @@ WRITE = "__global__ void f(int *y) { y[0] = %s; }"
 
 
 def value(source, **keywords):
-    """The int that kernel f writes."""
+    """Return the int that kernel f writes."""
     y = np.full(1, -1, np.int32)
     SourceModule(source, **keywords).get_function("f")(cuda.Out(y), block=(1, 1, 1))
     return int(y[0])
@@ -48,7 +48,7 @@ def message(source, **keywords):
 
 @pytest.fixture
 def fresh_cache(tmp_path, monkeypatch):
-    """An empty cache folder that already has the runtime library and the prelude of the common one."""
+    """Make an empty cache folder that already has the runtime library and the prelude of the common one."""
     compile(WRITE % 1)
     for path in cache.directory().iterdir():
         if path.name.startswith(("runtime-", "prelude-")):

@@ -187,7 +187,7 @@ MODES = ["rn", "rz", "ru", "rd"]
 
 
 def rounded(exact, mode, dtype):
-    """The Fraction `exact` rounded to `dtype` by looking at its two neighbours."""
+    """Round the Fraction `exact` to `dtype` by looking at its two neighbours."""
     near = dtype(float(exact))
     low = near if Fraction(float(near)) <= exact else np.nextafter(near, dtype(-np.inf))
     high = near if Fraction(float(near)) >= exact else np.nextafter(near, dtype(np.inf))
@@ -342,7 +342,7 @@ def word(values, size=1):
 
 
 def each(function, size=1, sign=False):
-    """A video instruction: `function` on the bytes (or shorts) of two words."""
+    """Return a video instruction: `function` on the bytes (or shorts) of two words."""
     value = (lambda v: signed(v, 8 * size)) if sign else (lambda v: v)
     return lambda a, b, c: word(
         [function(value(p), value(q)) for p, q in zip(bytes_of(a, size), bytes_of(b, size), strict=True)], size
@@ -639,7 +639,7 @@ def test_spin_lock_makes_progress_within_a_block_and_between_blocks():
 
 
 def shuffled(kind, x, operand, width):
-    """What each of 32 lanes reads (CUDA C++ Programming Guide, "Warp Shuffle Functions")."""
+    """Return what each of 32 lanes reads (CUDA C++ Programming Guide, "Warp Shuffle Functions")."""
     y = x.copy()
     for lane in range(32):
         first = lane // width * width

@@ -75,7 +75,7 @@ UNDEFINED = {
 
 @pytest.fixture(scope="module")
 def undefined():
-    """What the reference says of these, by their names: compiled together, which takes most of the time."""
+    """Return the reference's verdicts on these, by their names: compiled together, which takes most of the time."""
     text = "__global__ void {}(unsigned *out, const unsigned *in, int n) {{ {} }}\n"
     cases = [Case(name, text.format(name, body), **TWO_BLOCKS) for name, (body, _) in UNDEFINED.items()]
     return {result.case.name: result for result in compare(Batch("", cases))}

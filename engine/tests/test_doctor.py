@@ -18,7 +18,7 @@ GXX = shutil.which("g++")
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    """An otherwise empty PATH on which the test puts programs: `path("nvcc", "echo release 13.0")`."""
+    """Make an otherwise empty PATH on which the test puts programs: `path("nvcc", "echo release 13.0")`."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -42,7 +42,7 @@ NVCC = 'echo "Cuda compilation tools, release 13.0, V13.0.48"'
 
 @pytest.fixture
 def python_says(monkeypatch):
-    """What processes of our own Python answer, by a word of their code; everything else fails to import."""
+    """Set what processes of our own Python answer, by a word of their code; everything else fails to import."""
     answers = {}
 
     def ask(code, **environment):

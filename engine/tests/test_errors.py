@@ -378,7 +378,7 @@ def test_use_after_free(add, d):
 
 
 def faults(launch, words):
-    """The fault is told once, by the next call that waits."""
+    """Check that the next call that waits raises the fault, and that it does so once."""
     launch()
     with pytest.raises(cuda.LaunchError, match=words):
         cuda.Context.synchronize()

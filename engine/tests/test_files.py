@@ -61,7 +61,7 @@ def test_a_folder_or_link_of_another_user_is_no_cache(tmp_path, link):
 
 
 def python(code, **environment):
-    """A process that runs `code`."""
+    """Start a process that runs `code`."""
     return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **environment},
                             stdout=subprocess.PIPE, text=True)
 

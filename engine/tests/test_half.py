@@ -192,7 +192,7 @@ def assert_same(got, want, *inputs):
 
 
 def round_half(n, mode="rn"):
-    """n / 2^48, an exact value, rounded once to half; as 16 bits."""
+    """Round n / 2^48, an exact value, once to half; return its 16 bits."""
     sign, n = (0x8000, -n) if n < 0 else (0, n)
     shift = max(n.bit_length() - 11, 24)  # 11 bits are kept, but none under 2^-24
     kept, rest = n >> shift, n & ((1 << shift) - 1)
@@ -207,7 +207,7 @@ def round_half(n, mode="rn"):
 
 
 def exact(bits):
-    """A finite half as an integer of 2^-24."""
+    """Return a finite half as an integer of 2^-24."""
     return int(float(halves(bits)[()]) * 2**24)
 
 

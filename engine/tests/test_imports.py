@@ -16,7 +16,7 @@ MODULES = {
 
 
 def imports(text, modules=MODULES):
-    """The modules that a text imports, at its top or within functions."""
+    """Yield the modules that a text imports, at its top or within functions."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
@@ -29,7 +29,7 @@ def imports(text, modules=MODULES):
 
 
 def in_order(graph):
-    """The nodes, each after those that it leads to."""
+    """Return the nodes, each after those that it leads to."""
     return [*TopologicalSorter(graph).static_order()]
 
 

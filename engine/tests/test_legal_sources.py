@@ -63,7 +63,7 @@ def module():
 
 
 def first(module, name, block=(1, 1, 1)):
-    """What a kernel writes to the first element."""
+    """Return what a kernel writes to the first element."""
     x = driver.to_device(np.zeros(64, np.int32))
     module.get_function(name)(x, block=block)
     return driver.from_device(x, 1, np.int32)[0]

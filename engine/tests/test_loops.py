@@ -246,7 +246,7 @@ def gears():
 
 
 def result(function, n, grid=2, block=(16, 1, 1)):
-    """What a kernel of `SPLIT` computes."""
+    """Return what a kernel of `SPLIT` computes."""
     values = np.arange(1, 41, dtype=np.float32) ** 1.5
     out = np.full((grid, *block[::-1]), np.nan, np.float32)
     function(driver.Out(out), driver.In(values), np.int32(n), grid=(grid, 1), block=block, shared=256)
@@ -315,7 +315,7 @@ def test_a_block_whose_indexes_may_wrap_runs_on_fibers(monkeypatch, n):
 
 
 def why(body, before=""):
-    """The reason for which a kernel with this body runs on fibers; empty: it does not."""
+    """Return the reason why a kernel with this body runs on fibers; empty if it does not."""
     source = f'{before}\nextern "C" __global__ void f(float *out, const float *in, int n) {{ {body} }}\n'
     text = rewritten(source, no_extern_c=True)
     return re.search(r'HOSTCUDA_KERNEL_(?:LOOPS|WARPS)\(\d+, \(\w*\), "(.*)", f\)', text)[1]

@@ -17,7 +17,7 @@ def module():
 
 
 def rectangle(copy, width, height, source=(0, 0, 0), target=(0, 0, 0)):
-    """The sizes of a copy; an end is (x in bytes, y, pitch)."""
+    """Set the sizes of a copy; an end is (x in bytes, y, pitch)."""
     copy.width_in_bytes, copy.height = width, height
     copy.src_x_in_bytes, copy.src_y, copy.src_pitch = source
     copy.dst_x_in_bytes, copy.dst_y, copy.dst_pitch = target

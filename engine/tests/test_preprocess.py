@@ -92,7 +92,7 @@ def test_kernels_can_have_requirements(run, kernel, printed):
 
 
 def lines(text, **options):
-    """The text that the compiler gets, without what is before and after the source."""
+    """Return the lines that the compiler gets, without what is before and after the source."""
     new = rewritten(text, no_extern_c=True, **options)
     return re.split(r"HOSTCUDA_IN_LANES.*\n", new)[1].partition('# 1 "kernel.cpp"')[0].splitlines()
 

@@ -829,7 +829,7 @@ void other(int *x) {
 
 @pytest.fixture
 def two_files(tmp_path):
-    """The paths of a program's two files; OWN in each becomes its own text."""
+    """Return a function that writes a program's two files; OWN in each becomes its own text. It returns the paths."""
 
     def write(own, others_own):
         (tmp_path / "shared.h").write_text(SHARED)

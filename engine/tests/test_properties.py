@@ -80,7 +80,7 @@ def ceil_div(a, b):
 
 @st.composite
 def blocks(draw):
-    """A block shape of at most 1024 threads."""
+    """Draw a block shape of at most 1024 threads."""
     x = draw(st.integers(1, 1024))
     y = draw(st.integers(1, 1024 // x))
     return x, y, draw(st.integers(1, min(64, 1024 // x // y)))

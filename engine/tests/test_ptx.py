@@ -36,7 +36,7 @@ extern "C" __global__ void {name}(const unsigned *a, const unsigned *b, {word} *
 
 
 def mma(k, kind, separate=False):
-    """The asm statement for operands fa, fb and d: d is an operand of its own, read and written, or two."""
+    """Return the asm statement for operands fa, fb and d: d is an operand of its own, read and written, or two."""
     letter, count = ("f", 4) if kind == "f32" else ("r", 2)
     sizes = [count, k // 4, k // 8, count]
     first = [0, count, count + k // 4, sum(sizes[:3]) if separate else 0]
@@ -63,7 +63,7 @@ def kernel(k, kind, text, name="f"):
 
 
 def run(function, a, b, c, turns, warps):
-    """The kernel's sums, of `c` and float16 operands (rows of a, columns of b)."""
+    """Run the kernel; return its sums, of `c` and float16 operands (rows of a, columns of b)."""
     word = np.float32 if c.dtype == np.float32 else np.uint32
     d = c.copy()
     function(
@@ -145,7 +145,7 @@ SAME = [
 
 @pytest.fixture(scope="module")
 def ways():
-    """A kernel for each way, in one module: the compiler takes longer than all of them."""
+    """Compile a kernel for each way, in one module: the compiler's start takes longer than all of them."""
     source = "".join(kernel(16, "f32", text, f"way_{i}") for i, text in enumerate(SAME))
     return SourceModule(source, no_extern_c=True)
 
@@ -374,7 +374,7 @@ def test_copies_in_the_background(others):
 
 
 def bfloat16(x):
-    """The upper halves of floats."""
+    """Return the upper halves of floats."""
     return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
@@ -400,7 +400,7 @@ def test_matrices_of_tf32(others):
 
 
 def refusal(text):
-    """What the compiler says of a kernel whose line 4 begins with `text`."""
+    """Return the compiler's message about a kernel whose line 4 begins with `text`."""
     with pytest.raises(cuda.CompileError) as caught:
         SourceModule(f"__global__ void f(float *x)\n{{\n    unsigned d[2], fa[4], fb[2];\n    {text}\n}}\n")
     return caught.value.msg

@@ -37,7 +37,7 @@ def test_what_cannot_be_locked_is_refused():
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """The driver's calls: `log` has them, and from the second registration on `status` is returned."""
+    """Replace the driver's calls: `log` has them, and from the second registration on they return `status`."""
     library = SimpleNamespace(log=[], status=0)
 
     def register(address, size, flags):

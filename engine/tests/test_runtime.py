@@ -186,7 +186,7 @@ __global__ void long_thread_local_array(int *out)
 
 @pytest.fixture(scope="module", autouse=True, params=["fibers", pytest.param("loops", marks=pytest.mark.thorough)])
 def _gear(request):
-    """These tests are about the turns that fibers take; test_loops.py has those of thread loops."""
+    """Choose fibers: these tests are about the turns that fibers take; test_loops.py has those of thread loops."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOSTCUDA_GEAR", request.param)
         yield

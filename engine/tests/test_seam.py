@@ -50,7 +50,7 @@ class Device:
 
 @pytest.fixture
 def fake_pycuda(tmp_path):
-    """A folder with a stand-in for PyCUDA; the function adds lines to its driver."""
+    """Return a function that makes a folder with a stand-in for PyCUDA, and adds lines to its driver."""
 
     def make(driver=""):
         package = tmp_path / "pycuda"
@@ -88,7 +88,7 @@ def test_gpu_where_pycuda_answers(fake_pycuda):
 
 @pytest.fixture
 def choose(monkeypatch):
-    """What a fresh process would choose, given HOSTCUDA_ENGINE and a folder in front of the path."""
+    """Return a function: what a fresh process would choose, given HOSTCUDA_ENGINE and a folder in front of the path."""
 
     def choose(engine, folder):
         for name in [name for name in sys.modules if name.partition(".")[0] == "pycuda"]:

@@ -82,7 +82,7 @@ def module():
 
 
 def error_of(function, *arguments, **geometry):
-    """The message of the launch's error."""
+    """Return the message of the launch's error."""
     function(*arguments, **geometry)
     with pytest.raises(driver.LaunchError) as caught:
         driver.Context.synchronize()

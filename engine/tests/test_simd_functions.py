@@ -10,7 +10,7 @@ from hostcuda.api.compiler import SourceModule
 
 
 def halves(bits, sign):
-    """The parts of words, as wide integers, and the way back."""
+    """Return two functions: from words to their parts, as wide integers, and back."""
     dtype = np.dtype(f"{'i' if sign == 's' else 'u'}{bits // 8}")
 
     def parts(words):
@@ -20,12 +20,12 @@ def halves(bits, sign):
 
 
 def average(a, b):
-    """The mean; a half is rounded away from 0."""
+    """Return the mean; a half is rounded away from 0."""
     return np.sign(a + b) * ((abs(a + b) + 1) // 2)
 
 
 def expected(name, x, y, z):
-    """The results of a function, from its name."""
+    """Return the results of a function, from its name."""
     sign, kind = re.search("([su])(2|4|32|16x2)(?:_relu)?$", name).groups()
     lane = {"32": 1, "4": 4}.get(kind, 2)
     parts, word = halves(32 // lane, sign)

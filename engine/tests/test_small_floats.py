@@ -116,7 +116,7 @@ E4M3, E5M2 = values(4, 3), values(5, 2)
 
 
 def nearest(x, table, largest):
-    """The codes of the values nearest to |x|, to even codes if two are, as if the format went on after `largest`."""
+    """Return the codes of the values nearest to |x|, even codes in a tie, as if the format went on after `largest`."""
     table = np.r_[table[: largest + 1], 2 * table[largest] - table[largest - 1]]
     above = np.clip(np.searchsorted(table, abs(x)), 1, table.size - 1)
     low, high = abs(x) - table[above - 1], table[above] - abs(x)

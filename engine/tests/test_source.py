@@ -12,7 +12,7 @@ def names(text):
 
 
 def registered(text):
-    """The registrations that the rewritten text gained, in order."""
+    """Return the registrations that the rewritten text gained, in order."""
     new = rewrite(text).text
     return [part.split("\n")[0] for part in new.replace(" HOSTCUDA_KERNEL", "\0HOSTCUDA_KERNEL").split("\0")[1:]]
 

@@ -580,7 +580,7 @@ def partition(rng):
 
 
 def sparse(rng, rows=90, columns=70):
-    """(dense matrix, where it is not zero, first entry of each row, its columns, its values, x)"""
+    """Return (dense matrix, where it is not zero, first entry of each row, its columns, its values, x)."""
     dense = normal(rng, rows, columns) * (rng.random((rows, columns)) < 0.1)
     where = np.nonzero(dense)
     first = np.r_[0, (dense != 0).sum(1).cumsum()].astype(np.int32)
@@ -844,7 +844,7 @@ def monte_carlo_pi(rng):
 
 
 def philox(key, subsequences):
-    """The first number of each subsequence: ten rounds of Philox4x32."""
+    """Return the first number of each subsequence: ten rounds of Philox4x32."""
     words, low = [np.zeros_like(subsequences) for _ in range(4)], np.uint64(2**32 - 1)
     words[2] = subsequences
     keys = [key, 0]

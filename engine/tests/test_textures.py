@@ -36,7 +36,7 @@ def texels(data, indices, mode, normalized):
 
 
 def sampled(data, dimensions, linear, normalized, mode):
-    """What a texture gives at the places of the program."""
+    """Return what a texture gives at the places of the program."""
     places = PLACES[:dimensions]
     if not linear:
         return texels(data, [np.floor(x).astype(int) for x in places], mode, normalized)
@@ -67,7 +67,7 @@ def run(path, *arguments):
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
-    """What the program has written, as bytes, and a function that takes the next values."""
+    """Return a function that takes the next values from the bytes that the program has written."""
     out = tmp_path_factory.mktemp("textures") / "read.bin"
     ended = run(PROGRAM, str(out))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -62,7 +62,7 @@ def module():
 
 
 def in_memory(matrix, layout, padding):
-    """The matrix as it lies in memory, with `padding` unused NaN elements after each row (or column); its stride."""
+    """Return the matrix as it lies in memory, with `padding` NaN elements after each row or column, and the stride."""
     lines = matrix if layout in ("row_major", 0) else matrix.T
     padded = np.full((lines.shape[0], lines.shape[1] + padding), np.nan, matrix.dtype)
     padded[:, : lines.shape[1]] = lines

@@ -1,7 +1,7 @@
 """Compile the runtime library and a module for aarch64 with CXX, a cross compiler, and read the module's layout.
 
-The arguments are the module's source and the command of drive.cpp, which tells where the kernels are. Printed are the
-paths of the runtime, of the module and of a file with its layout, in the form that drive.cpp reads.
+The arguments are the module's source and the command of drive.cpp, which prints where the kernels are. This program
+prints the paths of the runtime, of the module and of a file with its layout, in the form that drive.cpp reads.
 """
 
 import ctypes
@@ -12,10 +12,10 @@ from pathlib import Path
 
 platform.machine = lambda: "aarch64"
 
-from hostcuda.build import modules  # noqa: E402 - they look at the machine
+from hostcuda.build import modules  # noqa: E402 - these look at the machine
 from hostcuda.build.unit import unit  # noqa: E402
-from hostcuda.host import toolchain  # noqa: E402 - they look at the machine
-from hostcuda.runtime import native  # noqa: E402 - they look at the machine
+from hostcuda.host import toolchain  # noqa: E402 - these look at the machine
+from hostcuda.runtime import native  # noqa: E402 - these look at the machine
 from hostcuda.runtime.layout import layout  # noqa: E402
 
 ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)  # to read the names of variables; elsewhere the runtime brings it
@@ -23,12 +23,12 @@ run = toolchain.run
 
 
 def run_for_aarch64(command, cwd=None):
-    """A cross compiler does not know this machine's processor."""
+    """Run a command without -march=native: a cross compiler does not know this machine's processor."""
     return run([word for word in command if word != "-march=native"], cwd)
 
 
 def lines(module, functions):
-    """The layout of a module that is loaded at address 0."""
+    """Yield the lines of a module's layout, for the module loaded at address 0."""
     found = layout(module, 0, functions)
     yield "text", *found.text
     for each in found.patches:

@@ -11,8 +11,8 @@ from hostcuda import command as cli
 
 @pytest.fixture
 def hostcuda_command(monkeypatch, capfd):
-    """The command `hostcuda`, within this process: exit status, stdout, stderr (its child's too)."""
-    monkeypatch.setenv("HOSTCUDA_WARNINGS", "1")  # which the command sets, and which is not to stay
+    """Return a function that runs `hostcuda` within this process: exit status, stdout, stderr (its child's too)."""
+    monkeypatch.setenv("HOSTCUDA_WARNINGS", "1")  # the command sets it; it must not stay
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["hostcuda", *arguments])
@@ -25,8 +25,7 @@ def hostcuda_command(monkeypatch, capfd):
 
 @pytest.fixture
 def limit():
-    """A program that this process runs with a time limit has reached it when it sends SIGUSR1, and not by the clock:
-    how long it takes until its kernel runs depends on the machine."""
+    """Let a program's time limit be reached when the program sends SIGUSR1: how fast a kernel starts differs."""
 
     def reached(*_):
         raise subprocess.TimeoutExpired("the program", 0)

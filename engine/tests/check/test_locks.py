@@ -69,7 +69,7 @@ KERNELS = [line.split()[1].split("(")[0] for line in PROGRAM.splitlines() if lin
 
 @pytest.fixture(scope="module")
 def racing(tmp_path_factory):
-    """The kernels with findings."""
+    """Return the names of the kernels with findings."""
     path = tmp_path_factory.mktemp("locks") / "program.py"
     path.write_text(PROGRAM)
     found = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)

@@ -278,7 +278,7 @@ def test_a_gpu_that_is_not_there_is_told_before_anything_runs(monkeypatch, progr
 
 
 def test_what_was_stopped_on_a_gpu_is_not_run_again(monkeypatch, tmp_path):
-    """ncu without counters and a kernel without an end: the time limit, once."""
+    """The time limit applies once to ncu without counters and a kernel without an end."""
     (tmp_path / "ncu").write_text(FORBIDDEN.replace("exit 1", "echo once; sleep 600"))
     (tmp_path / "ncu").chmod(0o755)
     monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu"))

@@ -13,7 +13,7 @@ LAUNCH = {
 
 
 def record(monkeypatch, *accesses):
-    """The record of a launch with these accesses, one per line of the source."""
+    """Return the record of a launch with these accesses, one per line of the source."""
     names = ("space", "op", "requests", "units", "ideal", "inside")
     more = {"size": 4, "bytes": 128, "passes": 1, "lines": 1, "loaded": 4, "broadcast": 0}
     sites = [dict(zip(names, access, strict=True), pc=pc, **more) for pc, access in enumerate(accesses, 1)]
