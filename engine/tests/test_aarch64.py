@@ -47,15 +47,15 @@ class Aarch64:
     def launch(self, kernel, *arguments, grid=(1, 1, 1), block=(64, 1, 1), shared=0):
         """Arrays are changed in place; returns what the kernel prints, and the error or check mode's records."""
         words = []
-        for i, each in enumerate(arguments):
-            if isinstance(each, np.ndarray):
-                each.tofile(self.folder / f"array{i}")
-            words.append(str(self.folder / f"array{i}" if isinstance(each, np.ndarray) else each))
+        for i, argument in enumerate(arguments):
+            if isinstance(argument, np.ndarray):
+                argument.tofile(self.folder / f"array{i}")
+            words.append(str(self.folder / f"array{i}" if isinstance(argument, np.ndarray) else argument))
         command = [*self.drive, *self.built, kernel, *map(str, (*grid, *block, shared)), *words]
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
-        for i, each in enumerate(arguments):
-            if isinstance(each, np.ndarray):
-                each[:] = np.fromfile(self.folder / f"array{i}", each.dtype)
+        for i, argument in enumerate(arguments):
+            if isinstance(argument, np.ndarray):
+                argument[:] = np.fromfile(self.folder / f"array{i}", argument.dtype)
         return done.stdout, done.stderr
 
 
@@ -70,8 +70,8 @@ def here():
 
 
 def launched_here(module, kernel, *arguments, grid=(1, 1, 1), block=(64, 1, 1), shared=0):
-    given = [cuda.InOut(each) if isinstance(each, np.ndarray) else np.int32(each) for each in arguments]
-    module.get_function(kernel)(*given, grid=grid, block=block, shared=shared)
+    values = [cuda.InOut(item) if isinstance(item, np.ndarray) else np.int32(item) for item in arguments]
+    module.get_function(kernel)(*values, grid=grid, block=block, shared=shared)
 
 
 INTS = RNG.integers(0, 100, 24 * 64, dtype=np.int32)
@@ -103,7 +103,7 @@ def test_half_arithmetic_of_the_processor_rounds_each_operation(tmp_path, here):
     (x, *outputs), _ = CASES["halves"]
     for seed in range(4):
         x = np.random.default_rng(seed).random(x.size, np.float32)
-        ours, theirs = ([each.copy() for each in outputs] for _ in range(2))
+        ours, theirs = ([output.copy() for output in outputs] for _ in range(2))
         launched_here(here, "halves", x, *ours)
         assert native.launch("halves", x, *theirs) == ("", "")
         assert all(map(np.array_equal, ours, theirs))
@@ -139,8 +139,8 @@ def test_check_mode(tmp_path, check):
     assert (record["kernel"], record["error"], record["findings"]) == ("dynamic", "", [])
     assert (y == INTS[:64][::-1] + 3).all()
     if check == "profile":
-        counted = [(site["space"], site["op"], site["requests"]) for site in record["sites"]]
+        accesses = [(site["space"], site["op"], site["requests"]) for site in record["sites"]]
         shared = [("shared", "ld", 2)] * 3 + [("shared", "st", 1)] * 2 + [("shared", "st", 2)]
-        assert sorted(counted) == [("global", "ld", 2), ("global", "st", 2), *shared]
+        assert sorted(accesses) == [("global", "ld", 2), ("global", "st", 2), *shared]
     _, said = aarch64.launch("faults", y, 1)
     assert "byte 68 of the __shared__ array s" in said

@@ -75,9 +75,9 @@ def test_json_is_alone_on_the_standard_output(command, tmp_path, name):
     program, csv = tmp_path / "program.py", tmp_path / "rows.csv"
     program.write_text("print('hello')\n")
     status, out, err = command(name, "--engine", "cpu", "--json", "--csv", csv, program)
-    told = json.loads(out)
+    report = json.loads(out)
     assert (status, err) == (0 if name == "profile" else 6, f"hello\n{csv}\n")
-    assert told == [] if name == "profile" else (told["verdict"], told["status"]) == ("not_checked", 6)
+    assert report == [] if name == "profile" else (report["verdict"], report["status"]) == ("not_checked", 6)
     assert csv.is_file()
 
 
@@ -142,6 +142,6 @@ def test_python_m_hostcuda_and_a_light_start():
 
 def test_doctor_as_json(command):
     status, out, _ = command("doctor", "--json")
-    told = json.loads(out)
-    assert status == (0 if told["ready"] else 1)
-    assert {"Python", "C++ compiler", "cache"} <= {finding["what"] for finding in told["findings"]}
+    reply = json.loads(out)
+    assert status == (0 if reply["ready"] else 1)
+    assert {"Python", "C++ compiler", "cache"} <= {finding["what"] for finding in reply["findings"]}

@@ -46,9 +46,9 @@ def source(bodies):
 
 def test_kernels_are_direct_or_run_as_before():
     text = rewritten(source=source(DIRECT | AS_BEFORE), no_extern_c=True)
-    found = re.findall(r'HOSTCUDA_KERNEL_(\w+)\(.*"(.*)", (\w+)_\)', text)
-    assert {name: why for kind, why, name in found if kind == "GROUPS"} == dict.fromkeys(DIRECT, "")
-    assert {name: why for kind, why, name in found if kind != "GROUPS"} == dict.fromkeys(AS_BEFORE, "it has no barrier")
+    rows = re.findall(r'HOSTCUDA_KERNEL_(\w+)\(.*"(.*)", (\w+)_\)', text)
+    assert {name: why for kind, why, name in rows if kind == "GROUPS"} == dict.fromkeys(DIRECT, "")
+    assert {name: why for kind, why, name in rows if kind != "GROUPS"} == dict.fromkeys(AS_BEFORE, "it has no barrier")
 
 
 def launched(monkeypatch, gear, bodies, options=()):

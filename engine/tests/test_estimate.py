@@ -61,9 +61,9 @@ def program(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def counted(program):
-    found, modules, ended = recorded([sys.executable, "-m", "hostcuda", "run", str(program)])
+    launches, modules, ended = recorded([sys.executable, "-m", "hostcuda", "run", str(program)])
     ended.require("counting")
-    return {record["kernel"]: record for record in found}, modules
+    return {record["kernel"]: record for record in launches}, modules
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def records(counted):
 
 
 def _sites(record, space, op):
-    (site,) = [each for each in record["sites"] if (each["space"], each["op"]) == (space, op)]
+    (site,) = [row for row in record["sites"] if (row["space"], row["op"]) == (space, op)]
     return site
 
 
@@ -89,17 +89,17 @@ def test_a_sector_is_new_once_per_block(records):
 
 
 def test_requests_of_one_or_two_addresses_are_counted(records):
-    load = [each for each in records["shared"]["sites"] if (each["space"], each["op"]) == ("shared", "ld")]
-    assert sum(each["broadcast"] for each in load) == 4  # s[blockIdx.x], by 4 warps
+    load = [site for site in records["shared"]["sites"] if (site["space"], site["op"]) == ("shared", "ld")]
+    assert sum(site["broadcast"] for site in load) == 4  # s[blockIdx.x], by 4 warps
 
 
 def test_the_engine_says_how_often_each_block_ran(records):
     record = records["loop"]
     blocks = json.loads(Elf(record["module"]).content(FLOW))
     plays = flow.executions(record, blocks)
-    known = flow.lines(record, blocks, plays)
+    lines = flow.lines(record, blocks, plays)
     line = next(number for number, text in enumerate(PROGRAM.splitlines(), 1) if "sum += x" in text)
-    assert known["program.cu", line].arithmetic == 400
+    assert lines["program.cu", line].arithmetic == 400
     assert max(plays) >= 400
 
 
@@ -164,7 +164,7 @@ SASS = """
 
 def test_blocks_and_what_may_follow_them():
     (blocks,) = sass.read(SASS).values()
-    assert [[each.name for each in block.code] for block in blocks] == [
+    assert [[instruction.name for instruction in block.code] for block in blocks] == [
         ["LDC", "ISETP", "BRA"], ["LDG", "FFMA", "BRA"], ["STG", "EXIT"],
     ]
     assert [block.next for block in blocks] == [[2, 1], [1, 2], []]
@@ -191,9 +191,9 @@ def test_executions_follow_from_the_requests_of_each_line():
     (blocks,) = sass.read(SASS).values()
     # 25 loads of 16 bytes, as 100 of 4 bytes in the source; one store.
     record = _record([(5, "global", "ld", 4, 100), (7, "global", "st", 4, 1)])
-    found = flow.solve(blocks, record, [])
-    assert found.times == pytest.approx([1, 25, 1], rel=0.01)
-    assert found.missed < 0.01
+    solution = flow.solve(blocks, record, [])
+    assert solution.times == pytest.approx([1, 25, 1], rel=0.01)
+    assert solution.missed < 0.01
 
 
 def test_counts_that_do_not_fit_the_code_are_told():
@@ -205,11 +205,11 @@ def test_counts_that_do_not_fit_the_code_are_told():
 @pytest.mark.skipif(not estimate.fine(), reason="no nvcc, no nvdisasm or no SciPy here")
 def test_nvccs_code_executes_what_the_source_says(counted):
     records, modules = counted
-    kind, found = estimate.works([records["loop"]], modules)
+    kind, rows = estimate.works([records["loop"]], modules)
     assert kind == "fine"
-    assert found[0][f"{CODE}fma"] == pytest.approx(400, rel=0.02)
-    assert found[0][f"{CODE}missed"] < 0.05
-    assert 0 < found[0][f"{CODE}occupancy"] <= 1
+    assert rows[0][f"{CODE}fma"] == pytest.approx(400, rel=0.02)
+    assert rows[0][f"{CODE}missed"] < 0.05
+    assert 0 < rows[0][f"{CODE}occupancy"] <= 1
 
 
 # ------------------------------------------------------------------------------------------------- the units
@@ -223,11 +223,11 @@ def test_a_copy_takes_as_long_as_its_bytes(records):
     bytes_moved = 2 * 4 * 64 * 2**21
     assert own["unique_bytes"] == bytes_moved
     assert model.time_ms(own, H200) == pytest.approx(bytes_moved / (H200.dram_tb_s * 1e9) + H200.launch_ms, rel=0.02)
-    found = estimate.estimated([own | {"kernel": "copy"}], "coarse", H200)
-    assert found.busiest == "DRAM" and not found.why_not
-    low, high = found.interval
-    assert low < found.ms < high
-    assert str(found).startswith("about ") and "coarse" in found.note and "not measured" in found.note
+    estimated = estimate.estimated([own | {"kernel": "copy"}], "coarse", H200)
+    assert estimated.busiest == "DRAM" and not estimated.why_not
+    low, high = estimated.interval
+    assert low < estimated.ms < high
+    assert str(estimated).startswith("about ") and "coarse" in estimated.note and "not measured" in estimated.note
 
 
 def test_sectors_written_in_part_take_longer(records):
@@ -248,8 +248,8 @@ def test_what_was_not_validated_gets_a_unit_but_no_time(records):
         ({f"{CODE}local": 1000.0}, "spill"),
     ):
         assert words in estimate.why_not(own | more)
-    found = estimate.estimated([without_code(own) | {"atomic_sectors": 100.0}], "coarse", H200)
-    assert math.isnan(found.ms) and found.busiest and found.table["why_not"][0]
+    estimated = estimate.estimated([without_code(own) | {"atomic_sectors": 100.0}], "coarse", H200)
+    assert math.isnan(estimated.ms) and estimated.busiest and estimated.table["why_not"][0]
 
 
 def test_an_edit_is_told_beside_what_was_before(records):

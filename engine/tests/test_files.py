@@ -81,8 +81,8 @@ time.sleep(60)
     killed.wait()
     (tmp_path / "labkit-of-another-kind").mkdir()
     temporary.remove_left_over.__wrapped__(str(tmp_path))
-    assert [each.exists() for each in folders[killed]] == [False, False]
-    assert [each.exists() for each in folders[alive]] == [True, True]
+    assert [folder.exists() for folder in folders[killed]] == [False, False]
+    assert [folder.exists() for folder in folders[alive]] == [True, True]
     assert (tmp_path / "labkit-of-another-kind").exists()
     alive.kill()
     alive.communicate()

@@ -16,11 +16,11 @@ GEARS = ("fibers", "loops")
 
 def modules(text, monkeypatch):
     """Gear -> the compiled text, without fused operations: docs/gears.md tells why."""
-    found = {}
+    modules_by_gear = {}
     for gear in GEARS:
         monkeypatch.setenv("HOSTCUDA_GEAR", gear)
-        found[gear] = compiler.SourceModule(text, options=["-fmad=false"], no_extern_c=True)
-    return found
+        modules_by_gear[gear] = compiler.SourceModule(text, options=["-fmad=false"], no_extern_c=True)
+    return modules_by_gear
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 13))])

@@ -170,7 +170,7 @@ def test_partitions_by_label_and_predicate(module):
     label = np.random.default_rng(1).integers(-2, 3, 32).astype(np.int32)
     out = np.zeros((32, 8), np.int32)
     call(module, "partitions", cuda.In(label), cuda.Out(out))
-    firsts = sorted({np.flatnonzero(label == each)[0] for each in label})
+    firsts = sorted({np.flatnonzero(label == value)[0] for value in label})
     for thread, row in enumerate(out):
         same, odd = np.flatnonzero(label == label[thread]), np.flatnonzero((label & 1) == (label[thread] & 1))
         number = firsts.index(same[0])

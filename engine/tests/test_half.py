@@ -649,7 +649,7 @@ def test_thread_loops_round_as_fibers(monkeypatch, kernel):
         assert modules[gear].gear == gear
     for width in (61, 16, 8, 5):  # whole vectors, rests of them, and fewer
         bits = np.uint32 if kernel == "pairs" else np.uint16
-        data = [each.view(bits) for each in near_halfway(np.random.default_rng(width), 200 * width)]
+        data = [array.view(bits) for array in near_halfway(np.random.default_rng(width), 200 * width)]
         out = {}
         for gear, function in modules.items():
             out[gear] = np.zeros(data[0].size, bits), np.zeros(data[0].size, np.float32)

@@ -43,7 +43,7 @@ def test_no_room_imports_itself_by_way_of_others():
     rooms = {}
     for name, path in MODULES.items():
         room = ".".join(name.split(".")[:2])
-        rooms.setdefault(room, set()).update(".".join(each.split(".")[:2]) for each in imports(path.read_text()))
+        rooms.setdefault(room, set()).update(".".join(module.split(".")[:2]) for module in imports(path.read_text()))
     for room, others in rooms.items():
         others.discard(room)
     in_order(rooms)

@@ -58,8 +58,8 @@ def test_with_syncwarp_it_is_right_and_silent():
     ],
 )
 def test_each_form_is_found(body):
-    (found,) = unsynchronized(f"__global__ void f(int *x) {{ int t = threadIdx.x;\n{body} }}")
-    assert found[1] == 2
+    (place,) = unsynchronized(f"__global__ void f(int *x) {{ int t = threadIdx.x;\n{body} }}")
+    assert place[1] == 2
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ template <class T> struct Memory {
 
 
 def test_a_second_dynamic_array_of_a_block_is_told_to_begin_where_the_first_does():
-    (told,) = [line for line in warnings_about(SHARED, no_extern_c=True).splitlines() if "begins where" in line]
-    assert told.startswith("kernel.cu:3:") and "deprecated" not in told and "hostcuda" not in told
+    (warning,) = [line for line in warnings_about(SHARED, no_extern_c=True).splitlines() if "begins where" in line]
+    assert warning.startswith("kernel.cu:3:") and "deprecated" not in warning and "hostcuda" not in warning

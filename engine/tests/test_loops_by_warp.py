@@ -394,8 +394,8 @@ def test_both_gears_give_the_same_bits(gears, name):
     ],
 )
 def test_a_warp_function_can_need_fibers(body, reason):
-    found = why(body)
-    assert reason in found if reason else not found
+    answer = why(body)
+    assert reason in answer if reason else not answer
 
 
 def test_a_function_of_a_header_can_have_warp_functions(tmp_path):

@@ -190,11 +190,11 @@ def test_wrong_calls_and_faults_give_cudas_numbers_and_a_sentence(program):
 
 def test_sanitize_and_profile_take_a_program(program):
     path = str(program(FAULTY))
-    found = sanitize_script(path, (), "memcheck", "cpu", capture=True, options=["-DSIZE=128", "-DOFFSET=0"])
-    (row,) = found.table.to_dict("records")
+    findings = sanitize_script(path, (), "memcheck", "cpu", capture=True, options=["-DSIZE=128", "-DOFFSET=0"])
+    (row,) = findings.table.to_dict("records")
     assert (row["kind"], row["kernel"], row["line"]) == ("out of bounds", "fill", 3)
-    counted = profile_script(path, (), "cpu", capture=True, nvcc=False, options=["-DSIZE=100", "-DOFFSET=0"])
-    assert counted.value("global_store_requests", "fill") == 4
+    profile = profile_script(path, (), "cpu", capture=True, nvcc=False, options=["-DSIZE=100", "-DOFFSET=0"])
+    assert profile.value("global_store_requests", "fill") == 4
 
 
 HOSTS = r"""
@@ -849,10 +849,10 @@ def test_each_file_is_compiled_by_itself(two_files):
     ended = run(path, options=[other])
     assert ended.stdout.splitlines() == ["3", "2244 100", "2249", "60 5"]
     assert (ended.returncode, ended.stderr) == (0, "")
-    found = sanitize_script(str(path), (), "memcheck", "cpu", capture=True, options=[other])
-    assert found.table.empty
-    counted = profile_script(str(path), (), "cpu", capture=True, nvcc=False, options=[other])
-    assert counted.value("global_store_requests", "added") == 1
+    findings = sanitize_script(str(path), (), "memcheck", "cpu", capture=True, options=[other])
+    assert findings.table.empty
+    profile = profile_script(str(path), (), "cpu", capture=True, nvcc=False, options=[other])
+    assert profile.value("global_store_requests", "added") == 1
 
 
 def test_linked_device_code_has_each_name_once(two_files):

@@ -391,7 +391,7 @@ def test_matrices_of_bfloat16(others):
 def test_matrices_of_tf32(others):
     a, b = RNG.integers(-1000, 1000, (16, 8)), RNG.integers(-1000, 1000, (8, 8))  # exact in tf32
     c = np.zeros((16, 8), np.float32)
-    bits = [cuda.In(each.astype(np.float32).view(np.uint32) | np.uint32(0x1FFF)) for each in (a, b)]  # is not read
+    bits = [cuda.In(matrix.astype(np.float32).view(np.uint32) | np.uint32(0x1FFF)) for matrix in (a, b)]  # is not read
     others.get_function("tf32")(*bits, cuda.Out(c), block=(32, 1, 1), grid=(1, 1))
     assert (c == a @ b + a[:, :4] @ b[:4]).all()
 

@@ -102,8 +102,8 @@ def test_pools_have_pycudas_bins():
 
 
 def test_sanitize_takes_it(program):
-    found = sanitize_script(str(program(PLAIN.replace("BLOCK", "65"))), (), "memcheck", "cpu", capture=True)
-    assert found.table["kind"].tolist() == ["out of bounds"]
+    findings = sanitize_script(str(program(PLAIN.replace("BLOCK", "65"))), (), "memcheck", "cpu", capture=True)
+    assert findings.table["kind"].tolist() == ["out of bounds"]
 
 
 def test_a_module_that_is_missing_says_how_to_get_it(program, tmp_path, monkeypatch):

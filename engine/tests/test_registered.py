@@ -22,7 +22,7 @@ def test_the_memory_is_locked_only_meanwhile():
     several, before = arrays(), len(memory._locked)
     with registered.registered(*several):
         assert len(memory._locked) == before + 2
-        assert all(memory.is_pagelocked(each.ctypes.data, each.nbytes) for each in several)
+        assert all(memory.is_pagelocked(array.ctypes.data, array.nbytes) for array in several)
     assert len(memory._locked) == before
 
 

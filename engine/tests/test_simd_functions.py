@@ -98,5 +98,5 @@ def test_which_one(name, words, results):
     bits, sign = (16 if "16" in name else 32), name[9]
     a, b = (halves(bits, sign)[0](word).reshape(COUNT, -1) for word in words[:2])
     first = a >= b if "max" in name else a <= b
-    told = results[NAMES.index(name), 1]
-    np.testing.assert_array_equal(told, (first << np.arange(first.shape[1])).sum(1))
+    predicates = results[NAMES.index(name), 1]
+    np.testing.assert_array_equal(predicates, (first << np.arange(first.shape[1])).sum(1))

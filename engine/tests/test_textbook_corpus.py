@@ -629,12 +629,12 @@ def bfs_level(rng):
     frontier = np.array([0, 7, 11], np.int32)
     distance = np.full(60, -1, np.int32)
     distance[frontier] = 4
-    found = np.flatnonzero(near[frontier].any(0) & (distance < 0))
+    fresh = np.flatnonzero(near[frontier].any(0) & (distance < 0))
     after = distance.copy()
-    after[found] = 5
+    after[fresh] = 5
     following = np.zeros(60, np.int32)
-    following[: found.size] = found
-    size = Out(np.array([found.size], np.int32))
+    following[: fresh.size] = fresh
+    size = Out(np.array([fresh.size], np.int32))
     return first, neighbour, Out(after, distance), frontier, 3, Frontier(following), size, 5
 
 
@@ -645,7 +645,7 @@ def relax_edges(rng):
     distance = np.r_[rng.integers(0, 30, 20), np.full(20, 2**31 - 1)].astype(np.int32)
     after = distance.copy()
     np.minimum.at(after, end, distance[start] + length)
-    arrays = (each.astype(np.int32) for each in (start, end, length))
+    arrays = (array.astype(np.int32) for array in (start, end, length))
     return *arrays, Out(after, distance), Out(np.ones(1, np.int32)), 200
 
 
@@ -867,12 +867,12 @@ def dropout(rng):
 @case("simulation", 64, 2)
 def black_scholes(rng):
     price, strike, years = rng.uniform(5, 30, 100), rng.uniform(1, 100, 100), rng.uniform(0.25, 10, 100)
-    price, strike, years = (each.astype(np.float32) for each in (price, strike, years))
+    price, strike, years = (array.astype(np.float32) for array in (price, strike, years))
     cdf = np.vectorize(lambda d: 0.5 * (1 + erf(d / 2**0.5)))
     d1 = (np.log(price / strike) + (0.02 + 0.5 * 0.3**2) * years) / (0.3 * np.sqrt(years))
     d2, worth = d1 - 0.3 * np.sqrt(years), strike * np.exp(-0.02 * years)
     call, put = price * cdf(d1) - worth * cdf(d2), worth * cdf(-d2) - price * cdf(-d1)
-    outs = (Out(each.astype(np.float32), rtol=1e-4, atol=1e-4) for each in (call, put))
+    outs = (Out(array.astype(np.float32), rtol=1e-4, atol=1e-4) for array in (call, put))
     return price, strike, years, *outs, 0.02, 0.3, 100
 
 
@@ -882,7 +882,7 @@ def kmeans_assign(rng):
     nearest = ((points[:, None] - centres) ** 2).sum(2).argmin(1).astype(np.int32)
     sums = [np.bincount(nearest, points[:, i], 6).astype(np.float32) for i in (0, 1)]
     count = np.bincount(nearest, minlength=6).astype(np.int32)
-    return points, centres, Out(nearest), *(Out(each, rtol=1e-5) for each in sums), Out(count), 300, 6
+    return points, centres, Out(nearest), *(Out(total, rtol=1e-5) for total in sums), Out(count), 300, 6
 
 
 @case("simulation", 32)
@@ -946,7 +946,7 @@ def aggregated_atomics(rng):
 def count_equal(rng):
     x = rng.integers(0, 7, 64).astype(np.int32)
     same = [x[i // 32 * 32 : i // 32 * 32 + 32] == x[i] for i in range(64)]
-    leader = [each.argmax() == i % 32 for i, each in enumerate(same)]
+    leader = [votes.argmax() == i % 32 for i, votes in enumerate(same)]
     return x, Out(np.sum(same, 1).astype(np.int32)), Out(np.array(leader, np.int32))
 
 

@@ -50,14 +50,14 @@ def sampled(data, dimensions, linear, normalized, mode):
 
 def weights(fractions):
     """Of the corners, in units of 1/256. With these, all planes of the program are to the bit what an H200 gives."""
-    found = [np.full(N, 256)] + [np.zeros(N, int)] * (2 ** len(fractions) - 1)
+    products = [np.full(N, 256)] + [np.zeros(N, int)] * (2 ** len(fractions) - 1)
     for d, fraction in enumerate(fractions):
         part = rest = np.floor(fraction * 256 + 0.5).astype(int)
         for corner in reversed(range(2**d)):
-            moved = (found[corner] * part + 128) // 256 if corner else rest
-            found[corner | 1 << d], found[corner] = moved, found[corner] - moved
+            moved = (products[corner] * part + 128) // 256 if corner else rest
+            products[corner | 1 << d], products[corner] = moved, products[corner] - moved
             rest = rest - moved
-    return found
+    return products
 
 
 def run(path, *arguments):
@@ -96,14 +96,14 @@ SOURCES = [  # the texels, and the number of dimensions
 def test_samples_follow_the_formulas(read, linear, normalized, address, kind):
     data, dimensions = SOURCES[kind]
     expected = sampled(data.astype(np.float64), dimensions, linear, normalized, address)
-    found = read[f"{address * 4 + normalized * 2 + linear} {kind}"].reshape(expected.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=2e-5)
+    values = read[f"{address * 4 + normalized * 2 + linear} {kind}"].reshape(expected.shape)
+    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=2e-5)
 
 
 def test_texels_are_read_as_they_are(read):
     data, dimensions = BYTES[: W * H * 4].reshape(1, H, W, 4), 2
-    found = read["elements"].view(np.uint8).reshape(N, 4)
-    assert (found == sampled(data, dimensions, 0, 0, CLAMP)).all()
+    elements = read["elements"].view(np.uint8).reshape(N, 4)
+    assert (elements == sampled(data, dimensions, 0, 0, CLAMP)).all()
 
 
 def test_linear_memory_is_zero_outside(read):
@@ -164,5 +164,5 @@ def test_wrong_uses_are_told_in_a_sentence(tmp_path, call, texel, filter, said):
 
 @pytest.mark.thorough
 def test_a_program_with_textures_is_clean_in_check_mode(tmp_path):
-    found = sanitize_script(str(PROGRAM), [str(tmp_path / "read.bin")], "all", "cpu", capture=True)
-    assert found.clean, found.table
+    findings = sanitize_script(str(PROGRAM), [str(tmp_path / "read.bin")], "all", "cpu", capture=True)
+    assert findings.clean, findings.table

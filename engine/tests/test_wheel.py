@@ -57,9 +57,9 @@ def installed(tmp_path_factory):
         (elsewhere / name).write_text(text)
 
     def run(*arguments, code="from hostcuda.command import main; main()", **environment):
-        known = {"PYTHONPATH": str(tmp / "site"), "HOSTCUDA_ENGINE": "cpu"}
+        variables = {"PYTHONPATH": str(tmp / "site"), "HOSTCUDA_ENGINE": "cpu"}
         return subprocess.run(
-            [sys.executable, "-c", code, *arguments], cwd=elsewhere, env={**os.environ, **known, **environment},
+            [sys.executable, "-c", code, *arguments], cwd=elsewhere, env={**os.environ, **variables, **environment},
             capture_output=True, text=True, check=False,
         )
 
@@ -94,7 +94,7 @@ def test_commands_of_an_installed_package(installed, arguments, status, said):
 def test_the_doctor_names_the_installed_package(installed):
     report = json.loads(installed("doctor", "--json").stdout)
     assert report["ready"]
-    (own,) = [each["found"] for each in report["findings"] if each["what"] == "hostcuda"]
+    (own,) = [finding["found"] for finding in report["findings"] if finding["what"] == "hostcuda"]
     assert os.path.join("site", "hostcuda") in own
 
 

@@ -29,25 +29,25 @@ def run_for_aarch64(command, cwd=None):
 
 def lines(module, functions):
     """Yield the lines of a module's layout, for the module loaded at address 0."""
-    found = layout(module, 0, functions)
-    yield "text", *found.text
-    for each in found.patches:
-        yield "patch", each.at or 0, each.value, each.kind
-    for each in found.watched:
-        yield "watch", each.at or 0, each.bytes, each.space, (each.name or b"-").decode()
+    parts = layout(module, 0, functions)
+    yield "text", *parts.text
+    for patch in parts.patches:
+        yield "patch", patch.at or 0, patch.value, patch.kind
+    for variable in parts.watched:
+        yield "watch", variable.at or 0, variable.bytes, variable.space, (variable.name or b"-").decode()
     for function in functions:
-        static = found.statics[found.functions[function]][0]
+        static = parts.statics[parts.functions[function]][0]
         yield "static", function, static.count, static.bytes
-        for each in static.arrays[: static.count]:
-            image = -1 if each.image is None else each.image
-            yield "array", each.bytes, each.place, each.hidden, image, each.name.decode()
+        for array in static.arrays[: static.count]:
+            image = -1 if array.image is None else array.image
+            yield "array", array.bytes, array.place, array.hidden, image, array.name.decode()
 
 
 toolchain.run = run_for_aarch64
 source, *drive = sys.argv[1:]
 halves = unit(Path(source).read_text(), no_extern_c=True)
 runtime, module = native.build(), modules.obtain(halves, False, None, lambda start, duration: None)["path"]
-told = subprocess.run([*drive, runtime, module], capture_output=True, text=True, check=True).stdout
-written = Path(f"{module}.layout")
-written.write_text("".join(" ".join(map(str, line)) + "\n" for line in lines(module, [*map(int, told.split())])))
-print(runtime, module, written, sep="\n")
+addresses = subprocess.run([*drive, runtime, module], capture_output=True, text=True, check=True).stdout
+file = Path(f"{module}.layout")
+file.write_text("".join(" ".join(map(str, line)) + "\n" for line in lines(module, [*map(int, addresses.split())])))
+print(runtime, module, file, sep="\n")

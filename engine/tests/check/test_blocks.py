@@ -159,10 +159,10 @@ WRONG = list(KERNELS).index("two_write_one_word")
 def findings(tmp_path_factory):
     path = tmp_path_factory.mktemp("blocks") / "program.py"
     path.write_text(PROGRAM)
-    found = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
-    assert found.ended.status == 0, found.ended.output
-    assert found.launches == 2 * len(KERNELS)
-    return found.table
+    findings = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
+    assert findings.ended.status == 0, findings.ended.output
+    assert findings.launches == 2 * len(KERNELS)
+    return findings.table
 
 
 def of(kernel, findings):

@@ -62,16 +62,16 @@ double(cuda.Out(y), np.int32(1000), block=(256, 1, 1), grid=(4, 1))
 def test_a_copy_of_what_nothing_has_set_is_found_if_the_host_uses_it(tmp_path, way, first):
     path = tmp_path / "copies.cu"
     path.write_text(PROGRAM)
-    found = sanitize_script(str(path), [str(way)], tool="initcheck", engine="cpu", capture=True)
-    rows = [(row["kernel"], row["line"]) for row in found.table.to_dict("records")]
-    assert rows == ([("cudaMemcpy", 29)] if first else []), found
-    assert first in "".join(found.table["message"]) and found.launches == 1
+    findings = sanitize_script(str(path), [str(way)], tool="initcheck", engine="cpu", capture=True)
+    rows = [(row["kernel"], row["line"]) for row in findings.table.to_dict("records")]
+    assert rows == ([("cudaMemcpy", 29)] if first else []), findings
+    assert first in "".join(findings.table["message"]) and findings.launches == 1
 
 
 def test_a_python_program_s_copy_is_found(tmp_path):
     path = tmp_path / "copies.py"
     path.write_text(SCRIPT)
-    found = sanitize_script(str(path), tool="initcheck", engine="cpu", capture=True)
-    (row,) = found.table.to_dict("records")
+    findings = sanitize_script(str(path), tool="initcheck", engine="cpu", capture=True)
+    (row,) = findings.table.to_dict("records")
     assert (row["tool"], row["file"], row["line"]) == ("initcheck", str(path), 9)
-    assert "nothing has set 928" in row["message"] and found.launches == 2
+    assert "nothing has set 928" in row["message"] and findings.launches == 2

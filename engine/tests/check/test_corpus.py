@@ -35,9 +35,9 @@ def test_the_corpus_is_as_large_as_it_claims():
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.kernel)
 def test_the_bug_is_found_at_its_line(bug, bugs_found):
     rows = bugs_found.table[bugs_found.table["kernel"] == bug.kernel].to_dict("records")
-    found = [row for row in rows if row["tool"] == bug.tool]
-    assert found, f"{bug.tool} found nothing; the others: {rows}"
-    for row in found:
+    findings = [row for row in rows if row["tool"] == bug.tool]
+    assert findings, f"{bug.tool} found nothing; the others: {rows}"
+    for row in findings:
         assert Path(row["file"]).name == bug.file
         assert row["line"] in bug.lines, row["message"]
         if isinstance(row["other"], dict):
@@ -62,7 +62,7 @@ def test_the_repair_is_clean(bug, repairs):
 
 
 def test_nothing_is_found_in_a_right_kernel(bugs_found):
-    names = {each.kernel for each in LEGAL}
+    names = {bug.kernel for bug in LEGAL}
     rows = bugs_found.table[bugs_found.table["kernel"].isin(names)]
     assert len(names) >= 16 and rows.empty, rows["message"].tolist()
 

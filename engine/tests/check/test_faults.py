@@ -97,8 +97,8 @@ def test_a_tool_that_does_not_look_for_the_fault_does_not_call_the_launch_clean(
 
 @pytest.mark.parametrize(("kernel", "line"), [("waits_for_a_later_block", 32), ("grid_barrier", 38)])
 def test_a_kernel_that_does_not_end_is_told_where_it_stood(program, limit, kernel, line):
-    found = sanitize_script(program, [kernel, "never"], engine="cpu", timeout=300, capture=True)
-    assert found.ended.stopped and found.clean
+    findings = sanitize_script(program, [kernel, "never"], engine="cpu", timeout=300, capture=True)
+    assert findings.ended.stopped and findings.clean
     where = rf"\(kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped at faults\.cu:{line}\. "
-    assert re.search(where, repr(found))  # threads that wait let others run: any of them may be the one
-    assert "Check mode runs one block after the other" in repr(found)
+    assert re.search(where, repr(findings))  # threads that wait let others run: any of them may be the one
+    assert "Check mode runs one block after the other" in repr(findings)

@@ -72,10 +72,10 @@ def racing(tmp_path_factory):
     """Return the names of the kernels with findings."""
     path = tmp_path_factory.mktemp("locks") / "program.py"
     path.write_text(PROGRAM)
-    found = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
-    assert found.ended.status == 0, found.ended.output
-    assert found.launches == len(KERNELS)
-    return set(found.table["kernel"])
+    findings = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
+    assert findings.ended.status == 0, findings.ended.output
+    assert findings.launches == len(KERNELS)
+    return set(findings.table["kernel"])
 
 
 @pytest.mark.parametrize("kernel", KERNELS[:3])

@@ -239,8 +239,8 @@ def test_loops_are_unrolled_but_for_the_outer_of_many():
 
     lines = unrolled(LOOPS).splitlines()
     assert len(lines) == len(LOOPS.splitlines())
-    found = [lines[i + 1].strip() for i, line in enumerate(lines) if "GCC unroll" in line]
-    assert [line[:12] for line in found] == ["// with a co", "for (int c =", "for (int d =", "for (int e ="]
+    loops = [lines[i + 1].strip() for i, line in enumerate(lines) if "GCC unroll" in line]
+    assert [line[:12] for line in loops] == ["// with a co", "for (int c =", "for (int d =", "for (int e ="]
 
 
 def test_instructions_are_those_of_unrolled_loops(counts):

@@ -77,12 +77,12 @@ MEMCHECK = """========= COMPUTE-SANITIZER
 
 
 def test_reports_of_one_line_are_one_finding():
-    (found,) = nsight.read_sanitizer(MEMCHECK, "memcheck")
-    assert (found["kind"], found["kernel"]) == ("out of bounds", "no_guard")
-    assert (found["file"], found["line"]) == ("bounds.cu", 33)
-    assert (found["thread"], found["block"], found["count"]) == ((4, 0, 0), (3, 0, 0), 2)
-    assert found["address"] == 0x7FDE92800390 and found["size"] == 4
-    assert found["buffer"] == {"base": 0x7FDE92800200, "bytes": 400, "missed_by": 4}
+    (finding,) = nsight.read_sanitizer(MEMCHECK, "memcheck")
+    assert (finding["kind"], finding["kernel"]) == ("out of bounds", "no_guard")
+    assert (finding["file"], finding["line"]) == ("bounds.cu", 33)
+    assert (finding["thread"], finding["block"], finding["count"]) == ((4, 0, 0), (3, 0, 0), 2)
+    assert finding["address"] == 0x7FDE92800390 and finding["size"] == 4
+    assert finding["buffer"] == {"base": 0x7FDE92800200, "bytes": 400, "missed_by": 4}
 
 
 @pytest.mark.parametrize(("more", "kind", "missed"), [
@@ -95,9 +95,9 @@ def test_reports_of_one_line_are_one_finding():
 ])
 def test_kinds_of_bad_addresses(more, kind, missed):
     text = f"========= Invalid __global__ read of size 4 bytes\n=========     at f+0x60 in a.cu:7\n=========     {more}"
-    (found,) = nsight.read_sanitizer(text, "memcheck")
-    assert found["kind"] == kind and found["line"] == 7
-    assert (found["buffer"] or {"missed_by": None})["missed_by"] == missed
+    (finding,) = nsight.read_sanitizer(text, "memcheck")
+    assert finding["kind"] == kind and finding["line"] == 7
+    assert (finding["buffer"] or {"missed_by": None})["missed_by"] == missed
 
 
 def test_an_address_in_shared_memory_is_no_null_pointer():
@@ -105,8 +105,8 @@ def test_an_address_in_shared_memory_is_no_null_pointer():
 =========     at f+0x1
 =========     Access to 0x500 is out of bounds
 """
-    (found,) = nsight.read_sanitizer(text, "memcheck")
-    assert found["kind"] == "out of bounds" and found["kernel"] == "f" and found["line"] == 0
+    (finding,) = nsight.read_sanitizer(text, "memcheck")
+    assert finding["kind"] == "out of bounds" and finding["kernel"] == "f" and finding["line"] == 0
 
 
 def test_a_race_names_both_sides():
@@ -122,10 +122,10 @@ def test_a_race_names_both_sides():
 =========
 ========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)
 """
-    (found,) = nsight.read_sanitizer(text, "racecheck")
-    assert (found["kind"], found["line"], found["thread"]) == ("race", 8, (31, 0, 0))
-    assert found["other"] == {"file": "races.cu", "line": 10, "thread": (32, 0, 0)}
-    assert found["block"] == (0, 0, 0) and found["count"] == 2 and "RAW" in found["message"]
+    (finding,) = nsight.read_sanitizer(text, "racecheck")
+    assert (finding["kind"], finding["line"], finding["thread"]) == ("race", 8, (31, 0, 0))
+    assert finding["other"] == {"file": "races.cu", "line": 10, "thread": (32, 0, 0)}
+    assert finding["block"] == (0, 0, 0) and finding["count"] == 2 and "RAW" in finding["message"]
 
 
 @pytest.mark.parametrize(("head", "tool", "kind"), [
@@ -134,9 +134,9 @@ def test_a_race_names_both_sides():
 ])
 def test_the_other_tools(head, tool, kind):
     text = f"========= {head}\n=========     at f+0x110 in b.cu:3\n=========     by thread (32,0,0) in block (1,0,0)\n"
-    (found,) = nsight.read_sanitizer(text, tool)
-    assert (found["kind"], found["line"], found["thread"], found["block"]) == (kind, 3, (32, 0, 0), (1, 0, 0))
-    assert found["message"] == head
+    (finding,) = nsight.read_sanitizer(text, tool)
+    assert (finding["kind"], finding["line"], finding["thread"], finding["block"]) == (kind, 3, (32, 0, 0), (1, 0, 0))
+    assert finding["message"] == head
 
 
 def test_a_clean_report_has_no_findings():

@@ -19,10 +19,10 @@ ptxas info    : Used 255 registers, used 1 barriers, 2048 bytes smem
 
 
 def test_each_kernel_has_its_own_figures():
-    found = nvcc.read_ptxas(TEXT)
-    assert found["im2col"] == {"registers": 32, "stack_bytes": 0, "spill_store_bytes": 0, "spill_load_bytes": 0,
+    kernels = nvcc.read_ptxas(TEXT)
+    assert kernels["im2col"] == {"registers": 32, "stack_bytes": 0, "spill_store_bytes": 0, "spill_load_bytes": 0,
                                "shared_bytes": 0}
-    assert found["gemm"] == {"registers": 255, "stack_bytes": 40, "spill_store_bytes": 16, "spill_load_bytes": 24,
+    assert kernels["gemm"] == {"registers": 255, "stack_bytes": 40, "spill_store_bytes": 16, "spill_load_bytes": 24,
                              "shared_bytes": 2048}
 
 
@@ -65,8 +65,8 @@ SASS = """
 
 
 def test_loads_and_stores_of_machine_code_are_told_by_line_and_width():
-    found = [tuple(row.values()) for row in nvcc.read_sass(SASS, "04_tiling.cu")]
-    assert found == [
+    rows = [tuple(row.values()) for row in nvcc.read_sass(SASS, "04_tiling.cu")]
+    assert rows == [
         ("conv", 41, "LDG.E.CONSTANT", "global", "ld", 4, True, 1),
         ("conv", 41, "STS", "shared", "st", 4, False, 2),
         ("conv", 66, "LDSM.16.M88", "shared", "ld", 4, False, 1),

@@ -131,10 +131,10 @@ def test_a_program_that_launches_nothing(command, tmp_path):
 
 
 def test_ten_thousand_launches(program):
-    found = profile_script(program("launch(10_000)"), engine="cpu", capture=True)
-    assert found.ended.status == 0 and len(found.table) == 10_000
-    assert found.value("global_load_requests", "twice") == 40_000
-    assert len(repr(found).splitlines()) < 10
+    profile = profile_script(program("launch(10_000)"), engine="cpu", capture=True)
+    assert profile.ended.status == 0 and len(profile.table) == 10_000
+    assert profile.value("global_load_requests", "twice") == 40_000
+    assert len(repr(profile).splitlines()) < 10
 
 
 @pytest.mark.parametrize(("script", "said"), [
@@ -171,11 +171,11 @@ cuda.Context.synchronize()
 
 def test_local_requests_are_those_that_can_be_seen(program):
     """Of an array whose address another function gets: 40 stores; the host's compiler keeps the rest to itself."""
-    found = profile_script(program(LOCAL), engine="cpu", capture=True)
-    assert found.ended.status == 0, found.ended.output
-    local = found.table.set_index("kernel")["lab__local_requests_address_taken.sum"]
+    profile = profile_script(program(LOCAL), engine="cpu", capture=True)
+    assert profile.ended.status == 0, profile.ended.output
+    local = profile.table.set_index("kernel")["lab__local_requests_address_taken.sum"]
     assert local["given"] == 40 and np.isnan(local["kept"]) and np.isnan(local["chosen"])
-    assert "local requests (address taken)" in repr(found)
+    assert "local requests (address taken)" in repr(profile)
 
 
 PTXAS = """ptxas info    : Compiling entry function 'twice' for 'sm_90'
@@ -212,9 +212,9 @@ SourceModule("__global__ void twice(float *x) { /* forever */ }", options=["-DA=
     "twice")(x, grid=(1, 1), block=(32, 1, 1), shared=40_000)
 cuda.Context.synchronize()
 """
-    found = profile_script(program(rest), engine="cpu", capture=True)
-    table = found.table.set_index("kernel")
-    assert found.value("registers", "twice") == 40 and found.value("static_shared_bytes", "twice") == 2048
+    profile = profile_script(program(rest), engine="cpu", capture=True)
+    table = profile.table.set_index("kernel")
+    assert profile.value("registers", "twice") == 40 and profile.value("static_shared_bytes", "twice") == 2048
     assert table.loc["twice", "launch__registers_per_thread"].tolist() == [40, 40, 40]
     assert table.loc["twice", "sm__maximum_warps_per_active_cycle_pct"].tolist() == [50, 50, 7.8125]
     facts = table.loc["twice", ["local_bytes", "spill_store_bytes", "spill_load_bytes"]]
@@ -222,17 +222,17 @@ cuda.Context.synchronize()
     assert set(table.loc["twice", "source"]) == {"CPU engine, counted; registers: nvcc 13.0.1, sm_90"}
     assert table.loc["host", "launch__registers_per_thread"].isna().all()
     assert set(table.loc["host", "source"]) == {profile_module.COUNTED}
-    assert "nvcc 13" not in found.note, "a figure's line is the same on every machine"
-    assert "Registers and occupancy: nvcc 13.0.1, sm_90." in repr(found)
-    assert "Kernels without registers were refused by nvcc: kernel.cu(1): error: not for a GPU" in found.note
+    assert "nvcc 13" not in profile.note, "a figure's line is the same on every machine"
+    assert "Registers and occupancy: nvcc 13.0.1, sm_90." in repr(profile)
+    assert "Kernels without registers were refused by nvcc: kernel.cu(1): error: not for a GPU" in profile.note
     calls = (fake_nvcc / "calls").read_text().splitlines()
     assert len(calls) == 2 and all("-arch=sm_90" in call and "sm_80" not in call for call in calls)
     assert sum("-DA=1" in call for call in calls) == 1
 
 
 def test_registers_can_be_left_out(program, fake_nvcc):
-    found = profile_script(program("launch()"), engine="cpu", capture=True, nvcc=False)
-    assert "launch__registers_per_thread" not in found.table and not (fake_nvcc / "calls").exists()
+    profile = profile_script(program("launch()"), engine="cpu", capture=True, nvcc=False)
+    assert "launch__registers_per_thread" not in profile.table and not (fake_nvcc / "calls").exists()
 
 
 FORBIDDEN = """#!/bin/sh
@@ -259,16 +259,16 @@ def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsy
     fake = tmp_path / "python"  # in the place of `python -m hostcuda.gpu.launches FILE SCRIPT`
     fake.write_text(f"#!/bin/sh\nprintf '%s\\n' '{row}' > $3\n")
     fake.chmod(0o755)
-    found = watch([str(fake), "script.py"], engine="gpu", capture=True)
-    assert found.table["source"].tolist() == [profile_module.EVENTS]
-    assert found.value("time_ns", "conv") == 1500 and found.value("registers", "conv") == 30
-    assert why in found.note and 'engine="cpu" counts without a GPU' in found.note
-    told = watch([str(fake), "script.py"], engine="gpu", capture=True, on_the_cpu="--engine cpu")
-    assert "--engine cpu counts without a GPU" in told.note and "engine=" not in told.note
+    profile = watch([str(fake), "script.py"], engine="gpu", capture=True)
+    assert profile.table["source"].tolist() == [profile_module.EVENTS]
+    assert profile.value("time_ns", "conv") == 1500 and profile.value("registers", "conv") == 30
+    assert why in profile.note and 'engine="cpu" counts without a GPU' in profile.note
+    again = watch([str(fake), "script.py"], engine="gpu", capture=True, on_the_cpu="--engine cpu")
+    assert "--engine cpu counts without a GPU" in again.note and "engine=" not in again.note
     said = capsys.readouterr().err.strip().splitlines()
     assert len(said) == 2 and why in said[0]
     with pytest.raises(EngineError, match="no counter 'global_sectors'"):
-        found.value("global_sectors", "conv")
+        profile.value("global_sectors", "conv")
 
 
 def test_a_gpu_that_is_not_there_is_told_before_anything_runs(monkeypatch, program):
@@ -283,9 +283,9 @@ def test_what_was_stopped_on_a_gpu_is_not_run_again(monkeypatch, tmp_path):
     (tmp_path / "ncu").chmod(0o755)
     monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu"))
     monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: None)
-    found = watch(["/bin/echo", "again"], engine="gpu", timeout=2, capture=True)
-    assert found.ended.stopped and found.ended.output == "once\n"
-    assert "only to administrators" in found.note and found.table.empty
+    profile = watch(["/bin/echo", "again"], engine="gpu", timeout=2, capture=True)
+    assert profile.ended.stopped and profile.ended.output == "once\n"
+    assert "only to administrators" in profile.note and profile.table.empty
 
 
 H200 = MULTIPROCESSOR["sm_90"]
@@ -313,14 +313,14 @@ def test_before_ampere_the_driver_takes_no_shared_memory():
     ((major, minor), MULTIPROCESSOR[f"sm_{major}{minor}"]) for major, minor in ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0))
 ])
 def test_the_limits_of_a_device_are_those_of_the_table(monkeypatch, capability, known):
-    told = {"MAX_THREADS_PER_MULTIPROCESSOR": 32 * known["warps"],
+    attributes = {"MAX_THREADS_PER_MULTIPROCESSOR": 32 * known["warps"],
             "MAX_REGISTERS_PER_MULTIPROCESSOR": known["registers"],
             "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": known["shared"]}
-    names = SimpleNamespace(**{name: name for name in told})
+    names = SimpleNamespace(**{name: name for name in attributes})
     driver = SimpleNamespace(device_attribute=names)
     monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace(driver=driver))
     monkeypatch.delitem(sys.modules, "hostcuda.gpu.launches", raising=False)
     limits = importlib.import_module("hostcuda.gpu.launches").limits
-    device = SimpleNamespace(compute_capability=lambda: capability, get_attribute=told.__getitem__)
+    device = SimpleNamespace(compute_capability=lambda: capability, get_attribute=attributes.__getitem__)
     assert limits(device) == known
-    assert [known["blocks"] for known in MULTIPROCESSOR.values()] == [16, 32, 16, 24, 32]
+    assert [row["blocks"] for row in MULTIPROCESSOR.values()] == [16, 32, 16, 24, 32]

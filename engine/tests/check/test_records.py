@@ -21,19 +21,19 @@ def record(monkeypatch, *accesses):
     return records._record({**LAUNCH, "requests": [], "sites": sites})
 
 
-@pytest.mark.parametrize("counter", [each for each in metrics.COUNTERS if each.space], ids=lambda each: each.metric)
+@pytest.mark.parametrize("counter", [row for row in metrics.COUNTERS if row.space], ids=lambda row: row.metric)
 def test_an_access_counts_in_the_metrics_of_its_kind(counter, monkeypatch):
     op = counter.op or "ld"
     counts = record(monkeypatch, (counter.space, op, 5, 40, 10, False), (counter.space, op, 1, 2, 1, False)).counts
     assert counts[counter.metric] == {"requests": 6, "units": 42, "extra": 31}[counter.figure]
-    others = [each for each in metrics.COUNTERS if each.space and (each.space, each.op or op) != (counter.space, op)]
-    assert not any(counts[each.metric] for each in others)
+    others = [row for row in metrics.COUNTERS if row.space and (row.space, row.op or op) != (counter.space, op)]
+    assert not any(counts[row.metric] for row in others)
 
 
 def test_a_number_of_the_launch(monkeypatch):
     counts = record(monkeypatch).counts
     assert (counts["lab__barriers.sum"], counts["lab__unique_bytes_global.sum"]) == (7, 640)
-    assert {*counts} == {each.metric for each in metrics.COUNTERS}
+    assert {*counts} == {counter.metric for counter in metrics.COUNTERS}
 
 
 def test_the_lines_have_the_units_of_their_space(monkeypatch):
@@ -50,5 +50,5 @@ def test_an_exchange_between_lanes_in_the_engines_headers_is_no_local_access(mon
 
 
 def test_names_are_unique():
-    assert len({each.metric for each in metrics.COUNTERS}) == len(metrics.COUNTERS)
+    assert len({counter.metric for counter in metrics.COUNTERS}) == len(metrics.COUNTERS)
     assert len(metrics.NAMES) == len({*metrics.NAMES.values()})

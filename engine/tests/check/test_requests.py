@@ -61,13 +61,13 @@ def seen():
 
 
 def site(sites, line, space):
-    (found,) = (each for each in sites if (each["line"], each["space"]) == (line, space))
-    return found
+    (match,) = (row for row in sites if (row["line"], row["space"]) == (line, space))
+    return match
 
 
 def test_nothing_changes_where_nobody_asks(seen):
-    assert seen["requests"] == [] and not any("worst" in each for each in seen["plain"])
-    assert [{**each, "worst": None} for each in seen["worst"]] == [{**each, "worst": None} for each in seen["plain"]]
+    assert seen["requests"] == [] and not any("worst" in row for row in seen["plain"])
+    assert [{**row, "worst": None} for row in seen["worst"]] == [{**row, "worst": None} for row in seen["plain"]]
 
 
 def test_the_worst_request_is_that_of_the_warp_with_the_greatest_distance(seen):
@@ -81,20 +81,20 @@ def test_the_worst_request_is_that_of_the_warp_with_the_greatest_distance(seen):
                                                      (8, "shared", "wavefronts"), (10, "constant", "wavefronts"),
                                                      (11, "global", "sectors")])
 def test_the_requests_of_all_warps_make_up_the_counts(seen, line, space, name):
-    own = [each for warp in seen["all"] for each in warp if (each["line"], each["space"]) == (line, space)]
-    counted = site(seen["plain"], line, space)
-    assert (len(own), sum(each["units"] for each in own)) == (counted["requests"], counted[name])
-    assert counted["bytes"] == sum(4 * sum(at >= 0 for at in each["addresses"]) for each in own)
+    own = [access for warp in seen["all"] for access in warp if (access["line"], access["space"]) == (line, space)]
+    total = site(seen["plain"], line, space)
+    assert (len(own), sum(access["units"] for access in own)) == (total["requests"], total[name])
+    assert total["bytes"] == sum(4 * sum(at >= 0 for at in access["addresses"]) for access in own)
 
 
 def test_a_request_has_the_address_of_each_lane_and_what_it_belongs_to(seen):
     last = seen["all"][7]
-    load = next(each for each in last if each["line"] == 6 and each["space"] == "global")
+    load = next(access for access in last if access["line"] == 6 and access["space"] == "global")
     assert load["addresses"] == [seen["x"] + 4 * 8 * lane for lane in range(32)]
     assert (load["base"], load["bytes"], load["name"], load["op"]) == (seen["x"], 4 * 4096, "", "ld")
-    stored = next(each for each in last if each["space"] == "shared")
+    stored = next(access for access in last if access["space"] == "shared")
     assert (stored["op"], stored["name"], stored["bytes"]) == ("st", "tile", 4096)
-    masks = [sum(at >= 0 for at in each["addresses"]) for each in last if each["space"] == "constant"]
+    masks = [sum(at >= 0 for at in access["addresses"]) for access in last if access["space"] == "constant"]
     assert masks == [8, 9, 10]
 
 

@@ -91,8 +91,8 @@ def finding(**more):
 
 
 def test_a_race_is_told_with_both_threads():
-    found = checked([{"findings": [finding()]}], ["racecheck"], processes.Ended(0, 1.0))
-    text = repr(found)
+    findings = checked([{"findings": [finding()]}], ["racecheck"], processes.Ended(0, 1.0))
+    text = repr(findings)
     assert "race in f at races.cu:8" in text and "thread (31,0,0) of block (0,0,0)" in text
     assert "races.cu:10, thread (32,0,0)" in text and "3 such accesses" in text
     assert "racecheck: 1 finding in 1 launch" in text
@@ -106,11 +106,11 @@ def race(line, other, base=64, **more):
 def test_races_whose_lines_hang_together_are_told_once():
     one_barrier = [race(3, 3), race(5, 6), race(4, 5), race(4, 3)]
     others = [race(3, 4, base=512), race(20, 21), race(3, 4, kernel="g"), race(3, 4, kind="race between blocks")]
-    found = checked([{"findings": one_barrier + others}] * 2, ["racecheck"], processes.Ended(0, 1.0))
-    assert found.table["line"].tolist() == [3, 3, 20, 3, 3]
-    assert found.table["count"].tolist() == [24, 6, 6, 6, 6] and set(found.table["launches"]) == {2}
-    assert "; the same in 3 more pairs of accesses, lines 3, 4, 5, 6\n" in repr(found)
-    assert repr(found).count("the same in") == 1
+    findings = checked([{"findings": one_barrier + others}] * 2, ["racecheck"], processes.Ended(0, 1.0))
+    assert findings.table["line"].tolist() == [3, 3, 20, 3, 3]
+    assert findings.table["count"].tolist() == [24, 6, 6, 6, 6] and set(findings.table["launches"]) == {2}
+    assert "; the same in 3 more pairs of accesses, lines 3, 4, 5, 6\n" in repr(findings)
+    assert repr(findings).count("the same in") == 1
 
 
 FAKE_CUDA = """
@@ -142,20 +142,20 @@ def test_on_a_gpu_a_program_without_a_launch_is_told(launches, monkeypatch, tmp_
     monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "sanitizer"))
     monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: None)
     program = str(tmp_path / "program.py")
-    found = sanitize_script(program, tool="memcheck", engine="gpu", capture=True)
-    assert found.ended.status == 0 and found.ended.output.count("launched") == launches
-    assert ("the program itself launched no kernel" in repr(found)) == (launches == 0)
+    findings = sanitize_script(program, tool="memcheck", engine="gpu", capture=True)
+    assert findings.ended.status == 0 and findings.ended.output.count("launched") == launches
+    assert ("the program itself launched no kernel" in repr(findings)) == (launches == 0)
 
 
 def test_a_finding_without_a_line_is_still_one():
     record = {"findings": [finding(file=None, line=None, other=None)]}
-    found = checked([record], ["racecheck"], processes.Ended(0, 1.0))
-    assert not found.clean and "(no source line)" in repr(found)
+    findings = checked([record], ["racecheck"], processes.Ended(0, 1.0))
+    assert not findings.clean and "(no source line)" in repr(findings)
 
 
 def test_nothing_launched_is_not_called_clean():
-    found = checked([], ["memcheck"], processes.Ended(0, 1.0))
-    assert "nothing was checked" in repr(found)
+    findings = checked([], ["memcheck"], processes.Ended(0, 1.0))
+    assert "nothing was checked" in repr(findings)
 
 
 WITHOUT_A_VALUE = """

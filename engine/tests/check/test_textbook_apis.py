@@ -37,9 +37,9 @@ for name in sys.argv[3:]:
 def sanitize(tmp_path):
     def run(source, *arguments):
         (tmp_path / "program.py").write_text(source)
-        found = sanitize_script(str(tmp_path / "program.py"), list(map(str, arguments)), engine="cpu", capture=True)
-        assert found.ended.status == 0, found.ended
-        return found
+        findings = sanitize_script(str(tmp_path / "program.py"), list(map(str, arguments)), engine="cpu", capture=True)
+        assert findings.ended.status == 0, findings.ended
+        return findings
 
     return run
 
@@ -67,8 +67,8 @@ def test_kernels_may_use_mapped_host_memory(sanitize):
     ],
 )
 def test_right_kernels_are_clean(sanitize, file, source, names):
-    found = sanitize(RUN, ENGINE_TESTS / file, source, *names)
-    assert found.clean, repr(found)
+    findings = sanitize(RUN, ENGINE_TESTS / file, source, *names)
+    assert findings.clean, repr(findings)
 
 
 CORPUS = """
@@ -83,5 +83,5 @@ for kernel in corpus.CASES:
 
 @pytest.mark.thorough
 def test_the_textbook_kernels_are_clean(sanitize):
-    found = sanitize(CORPUS, ENGINE_TESTS)
-    assert found.clean, repr(found)
+    findings = sanitize(CORPUS, ENGINE_TESTS)
+    assert findings.clean, repr(findings)

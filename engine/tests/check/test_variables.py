@@ -134,9 +134,9 @@ def test_an_access_beyond_a_variable_is_found_at_its_line(look, kernel, line, th
 
 
 def test_right_uses_are_clean_and_initial_values_are_what_they_were(look):
-    found = look("heap", "keeps", "takes_up", "all_within")
-    assert found.clean and found.ended.status == 0, f"{found}\n{found.ended.output}"
-    assert "[1, 0, 0, 0, 0, 0, 0, 2, 3, 0, 0, 0, 0, 0, 0, 4" in found.ended.output
+    findings = look("heap", "keeps", "takes_up", "all_within")
+    assert findings.clean and findings.ended.status == 0, f"{findings}\n{findings.ended.output}"
+    assert "[1, 0, 0, 0, 0, 0, 0, 2, 3, 0, 0, 0, 0, 0, 0, 4" in findings.ended.output
 
 
 def test_what_a_kernel_allocates_is_unset(look):

@@ -90,9 +90,9 @@ CASES = {
 def test_the_verdict_in_json_and_as_exit_status(hostcuda, program, letter):
     verdict, findings = CASES[letter]
     status, out, _ = hostcuda("sanitize", "--json", program, letter)
-    told = json.loads(out)
-    assert (told["verdict"], told["status"], status) == (verdict.replace(" ", "_"), STATUS[verdict], STATUS[verdict])
-    rows = [(row["kind"], row["line"], (row["buffer"] or {}).get("name")) for row in told["findings"]]
+    reply = json.loads(out)
+    assert (reply["verdict"], reply["status"], status) == (verdict.replace(" ", "_"), STATUS[verdict], STATUS[verdict])
+    rows = [(row["kind"], row["line"], (row["buffer"] or {}).get("name")) for row in reply["findings"]]
     if letter == "g":  # of a there are 64 elements, and 32 of the others
         findings = findings[1:]
         rows.sort(key=lambda row: row[1])
@@ -142,9 +142,9 @@ def test_a_syntax_error_is_short_and_a_verdict(hostcuda, tmp_path):
     (tmp_path / "a.py").write_text(f"from hostcuda.compiler import SourceModule\nSourceModule('{source}')\n")
     for name in ("a.cu", "a.py"):
         status, out, err = hostcuda("sanitize", "--json", tmp_path / name)
-        told = json.loads(out)
-        assert (status, told["verdict"]) == (4, "compile_error") and "'y' was not declared" in told["reason"]
-        assert len(told["reason"]) < 500 and "g++ -std" not in err
+        reply = json.loads(out)
+        assert (status, reply["verdict"]) == (4, "compile_error") and "'y' was not declared" in reply["reason"]
+        assert len(reply["reason"]) < 500 and "g++ -std" not in err
 
 
 PYTHON = """

@@ -68,16 +68,16 @@ def counts():
     command = [sys.executable, "-c", SCRIPT, json.dumps(list(MEASURED))]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = iter(json.loads(done.stdout.splitlines()[-1]))
-    return {words: [next(found) for _ in range(6)] for words in MEASURED}
+    records = iter(json.loads(done.stdout.splitlines()[-1]))
+    return {words: [next(records) for _ in range(6)] for words in MEASURED}
 
 
 @pytest.mark.parametrize("words", MEASURED)
 def test_wavefronts_conflicts_and_atomic_sectors(counts, words):
     loads, stores, add = counts[words][:3], counts[words][3:5], counts[words][5]
     assert (
-        tuple(each[WAVEFRONTS.format("ld")] for each in loads),
-        tuple(each[CONFLICTS.format("ld")] for each in loads),
-        tuple(each[WAVEFRONTS.format("st")] for each in stores),
+        tuple(counts[WAVEFRONTS.format("ld")] for counts in loads),
+        tuple(counts[CONFLICTS.format("ld")] for counts in loads),
+        tuple(counts[WAVEFRONTS.format("st")] for counts in stores),
         sum(add.get(name, 0) for name in SECTORS),
     ) == MEASURED[words]

@@ -68,14 +68,14 @@ def sites():
     command = [sys.executable, "-c", SCRIPT, json.dumps(list(EXPECTED))]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = iter(json.loads(done.stdout.splitlines()[-1]))
-    return {case: {place: next(found) for place in ("global", "shared")} for case in EXPECTED}
+    records = iter(json.loads(done.stdout.splitlines()[-1]))
+    return {case: {place: next(records) for place in ("global", "shared")} for case in EXPECTED}
 
 
 @pytest.mark.parametrize("case", EXPECTED, ids=str)
 def test_accesses_are_the_hardware_s(sites, case):
     for place, expected in zip(("global", "shared"), EXPECTED[case], strict=True):
-        (site,) = [each for each in sites[case][place] if each["space"] == place]
+        (site,) = [row for row in sites[case][place] if row["space"] == place]
         assert (site["requests"], site["size"]) == expected
         assert site["op"] == ("st" if case[0] == "sum" else "ld")
         (m, n, k), size = case[1], {"half": 2, "__nv_bfloat16": 2, "signed char": 1, "double": 8}.get(case[2], 4)
@@ -84,5 +84,5 @@ def test_accesses_are_the_hardware_s(sites, case):
 
 def test_lines_that_share_banks_conflict(sites):
     """Lines of 16-bit elements 64 bytes apart: 8 of them lie in two sets of banks, so each part takes 4 wavefronts."""
-    (site,) = [each for each in sites["a", (16, 16, 16), "half", "row"]["shared"] if each["space"] == "shared"]
+    (site,) = [row for row in sites["a", (16, 16, 16), "half", "row"]["shared"] if row["space"] == "shared"]
     assert (site["wavefronts"], site["conflicts"]) == (16, 12)

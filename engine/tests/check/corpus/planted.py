@@ -57,8 +57,8 @@ def _read(path: Path) -> list[Bug]:
                 "block": _shape(facts["block"]), "shared": _pair(facts.get("shared", "0")),
                 "launches": int(facts.get("launches", 1)), "args": tuple(facts["args"].split(",")), "lines": [],
             })
-        elif found := re.match(r'extern "C" __global__ void (\w+)', line):
-            bugs[-1]["kernel"] = found[1]
+        elif match := re.match(r'extern "C" __global__ void (\w+)', line):
+            bugs[-1]["kernel"] = match[1]
         elif line.endswith("// BUG"):
             bugs[-1]["lines"].append(number)
     return [Bug(**{**bug, "lines": tuple(bug["lines"])}) for bug in bugs]
@@ -101,15 +101,15 @@ def launch(bugs: list[Bug], fixed: bool) -> None:
             if code[0] in "fi":
                 dtype = np.float32 if code[0] == "f" else np.int32
                 cuda.memcpy_htod(buffer, np.arange(int(code[1:])).astype(dtype))
-        arguments = [np.intp(int(each)) if hasattr(each, "free") else each for each in arguments]
+        arguments = [np.intp(int(argument)) if hasattr(argument, "free") else argument for argument in arguments]
         for kind, buffer in buffers:
             if kind == "x":
                 buffer.free()
         try:
             function = modules[bug.file].get_function(bug.kernel)
             for number in range(bug.launches):
-                given = [np.int32(number) if each == "n" else each for each in arguments]
-                function(*given, grid=bug.grid, block=bug.block, shared=bug.shared[fixed])
+                values = [np.int32(number) if argument == "n" else argument for argument in arguments]
+                function(*values, grid=bug.grid, block=bug.block, shared=bug.shared[fixed])
             cuda.Context.synchronize()
             for kind, buffer in buffers:
                 if kind != "x":
@@ -119,5 +119,5 @@ def launch(bugs: list[Bug], fixed: bool) -> None:
 
 
 if __name__ == "__main__":
-    wanted = [name for name in sys.argv[1:] if not name.startswith("--")]
-    launch([bug for bug in [*corpus(), *legal()] if not wanted or bug.kernel in wanted], "--fixed" in sys.argv)
+    kernels = [name for name in sys.argv[1:] if not name.startswith("--")]
+    launch([bug for bug in [*corpus(), *legal()] if not kernels or bug.kernel in kernels], "--fixed" in sys.argv)
