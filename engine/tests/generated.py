@@ -2,7 +2,7 @@
 
 Shared memory changes hands at barriers only: up to the next one, an element is either its thread's own, or read by all
 and written by nobody. At a place that all threads reach, loops and branches depend on uniform variables alone. With
-warp functions there are also places that all lanes of a warp reach, where they depend on what is the same for a warp.
+warp functions there are also places that all lanes of a warp reach, where they depend on values that a warp shares.
 """
 
 from dataclasses import dataclass, field
@@ -34,10 +34,10 @@ __device__ unsigned first_of(unsigned v, unsigned w) { return w == 1u ? mixed(v)
 
 @dataclass
 class _Scope:
-    """The names that can be used at a place, and what they are."""
+    """The names that can be used at a place, by kind."""
 
     uniform: list = field(default_factory=list)  # unsigned, changed by all threads alike
-    counters: list = field(default_factory=list)  # likewise, but only read
+    counters: list = field(default_factory=list)  # unsigned, changed by all threads alike, but only read here
     varying: list = field(default_factory=list)  # unsigned
     constant: list = field(default_factory=list)  # unsigned, not to be changed
     floats: list = field(default_factory=list)
@@ -57,7 +57,7 @@ class _Scope:
 
 
 class Generator:
-    """Writes kernels ``name(unsigned *out, const unsigned *in, unsigned n)``; `in` has 64 elements."""
+    """A writer of kernels ``name(unsigned *out, const unsigned *in, unsigned n)``; `in` has 64 elements."""
 
     def __init__(self, seed, warps=False):
         self.random = Random(seed)
@@ -73,7 +73,7 @@ class Generator:
         return self.random.random() * 100 < percent
 
     def uniform(self, scope, depth=2):
-        """An expression with the same value in all threads."""
+        """Write an expression with the same value in all threads."""
         leaves = ["n", "blockIdx.x", "blockDim.x", "WIDTH", str(self.random.randrange(1, 9)) + "u"]
         leaves += scope.uniform * 2 + scope.counters
         if depth == 0 or self.often(30):
@@ -84,7 +84,7 @@ class Generator:
         return self.pick(f"({a} + {b})", f"({a} * {b})", f"{a} % 5u", larger, same)
 
     def varying(self, scope, depth=2):
-        """An expression that can differ between threads."""
+        """Write an expression that can differ between threads."""
         if depth == 0 or self.often(25):
             leaves = ["threadIdx.x", "ME", "in[threadIdx.x % 64u]", self.uniform(scope, 0)]
             leaves += (scope.varying + scope.constant) * 3 + [f"{name}.first" for name in scope.pairs]
@@ -99,7 +99,7 @@ class Generator:
         return self.random.choice(choices)
 
     def number(self, scope):
-        """A float of at most some thousands."""
+        """Write a float expression with a value of at most some thousands."""
         leaves = [f"(float)(({self.varying(scope)}) & 1023u)", "0.5f"]
         leaves += [f"{name} * 0.25f" for name in scope.floats * 2]
         leaves += [f"{name}.second * 0.5f" for name in scope.pairs]
@@ -111,7 +111,7 @@ class Generator:
         return f"{letter}{self.count}"
 
     def declaration(self, scope):
-        """A variable of each thread, of a new name, or of one that is used further out."""
+        """Declare a variable of each thread, under a new name or under that of an outer variable."""
         outer = [name for name in scope.names() if name not in self.here]
         name = self.random.choice(outer) if outer and self.often(12) else self.new("v")
         scope.hide(name)  # an initializer that names it would read the variable itself
@@ -136,7 +136,7 @@ class Generator:
         return text
 
     def change(self, scope):
-        """A statement that changes a variable of each thread, or what it owns."""
+        """Write a statement that changes a variable of each thread, or an element that the thread owns."""
         value = self.varying(scope)
         choices = [f"out[OUT] = MIX(out[OUT], {value});"]
         for name in scope.varying:
@@ -162,7 +162,7 @@ class Generator:
         return self.random.choice(choices)
 
     def alone(self, scope, depth, in_loop=False):
-        """A statement that threads run or not, each for itself."""
+        """Write a statement that each thread may run or skip by itself."""
         chance = self.random.random()
         if depth == 0 or chance < 0.5:
             return self.change(scope)
@@ -199,13 +199,13 @@ class Generator:
     # -- statements at places that all threads reach
 
     def barrier(self, own=None):
-        """A barrier, after which shared arrays have changed hands; `own`: to these."""
+        """Write a barrier, after which shared arrays have other owners: those of `own`, if it is given."""
         for name in self.shared:
             self.shared[name] = own[name] if own else self.often(50)
         return "__syncthreads();"
 
     def together(self, scope, depth, loop=None):
-        """A statement; `loop` says who owns the shared arrays where the innermost loop with a barrier starts."""
+        """Write a statement; `loop` says who owns the shared arrays where the innermost loop with a barrier starts."""
         if self.warps and self.often(35):
             return self.of_warp(scope, depth)
         chance = self.random.random()
@@ -221,7 +221,7 @@ class Generator:
         if chance < 0.42 and scope.uniform:
             name = self.random.choice(scope.uniform)
             return self.pick(f"{name} += {self.uniform(scope)};", f"{name}++;", f"{name} = {self.uniform(scope)};")
-        if chance < 0.46:  # mostly worth computing anew: made of the indices
+        if chance < 0.46:  # mostly worth computing again: it depends on the indices
             name = self.new("i")
             text = f"const int {name} = ({self.uniform(scope, 1)}) * 4 + threadIdx.x;"
             scope.constant.append(name)
@@ -241,7 +241,7 @@ class Generator:
             if kind == "for":
                 also = f", {self.random.choice(scope.varying)} += ME" if scope.varying and self.often(25) else ""
                 return f"for (unsigned {counter} = 0; {counter} < ({bound}); ++{counter}{also}) {{ {body} }}"
-            # What follows the increment may continue: it comes first.
+            # The increment comes first: the statements after it may continue.
             head = f"unsigned {counter} = 0;"
             if kind == "while":
                 return f"{{ {head} while ({counter} < ({bound})) {{ {counter}++; {body} }} }}"
@@ -258,14 +258,14 @@ class Generator:
     # -- statements at places that all lanes of a warp reach
 
     def same(self, scope, depth=1):
-        """An expression with the same value in all lanes of a warp."""
+        """Write an expression with the same value in all lanes of a warp."""
         warp = self.pick("w", "w", "(ME / 32u)", "(threadIdx.x >> 5)", "(threadIdx.x / warpSize)")
         if depth == 0 or self.often(30):
             return self.pick(warp, self.uniform(scope, 0))
         return f"({self.same(scope, depth - 1)} {self.pick('+', '*', '^')} {self.same(scope, depth - 1)})"
 
     def exchange(self, scope):
-        """A warp function as an expression."""
+        """Write a call of a warp function, as an expression."""
         lane = self.pick(str(self.random.randrange(40)), f"({self.varying(scope, 1)}) % 32u", self.uniform(scope, 1))
         width = f", {self.pick(4, 8, 16, 32)}" if self.often(30) else ""
         value, mask = self.varying(scope), self.pick("FULL", "~0u", "0xffffffff", "-1")
@@ -275,7 +275,7 @@ class Generator:
         return self.pick(shuffle, shuffle, shuffle, vote, total)
 
     def of_warp(self, scope, depth):
-        """A statement with warp functions and without barriers."""
+        """Write a statement with warp functions and without barriers."""
         chance = self.random.random()
         if chance < 0.1:
             return "__syncwarp();"
@@ -326,7 +326,7 @@ class Generator:
         return text
 
     def kernel(self, name):
-        """The text of a kernel."""
+        """Write a kernel."""
         self.shared, self.here, self.count = {"s": True, "t": True}, set(), 0
         scope = _Scope()
         lines = ["__shared__ unsigned s[WIDTH], t[WIDTH];", "OWN(s) = in[ME]; t[ME] = ME;"]
@@ -334,16 +334,16 @@ class Generator:
         lines += [self.declaration(scope) for _ in range(2)]
         lines += [self.together(scope, 3) for _ in range(self.random.randrange(5, 12))]
         lines += [self.barrier()]
-        lines += [f"out[OUT] = MIX(out[OUT], {each});" for each in scope.varying + scope.constant]
-        lines += [f"out[OUT] = MIX(out[OUT], __float_as_uint({each}));" for each in scope.floats]
-        lines += [f"out[OUT] = MIX(out[OUT], {each}[1] + {each}[2]);" for each in scope.arrays]
+        lines += [f"out[OUT] = MIX(out[OUT], {name});" for name in scope.varying + scope.constant]
+        lines += [f"out[OUT] = MIX(out[OUT], __float_as_uint({name}));" for name in scope.floats]
+        lines += [f"out[OUT] = MIX(out[OUT], {name}[1] + {name}[2]);" for name in scope.arrays]
         lines += [f"out[OUT] = MIX(out[OUT], s[{'ME' if self.shared['s'] else 'WIDTH / 2'}]);"]
         body = "\n    ".join(lines)
         return f"__global__ void {name}(unsigned *out, const unsigned *in, unsigned n)\n{{\n    {body}\n}}\n"
 
 
 def source(seed, count, width, warps=False):
-    """The text of a file of `count` kernels ``k0``, ``k1``, ... for blocks of `width` threads; with warp functions."""
+    """Write a file of `count` kernels ``k0``, ``k1``, ... for blocks of `width` threads, also with warp functions."""
     generator = Generator(seed, warps)
     before = BEFORE + OF_WARPS * warps
     head = f"#define WIDTH {width}u\n#define OUT (blockIdx.x * WIDTH + threadIdx.x)\n{before}"

@@ -31,7 +31,7 @@ pytestmark = [
 
 
 class Aarch64:
-    """Runs the kernels of kernels.cu under emulation."""
+    """A runner of the kernels in kernels.cu, under emulation."""
 
     def __init__(self, folder, check="", cxx=CXX):
         self.folder = folder
@@ -45,7 +45,7 @@ class Aarch64:
         self.built = built.stdout.split()
 
     def launch(self, kernel, *arguments, grid=(1, 1, 1), block=(64, 1, 1), shared=0):
-        """Arrays are changed in place; returns what the kernel prints, and the error or check mode's records."""
+        """Run a kernel, which changes arrays in place; return its output, and its error or check mode's records."""
         words = []
         for i, argument in enumerate(arguments):
             if isinstance(argument, np.ndarray):

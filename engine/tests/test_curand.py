@@ -77,7 +77,7 @@ def module():
 @pytest.fixture(scope="module")
 def draw(module):
     def draw(generator, seed=0, offset=0, threads=1, n=16):
-        """Integers, uniform and normal floats, and doubles, of `threads` subsequences."""
+        """Draw integers, uniform and normal floats, and doubles, from `threads` subsequences."""
         kinds = [np.zeros((threads, n), dtype) for dtype in (np.uint32, np.float32, np.float32, np.float64)]
         module.get_function(generator)(
             np.uint64(seed), np.uint64(offset), *map(cuda.Out, kinds), np.int32(n), block=(threads, 1, 1), grid=(1, 1)

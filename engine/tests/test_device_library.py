@@ -15,7 +15,7 @@ RNG = np.random.default_rng(86)
 
 
 def compile_cases(name, parameters, expressions, target):
-    """One kernel that evaluates, for each element, the expression whose number it is given.
+    """Write one kernel that evaluates, for each element, the expression with the number that the element has.
 
     `parameters` are (type, name) pairs, one array each; `target` is the type of the results.
     """

@@ -14,14 +14,14 @@ FILES = sorted(CASES.glob("*.cu"))
 
 
 def all_agree(results):
-    """Whether both gears are right; the reference refuses no kernel."""
+    """Check that both gears are right and that the reference refuses no kernel."""
     wrong = [f"{result.case.name} {result.verdict}: {result.detail}" for result in results if result.verdict != "same"]
     assert not wrong, f"{len(wrong)} of {len(results)} kernels are wrong:\n" + "\n".join(wrong)
     return True
 
 
 def legal(results):
-    """Without the few kernels that the reference refuses: mistakes of the generator."""
+    """Drop the few kernels that the reference refuses: mistakes of the generator."""
     kept = [result for result in results if result.verdict != "illegal"]
     assert len(kept) >= 0.8 * len(results)
     return kept

@@ -52,7 +52,7 @@ def test_kernels_are_direct_or_run_as_before():
 
 
 def launched(monkeypatch, gear, bodies, options=()):
-    """(name, width of the blocks) -> what kernels compute, with rows that are too short for groups and longer ones."""
+    """Map (name, width of the blocks) to what kernels compute, with rows too short for groups and longer ones."""
     monkeypatch.setenv("HOSTCUDA_GEAR", gear)
     x, k = np.random.default_rng(5).uniform(-1, 1, (2, 4096)).astype(np.float32)
     module = compiler.SourceModule(f'extern "C" {{ {source(bodies)} }}', options=list(options), no_extern_c=True)

@@ -64,7 +64,7 @@ def d():
 
 @pytest.fixture(autouse=True)
 def _the_engine_still_works(module):
-    """After each of these tests a kernel still gives the right answer."""
+    """Check after each of these tests that a kernel still gives the right answer."""
     yield
     y = np.ones(4, np.float32)
     module.get_function("add")(cuda.InOut(y), cuda.In(y), np.float32(2), np.int32(3), block=(4, 1, 1))

@@ -15,7 +15,7 @@ GEARS = ("fibers", "loops")
 
 
 def modules(text, monkeypatch):
-    """Gear -> the compiled text, without fused operations: docs/gears.md tells why."""
+    """Compile the text in each gear, without fused operations: docs/gears.md tells why."""
     modules_by_gear = {}
     for gear in GEARS:
         monkeypatch.setenv("HOSTCUDA_GEAR", gear)

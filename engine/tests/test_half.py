@@ -184,7 +184,7 @@ def halves(bits):
 
 
 def assert_same(got, want, *inputs):
-    """Equal bits, except that any NaN equals any other."""
+    """Check that bits are equal, except that any NaN equals any other."""
     got, want = np.asarray(got).view(np.float16), np.asarray(want).view(np.float16)
     wrong = ~((got.view(np.uint16) == want.view(np.uint16)) | (np.isnan(got) & np.isnan(want)))
     first = np.flatnonzero(wrong)[:5]
@@ -212,7 +212,7 @@ def exact(bits):
 
 
 def tricky(count):
-    """Random halves: all bit patterns, and as many of moderate size."""
+    """Return random halves: all bit patterns, and as many of moderate size."""
     bits = RNG.integers(0, 65536, count, np.uint16)
     bits[::2] = RNG.normal(scale=4, size=count).astype(np.float16).view(np.uint16)[::2]
     bits[:12] = [0, 0x8000, 1, 0x8001, 0x3FF, 0x400, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0x3C00]
@@ -382,7 +382,7 @@ def test_function_of_every_half(module, name):
 
 
 def ordered(bits):
-    """Halves as integers in the order of their values."""
+    """Return halves as integers in the order of their values."""
     bits = bits.astype(np.int32)
     return np.where(bits & 0x8000, 0x8000 - bits, bits)
 
@@ -567,7 +567,7 @@ extern "C" __global__ void ops(const float *x, const float *y, float *sum, float
     )
 
     def bf16(v):
-        """Float64 to bfloat16, rounded once to nearest even."""
+        """Round float64 to bfloat16, once, to nearest even."""
         mantissa, exponent = np.frexp(v)
         return np.ldexp(np.rint(mantissa * 256), exponent - 8)
 
@@ -629,7 +629,7 @@ extern "C" __global__ void single(const half *__restrict__ a, const half *__rest
 
 
 def near_halfway(rng, size):
-    """Three arrays of pairs of halves: any bits, and sums that cancel or lie near halfway between two halves."""
+    """Return three arrays of pairs of halves: any bits, and sums that cancel or lie near halfway between two halves."""
     a, b, c = rng.integers(0, 2**32, (3, size), np.uint32)
     with np.errstate(all="ignore"):
         product = (a.view(np.float16) * b.view(np.float16)).view(np.uint32)

@@ -231,7 +231,7 @@ KERNELS = re.findall(r"__global__ void (\w+)\(float", SPLIT)
 
 @pytest.fixture(scope="module")
 def gears():
-    """Gear -> the functions of `SPLIT` by name, compiled once each.
+    """Map a gear to the functions of `SPLIT` by name, compiled once each.
 
     Without fused operations: a product before a barrier and a sum after it are fused on fibers only.
     """

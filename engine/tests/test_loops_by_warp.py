@@ -328,7 +328,7 @@ BLOCKS = [(96, 1, 1), (20, 1, 1), (75, 1, 1), (32, 2, 2), (16, 4, 1)]  # whole w
 
 @pytest.fixture(scope="module")
 def gears():
-    """Gear -> the module of `SPLIT`. Without fused operations: docs/gears.md tells why."""
+    """Map a gear to the module of `SPLIT`. Without fused operations: docs/gears.md tells why."""
     modules = {}
     with pytest.MonkeyPatch.context() as patch:
         for gear in ("fibers", "loops"):

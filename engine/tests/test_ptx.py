@@ -79,7 +79,7 @@ def operands(k, kind, warps):
 
 
 def assert_close(d, a, b, c, turns):
-    """Products are exact, sums are float: see test_wmma. A half accumulator is rounded once a turn."""
+    """Check sums: products are exact, sums are float (see test_wmma); a half accumulator is rounded once per turn."""
     a, b, c = a.astype(np.float64), b.astype(np.float64), c.astype(np.float64)
     size = turns * (abs(a) @ abs(b.T)) + abs(c)
     tolerance = turns * 20 * np.finfo(np.float32).eps * size

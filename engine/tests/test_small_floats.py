@@ -100,7 +100,7 @@ def module():
 
 
 def values(exponent_bits, mantissa_bits):
-    """All 128 values with sign 0 of a format that has infinity and NaN as IEEE's, or, with 4 bits of exponent, not."""
+    """Return all 128 values with sign 0 of a format; it has IEEE's infinity and NaN unless its exponent has 4 bits."""
     code, bias = np.arange(128), 2 ** (exponent_bits - 1) - 1
     exponent, mantissa = code >> mantissa_bits, code % 2**mantissa_bits
     fraction = mantissa / 2.0**mantissa_bits

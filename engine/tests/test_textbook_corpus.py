@@ -560,7 +560,7 @@ def binary_search(rng):
 
 
 class Partitioned(Out):
-    """Below the pivot from the left, the others from the right, in any order."""
+    """A result with the elements below the pivot from the left on and the others from the right, in any order."""
 
     def check(self):
         below = (self.expected < 40).sum()
@@ -684,7 +684,7 @@ KEYS = np.random.default_rng(9).choice(2**31, 600, replace=False).astype(np.uint
 
 
 class HashTable(Out):
-    """Each key once, in any slot."""
+    """A result that has each key once, in any slot."""
 
     def check(self):
         assert (np.sort(self.array[self.array > 0]) == np.sort(self.expected[self.expected > 0])).all()
@@ -697,7 +697,7 @@ def hash_insert(rng):
 
 @case("sparse", 64, 10)
 def hash_lookup(rng):
-    """In a table that the host has filled with the first 500 keys."""
+    """Look keys up in a table that the host has filled with the first 500 keys."""
     table = np.zeros(1024, np.uint32)
     for key in KEYS[:500]:
         slot = (int(key) * 2654435761 & 0xFFFFFFFF) >> 22
@@ -829,7 +829,7 @@ def leapfrog(rng):
 
 
 class Near(Out):
-    """A count that is random: within four standard deviations."""
+    """A random count: it lies within four standard deviations."""
 
     def check(self):
         assert abs(self.array.astype(np.float64) - self.expected).max() < 4 * self.rtol
@@ -929,7 +929,7 @@ def rotate(rng):
 
 
 class AnyOrder(Out):
-    """The same numbers, in any order."""
+    """A result with the same numbers, in any order."""
 
     def check(self):
         assert (np.sort(self.array) == np.sort(self.expected)).all()

@@ -19,7 +19,7 @@ PLACES = [(np.arange(N) * step % most - 24576) / 8192 for step, most in ((1201, 
 
 
 def texels(data, indices, mode, normalized):
-    """data[z, y, x, channel] at integer places (x, y, z), each an array."""
+    """Return data[z, y, x, channel] at integer places (x, y, z), each an array."""
     places, outside = [], np.zeros(N, bool)
     for i, n in zip(indices, data.shape[2::-1], strict=False):
         if mode == BORDER:
@@ -49,7 +49,7 @@ def sampled(data, dimensions, linear, normalized, mode):
 
 
 def weights(fractions):
-    """Of the corners, in units of 1/256. With these, all planes of the program are to the bit what an H200 gives."""
+    """Return the corners' weights, in 1/256. With them all planes of the program are to the bit what an H200 gives."""
     products = [np.full(N, 256)] + [np.zeros(N, int)] * (2 ** len(fractions) - 1)
     for d, fraction in enumerate(fractions):
         part = rest = np.floor(fraction * 256 + 0.5).astype(int)
@@ -67,7 +67,7 @@ def run(path, *arguments):
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
-    """Return a function that takes the next values from the bytes that the program has written."""
+    """Return the arrays that the program has written, by their names."""
     out = tmp_path_factory.mktemp("textures") / "read.bin"
     ended = run(PROGRAM, str(out))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -37,7 +37,7 @@ extern "C" __global__ void mma_{tag}(const half *a, const half *b, const {c_type
 
 
 def product_cases():
-    """Every shape with every pair of layouts in float; the other accumulators with one pair each."""
+    """Yield every shape with every pair of layouts in float, and the other accumulators with one pair each."""
     for shape in SHAPES:
         for a, b in itertools.product(LAYOUTS, LAYOUTS):
             yield shape, a, b, "float", "float"

@@ -31,7 +31,7 @@ def test_a_program_ends_with_the_process_that_runs_it():
 
 
 def _runs(process):
-    """Whether the process exists and is not a zombie."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -63,7 +63,7 @@ def program(tmp_path):
 
 @pytest.fixture
 def command(program, hostcuda_command):
-    """`hostcuda profile` on a program: exit status, stdout, stderr."""
+    """Return a function that runs `hostcuda profile` on a program: exit status, stdout, stderr."""
     return lambda rest, *options: hostcuda_command("profile", "--engine", "cpu", *options, program(rest))
 
 
@@ -192,7 +192,7 @@ echo "$@" >> HERE/calls
 
 @pytest.fixture
 def fake_nvcc(monkeypatch, tmp_path):
-    """In the place of nvcc: it refuses all but `PROGRAM`'s own source."""
+    """Put a stand-in in the place of nvcc: it refuses all but `PROGRAM`'s own source."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "ptxas").write_text(PTXAS)

@@ -56,7 +56,7 @@ int main(int count, char **words) {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """One program whose argument chooses the mistake: it is compiled once per command."""
+    """Write one program whose argument chooses the mistake: it is compiled once per command."""
     path = tmp_path_factory.mktemp("verdicts") / "mistakes.cu"
     path.write_text(HEAD + KERNELS + MAIN)
     return str(path)

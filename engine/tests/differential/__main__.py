@@ -1,4 +1,4 @@
-"""Compares the gears of the CPU engine, or a GPU, with the reference: random kernels, or the cases of files.
+"""Compare the gears of the CPU engine, or a GPU, with the reference: random kernels, or the cases of files.
 
 python -m tests.differential FIRST COUNT      the seeds from FIRST on, in batches of 20
 python -m tests.differential --cases FILE ... the cases of files; of all without a name
@@ -20,7 +20,7 @@ from .compare import CASES, GEARS, ON_A_GPU, Result, compare, read
 from .generator import BATCH, Kernel, batch, tools_of
 from .minimize import minimize
 
-SECONDS = 900  # of a batch
+SECONDS = 900  # for a batch
 
 
 def main():
@@ -42,14 +42,14 @@ def main():
         parser.error("give the first seed, or --cases")
     else:
         last = options.first + options.count
-        batches = map(_seeds, range(options.first - options.first % BATCH, last, BATCH))
-        batches = (_between(each, options.first, last) for each in batches)
+        batches = map(_make_batch, range(options.first - options.first % BATCH, last, BATCH))
+        batches = (_select(whole, options.first, last) for whole in batches)
     if options.source:
-        print(*(each.text for each in batches), sep="\n")
+        print(*(part.text for part in batches), sep="\n")
         return 0
-    cache.scratch()  # made here, so that it is removed here: the processes below do not live to do so
+    cache.scratch()  # made here, so that it is removed here: the processes below are killed
     start, tally, reasons = time.monotonic(), collections.Counter(), collections.Counter()
-    for result in _results(batches, options):
+    for result in _run_all(batches, options):
         tally[result.verdict] += 1
         if result.verdict in ("same", "differs"):
             tally[f"on {result.gear}"] += 1
@@ -68,17 +68,17 @@ def main():
     return int(any(tally[verdict] for verdict in tally if verdict not in ("same", "illegal", "on loops", "on fibers")))
 
 
-def _seeds(first):
+def _make_batch(first):
     return batch(first // BATCH)
 
 
-def _between(whole, first, last):
+def _select(whole, first, last):
     whole.cases = [case for case in whole.cases if first <= int(case.name[1:]) < last]
     return whole
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Processes: a kernel may end the one that runs it, or never end
+# Processes: a kernel may end the process that runs it, or never end
 
 
 def _start(function, *arguments):
@@ -104,25 +104,25 @@ def _isolated(function, *arguments):
         process.join()
 
 
-def _compared(each, options):
+def _compare(part, options):
     with tempfile.TemporaryDirectory(prefix="differential-") as folder:
-        return compare(each, folder, options.sanitize, ON_A_GPU if options.gpu else GEARS)
+        return compare(part, folder, options.sanitize, ON_A_GPU if options.gpu else GEARS)
 
 
-def _results(batches, options):
-    """The results of batches, as they come; a batch that ends its process is halved."""
+def _run_all(batches, options):
+    """Yield the results of batches, as they come; a batch that ends its process is halved."""
     waiting, running = iter(batches), {}
     more = []
     while True:
-        while len(running) < options.jobs and (each := more.pop() if more else next(waiting, None)):
-            process, here, end = _start(_compared, each, options)
-            running[here] = process, end, each
+        while len(running) < options.jobs and (part := more.pop() if more else next(waiting, None)):
+            process, here, end = _start(_compare, part, options)
+            running[here] = process, end, part
         if not running:
             return
         ready = connection.wait(list(running), timeout=5)
         late = [here for here, (_, end, _) in running.items() if time.monotonic() > end and here not in ready]
         for here in [*ready, *late]:
-            process, _, each = running.pop(here)
+            process, _, part = running.pop(here)
             try:
                 results = here.recv() if here in ready else None
             except EOFError:
@@ -131,11 +131,11 @@ def _results(batches, options):
             process.join()
             if results is not None:
                 yield from results
-            elif len(each.cases) > 1:
-                more += each.halves()
+            elif len(part.cases) > 1:
+                more += part.halves()
             else:
                 why = "it ends the process" if here in ready else f"it takes more than {SECONDS} s"
-                yield Result(each.cases[0], "fails", why, wrong=[*(ON_A_GPU if options.gpu else GEARS)])
+                yield Result(part.cases[0], "fails", why, wrong=[*(ON_A_GPU if options.gpu else GEARS)])
 
 
 if __name__ == "__main__":

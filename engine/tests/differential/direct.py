@@ -13,15 +13,15 @@ WIDE = 128  # threads in x of a grid at most; out has room for 32 rows of them
 
 
 class Direct:
-    """Writes a kernel. Each thread has an element of `out` of its own, and `in` and the tables are only read."""
+    """A writer of kernels. A thread has an element of `out` of its own; `in` and the tables are only read."""
 
     def __init__(self, seed):
         self.random = Random(f"direct {seed}")
         self.name, self.count = f"d{seed}", 0
         self.block = self.pick(*BLOCKS)
         self.grid = (self.pick(1, 2, 3) if self.block[0] < 40 else 1, 1, 1)
-        self.numbers, self.floats, self.same = ["w"], [], ["n", "first"]  # of each thread; of a row
-        self.plain = self.random.random() < 0.8  # it is to be one whose loops are exchanged
+        self.numbers, self.floats, self.same = ["w"], [], ["n", "first"]  # two per thread; one per row
+        self.plain = self.random.random() < 0.8  # whether it is to be a kernel whose loops are exchanged
         self.around = []  # counters
         self.row = "threadIdx.y" if self.block[2] == 1 else "(threadIdx.z * blockDim.y + threadIdx.y)"
 
@@ -33,14 +33,14 @@ class Direct:
         return f"{letter}{self.count}"
 
     def uniform(self, depth=2):
-        """A small number of at least 0 that is the same for a row."""
+        """Write a small number of at least 0 that is the same for a row."""
         if depth == 0 or self.random.random() < 0.4:
             return self.pick(*self.same, str(self.random.randrange(5)))
         a, b = self.uniform(depth - 1), self.uniform(depth - 1)
         return self.pick(f"({a} + {b})", f"min({a}, {b})", f"({a} * 2 + {b})", f"(({a}) % 7)")
 
     def load(self):
-        """What a thread reads: in[...], with neighbors in memory in most cases, its own element, or a table's."""
+        """Write a read: in[...], with neighbors in memory in most cases, the thread's own element, or a table's."""
         a, b = self.uniform(), self.uniform()
         index = " + ".join([self.pick(f"w + {a}", f"{a} * 9 + w", f"w + {a} + {b}"), *self.around])
         odd = self.pick(f"w * 3 + {self.uniform()}", f"(w ^ 5) + {self.uniform()}", "w", f"w - {self.uniform(0)} + 40")
@@ -88,8 +88,8 @@ class Direct:
         return self.pick(f"out[me] += {self.value()};", f"out[me] = {self.value()};", f"out[me] ^= {self.load()};")
 
     def body(self, depth):
-        """Statements at a place that all threads that are left reach."""
-        kept = [list(names) for names in (self.numbers, self.floats, self.same, self.sums)]
+        """Write statements at a place that all threads that are left reach."""
+        before = [list(names) for names in (self.numbers, self.floats, self.same, self.sums)]
         text = []
         for _ in range(self.random.randrange(1, 4)):
             chance = self.random.random()
@@ -103,7 +103,7 @@ class Direct:
                 text.append(f"if ({self.uniform()} > 2) {{ {self.body(depth - 1)} }}")
             else:
                 text.append(self.change())
-        self.numbers, self.floats, self.same, self.sums = kept
+        self.numbers, self.floats, self.same, self.sums = before
         return "\n".join(text)
 
     def loop(self, depth):
@@ -145,5 +145,5 @@ class Direct:
 
 
 def batch(number, size=20):
-    """The batch of the seeds from `number` * `size` on."""
+    """Make the batch of the seeds from `number` * `size` on."""
     return Batch(PRELUDE, [Direct(number * size + i).case() for i in range(size)])

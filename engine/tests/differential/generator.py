@@ -106,21 +106,21 @@ BATCH = 20
 
 
 def batch(number, size=BATCH):
-    """The batch of the seeds from `number` * `size` on."""
+    """Make the batch of the seeds from `number` * `size` on."""
     kernels = [Kernel(number * size + i, tools_of(number)) for i in range(size)]
     prelude = WAITS + "".join(TOOLS[name] for name in tools_of(number))
     return Batch(prelude, [kernel.case() for kernel in kernels])
 
 
 def tools_of(number):
-    """The names of the tools that a batch has."""
+    """Return the names of the tools that a batch has."""
     random = Random(f"tools {number}")
     return ["plain", *(name for name in TOOLS if name != "plain" and random.random() < 0.5)]
 
 
 @dataclass
 class Node:
-    """A statement, or one with others inside."""
+    """A statement, or a statement with others inside."""
 
     head: str
     body: list = None
@@ -135,18 +135,18 @@ class Node:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an unsigned value is: an expression, the variables behind it, and what may be done with it."""
+    """A place that holds an unsigned value: an expression, the variables behind it, and what may be done with it."""
 
     text: str
     words: frozenset
     uniform: bool = False
     writable: bool = True
-    plain: bool = True  # an lvalue of type unsigned, of which the address can be taken
+    plain: bool = True  # an lvalue of type unsigned whose address can be taken
 
 
 @dataclass
 class Scope:
-    """What is visible at a place of the kernel, and the names that the innermost block declares."""
+    """The names that are visible at a place of the kernel, and those that the innermost block declares."""
 
     places: list = field(default_factory=list)
     floats: list = field(default_factory=list)
@@ -172,12 +172,12 @@ READ, OWN, LEADER, ATOMIC = "read by all", "each thread's own", "written by one 
 
 
 class Kernel:
-    """A kernel of one seed: `nodes` are its statements."""
+    """A random kernel, made from a seed: `nodes` are its statements."""
 
     def __init__(self, seed, tools):
         self.seed, self.tools, self.random = seed, tools, Random(seed)
         self.warps = self.chance(0.3)
-        self.rare = self.chance(0.12)  # whether it may have what the loops do not take
+        self.rare = self.chance(0.12)  # whether it may have forms that thread loops do not take
         if self.warps:
             blocks = [(32,), (64,), (96,), (128,), (32, 2), (64, 2)] + [(80,), (40,), (8, 5)] * self.rare
         else:
@@ -188,7 +188,7 @@ class Kernel:
         self.returns = not self.warps and self.chance(0.3)
         self.shared_bytes = 0
         self.before, self.nodes = "", []
-        self.arrays, self.words = {}, {}  # in shared or device memory: what may be done with them now
+        self.arrays, self.words = {}, {}  # in shared or device memory -> what may be done with them
         self.serial = 0
         self._write()
 
@@ -220,7 +220,7 @@ class Kernel:
         return f"{stem}_{self.seed}_{self.serial}"
 
     def name(self, scope, *texts):
-        """A name that can be declared now, and is in none of the texts. It may hide an outer one."""
+        """Choose a name that can be declared now, and is in none of the texts. It may hide an outer one."""
         used = set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
         free = [
             n for n in NAMES if n not in scope.own and n not in used and (n not in scope.visible or self.chance(0.25))
@@ -249,11 +249,11 @@ class Kernel:
         return [place for place in scope.places if place.uniform or not uniform]
 
     def value(self, scope, depth=2, uniform=False):
-        """An expression without effects; uniform: the same for all threads of the block."""
+        """Write an expression without effects; uniform: with the same value in all threads of the block."""
         if depth <= 0 or self.chance(0.2):
-            found = self.readable(scope, uniform)
-            if found and self.chance(0.65):
-                return self.pick(found).text
+            places = self.readable(scope, uniform)
+            if places and self.chance(0.65):
+                return self.pick(places).text
             if self.chance(0.4):
                 return self.pick(["(unsigned)n", "blockIdx.x", "gridDim.x", "blockDim.x"])
             if not uniform and self.chance(0.7):
@@ -331,7 +331,7 @@ class Kernel:
         ])()
 
     def real(self, scope):
-        """A small float."""
+        """Write a small float."""
         whole = f"(float)({self.value(scope, 1)} & 255u)"
         return (
             f"{self.pick(scope.floats)} * 0.5f + {whole}" if scope.floats and self.chance(0.5) else f"{whole} * 0.25f"
@@ -343,20 +343,20 @@ class Kernel:
         return [p for p in scope.places if p.writable and p.uniform == uniform and (p.plain or not plain)]
 
     def target(self, scope, uniform):
-        """An lvalue."""
+        """Choose an lvalue."""
         if not uniform and self.chance(0.2):
             own = [f"{name}[{self.me}]" for name, state in self.arrays.items() if state == OWN]
             own += [f"out[{self.slot} + {self.below(2)}]"]
             own += [f"{name}[{self.value(scope, 1)} & 3u]" for name in scope.arrays]
             return self.pick(own)
-        found = self.targets(scope, uniform)
-        if not found:
+        places = self.targets(scope, uniform)
+        if not places:
             return None if uniform else f"out[{self.slot}]"
-        text = self.pick(found).text
+        text = self.pick(places).text
         return f"({text})" if self.chance(0.08) else text
 
     def changed(self, scope, uniform=False):
-        """A statement that changes something; uniform: by all threads alike."""
+        """Write a statement that changes something; uniform: in all threads alike."""
         target, value = self.target(scope, uniform), self.value(scope, 2, uniform)
         if target is None:
             return []
@@ -421,7 +421,7 @@ class Kernel:
         return [Node(self.pick(options)())]
 
     def declared(self, scope, uniform=False):
-        """A variable, in one of many forms."""
+        """Declare a variable, in one of many forms."""
         value = self.value(scope, 2, uniform)
         plain = self.targets(scope, uniform, plain=True)
         kind = self.below(30)
@@ -536,7 +536,7 @@ class Kernel:
         return []
 
     def indexed(self, scope):
-        """An index that wraps."""
+        """Write an index that wraps."""
         name, c = self.name(scope), self.pick([1, 5, 8, 31])
         options = [
             (f"const unsigned {name} = {self.me} - {c}u;", f"in[{name} + {c}u]"),
@@ -559,7 +559,7 @@ class Kernel:
         return nodes
 
     def of_a_thread(self, scope, depth, jumps=False):
-        """A statement that need not be reached by all threads."""
+        """Write a statement that need not be reached by all threads."""
         kind = self.below(32)
         if kind < 11:
             return self.changed(scope)
@@ -640,7 +640,7 @@ class Kernel:
         return dict(self.arrays), dict(self.words)
 
     def barrier(self, state=None):
-        """A barrier; after it memory may be used in other ways, as `state` says if it is given."""
+        """Write a barrier; after it memory may be used in other ways: as in `state`, if it is given."""
         if state:
             self.arrays, self.words = dict(state[0]), dict(state[1])
         else:
@@ -653,12 +653,12 @@ class Kernel:
         )
 
     def settled(self, state):
-        """Nothing if memory is used as `state` says, else a barrier after which it is."""
+        """Write nothing if memory is used as in `state`, else a barrier after which it is."""
         same = state == self.state() and not any(s == LEADER for s in self.words.values())
         return [] if same and self.chance(0.7) else [self.barrier(state)]
 
     def of_all(self, scope, depth, count, loop=None):
-        """Statements at a place that all threads reach; loop: the state of memory at the ends of the loop around it."""
+        """Write statements at a place that all threads reach; loop: memory at the ends of the loop around it."""
         nodes = []
         for _ in range(count):
             kind = self.below(28)
@@ -689,7 +689,7 @@ class Kernel:
         return nodes
 
     def read_only(self, scope, word):
-        """The scope without the right to change what has to do with a name."""
+        """Return the scope without the right to change any place that a name belongs to."""
         inner = scope.inner()
         inner.places = [replace(p, writable=False, plain=False) if word in p.words else p for p in inner.places]
         return inner
@@ -737,11 +737,11 @@ class Kernel:
         return nodes
 
     def function_with_barrier(self, scope):
-        """A call of a device function with barriers, whose variables have the names of the kernel's."""
-        found = self.targets(scope, False, plain=True)
-        if not found or not self.arrays:
+        """Write a call of a device function with barriers; its variables have the same names as the kernel's."""
+        places = self.targets(scope, False, plain=True)
+        if not places or not self.arrays:
             return []
-        place, array = self.pick(found), self.pick(list(self.arrays))
+        place, array = self.pick(places), self.pick(list(self.arrays))
         s, v, at, local, i = self.random.sample(NAMES, 5)
         size = self.threads
         name = self.unique("turned")
@@ -755,7 +755,7 @@ class Kernel:
                 f"    __syncthreads();\n    {s}[{at}] = {local};\n    __syncthreads();\n    return {local} ^ 9u;\n}}\n"
             )
             call = self.pick([f"{place.text} = {name}({{}});", f"{place.text} += {name}({{}}) * 3u;"])
-            given = self.value(scope, 1)
+            argument = self.value(scope, 1)
         elif form == 1:
             self.before += (
                 f"__device__ void {name}(unsigned *{s}, unsigned &{v}, const unsigned {at}) {{\n"
@@ -763,7 +763,7 @@ class Kernel:
                 f"    {s}[{at}] = {local};\n    __syncthreads();\n"
                 f"    for (int {i} = 0; {i} < 2; ++{i}) {v} += {s}[({at} + {i}) % {size}u];\n    __syncthreads();\n}}\n"
             )
-            call, given = f"{name}({{}});", place.text
+            call, argument = f"{name}({{}});", place.text
         else:
             inner = self.unique("inner")
             self.before += (
@@ -773,20 +773,20 @@ class Kernel:
                 f"    unsigned {local} = {v} + 1u;\n    {inner}<unsigned>({s}, {local}, {at});\n"
                 f"    {v} += {local};\n}}\n"
             )
-            call, given = f"{name}({{}});", place.text
+            call, argument = f"{name}({{}});", place.text
         nodes = []
         if any(state == LEADER for state in self.words.values()):
             nodes.append(self.barrier())
-        nodes.append(Node(call.format(f"{array}, {given}, {self.me}")))
+        nodes.append(Node(call.format(f"{array}, {argument}, {self.me}")))
         nodes.append(self.barrier())
         return nodes
 
     def of_a_warp(self, scope, depth):
-        """Warp functions at a place that all threads reach."""
-        found = self.targets(scope, False)
-        if not found:
+        """Write warp functions at a place that all threads reach."""
+        places = self.targets(scope, False)
+        if not places:
             return []
-        target = self.pick(found).text
+        target = self.pick(places).text
         width = 32 if self.threads % 32 == 0 else 16 if self.threads % 16 == 0 else 8
 
         def value():
@@ -794,14 +794,14 @@ class Kernel:
 
         def shuffled(v):
             lane = f"({self.value(scope, 1)}) & {width - 1}u"
-            given = (
+            limit = (
                 "" if width == 32 and self.chance(0.8) else f", {self.pick([w for w in (4, 8, 16, 32) if w <= width])}"
             )
             return self.pick([
-                f"__shfl_xor_sync({FULL}, {v}, {1 + self.below(7 if not given else 3)}{given})",
-                f"__shfl_down_sync({FULL}, {v}, {1 + self.below(7)}u{given})",
-                f"__shfl_up_sync({FULL}, {v}, {1 + self.below(7)}u{given})",
-                f"__shfl_sync({FULL}, {v}, {lane}{given})",
+                f"__shfl_xor_sync({FULL}, {v}, {1 + self.below(7 if not limit else 3)}{limit})",
+                f"__shfl_down_sync({FULL}, {v}, {1 + self.below(7)}u{limit})",
+                f"__shfl_up_sync({FULL}, {v}, {1 + self.below(7)}u{limit})",
+                f"__shfl_sync({FULL}, {v}, {lane}{limit})",
             ])
 
         kind = self.below(10)
@@ -822,7 +822,7 @@ class Kernel:
             name = self.name(scope, target)
             v = self.value(scope, 1)
             step = shuffled(target) if width < 32 else f"__shfl_xor_sync({FULL}, {target}, {name})"
-            plain = [p.text for p in found if name not in p.words]
+            plain = [p.text for p in places if name not in p.words]
             if target in plain and not re.search(rf"\b{name}\b", v):
                 body = [Node(f"{target} = MIX({target}, {step});")]
                 return [Node(f"for (int {name} = {self.pick([16, 8])}; {name} > 0; {name} /= 2) {{", body)]
@@ -833,7 +833,7 @@ class Kernel:
             return [Node(f"if ({condition}) {{", body)]
         if kind == 8 and width == 32 and self.block[1] == 1:
             name = self.name(scope, target)
-            if name not in next(p for p in found if p.text == target).words:
+            if name not in next(p for p in places if p.text == target).words:
                 inner = scope.inner()
                 inner.declare(name)
                 body = [Node(f"{target} ^= {shuffled(target)} + {name};"), *self.of_a_thread(inner, 1)]
@@ -863,7 +863,7 @@ class Kernel:
             nodes.append(Node(f"const unsigned slot = {self.slot};"))
             self.slot = "slot"
         self.leaders = {}
-        self._memory(nodes)
+        self._declare_memory(nodes)
         uniform, varying = self.random.sample(NAMES, 2)
         nodes.append(Node(f"unsigned {varying} = in[{self.me}];"))
         nodes.append(Node(f"unsigned {uniform} = n * 3u;"))
@@ -880,8 +880,8 @@ class Kernel:
         sums += [f"{name}[{self.threads - 1}u - {self.me}]" for name in self.arrays] + list(self.words)
         nodes += [Node(f"out[{self.slot} + 2u] += {term};") for term in sums]
 
-    def _memory(self, nodes):
-        """The arrays and the words in shared and device memory, with their first values."""
+    def _declare_memory(self, nodes):
+        """Declare the arrays and the words in shared and device memory, with their first values."""
         count = 1 + self.below(2)
         names = self.random.sample(["tile", "cells", "line"], count)
         if self.chance(0.25):

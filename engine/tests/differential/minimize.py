@@ -1,4 +1,4 @@
-"""Removes statements of a kernel while the gears still give other results than the reference."""
+"""Remove statements of a kernel while the gears still give other results than the reference."""
 
 import time
 from dataclasses import replace
@@ -8,13 +8,13 @@ from .generator import TOOLS, WAITS
 
 
 def minimize(kernel, gears, seconds=300):
-    """The source of a smaller kernel that is wrong on the same gears; a `Kernel` loses statements meanwhile."""
+    """Return the source of a smaller kernel that is wrong on the same gears; it removes statements of the `Kernel`."""
     end = time.monotonic() + seconds
     tools = list(kernel.tools)
 
     def batch():
         prelude = WAITS + "".join(TOOLS[name] for name in tools)
-        used = [part for part in _parts(kernel.before) if _is_used(part, kernel)]
+        used = [part for part in _split_parts(kernel.before) if _is_used(part, kernel)]
         return Batch(prelude, [replace(kernel.case(), before="".join(used))])
 
     def wrong():
@@ -25,16 +25,16 @@ def minimize(kernel, gears, seconds=300):
 
     while without_some(kernel.nodes, wrong):
         pass
-    _without_pieces(tools, wrong)
+    _remove_pieces(tools, wrong)
     return batch().text
 
 
 def without_some(nodes, wrong):
-    """Remove what can be removed of a list of statements and inside of them; whether anything could."""
-    removed = _without_pieces(nodes, wrong)
+    """Remove statements from a list and from inside of them where possible; return whether any was removed."""
+    removed = _remove_pieces(nodes, wrong)
     for at, node in enumerate(nodes):
         if node.body is not None:
-            nodes[at : at + 1] = node.body  # its statements without it
+            nodes[at : at + 1] = node.body  # the statements inside of it, without it
             if wrong():
                 return True
             nodes[at : at + len(node.body)] = [node]
@@ -42,7 +42,7 @@ def without_some(nodes, wrong):
     return removed
 
 
-def _without_pieces(items, wrong):
+def _remove_pieces(items, wrong):
     removed, size = False, max(1, len(items) // 2)
     while size:
         at = 0
@@ -58,8 +58,8 @@ def _without_pieces(items, wrong):
     return removed
 
 
-def _parts(before):
-    """The functions and macros before a kernel: a part ends where the next line begins one."""
+def _split_parts(before):
+    """Split the functions and macros before a kernel: a part ends where the next line begins one."""
     parts = []
     for line in before.splitlines(keepends=True):
         if line.startswith(("#define", "__device__", "template")):

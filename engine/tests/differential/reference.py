@@ -1,4 +1,4 @@
-"""The reference: a batch of kernels as a plain C++ program (``reference.h``), which shares nothing with the engine."""
+"""The reference: it runs a batch of kernels as a plain C++ program (``reference.h``), independent of the engine."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;]+?)(\w+)\s*\[\s*\]\s*;")
 
 
 class Illegal(Exception):
-    """A kernel of which CUDA does not say what it does, or which does not compile."""
+    """A kernel whose behaviour CUDA does not define, or which does not compile."""
 
 
 def run(batch, words, sanitize=False):
@@ -35,33 +35,33 @@ def run(batch, words, sanitize=False):
     Returns
     -------
     dict
-        By the case's name: the outputs for each of its n (uint32, n × WORDS), or an `Illegal` that says why not.
+        Maps a case's name to the outputs for each of its n (uint32, n × WORDS), or to an `Illegal` that says why not.
     """
     if not batch.cases:
         return {}
     try:
-        output = _output(batch, words, sanitize)
+        output = _run_program(batch, words, sanitize)
     except Illegal as wrong:
         if len(batch.cases) == 1:
             return {batch.cases[0].name: wrong}
         return {name: out for half in batch.halves() for name, out in run(half, words, sanitize).items()}
-    found, lines = {}, iter(np.frombuffer(output, np.uint32).reshape(-1, 1 + WORDS))
+    results, lines = {}, iter(np.frombuffer(output, np.uint32).reshape(-1, 1 + WORDS))
     for case in batch.cases:
         outs = [next(lines) for _ in case.ns]
         bad = [out[1:].tobytes().rstrip(b"\0").decode() for out in outs if out[0]]
-        found[case.name] = Illegal(bad[0]) if bad else np.stack(outs)[:, 1:]
-    return found
+        results[case.name] = Illegal(bad[0]) if bad else np.stack(outs)[:, 1:]
+    return results
 
 
 def compiler():
-    """The command of the compiler."""
+    """Return the compiler's command."""
     return os.environ.get("CXX", "g++").split()
 
 
-def _output(batch, words, sanitize):
+def _run_program(batch, words, sanitize):
     text = _DYNAMIC.sub(r"\1 *const \2 = reinterpret_cast<\1 *>(reference::dynamic_memory);", batch.text)
     launches = [
-        f"reference::compare_orders(dim3({_listed(case.grid)}), dim3({_listed(case.block)}),\n"
+        f"reference::compare_orders(dim3({_join(case.grid)}), dim3({_join(case.block)}),\n"
         f"    [](unsigned *out, const unsigned *in, int n) {{ {case.name}(out, in, n); }}, {n}, words);"
         for case in batch.cases
         for n in case.ns
@@ -70,13 +70,13 @@ def _output(batch, words, sanitize):
     with tempfile.TemporaryDirectory(prefix="reference-") as folder:
         Path(folder, "reference.cpp").write_text(f'#include "{HEADER}"\n#line 1 "kernels.cu"\n{text}\n{main}')
         flags = FLAGS + SANITIZE * sanitize
-        _checked([*compiler(), *flags, "-o", "reference", "reference.cpp"], folder, b"", 300)
-        return _checked(["./reference"], folder, words.tobytes(), 300)
+        _run_checked([*compiler(), *flags, "-o", "reference", "reference.cpp"], folder, b"", 300)
+        return _run_checked(["./reference"], folder, words.tobytes(), 300)
 
 
-def _checked(command, folder, given, seconds):
+def _run_checked(command, folder, data, seconds):
     try:
-        done = subprocess.run(command, cwd=folder, input=given, capture_output=True, timeout=seconds)
+        done = subprocess.run(command, cwd=folder, input=data, capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         raise Illegal(f"{command[0]} takes more than {seconds} s") from None
     if done.returncode:
@@ -85,5 +85,5 @@ def _checked(command, folder, given, seconds):
     return done.stdout
 
 
-def _listed(sizes):
+def _join(sizes):
     return ", ".join(map(str, sizes))

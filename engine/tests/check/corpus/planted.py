@@ -1,4 +1,4 @@
-"""The corpus of planted bugs: read its table out of the .cu files, and launch it.
+"""The corpus of planted bugs: read its table from the .cu files, and launch its kernels.
 
     python planted.py [--fixed] [KERNEL]...        all kernels by default
 
@@ -38,12 +38,12 @@ class Bug:
 
 
 def corpus() -> list[Bug]:
-    """Every bug, in the order of the files."""
+    """Return every bug, in the order of the files."""
     return [bug for path in sorted(HERE.glob("*.cu")) for bug in _read(path) if bug.tool]
 
 
 def legal() -> list[Bug]:
-    """Kernels without a bug that resemble one."""
+    """Return the kernels without a bug that resemble one with a bug."""
     return _read(HERE / "legal.cu")
 
 
@@ -74,7 +74,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 
 def launch(bugs: list[Bug], fixed: bool) -> None:
-    """Launch each. An error of the engine is printed and ends that launch, not the program."""
+    """Launch the kernels of the bugs. An error of the engine is printed and ends that launch, not the program."""
     import hostcuda.autoinit  # noqa: F401 - it makes the context
     import hostcuda.driver as cuda
     from hostcuda.compiler import SourceModule
