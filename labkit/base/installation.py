@@ -12,7 +12,7 @@ from labkit.base.paths import PACKAGE
 
 PROJECT = "cuda-convolution-lab"  # the name that pip knows
 
-# What only figures, the notebooks and their reports import: the extra "notebooks".
+# Packages that only figures, the notebooks and their reports import: the extra "notebooks".
 NOTEBOOKS = (
     "IPython", "jinja2", "jupyter_client", "latex2mathml", "matplotlib", "nbclient", "nbconvert", "nbformat", "nh3",
     "pygments",
@@ -20,30 +20,30 @@ NOTEBOOKS = (
 
 
 def checkout() -> Path | None:
-    """The checkout that the package lies in, with its notebooks; None for an installed package."""
+    """Return the checkout that the package lies in, with its notebooks; None for an installed package."""
     return PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else None
 
 
 def restore(name: str) -> str:
-    """The command that brings back files of the lab: `data`, `data/weights`, ..."""
+    """Return the command that brings back files of the lab: `data`, `data/weights`, ..."""
     if root := checkout():
         return f'git -C "{root}" checkout -- {name}'
-    return f'{_pip()} --force-reinstall --no-deps "{PROJECT}{_origin()}"'
+    return f'{_pip_install()} --force-reinstall --no-deps "{PROJECT}{_find_origin()}"'
 
 
 def notebooks() -> str:
-    """The command that adds what figures, notebooks and reports need."""
-    return f'{_pip()} "{PROJECT}[notebooks]{_origin()}"'
+    """Return the command that adds what figures, notebooks and reports need."""
+    return f'{_pip_install()} "{PROJECT}[notebooks]{_find_origin()}"'
 
 
-def _pip() -> str:
+def _pip_install() -> str:
     return f'"{sys.executable}" -m pip install'
 
 
-def _origin() -> str:
-    """What follows the project's name where pip knows it from a file or an address alone: " @ file:///…"."""
+def _find_origin() -> str:
+    """Return the address that pip installed the project from, as a requirement has it: " @ file:///…", or nothing."""
     try:
-        direct = metadata.distribution(PROJECT).read_text("direct_url.json")
+        direct_url = metadata.distribution(PROJECT).read_text("direct_url.json")
     except metadata.PackageNotFoundError:
-        direct = None
-    return f" @ {json.loads(direct)['url']}" if direct else ""
+        direct_url = None
+    return f" @ {json.loads(direct_url)['url']}" if direct_url else ""

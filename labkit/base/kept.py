@@ -1,7 +1,7 @@
-"""What was computed before, and need not be computed again while nothing that it depends on has changed.
+"""Results that are kept from one report to the next, while nothing that they depend on has changed.
 
 Only a report keeps anything: the outputs of its notebooks, and in its kernels grades and counts. In any other process
-`once` computes. What is kept lies in the user's cache, in a folder that nobody else may write to, under a digest of
+`once` computes. Kept results lie in the user's cache, in a folder that nobody else may write to, under a digest of
 all that it depends on: what is asked, and `state`, which has every file of the lab, of its data and of the engine, the
 compiler, the processor and the versions of all packages. A file that is damaged is not read.
 
@@ -28,12 +28,12 @@ from hostcuda.files import write
 from labkit.base.paths import PACKAGE, data_dir
 
 T = TypeVar("T")
-_ENGINE = ("HOSTCUDA_ENGINE", "LABKIT_ENGINE")  # what is kept is named by the engine that it is of
-IDLE_DAYS = 30  # after which what nobody has read is removed
+_ENGINE = ("HOSTCUDA_ENGINE", "LABKIT_ENGINE")  # a result's name says which engine it comes from
+IDLE_DAYS = 30  # a result that nobody has read for so long is removed
 
 
 def digest(*parts: object) -> str:
-    """SHA-256 of texts and bytes, each with its length."""
+    """Return the SHA-256 of texts and bytes, each with its length in front."""
     sha = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
@@ -42,30 +42,28 @@ def digest(*parts: object) -> str:
 
 
 def state() -> str:
-    """A digest of all that results depend on besides what is asked: files, compiler, processor, packages, settings."""
+    """Return a digest of all else that results depend on: files, compiler, processor, packages, settings."""
     from hostcuda.checking import fingerprint  # here, because it loads the engine
 
     folders = (PACKAGE, Path(hostcuda.__file__).parent, data_dir())
     files = sorted(path for folder in folders for path in folder.rglob("*")
                    if path.is_file() and path.suffix not in (".pyc", ".lock"))
     places = map(Path, filter(os.path.isdir, sys.path))
-    packages = sorted(each.name for place in places for each in place.glob("*-[0-9]*-info"))  # not of a build here
-    settings = sorted(each for each in os.environ.items()
-                      if each[0].startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and each[0] not in _ENGINE)
+    packages = sorted(info.name for place in places for info in place.glob("*-[0-9]*-info"))  # not of a build here
+    settings = sorted((name, value) for name, value in os.environ.items()
+                      if name.startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and name not in _ENGINE)
     contents = (part for path in files for part in (path, path.read_bytes()))
     return digest(fingerprint(), sys.version, packages, settings, *contents)
 
 
 class Kept:
-    """What is kept of one `state` of everything, of when the computations began, in a folder that nobody else may write
-    to: `private_cache()`.
-    """
+    """Results kept under one `state`, that of when the computations began, in a folder of this user alone."""
 
     def __init__(self, state: str, folder: Path):
         self.state, self.folder = state, folder / "kept"
 
     def get(self, *asked: object) -> object:
-        """What was kept under this name, or None."""
+        """Return what was kept under this name, or None."""
         path = self._path(asked)
         try:
             checksum, _, data = path.read_bytes().partition(b"\n")
@@ -84,7 +82,7 @@ class Kept:
                 write(path := self._path(asked), digest(path.name, data).encode() + b"\n" + data)
 
     def trim(self) -> None:
-        """Remove what nobody has read for `IDLE_DAYS`."""
+        """Remove results that nobody has read for `IDLE_DAYS`."""
         oldest = time.time() - IDLE_DAYS * 24 * 3600
         for path in self.folder.glob("?" * 64):  # digests
             with contextlib.suppress(OSError):
@@ -95,7 +93,7 @@ class Kept:
         return self.folder / digest(self.state, *asked)
 
 
-_kept: Kept | None = None  # of a kernel of a report
+_kept: Kept | None = None  # in the kernel of a report; None in any other process
 
 
 def join(kept: Kept) -> None:
@@ -105,10 +103,10 @@ def join(kept: Kept) -> None:
 
 
 def once(compute: Callable[[], T], *asked: object, only: Callable[[T], bool] = lambda value: True) -> T:
-    """The value that was kept under a name, else what ``compute()`` returns, which is then kept: it can be pickled.
+    """Return the value kept under a name, else keep and return that of ``compute()``, which pickle can store.
 
     The name, `asked`, is all that the value depends on besides `state`, as text. ``only(value)`` says whether a new
-    value may be kept: what a busy machine could have caused may not.
+    value may be kept: one that a busy machine could have caused may not.
     """
     if _kept is None:
         return compute()

@@ -1,7 +1,7 @@
 """The manifest of `data/`: the SHA-256 of each file that the lab reads there, in the format of `sha256sum`.
 
-A file is believed only if it is what was recorded. What records writes the file and its line of the manifest. A folder
-in place of `data/` is checked, too, if it has a manifest.
+A file is used only if its content is what was recorded. Each recorder writes a file and its line of the manifest. A
+folder in place of `data/` is checked, too, if it has a manifest.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 def read(path: Path) -> bytes:
     """Return the content of a file. Raises LabError if it cannot be read, or is not what its manifest says."""
     try:
-        content, root = path.read_bytes(), _root(path)
+        content, root = path.read_bytes(), _find_root(path)
         if root and not _is_listed(root, path, content):
             with files.locked(root / NAME):  # a command that records could be between the file and its line
                 content = path.read_bytes()
@@ -29,79 +29,79 @@ def read(path: Path) -> bytes:
                     raise LabError(f"{path} is damaged: its SHA-256 is not that of {NAME}. {_remedy(root, path)}")
         return content
     except OSError as error:
-        remedy = f". {_remedy(root, path)}" if (root := _root(path)) else ""
+        remedy = f". {_remedy(root, path)}" if (root := _find_root(path)) else ""
         raise LabError(f"cannot read {path}: {error.strerror}{remedy}") from None
 
 
 def write(path: Path | str, content: str | bytes) -> Path:
     """Write a file, whole or not at all, and its line of the manifest if its folder has one; return the file."""
-    root = _root(Path(path))
+    root = _find_root(Path(path))
     if root is None:
         return files.write(path, content)
     with files.locked(root / NAME):
-        known = digests(root)
+        recorded = digests(root)
         files.write(path, content)
-        _put(root, known | {_name(root, path): _digest(Path(path).read_bytes())})
+        _write_manifest(root, recorded | {_relative_name(root, path): _hash(Path(path).read_bytes())})
     return Path(path)
 
 
 def problems(root: Path | None = None) -> list[str]:
     """Return a line for each file of a folder, by default `data/`, that is not what the manifest says."""
     root = root or data_dir()
-    listed, there = digests(root), _files(root)
-    return [f"{name} {'is missing' if name not in there else 'is damaged' if name in listed else f'is not in {NAME}'}"
-            for name in sorted(listed.keys() | there.keys()) if listed.get(name) != there.get(name)]
+    listed, present = digests(root), _hash_files(root)
+    return [f"{name} {'is missing' if name not in present else 'is damaged' if name in listed else f'is not in {NAME}'}"
+            for name in sorted(listed.keys() | present.keys()) if listed.get(name) != present.get(name)]
 
 
 def renew(root: Path | None = None) -> None:
     """Write the manifest of a folder, by default `data/`, anew: all files that are there are taken to be right."""
     root = root or data_dir()
     with files.locked(root / NAME):
-        _put(root, _files(root))
+        _write_manifest(root, _hash_files(root))
 
 
 def digests(root: Path) -> dict[str, str]:
     """Return the digest of each file by its name, as the manifest has it. Raises LabError if that is damaged."""
     try:
-        found = [_LINE.fullmatch(line) for line in (root / NAME).read_text(encoding="utf-8").splitlines()]
+        lines = [_LINE.fullmatch(line) for line in (root / NAME).read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
         raise LabError(f"cannot read {root / NAME} ({error}). {_remedy(root, root / NAME)}") from None
-    if not all(found):
-        at = found.index(None) + 1
+    if not all(lines):
+        at = lines.index(None) + 1
         raise LabError(f"{root / NAME} is damaged: line {at} is not a digest and a file. {_remedy(root, root / NAME)}")
-    return {line[2]: line[1] for line in found}
+    return {line[2]: line[1] for line in lines}
 
 
-def _root(path: Path) -> Path | None:
+def _find_root(path: Path) -> Path | None:
     """Return the folder whose manifest a file belongs to; None for files of folders that have none."""
     parents, own = path.resolve().parents, data_dir().resolve()
-    return own if own in parents else next((each for each in parents[:_DEEPEST] if (each / NAME).is_file()), None)
+    return own if own in parents else next((folder for folder in parents[:_DEEPEST] if (folder / NAME).is_file()), None)
 
 
-def _name(root: Path, path: Path | str) -> str:
+def _relative_name(root: Path, path: Path | str) -> str:
     return Path(path).resolve().relative_to(root.resolve()).as_posix()
 
 
-def _digest(content: bytes) -> str:
+def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
 def _is_listed(root: Path, path: Path, content: bytes) -> bool:
-    return digests(root).get(_name(root, path)) == _digest(content)
+    return digests(root).get(_relative_name(root, path)) == _hash(content)
 
 
-def _files(root: Path) -> dict[str, str]:
-    """Return the digests of the files that are there; what only people read, each README.md, is none of them."""
-    return {_name(root, path): _digest(path.read_bytes()) for path in root.rglob("*")
+def _hash_files(root: Path) -> dict[str, str]:
+    """Return the digests of the files that are there, without the README.md, which only people read."""
+    return {_relative_name(root, path): _hash(path.read_bytes()) for path in root.rglob("*")
             if path.is_file() and path.name not in (NAME, "README.md") and not path.name.startswith(".")}
 
 
-def _put(root: Path, known: dict[str, str]) -> None:
-    files.write(root / NAME, "".join(f"{digest}  {name}\n" for name, digest in sorted(known.items())))
+def _write_manifest(root: Path, recorded: dict[str, str]) -> None:
+    files.write(root / NAME, "".join(f"{digest}  {name}\n" for name, digest in sorted(recorded.items())))
 
 
 def _remedy(root: Path, path: Path) -> str:
-    name = f"data/{_name(root, path)}"
+    name = f"data/{_relative_name(root, path)}"
     own = root.resolve() == data_dir().resolve()
     accept = "; if it was recorded on purpose, accept it with `python -m recording manifest`" if checkout() else ""
     return (f"Restore it with `{restore(name)}`{accept}" if own else

@@ -9,12 +9,12 @@ __all__ = ["is_whole", "ms", "three", "times"]
 
 
 def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
-    """Whether a value is an integer in these limits, Python's or NumPy's. A bool is none."""
+    """Return whether a value is an integer within these limits, Python's or NumPy's. A bool is not one."""
     return isinstance(value, Integral) and not isinstance(value, bool) and bool(least <= value <= most)
 
 
 def ms(value: float) -> str:
-    """Milliseconds with three digits, in seconds, milliseconds or microseconds: "3.71 ms"."""
+    """Return milliseconds as text with three digits, in seconds, milliseconds or microseconds: "3.71 ms"."""
     if value >= 9995:
         return f"{three(value / 1000)} s"
     if value >= 0.0995:
@@ -23,5 +23,5 @@ def ms(value: float) -> str:
 
 
 def times(value: float) -> str:
-    """A factor with three digits, at most two of them decimals: "15.6×", "0.61×"; smaller ones in full: "0.0123×"."""
+    """Return a factor with three digits, at most two decimals ("15.6×", "0.61×"); below 0.1 in full: "0.0123×"."""
     return f"{value:.2f}×" if 0.0995 <= value < 0.995 else f"{three(value)}×"

@@ -1,4 +1,4 @@
-"""Folders that a command writes to: its own by a mark in them, so that it overwrites nothing that it did not write."""
+"""Folders that a command writes to. A mark in them says whose they are, so that no command overwrites other files."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,13 +18,13 @@ def claim(folder: Path, command: str, written: Iterable[Path] = (), earlier: str
     require_writable(folder)
     mark = folder / MARK
     with locked(mark):
-        there = sorted(path.name for path in folder.iterdir() if MARK not in path.name)
-        before = mark.read_text(encoding="utf-8").splitlines() if mark.is_file() else [] if there else [command]
+        files = sorted(path.name for path in folder.iterdir() if MARK not in path.name)
+        lines = mark.read_text(encoding="utf-8").splitlines() if mark.is_file() else [] if files else [command]
         index = folder / "index.html"
-        if not before and earlier and index.is_file() and earlier in index.read_text("utf-8", "replace"):
-            before = [command]
-        if before[:1] != [command]:
-            raise LabError(f"{folder} has files that `{command}` did not write: {', '.join(there[:3] or before)}. Give "
+        if not lines and earlier and index.is_file() and earlier in index.read_text("utf-8", "replace"):
+            lines = [command]
+        if lines[:1] != [command]:
+            raise LabError(f"{folder} has files that `{command}` did not write: {', '.join(files[:3] or lines)}. Give "
                            "it an empty folder or a new one with --out, or move these away")
-        names = {*before[1:], *(path.relative_to(folder).as_posix() for path in written)}
+        names = {*lines[1:], *(path.relative_to(folder).as_posix() for path in written)}
         write(mark, "\n".join([command, *sorted(names)]) + "\n")

@@ -7,26 +7,26 @@ from hostcuda.files import private
 from hostcuda.settings import HOME, of_user
 
 PACKAGE = Path(__file__).resolve().parent.parent
-SERIES = PACKAGE / "exercises" / "series"  # the exercises: a folder per page, and in it one for each
+SERIES = PACKAGE / "exercises" / "series"  # the exercises: a folder per page, and in it one per exercise
 PYTHONPATH = os.pathsep.join(dict.fromkeys([str(PACKAGE.parent), str(HOME)]))  # for processes that find no package
 
 
 def data_dir() -> Path:
-    """The folder of shipped data: weights, recorded results, published figures.
+    """Return the folder of shipped data: weights, recorded results, published figures.
 
-    It is `data/` beside the package in a checkout, and inside the package where that was installed from a wheel.
+    It is `data/` beside the package in a checkout, and inside the package if that was installed from a wheel.
     """
     inside = PACKAGE / "data"
     return inside if inside.is_dir() else PACKAGE.parent / "data"
 
 
 def cuda_src() -> Path:
-    """The folder of the ladder's kernels, `NN_name.cu`."""
+    """Return the folder of the ladder's kernels, `NN_name.cu`."""
     return PACKAGE / "cuda_src"
 
 
 def cache_dir() -> Path:
-    """The folder of everything that can be made again: `LABKIT_CACHE_DIR`, else `~/.cache/labkit`.
+    """Return the folder of everything that can be made again: `LABKIT_CACHE_DIR`, else `~/.cache/labkit`.
 
     The folder is not made here, but by `private_cache`. Raises EngineError if this user has no home folder.
     """
@@ -34,7 +34,7 @@ def cache_dir() -> Path:
 
 
 def private_cache() -> Path:
-    """The folder of `cache_dir`, made for this user alone.
+    """Make the folder of `cache_dir` for this user alone, and return it.
 
     Raises EngineError if it cannot be made or written, it belongs to another user, or others can write to it.
     """

@@ -31,7 +31,7 @@ _HEADINGS = {
 
 
 def table(frame: pd.DataFrame, caption: str = "", columns: Mapping[str, str] | None = None) -> HTML:
-    """A table for a page: rounded figures, with their units in the headings.
+    """Return a table for a page: rounded figures, with their units in the headings.
 
     Parameters
     ----------
@@ -44,30 +44,30 @@ def table(frame: pd.DataFrame, caption: str = "", columns: Mapping[str, str] | N
     """
     if levels := [name for name in frame.index.names if name and name not in frame.columns]:
         frame = frame.reset_index(levels)
-    chosen = dict(columns) if columns else {name: _heading(name) for name in frame.columns}
-    return tables.table(frame, caption, chosen, _cell)
+    chosen = dict(columns) if columns else {name: _write_heading(name) for name in frame.columns}
+    return tables.table(frame, caption, chosen, _write_cell)
 
 
-def _heading(name: str) -> str:
-    """A column's name as a heading, with its unit."""
+def _write_heading(name: str) -> str:
+    """Return a column's name as a heading, with its unit."""
     if name in _HEADINGS:
         return _HEADINGS[name]
     for ending, _, unit in _FORMATS:
-        if unit and _plain(name).endswith(ending):
-            return _plain(name).removesuffix(ending).replace("_", " ") + unit
+        if unit and _join_words(name).endswith(ending):
+            return _join_words(name).removesuffix(ending).replace("_", " ") + unit
     return name.replace("_", " ")
 
 
-def _plain(name: str) -> str:
+def _join_words(name: str) -> str:
     return name.replace(" ", "_")
 
 
-def _cell(name: str, value: object) -> str:
-    """A value as text, in the format of its column."""
+def _write_cell(name: str, value: object) -> str:
+    """Return a value as text, in the format of its column."""
     plain = tables.cell(name, value)
     if plain == "–" or isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
         return plain
     for ending, form, _ in _FORMATS:
-        if _plain(name).endswith(ending) and name not in ("gflop_s", "gb_s", "images_s"):
+        if _join_words(name).endswith(ending) and name not in ("gflop_s", "gb_s", "images_s"):
             return form(value)
     return plain

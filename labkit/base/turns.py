@@ -1,8 +1,8 @@
-"""Takes turns: the notebooks of a report run side by side, but one of them alone while it measures.
+"""Turns of the notebooks of a report: they run side by side, but one of them alone while it measures.
 
 The kernel of a notebook holds a lock while it runs a cell, together with the kernels of the others. A measurement holds
-the lock alone: it waits until the cells that run elsewhere have ended, and none begins before it has ended. Nobody else
-takes part: in any other process `undisturbed` does nothing.
+the lock alone: it waits until the cells that run elsewhere have ended, and none begins before it has ended. No other
+process takes part: there `undisturbed` does nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ except ImportError:  # Windows: `Turns` cannot be made, and a report runs one no
 class Turns:
     """One process's part in the lock of a folder.
 
-    Two files are locked. Who wants the second holds the first until it has it, so that a measurement is not overtaken
-    by cells that begin. The operating system frees both when the process ends. Raises OSError if the folder's file
+    Two files are locked. A process that waits for the second holds the first meanwhile, so that no cell that begins
+    overtakes a measurement. The operating system frees both when the process ends. Raises OSError if the folder's file
     system has no locks.
     """
 
@@ -38,18 +38,18 @@ class Turns:
         self.end()
 
     def begin(self) -> None:
-        """Run, with others or after one that measures."""
+        """Begin to run, together with others; wait while one of them measures."""
         self._take(fcntl.LOCK_SH)
         self._shared = True
 
     def end(self) -> None:
-        """Run no longer."""
+        """Stop running: another one may measure."""
         fcntl.flock(self._running, fcntl.LOCK_UN)
         self._shared = False
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Run while a `with` lasts."""
+        """Run together with others while a `with` block lasts."""
         self.begin()
         try:
             yield
@@ -58,10 +58,10 @@ class Turns:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Run with nobody else while a `with` lasts. It may stand inside of another one, and inside of `together`."""
+        """Run alone while a `with` block lasts. It may stand inside of another one, and inside of `together`."""
         with self._measuring:
             if self._depth == 0:
-                fcntl.flock(self._running, fcntl.LOCK_UN)  # two that waited for each other's end would wait for ever
+                fcntl.flock(self._running, fcntl.LOCK_UN)  # two that waited for each other would wait for ever
                 self._take(fcntl.LOCK_EX)
             self._depth += 1
             try:
@@ -79,7 +79,7 @@ class Turns:
             fcntl.flock(self._next, fcntl.LOCK_UN)
 
 
-_turns: Turns | None = None  # of a kernel of a report
+_turns: Turns | None = None  # in the kernel of a report; None in any other process
 
 
 def join(turns: Turns) -> None:
@@ -90,6 +90,6 @@ def join(turns: Turns) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Measure while a `with` lasts: no other notebook of a report runs meanwhile."""
+    """Keep the other notebooks of a report from running while a `with` block measures."""
     with _turns.alone() if _turns else contextlib.nullcontext():
         yield

@@ -31,7 +31,7 @@ class Access:
     op: str  # "ld", "st" or "atom"
     size: int  # bytes per lane
     units: int  # what the engine counted for it: sectors of global memory, wavefronts of the other two
-    name: str  # of the array; empty if it has none
+    name: str  # the array's name; empty if it has none
     base: int  # the array's address
     lanes: dict[int, int]  # lane to address; without the lanes that take no part
 
@@ -42,21 +42,21 @@ class Line:
 
     variant: str  # its label
     kernel: str
-    file: str  # its name
-    text: str  # of the line
-    line: int  # from 1
+    file: str  # the file's name
+    text: str  # the line's text
+    line: int  # the line's number, from 1
     block: tuple[int, int, int]
     warp: int  # its number in the block
-    worst: Access  # the access at this line that took the most sectors or wavefronts, of all warps of the launch
+    worst: Access  # of all warps' accesses at this line, the one with the most sectors or wavefronts
     following: list[Access]  # what the same warp did next at this line
 
 
 def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> Line:
-    """The worst access at a line of a variant's own file, and what the same warp did there next, on one image.
+    """Return the worst access at a line of a variant's own file, and what the same warp did there next.
 
-    `line` counts from 1; by default it is the one whose accesses took most above what their bytes need. Raises LabError
-    if `line` is not a line with accesses, or the kernel failed, and the message says why; CompileError if it does not
-    compile.
+    The variant computes one image. `line` counts from 1; by default it is the line with the most sectors or wavefronts
+    above what its bytes need. Raises LabError if `line` has no accesses or the kernel failed (the message says why),
+    CompileError if it does not compile.
     """
     chosen = as_variants(of)
     if len(chosen) != 1:
@@ -69,15 +69,15 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> Line:
         environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
         ended = processes.run(command, environment, timeout=600, capture=True)
         child.ran(folder)
-        told = processes.lines(folder / "accesses")
+        rows = processes.lines(folder / "accesses")
     ended.require("drawing the accesses")
-    where, *several = told
-    if not several:
-        there, which = ", ".join(map(str, where["lines"])) or "none", f"line {line} of " if line else ""
+    where, *records = rows
+    if not records:
+        lines_text, which = ", ".join(map(str, where["lines"])) or "none", f"line {line} of " if line else ""
         raise LabError(f"{which}{chosen[0].file_name} accesses no global, shared or constant memory; lines that do: "
-                       f"{there}")
-    worst, *following = (Access(**each | {"lanes": {int(lane): at for lane, at in each["lanes"].items()}})
-                         for each in several)
+                       f"{lines_text}")
+    worst, *following = (Access(**record | {"lanes": {int(lane): at for lane, at in record["lanes"].items()}})
+                         for record in records)
     return Line(chosen[0].label, where["kernel"], chosen[0].file_name, lines[where["line"] - 1].strip(), where["line"],
                 tuple(where["block"]), where["warp"], worst, following)
 
@@ -86,19 +86,19 @@ _FOLLOWING = 8  # accesses that are kept after the worst one
 _RATES = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}
 
 
-def _excess(site: dict) -> int:
-    """The sectors or wavefronts of a site above those that its bytes need."""
+def _count_excess(site: dict) -> int:
+    """Return the sectors or wavefronts of a site above those that its bytes need."""
     return site["conflicts"] if "conflicts" in site else max(0, site["sectors"] - -(-site["bytes"] // SECTOR))
 
 
-def _own(plan: Plan, line: int | None, rows: Iterable[dict]) -> list[dict]:
-    """Those of the rows that are about the variant's own file, and about this line if there is one."""
+def _keep_own(plan: Plan, line: int | None, rows: Iterable[dict]) -> list[dict]:
+    """Return the rows that are about the variant's own file, and about this line if one is given."""
     return [row for row in rows if row["space"] in _RATES and row["file"]
             and Path(row["file"]).name == plan.variant.file_name and line in (None, row["line"])]
 
 
-def _followed(plan: Plan, line: int | None) -> list[dict]:
-    """What the parent reads: where and by which warp, then the accesses; or only which lines have accesses."""
+def _follow(plan: Plan, line: int | None) -> list[dict]:
+    """Return the rows for the parent: the place and the warp, then its accesses; or only the lines with accesses."""
 
     def launches():
         plan.run()
@@ -107,34 +107,34 @@ def _followed(plan: Plan, line: int | None) -> list[dict]:
 
     checking.follow()
     records = launches()
-    sites = [(number, site) for number, each in enumerate(records) for site in _own(plan, line, each.sites)]
+    sites = [(number, site) for number, record in enumerate(records) for site in _keep_own(plan, line, record.sites)]
     if not sites:
-        return [{"lines": sorted({site["line"] for each in records for site in _own(plan, None, each.sites)})}]
+        return [{"lines": sorted({site["line"] for record in records for site in _keep_own(plan, None, record.sites)})}]
     lines = Counter()
     for number, site in sites:
-        lines[number, site["line"]] += _excess(site)
+        lines[number, site["line"]] += _count_excess(site)
     chosen = lines.most_common(1)[0][0]
     number, site = max((pair for pair in sites if (pair[0], pair[1]["line"]) == chosen),
-                       key=lambda pair: (pair[1]["worst"]["units"], _excess(pair[1])))
+                       key=lambda pair: (pair[1]["worst"]["units"], _count_excess(pair[1])))
     worst = site["worst"]
     checking.follow(tuple(worst["block"]), worst["warp"])
     record = launches()[number]
-    requests = _own(plan, site["line"], record.requests)
-    first = next(i for i, each in enumerate(requests)
-                 if all(each[name] == site[name] for name in ("space", "size")) and each["units"] == worst["units"]
-                 and (each["op"] == "ld") == (site["op"] == "ld"))
+    requests = _keep_own(plan, site["line"], record.requests)
+    first = next(i for i, request in enumerate(requests)
+                 if all(request[name] == site[name] for name in ("space", "size"))
+                 and request["units"] == worst["units"] and (request["op"] == "ld") == (site["op"] == "ld"))
     names = {address: name for name, address in plan.buffers.items()}
     where = {"kernel": record.kernel, "line": site["line"], "block": worst["block"], "warp": worst["warp"]}
     return [where, *({
-        **{name: each[name] for name in ("space", "op", "size", "units", "base")},
-        "name": each["name"] or names.get(each["base"], ""),
-        "lanes": {lane: address for lane, address in enumerate(each["addresses"]) if address >= 0},
-    } for each in requests[first : first + 1 + _FOLLOWING])]
+        **{name: request[name] for name in ("space", "op", "size", "units", "base")},
+        "name": request["name"] or names.get(request["base"], ""),
+        "lanes": {lane: address for lane, address in enumerate(request["addresses"]) if address >= 0},
+    } for request in requests[first : first + 1 + _FOLLOWING])]
 
 
 def _main(folder: Path) -> None:
     for plan, more in child.loaded(folder):
-        rows = _followed(plan, more["line"])
+        rows = _follow(plan, more["line"])
         (folder / "accesses").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 

@@ -27,10 +27,10 @@ from labkit.spec.layers import Layer
 
 def watched(watch: Callable, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
             engine: str | None, timeout: float | None, **options: object) -> tuple[Any, list[dict]]:
-    """What ``watch(command)`` tells of the command of `plans`, and `ran`; in a report, what it has told before.
+    """Run the command of `plans` under ``watch(command)``, and return its result and `ran`; a report keeps both.
 
     `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`; it gets `engine`, `timeout` and the options.
-    What the CPU engine tells is the same each time; what a GPU tells is asked again. For the other parameters see
+    The CPU engine's result is the same each time and is kept; a GPU's never is. For the other parameters see
     `plans`.
     """
 
@@ -41,14 +41,14 @@ def watched(watch: Callable, variants: Variant | int | Iterable[Variant | int], 
 
     if processes.engine(engine) != "cpu":
         return ask()
-    named = [(each.identity, each.label, str(each.path)) for each in as_variants(variants)]
-    asked = (watch.__module__, named, layer, batch, sorted(options.items()))
-    return kept.once(ask, *asked, only=lambda told: told[0].ended.status == 0)
+    names = [(variant.identity, variant.label, str(variant.path)) for variant in as_variants(variants)]
+    asked = (watch.__module__, names, layer, batch, sorted(options.items()))
+    return kept.once(ask, *asked, only=lambda result: result[0].ended.status == 0)
 
 
 def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
           module: str = "labkit.evidence.child", **more) -> list[str]:
-    """The command that runs each variant once on random images; it writes a line per variant to `folder`/ran.
+    """Return the command that runs each variant once on random images and writes a line per variant to `folder`/ran.
 
     Another `module` does something else with the plans that `loaded` gives it, and with `more`. Raises LabError if
     `layer` is not a layer, a variant does not support it, or the batch is not a positive integer.
@@ -57,21 +57,21 @@ def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer
     if not isinstance(layer, Layer):
         given = "no layer is given" if layer is None else f"layer is {type_of(layer)}"
         raise LabError(f"{given}: give one layer, such as lab.LENET86[0]")
-    for each in chosen:
-        each.launches(layer, batch)
+    for variant in chosen:
+        variant.launches(layer, batch)
     (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch), more)))
     return [sys.executable, "-m", module, str(folder)]
 
 
 def ran(folder: Path) -> list[dict]:
-    """Label, rung and number of launches of each variant that ran. Raises CompileError if one did not compile."""
+    """Return a record of each variant that ran: label, rung, launches. Raises CompileError if one does not compile."""
     if (folder / "refused").is_file():
         raise hostcuda.driver.CompileError(*json.loads((folder / "refused").read_text()))
     return lines(folder / "ran")
 
 
 def loaded(folder: Path) -> Iterator[tuple[Plan, dict]]:
-    """In the child: the plan of each variant, with its images loaded, and what else it was given."""
+    """Yield each variant's plan with its images loaded, and the other values given to `plans`. Runs in the child."""
     hostcuda.ensure_context()
     variants, layer, batch, more = pickle.loads((folder / "job").read_bytes())
     rng = np.random.default_rng(2)

@@ -19,7 +19,7 @@ from labkit.spec import devices
 from labkit.spec.layers import Layer
 
 BATCH = 10_000  # images of an estimate
-_COUNTED = 2  # for it; counts are proportional to their number
+_COUNTED_IMAGES = 2  # images whose accesses are counted for it; counts are proportional to their number
 
 
 @dataclass(repr=False)
@@ -40,7 +40,7 @@ class Profile(hostcuda.profile.Profile):
     batch : int
         Images.
     estimates : dict of str to Estimate
-        If they were asked for, the estimated times of `BATCH` images, by the variants' labels.
+        If requested, the estimated times of `BATCH` images, by the variants' labels.
     """
 
     layer: Layer | None = None
@@ -98,26 +98,26 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | No
         If a variant does not compile.
     """
     on = card(estimate) if estimate else None  # refused before minutes of work
-    found, ran = child.watched(watch, variants, layer, batch, engine="cpu" if on else engine, timeout=timeout,
-                               nvcc=nvcc, estimate=on is not None)
-    found.ended.require("profiling")
-    owners = [each for each in ran for _ in range(each["launches"])]
-    if len(owners) != len(found.table):
-        raise LabError(f"{len(owners)} launches were made, but {len(found.table)} counted: they cannot be matched. "
-                       f"{found.note}")
+    result, runs = child.watched(watch, variants, layer, batch, engine="cpu" if on else engine, timeout=timeout,
+                                nvcc=nvcc, estimate=on is not None)
+    result.ended.require("profiling")
+    owners = [run for run in runs for _ in range(run["launches"])]
+    if len(owners) != len(result.table):
+        raise LabError(f"{len(owners)} launches were made, but {len(result.table)} counted: they cannot be matched. "
+                       f"{result.note}")
     estimates = {}
     if on:
-        kind, each_work = found.works
-        for each in as_variants(variants):
-            own = [work for work, owner in zip(each_work, owners, strict=True) if owner["label"] == each.label]
-            of_batch = for_batch(each, layer, own, batch, BATCH, devices.device(on.name).memory_bytes)
-            estimates[each.label] = estimated(of_batch, kind, on)
-    found = Profile(found.table, found.sites, found.note, found.ended, found.works, layer, batch, estimates)
-    found.table.insert(0, "variant", [each["label"] for each in owners])
-    found.table.insert(1, "rung", [each["rung"] for each in owners])
-    if len(found.sites):
-        found.sites.insert(0, "variant", [owners[launch]["label"] for launch in found.sites["launch"]])
-    return found
+        kind, works = result.works
+        for variant in as_variants(variants):
+            own = [work for work, owner in zip(works, owners, strict=True) if owner["label"] == variant.label]
+            of_batch = for_batch(variant, layer, own, batch, BATCH, devices.device(on.name).memory_bytes)
+            estimates[variant.label] = estimated(of_batch, kind, on)
+    result = Profile(result.table, result.sites, result.note, result.ended, result.works, layer, batch, estimates)
+    result.table.insert(0, "variant", [owner["label"] for owner in owners])
+    result.table.insert(1, "rung", [owner["rung"] for owner in owners])
+    if len(result.sites):
+        result.sites.insert(0, "variant", [owners[launch]["label"] for launch in result.sites["launch"]])
+    return result
 
 
 def estimate(variant: Variant | int, layer: Layer | None = None, device: str = "H200") -> Estimate:
@@ -149,4 +149,4 @@ def estimate(variant: Variant | int, layer: Layer | None = None, device: str = "
     (chosen,) = as_variants([variant])
     if chosen.library or chosen.architecture_specific:
         raise LabError(f"no estimate of {chosen.label}: the CPU engine cannot run it, so its accesses are not counted")
-    return profile(chosen, layer, _COUNTED, estimate=device).estimates[chosen.label]
+    return profile(chosen, layer, _COUNTED_IMAGES, estimate=device).estimates[chosen.label]

@@ -45,12 +45,12 @@ def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, a
     if arch not in MULTIPROCESSOR:
         raise LabError(f"arch = {arch!r}: it must be one of {', '.join(MULTIPROCESSOR)}")
     rows = []
-    for each in as_variants(variants):
-        target = _target(each, arch)
-        used = nvcc.read_ptxas(nvcc.compile(*_of_variant(each, layer), target, "-Xptxas", "-v"))
-        for launch in each.launches(layer):
-            facts, dynamic = used[launch.kernel], launch.shared if each.dynamic_shared else 0
-            rows.append({"variant": each.label, "kernel": launch.kernel, **facts,
+    for variant in as_variants(variants):
+        target = _target_of(variant, arch)
+        used = nvcc.read_ptxas(nvcc.compile(*_input_of(variant, layer), target, "-Xptxas", "-v"))
+        for launch in variant.launches(layer):
+            facts, dynamic = used[launch.kernel], launch.shared if variant.dynamic_shared else 0
+            rows.append({"variant": variant.label, "kernel": launch.kernel, **facts,
                          "shared_bytes": facts["shared_bytes"] + dynamic,
                          "occupancy": nvcc.occupancy_of(facts, launch.block, dynamic, arch),
                          "source": f"nvcc, {target}"})
@@ -60,7 +60,7 @@ def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, a
 def memory_instructions(
     variants: Variant | int | Iterable[Variant | int], layer: Layer, arch: str = ARCH
 ) -> pd.DataFrame:
-    """The loads, stores and atomics in the machine code of variants.
+    """Return the loads, stores and atomics in the machine code of variants.
 
     Parameters
     ----------
@@ -77,19 +77,19 @@ def memory_instructions(
     EngineError
         As `hostcuda.gpu.nvcc.disassemble` does.
     """
-    tables = [nvcc.disassemble(*_of_variant(each, layer), _target(each, arch)).assign(variant=each.label)
-              for each in as_variants(variants)]
+    tables = [nvcc.disassemble(*_input_of(variant, layer), _target_of(variant, arch)).assign(variant=variant.label)
+              for variant in as_variants(variants)]
     table = pd.concat(tables, ignore_index=True)
     return table[["variant", *table.columns.drop("variant")]]
 
 
-def _of_variant(variant: Variant, layer: Layer) -> tuple[str, str, list[str]]:
-    """A variant's source, file name and options."""
+def _input_of(variant: Variant, layer: Layer) -> tuple[str, str, list[str]]:
+    """Return a variant's source, file name and compiler options."""
     includes = [f"-I{folder}" for folder in header_folders(variant.path)]
     defines = [f"-D{name}={value}" for name, value in variant.defines(layer).items()]
     return variant.source, variant.file_name, [*NVCC_OPTIONS, *includes, *defines]
 
 
-def _target(variant: Variant, arch: str) -> str:
-    """`arch` with the instructions that it alone has, if the variant asks for them, as where it runs: sm_90a."""
+def _target_of(variant: Variant, arch: str) -> str:
+    """Return `arch`, with an "a" if the variant uses instructions that only this architecture has: sm_90a."""
     return f"{arch}a" if variant.architecture_specific and arch == "sm_90" else arch

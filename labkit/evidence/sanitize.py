@@ -56,9 +56,10 @@ def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer = S
     CompileError
         If a variant does not compile.
     """
-    found, ran = child.watched(watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool)
-    if found.launches is None:
-        found.launches = sum(each["launches"] for each in ran)
-    if found.table.empty or found.ended.interrupted:
-        found.ended.require("sanitizing", found.note)
-    return Findings(**vars(found), sources={each.file_name: each.source for each in as_variants(variants)})
+    findings, runs = child.watched(watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool)
+    if findings.launches is None:
+        findings.launches = sum(run["launches"] for run in runs)
+    if findings.table.empty or findings.ended.interrupted:
+        findings.ended.require("sanitizing", findings.note)
+    sources = {variant.file_name: variant.source for variant in as_variants(variants)}
+    return Findings(**vars(findings), sources=sources)

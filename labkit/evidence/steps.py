@@ -23,7 +23,7 @@ from labkit.spec.layers import Layer
 
 def followed(of: Variant | int, layer: Layer, thread: Sequence[int], block: Sequence[int] = (0, 0, 0),
              kernel: str | None = None) -> list[dict]:
-    """What one thread does, on one image of a layer.
+    """Follow one thread line by line, on one image of a layer.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def followed(of: Variant | int, layer: Layer, thread: Sequence[int], block: Sequ
     Returns
     -------
     list of dict
-        A row per line that the thread ran, in order: ``line`` of the variant's own file, ``function``, ``call`` (which
-        one of it), ``values`` (name -> value after the line), ``changed`` (those that the line changed), and
+        A row per line that the thread ran, in order: ``line`` of the variant's own file, ``function``, ``call`` (its
+        number), ``values`` (name -> value after the line), ``changed`` (those that the line changed), and
         ``accesses``, a list of dicts: ``op``, ``space``, ``name`` (x, k, y, u, a, or the variable's), ``index`` (of
         each dimension) and ``value``. A value is a number, a list of the first elements, a dict, a text for a pointer,
         or None if it has not been set.
@@ -58,11 +58,11 @@ def followed(of: Variant | int, layer: Layer, thread: Sequence[int], block: Sequ
     if not isinstance(layer, Layer):
         raise LabError(f"layer is {type(layer).__name__}: give one layer, such as lab.LENET86[0]")
     launches = chosen[0].launches(layer)
-    names = [each.kernel for each in launches]
+    names = [launch.kernel for launch in launches]
     if kernel is not None and kernel not in names:
         raise LabError(f"kernel = {kernel!r}: {chosen[0].label} launches {' and '.join(names)}")
     number = names.index(kernel) if kernel else 0
-    at = {name: _index(name, value, limits) for name, value, limits in (
+    at = {name: _require_index(name, value, limits) for name, value, limits in (
         ("thread", thread, launches[number].block), ("block", block, launches[number].grid))}
     with temporary.folder() as folder:
         command = child.plans(folder, chosen, layer, 1, __name__, number=number, **at)
@@ -75,20 +75,20 @@ def followed(of: Variant | int, layer: Layer, thread: Sequence[int], block: Sequ
     return rows
 
 
-def _index(name: str, value: Sequence[int], limits: Sequence[int]) -> tuple[int, ...]:
-    """Three numbers within the limits."""
+def _require_index(name: str, value: Sequence[int], limits: Sequence[int]) -> tuple[int, ...]:
+    """Return three numbers, each below its limit, or raise LabError."""
     try:
         three = (*map(int, value), 0, 0)[:3] if len(value) <= 3 else ()
     except TypeError:
         three = ()
     full = (*limits, 1, 1)[:3]
-    if not three or not all(0 <= each < most for each, most in zip(three, full, strict=True)):
+    if not three or not all(0 <= number < most for number, most in zip(three, full, strict=True)):
         last = tuple(most - 1 for most in full)
         raise LabError(f"{name} = {value!r}: the launch has {name}s from (0, 0, 0) to {last}")
     return three
 
 
-def _rows(plan: Plan, number: int, thread, block) -> list[dict]:
+def _follow(plan: Plan, number: int, thread, block) -> list[dict]:
     layer, variant = plan.layer, plan.variant
     shapes = {"x": layer.x_shape(1), "k": layer.k_shape, "y": layer.y_shape(1)}
     buffers = {address: (name, shapes.get(name, ())) for name, address in plan.buffers.items() if address}
@@ -102,48 +102,48 @@ def _rows(plan: Plan, number: int, thread, block) -> list[dict]:
     steps = stepping.follow(launch, function, thread, block, number)
     return [{
         "line": step.line, "function": step.function, "call": step.frame,
-        "values": {name: _plain(value, buffers) for name, value in step.after.items()},
+        "values": {name: _to_json(value, buffers) for name, value in step.after.items()},
         "changed": [name for name, value in step.after.items()
                     if value is not None and str(value) != str(step.before.get(name))],
-        "accesses": [_access(each, buffers) for each in step.accesses],
+        "accesses": [_describe_access(access, buffers) for access in step.accesses],
     } for step in steps if Path(step.file).name == variant.file_name]
 
 
-def _plain(value, buffers):
-    """A value as JSON has it: a pointer becomes the element that it points to, as text."""
+def _to_json(value, buffers):
+    """Return a value as JSON can hold it: a pointer becomes the element that it points to, as text."""
     if isinstance(value, list):
-        return [_plain(each, buffers) for each in value]
+        return [_to_json(element, buffers) for element in value]
     if isinstance(value, dict):
-        return {name: _plain(each, buffers) for name, each in value.items()}
+        return {name: _to_json(member, buffers) for name, member in value.items()}
     if not isinstance(value, stepping.Pointer):
         return value
-    base = max((each for each in buffers if each <= value.address), default=None)
+    base = max((address for address in buffers if address <= value.address), default=None)
     if base is None or value.target is None:
         return f"{value.address:#x}"
     name, shape = buffers[base]
-    index = _unflat((value.address - base) // value.target.size, shape)
+    index = _unravel((value.address - base) // value.target.size, shape)
     return f"&{name}[{', '.join(map(str, index))}]"
 
 
-def _access(access, buffers) -> dict:
+def _describe_access(access, buffers) -> dict:
     name, shape = buffers.get(access.base, (access.name or f"{access.space} memory", access.shape))
     dims = len(shape) and access.bytes // int(np.prod(shape))
-    index = _unflat((access.address - access.base) // (dims or access.size), shape)
-    value = _plain(access.value, buffers)
+    index = _unravel((access.address - access.base) // (dims or access.size), shape)
+    value = _to_json(access.value, buffers)
     return {"op": access.op, "space": access.space, "name": name, "index": index, "value": value}
 
 
-def _unflat(number: int, shape: Sequence[int]) -> list[int]:
-    """The index in each dimension, or the number itself if it is beyond the array, whose shape may not be known."""
+def _unravel(number: int, shape: Sequence[int]) -> list[int]:
+    """Return the index in each dimension; the number alone if it is beyond the array or the shape is not known."""
     if not shape or number >= np.prod(shape):
         return [number]
-    return [int(each) for each in np.unravel_index(number, shape)]
+    return [int(index) for index in np.unravel_index(number, shape)]
 
 
 def _main(folder: Path) -> None:
     for plan, more in child.loaded(folder):
         try:
-            rows = _rows(plan, more["number"], more["thread"], more["block"])
+            rows = _follow(plan, more["number"], more["thread"], more["block"])
         except (hostcuda.errors.EngineError, hostcuda.driver.LaunchError) as error:
             (folder / "steps").write_text(json.dumps({"refused": str(error)}) + "\n")
             raise

@@ -1,4 +1,4 @@
-"""The work of a variant's kernels for a batch, from what was counted for a few images: see `hostcuda.estimate`."""
+"""The work of a variant's kernels for a batch, from the counts of a few images: see `hostcuda.estimate`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from labkit.spec.layers import Layer
 
 
 def for_batch(
-    variant: Variant, layer: Layer, found: Sequence[Mapping], images: int, batch: int, memory: int
+    variant: Variant, layer: Layer, works: Sequence[Mapping], images: int, batch: int, memory: int
 ) -> list[dict]:
-    """The work of each kernel for a batch, all its launches together, from that for a few images.
+    """Return the work of each kernel for a batch, all its launches together, from that for a few images.
 
-    `memory` are the bytes of free memory: of intermediate results there is a chunk at a time.
+    `memory` are the bytes of free memory: they limit the images per launch of a kernel with intermediate results.
     """
     shape = variant.scope(layer)
     most = images_per_launch(batch, variant.rung.scratch(shape), memory, variant.rung.images(shape))
@@ -26,12 +26,12 @@ def for_batch(
             launched.setdefault(launch.kernel, []).append(math.prod(launch.grid))
     rows = []
     for kernel, grids in launched.items():
-        own = [each for each in found if each["kernel"] == kernel]
-        less = [each | {"unique_bytes": max(each["unique_bytes"] - _weights(variant, layer), 0)} for each in own]
+        own = [work for work in works if work["kernel"] == kernel]
+        less = [work | {"unique_bytes": max(work["unique_bytes"] - _weight_bytes(variant, layer), 0)} for work in own]
         rows.append(merged(less, batch / images) | {"kernel": kernel, "launches": len(grids), "blocks": sum(grids)})
     return rows
 
 
-def _weights(variant: Variant, layer: Layer) -> int:
-    """Bytes of the weights in global memory, which a larger batch does not multiply."""
+def _weight_bytes(variant: Variant, layer: Layer) -> int:
+    """Count the bytes of the weights in global memory, which a larger batch does not multiply."""
     return 0 if variant.constant else math.prod(layer.k_shape) * variant.io_dtype.itemsize

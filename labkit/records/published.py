@@ -10,14 +10,14 @@ from labkit.records import store
 
 
 def published(network: str | None = None, step: str | None = None, report: str | None = None) -> pd.DataFrame:
-    """The op times that the course's reports published.
+    """Return the op times that the course's reports published.
 
     Parameters
     ----------
     network : str, optional
         "lenet86" or "lenet72"; the training times of "lenet28" are in `published_training`.
     step : str, optional
-        A part of the step's name, in either case: "tiled".
+        A part of the step's name, upper or lower case: "tiled".
     report : str, optional
         "000", "002", "003" or "004".
 
@@ -32,7 +32,7 @@ def published(network: str | None = None, step: str | None = None, report: str |
     LabError
         If no report has such a row.
     """
-    table = _published("op_times.csv", "network", "step", "report", "op1_ms")
+    table = _read_published("op_times.csv", "network", "step", "report", "op1_ms")
     rows = table
     for name, value in (("network", network), ("report", report)):
         rows = rows if value is None else rows[rows[name] == value]
@@ -40,17 +40,17 @@ def published(network: str | None = None, step: str | None = None, report: str |
         rows = rows[rows["step"].str.contains(step, case=False, regex=False)]
     if rows.empty:
         groups = table.groupby(["report", "network"])["step"].unique()
-        there = "; ".join(f"{' '.join(name)}: {', '.join(steps)}" for name, steps in groups.items())
+        known = "; ".join(f"{' '.join(name)}: {', '.join(steps)}" for name, steps in groups.items())
         asked = {"network": network, "step": step, "report": report}
         wanted = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
-        raise LabError(f"nothing was published for {wanted}. There is {there}")
+        raise LabError(f"nothing was published for {wanted}. There is {known}")
     return rows.reset_index(drop=True)
 
 
 def published_training() -> pd.DataFrame:
-    """The training times that report 001 published: report, network, step, epochs, train_s, test_accuracy_pct, …"""
-    return _published("training.csv", "network", "step", "kernel_us")
+    """Return report 001's training times: report, network, step, epochs, train_s, test_accuracy_pct, and more."""
+    return _read_published("training.csv", "network", "step", "kernel_us")
 
 
-def _published(name: str, *needed: str) -> pd.DataFrame:
+def _read_published(name: str, *needed: str) -> pd.DataFrame:
     return store.stored(data_dir() / "published" / name, *needed, dtype={"report": str})

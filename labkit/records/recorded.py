@@ -23,7 +23,7 @@ from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
 
 LAYERS = (*LENET86, *LENET72)
-# One or several kernels and layers, and what comes of one or several of each.
+# One or several kernels and layers; the figures of one or several of each.
 Kernels: TypeAlias = int | str | Variant | Iterable[int | str | Variant]
 Layers: TypeAlias = Layer | str | Iterable[Layer | str]
 Figures: TypeAlias = float | pd.Series | pd.DataFrame
@@ -31,12 +31,12 @@ METRICS = {**NAMES, **RECORDED, **FETCHED, **{f"stalled_{reason}": STALLED.forma
 
 
 def recorded(name: str, folder: Path | str | None = None) -> Recorded:
-    """What was recorded on a device.
+    """Open the recordings of a device.
 
     Parameters
     ----------
     name : str
-        Of the device, or a part of it: "H200".
+        The device's name, or a part of it: "H200".
     folder : path, optional
         In place of `data/`.
 
@@ -97,12 +97,12 @@ class Recorded:
         self, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
         network: str | None = None, dtype: str | None = None,
     ) -> pd.DataFrame:
-        """The recorded times that match everything given, in the order of the kernels and layers asked for.
+        """Return the recorded times that match everything given, in the order of the given kernels and layers.
 
         Parameters
         ----------
         which : kernel or iterable of kernels, optional
-            See `Recorded`. Without it, all but exercises' solutions and readers' kernels: these have to be named.
+            See `Recorded`. By default all but exercises' solutions and readers' kernels: these have to be named.
         layer : Layer, str, or iterable of these, optional
             "" for figures of a whole network.
         batch : int, optional
@@ -113,20 +113,20 @@ class Recorded:
         LabError
             If a kernel has no such row; the message lists what was recorded.
         """
-        if _several(which):
+        if _is_several(which):
             if not (which := list(which)):
                 raise LabError("no kernel was given: name at least one, or leave it out for all")
-            return pd.concat([self.select(each, layer, batch, network, dtype) for each in which], ignore_index=True)
+            return pd.concat([self.select(kernel, layer, batch, network, dtype) for kernel in which], ignore_index=True)
         library = isinstance(which, str) and which.startswith("cuDNN")
         table = self.cudnn(batch=batch or 10_000) if library else self.table
         wanted = {"layer": layer, "batch": batch, "network": network, "dtype": dtype}
-        return _matching(table, which, wanted, f"{self} has no times")
+        return _select(table, which, wanted, f"{self} has no times")
 
     def value(
         self, column: str, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
         **more: str,
     ) -> Figures:
-        """One figure, for example ``value("x_reference", 4, LENET86[1], batch=1000)``.
+        """Return one figure, for example ``value("x_reference", 4, LENET86[1], batch=1000)``.
 
         Parameters
         ----------
@@ -150,21 +150,21 @@ class Recorded:
         def one(which, layer):
             rows = self.select(which, layer, batch, **more)
             rows = rows[rows["batch"] == rows["batch"].max()]
-            return _figure(rows, column, str(self), _words({"rung": which, "layer": layer, "batch": batch, **more}))
+            return _pick(rows, column, str(self), _in_words({"rung": which, "layer": layer, "batch": batch, **more}))
 
-        return _spread(one, which, layer)
+        return _map_over(one, which, layer)
 
     def op_ms(
         self, which: Kernels, layer: Layers = LAYERS, batch: int | None = None, kernel: str | None = None
     ) -> Figures:
-        """Op times in milliseconds.
+        """Return op times in milliseconds.
 
         Parameters
         ----------
         which, layer, batch
             As for `value`. By default the layers of lenet86 and lenet72.
         kernel : str, optional
-            Of a variant with several kernels the time of one, all its launches together.
+            One of a variant's several kernels: the time of all its launches together.
 
         Returns
         -------
@@ -184,41 +184,42 @@ class Recorded:
             times = kernels_ms(rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0])
             if kernel not in times:
                 known = ", ".join(times) or "none: it has only one kernel, or was measured without"
-                raise LabError(f"{self}: no time of a kernel {kernel!r} of {_label(which)}; there are {known}")
+                raise LabError(f"{self}: no time of a kernel {kernel!r} of {_label_of(which)}; there are {known}")
             return times[kernel]
 
-        return _spread(one, which, layer)
+        return _map_over(one, which, layer)
 
     def ratio(
         self, column: str, a: Kernels, b: Kernels, layer: Layers | None = None, batch: int | None = None, **more: str
     ) -> Figures:
-        """`column` of kernel a over that of kernel b: ``ratio("op_ms", 4, 3, ...) > 1`` says that 04 takes longer than
-        03. Without a batch, the largest that was recorded for both. Of several kernels, the first of a over the first
-        of b and so on, labelled as a.
+        """Divide `column` of kernel a by that of kernel b: ``ratio("op_ms", 4, 3, ...) > 1`` if 04 is slower than 03.
+
+        By default for the largest batch that was recorded for both. Several kernels are paired: the first of a and the
+        first of b, and so on, labelled as a.
 
         Raises
         ------
         LabError
             As `value` does, and if a and b are not equally many.
         """
-        if _several(a) and _several(b):
+        if _is_several(a) and _is_several(b):
             a, b = list(a), list(b)
             if len(a) != len(b):
                 raise LabError(f"a ratio pairs {len(a)} kernels with {len(b)}: give equally many, or one")
         if batch is None:
             batches = (set(self.select(which, layer, **more)["batch"]) for which in (a, b))
             batch = max(set.intersection(*batches), default=None)
-        over, under = (self.value(column, each, layer, batch, **more) for each in (a, b))
-        if _several(a) and _several(b):
+        over, under = (self.value(column, which, layer, batch, **more) for which in (a, b))
+        if _is_several(a) and _is_several(b):
             under = under.set_axis(over.index)
-        elif _several(b) and _several(layer):  # one kernel over several: a row per kernel of b
+        elif _is_several(b) and _is_several(layer):  # one kernel over several: a row per kernel of b
             return 1 / under.div(over, axis="columns")
-        elif _several(a) and _several(layer):
+        elif _is_several(a) and _is_several(layer):
             return over.div(under, axis="columns")
         return over / under
 
     def ladder(self, rung: int | str, network: str = "lenet86", batch: int = 10_000) -> pd.DataFrame:
-        """The ladder up to a rung: the rungs' own kernels with their default options, a row per rung and layer.
+        """Return the times of the ladder up to a rung, with default options: a row per rung and layer.
 
         Raises
         ------
@@ -229,9 +230,9 @@ class Recorded:
         return rows[(rows["rung"] <= last) & (rows["layer"] != "") & ~rows["label"].str.contains(",")]
 
     def course(self, rung: Kernels, network: str = "lenet86") -> pd.DataFrame:
-        """The course's table of a network with a rung inside: the columns of `Network.course_table`, a row per batch.
+        """Return the course's table of a network with a rung inside: as `Network.course_table`, a row per batch.
 
-        Of several rungs, each row has its ``label`` in front.
+        If several rungs are given, the first column is their ``label``.
 
         Raises
         ------
@@ -240,14 +241,14 @@ class Recorded:
         """
         rows = self.select(rung, "", network=network).sort_values("batch", kind="stable")
         course = rows[list(COURSE.values())].set_axis(list(COURSE), axis=1).astype({"distinct images": int})
-        if _several(rung):
+        if _is_several(rung):
             course.insert(0, "label", rows["label"])
         return course.reset_index(drop=True)
 
     def cudnn(
         self, network: str | Iterable[str] | None = None, dtype: str | Iterable[str] | None = None, batch: int = 10_000
     ) -> pd.DataFrame:
-        """cuDNN's best times on this device, as `draw.ladder` takes them: a row per precision and layer.
+        """Return the best times of cuDNN on this device, as `draw.ladder` takes them: a row per precision and layer.
 
         Parameters
         ----------
@@ -261,7 +262,7 @@ class Recorded:
         Returns
         -------
         DataFrame
-            label ("cuDNN FP32", "cuDNN TF32", "cuDNN FP16"), network, layer, batch, dtype (of x, k and y), op_ms,
+            label ("cuDNN FP32", "cuDNN TF32", "cuDNN FP16"), network, layer, batch, dtype (that of x, k and y), op_ms,
             x_reference, device.
 
         Raises
@@ -276,7 +277,7 @@ class Recorded:
         self, which: Kernels | None = None, layer: Layers | None = None, *metrics: str,
         kernel: str | Iterable[str] | None = None, per_image: bool = False,
     ) -> pd.DataFrame:
-        """Nsight Compute's counters, recorded by `recording.counters` with 1000 images.
+        """Return Nsight Compute's counters, recorded by `recording.counters` with 1000 images.
 
         Parameters
         ----------
@@ -299,10 +300,10 @@ class Recorded:
         Raises
         ------
         LabError
-            If there are none; the message lists what was recorded.
+            If there are none; the message lists the recorded ones.
         """
         table = self._counters
-        rows = _matching(table, which, {"layer": layer, "kernel": kernel}, f"{self} has no counters")
+        rows = _select(table, which, {"layer": layer, "kernel": kernel}, f"{self} has no counters")
         about = list(table.columns[: table.columns.get_loc("kernel") + 1])
         columns = {name: self._metric(rows, name, per_image) for name in metrics or table.columns.drop(about)}
         return pd.concat([rows[about], pd.DataFrame(columns)], axis=1)
@@ -310,7 +311,7 @@ class Recorded:
     def counter(
         self, metric: str, which: Kernels, layer: Layers, kernel: str | None = None, per_image: bool = False
     ) -> Figures:
-        """One counter: a number, or a Series or table for several kernels or layers, as `value` returns them.
+        """Return one counter: a number, or a Series or table for several kernels or layers, as `value` does.
 
         The parameters are those of `counters`.
 
@@ -322,12 +323,12 @@ class Recorded:
 
         def one(which, layer):
             rows = self.counters(which, layer, metric, kernel=kernel, per_image=per_image)
-            return _figure(rows, metric, str(self), _words({"rung": which, "layer": layer, "kernel": kernel}))
+            return _pick(rows, metric, str(self), _in_words({"rung": which, "layer": layer, "kernel": kernel}))
 
-        return _spread(one, which, layer)
+        return _map_over(one, which, layer)
 
     def _metric(self, rows: pd.DataFrame, name: str, per_image: bool = False) -> pd.Series:
-        """A column of counters by its name; a count for one image or for the launch."""
+        """Return a column of counters by its name: counts of one image, or of the launch."""
         if name in QUOTIENTS:
             over, under = (self._metric(rows, part) for part in QUOTIENTS[name])
             return over / under
@@ -335,8 +336,8 @@ class Recorded:
             return sum(self._metric(rows, part, per_image) for part in SUMS[name])
         metric = METRICS.get(name, name)
         if metric not in rows:
-            known = ", ".join([*(word for word, each in METRICS.items() if each in rows), *SUMS, *QUOTIENTS])
-            raise LabError(f"{self} has no counter {name!r}; it has {known}, and Nsight Compute's own names")
+            names = ", ".join([*(word for word, column in METRICS.items() if column in rows), *SUMS, *QUOTIENTS])
+            raise LabError(f"{self} has no counter {name!r}; it has {names}, and Nsight Compute's own names")
         return rows[metric] / rows["batch"] if per_image and metric.endswith(".sum") else rows[metric]
 
     @functools.cached_property
@@ -350,7 +351,7 @@ class Recorded:
 
     # ------------------------------------------------------------------------------------------- sweep, streams
     def sweep(self) -> pd.DataFrame:
-        """The recorded sweep of rung 07, as `labkit.sweep` returns one: a row per point, a column per option.
+        """Return the recorded sweep of rung 07, as `labkit.sweep` does: a row per point, a column per option.
 
         Raises
         ------
@@ -360,7 +361,7 @@ class Recorded:
         return sweeps.read_sweep(self.path.stem, self.folder)
 
     def best(self, layer: Layer, batch: int | None = None, rung: int = 7) -> Variant:
-        """The fastest variant of the recorded sweep on a layer; by default at the largest batch that was swept.
+        """Return the fastest variant of the recorded sweep on a layer, by default at the largest batch in it.
 
         Raises
         ------
@@ -374,7 +375,7 @@ class Recorded:
         batch: int | Iterable[int] | None = 10_000, pinned: bool | None = True, streams: int | Iterable[int] | None = 2,
         chunk: int | Iterable[int] | None = 500, order: str | None = "depth", sizes: str | None = "equal",
     ) -> pd.DataFrame:
-        """Layer times of chunks on streams, recorded by `recording.streams`.
+        """Return layer times of chunks on streams, recorded by `recording.streams`.
 
         Parameters
         ----------
@@ -396,10 +397,10 @@ class Recorded:
         wanted = {"layer": layer, "batch": batch, "pinned": pinned, "streams": streams, "chunk": chunk, "order": order,
                   "sizes": sizes}
         table = self._read("streams", "label", "layer_ms", *wanted)
-        return _matching(table, which, wanted, f"{self} has no times on streams")
+        return _select(table, which, wanted, f"{self} has no times on streams")
 
     def framework(self, batch: int = 10_000) -> pd.DataFrame:
-        """The forward pass of lenet86 in PyTorch, part by part, on the host's CPU and on the GPU [ms].
+        """Return the times of lenet86's forward pass in PyTorch, part by part, on the host's CPU and on the GPU [ms].
 
         Recorded by `recording.framework`, in float32 without TF32.
 
@@ -410,7 +411,7 @@ class Recorded:
         Returns
         -------
         DataFrame
-            A row per part, in their order, and "whole"; the columns "cpu" and "gpu". NaN: a copy, on the CPU.
+            A row per part, in their order, and "whole"; the columns "cpu" and "gpu". A copy is NaN on the CPU.
 
         Raises
         ------
@@ -420,13 +421,13 @@ class Recorded:
         table = self._read("framework", "batch", "part", "place", "median_ms")
         rows = table[table["batch"] == batch]
         if rows.empty:
-            known = ", ".join(map(str, table["batch"].unique()))
-            raise LabError(f"{self} has no forward pass of {batch} images in PyTorch. It has the batches {known}")
+            batches = ", ".join(map(str, table["batch"].unique()))
+            raise LabError(f"{self} has no forward pass of {batch} images in PyTorch. It has the batches {batches}")
         order = list(rows.loc[rows["place"] == "gpu", "part"])
         return rows.pivot(index="part", columns="place", values="median_ms").loc[order]
 
     def network(self, batch: int | None = 10_000, **wanted: str) -> pd.DataFrame:
-        """The forward pass of lenet86: ours and PyTorch's, recorded by `recording.network`.
+        """Return the times of lenet86's forward pass, ours and PyTorch's, recorded by `recording.network`.
 
         Parameters
         ----------
@@ -457,7 +458,7 @@ class Recorded:
         return chosen.reset_index(drop=True)
 
     def network_counters(self, label: str = "fused") -> pd.DataFrame:
-        """Nsight Compute's counters of the fused network, recorded by `recording.network`.
+        """Return Nsight Compute's counters of the fused network, recorded by `recording.network`.
 
         Parameters
         ----------
@@ -477,29 +478,29 @@ class Recorded:
         self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
         streams: int | None = None,
     ) -> pd.DataFrame:
-        """When each step of a run on streams began and ended: `Pipeline.timeline`, and the columns of what was run.
+        """Return when each step of a run on streams began and ended: `Pipeline.timeline`, with its configuration.
 
         The parameters and the error are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
         """
         wanted = {"layer": layer, "pinned": pinned, "streams": streams}
         table = self._read("streams/timelines", "label", "start_ms", *wanted)
-        return _matching(table, which, wanted, f"{self} has no timelines")
+        return _select(table, which, wanted, f"{self} has no timelines")
 
     def _read(self, folder: str, *needed: str) -> pd.DataFrame:
         return store.read(store.one_of(self.folder / folder, self.path.stem), *needed)
 
 
 # -------------------------------------------------------------------------------------------- kernels and layers
-def _several(which) -> bool:
+def _is_several(which) -> bool:
     return isinstance(which, Iterable) and not isinstance(which, str)
 
 
-def _label(which) -> str:
+def _label_of(which) -> str:
     return getattr(which, "label", None) or store.label(which)
 
 
-def _of_kernel(rows: pd.DataFrame, which) -> pd.DataFrame:
-    """The rows of one kernel; those of a rung are of its default options, if these were recorded."""
+def _select_kernel(rows: pd.DataFrame, which) -> pd.DataFrame:
+    """Return the rows of one kernel; those of a rung have its default options, if these were recorded."""
     which = getattr(which, "label", store.NUMBERS.get(which, which))
     if isinstance(which, str):
         return rows[rows["label"] == which]
@@ -511,63 +512,63 @@ def _of_kernel(rows: pd.DataFrame, which) -> pd.DataFrame:
     return rows if plain.empty else plain
 
 
-def _matching(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFrame:
-    """The rows of kernels that match, in the order in which several are asked for."""
+def _select(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFrame:
+    """Return the rows that match the kernels and `wanted`, in the order in which these are given."""
     wanted = {name: value for name, value in wanted.items() if value is not None}
-    several = {name: [getattr(each, "name", each) for each in (value if _several(value) else [value])]
+    several = {name: [getattr(item, "name", item) for item in (value if _is_several(value) else [value])]
                for name, value in wanted.items()}
     parts = []
-    for kernel in which if _several(which) else [which]:
-        rows = _of_kernel(table, kernel)
+    for kernel in which if _is_several(which) else [which]:
+        rows = _select_kernel(table, kernel)
         for name, values in several.items():
             rows = rows[rows[name].isin(values)]
             if name == "layer":
                 rows = rows.sort_values("layer", key=lambda names: names.map(values.index), kind="stable")
         if rows.empty:
             labels, rung = table["label"], str(getattr(kernel, "label", kernel)).partition(",")[0]
-            same = labels[labels.str.startswith(f"{rung}, ") | (labels == rung)]  # of a label, all of the same rung
+            same = labels[labels.str.startswith(f"{rung}, ") | (labels == rung)]  # if a label is given: the same rung's
             there = {"rung" if same.empty else "kernel": labels.str.partition(",")[0] if same.empty else same,
                      **{name: table[name] for name in several}}
-            there = "; ".join(f"{name}: {', '.join(str(each) for each in column.unique() if each != '')}"
+            there = "; ".join(f"{name}: {', '.join(str(value) for value in column.unique() if value != '')}"
                               for name, column in there.items())
-            raise LabError(f"{who} for {_words({'rung': kernel, **wanted})}. It has {there}")
+            raise LabError(f"{who} for {_in_words({'rung': kernel, **wanted})}. It has {there}")
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
 
 
-def _spread(one: Callable, which, layer):
-    """`one(which, layer)`: a number; for several kernels or layers a Series, for several of both a table."""
-    if _several(layer):
+def _map_over(one: Callable, which, layer):
+    """Return `one(which, layer)`, a number: for several kernels or layers a Series, for several of both a table."""
+    if _is_several(layer):
         layers = list(layer)
-        if _several(which):
-            table = pd.DataFrame([_spread(one, each, layers) for each in which])
+        if _is_several(which):
+            table = pd.DataFrame([_map_over(one, kernel, layers) for kernel in which])
             return table.rename_axis(index="variant", columns="layer")
         names = pd.Index([getattr(at, "name", at) for at in layers], name="layer")
-        return pd.Series([one(which, at) for at in layers], names, name=_label(which))
-    if _several(which):
+        return pd.Series([one(which, at) for at in layers], names, name=_label_of(which))
+    if _is_several(which):
         kernels = list(which)
-        return pd.Series([one(each, layer) for each in kernels], pd.Index(map(_label, kernels), name="variant"))
+        return pd.Series([one(kernel, layer) for kernel in kernels], pd.Index(map(_label_of, kernels), name="variant"))
     return one(which, layer)
 
 
-def _figure(rows: pd.DataFrame, column: str, who: str, given: str) -> float:
-    """The one number in a column."""
+def _pick(rows: pd.DataFrame, column: str, who: str, given: str) -> float:
+    """Return the only number in a column, or raise LabError."""
     if column not in rows:
         raise LabError(f"no column {column!r} in the results; there are {', '.join(rows.columns)}")
     if len(rows) > 1:
         names = [name for name in ("label", "layer", "network", "dtype", "kernel") if name in rows]
-        found = "; ".join(", ".join(filter(None, row)) for row in rows[names].itertuples(index=False))
-        raise LabError(f"{who} has {len(rows)} rows for {given}: {found}. Say which")
+        listed = "; ".join(", ".join(filter(None, row)) for row in rows[names].itertuples(index=False))
+        raise LabError(f"{who} has {len(rows)} rows for {given}: {listed}. Say which")
     value = rows[column].iloc[0]
     if pd.isna(value):
         raise LabError(f"{who} has no {column} for {given}")
     return float(np.asarray(value))
 
 
-def _words(wanted: dict) -> str:
-    """What was asked for, in words."""
+def _in_words(wanted: dict) -> str:
+    """Return in words what was asked for."""
     if isinstance(label := getattr(wanted.get("rung"), "label", wanted.get("rung")), str):
         wanted = {"kernel": label, **{name: value for name, value in wanted.items() if name != "rung"}}
-    texts = {name: " or ".join(getattr(each, "name", str(each)) for each in (value if _several(value) else [value]))
+    texts = {name: " or ".join(getattr(item, "name", str(item)) for item in (value if _is_several(value) else [value]))
              for name, value in wanted.items() if value is not None}
     return ", ".join(f"{name} {text}" for name, text in texts.items()) or "that"

@@ -1,4 +1,4 @@
-"""Recorded times, in `data/results/`: what `bench` and `Network.course_table` measured, a row per measurement."""
+"""Recorded times, in `data/results/`: the measurements of `bench` and `Network.course_table`, a row each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = (
     "dtype", "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s", "x_reference", "images_s", "repeat",
     "kernels_ms", "op1_ms", "op2_ms", "layer1_ms", "layer2_ms", "total_s", "accuracy", "distinct",
 )
-KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]  # a later measurement of the same replaces
+KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]  # a later row with the same values replaces
 # The columns of a course table, and how they are stored: rows of a whole network, without a layer.
 COURSE = {
     "batch": "batch",
@@ -36,12 +36,11 @@ _TEXT = ("date", "device", "engine", "software", "rung", "label", "options", "co
 
 
 def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None) -> Path:
-    """Merge measurements, as `bench` returns them, into the device's file; a new one replaces that of the same variant,
-    layer and batch. Other columns than `COLUMNS` are left out.
+    """Merge measurements, as `bench` returns them, into the device's file, and return the file.
 
-    `folder` is in place of `data/`, `date` (ISO) of today. Returns the file; it is written whole or not at all. Raises
-    LabError if the table is empty, lacks a column of `KEY`, mixes devices or has an unknown rung; if the file cannot be
-    written.
+    A new row replaces that with the same `KEY`. Other columns than `COLUMNS` are left out. `folder` is in place of
+    `data/`, `date` (ISO) in place of today. The file is written whole or not at all. Raises LabError if the table is
+    empty, lacks a column of `KEY`, mixes devices or has an unknown rung; if the file cannot be written.
     """
     if table.empty:
         raise LabError("an empty table: there is nothing to record")
@@ -61,8 +60,8 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
     if "software" not in new:
         new["software"] = here.software if here.name == names[0] else ""
     path = Path(folder or data_dir()) / "results" / f"{slug(names[0])}.csv"
-    new = _typed(store.named(new)).drop_duplicates(KEY, keep="last")
-    return store.merge(path, new, KEY, order=_ORDER, read=_stored)
+    new = _set_types(store.named(new)).drop_duplicates(KEY, keep="last")
+    return store.merge(path, new, KEY, order=_ORDER, read=_read_stored)
 
 
 def record_course(table: pd.DataFrame, network, folder: Path | str | None = None, **as_rung) -> Path:
@@ -72,10 +71,10 @@ def record_course(table: pd.DataFrame, network, folder: Path | str | None = None
     the rung that is not a kernel (12).
     """
     here, variants = device(), list(dict.fromkeys(network.conv))
-    options = [each.options_on(at) for each, at in zip(network.conv, network.layers, strict=True)]
-    of = {
-        "rung": max(each.rung.number for each in variants),
-        "label": " + ".join(each.label for each in variants),
+    options = [conv.options_on(layer) for conv, layer in zip(network.conv, network.layers, strict=True)]
+    columns = {
+        "rung": max(conv.rung.number for conv in variants),
+        "label": " + ".join(conv.label for conv in variants),
         "options": " + ".join(dict.fromkeys(options)),
         "network": network.layers[0].network,
         "layer": "",
@@ -83,25 +82,25 @@ def record_course(table: pd.DataFrame, network, folder: Path | str | None = None
         "engine": here.engine,
         "device": here.name,
     }
-    return record(table.rename(columns=COURSE).assign(**of | as_rung), folder)
+    return record(table.rename(columns=COURSE).assign(**columns | as_rung), folder)
 
 
 def read(path: Path) -> pd.DataFrame:
-    """The results of a file, in the ladder's order."""
-    return store.numbered(_stored(path), path).sort_values(_ORDER, kind="stable", ignore_index=True)
+    """Return the results of a file, in the ladder's order."""
+    return store.numbered(_read_stored(path), path).sort_values(_ORDER, kind="stable", ignore_index=True)
 
 
-def _stored(path: Path) -> pd.DataFrame:
+def _read_stored(path: Path) -> pd.DataFrame:
     table = store.stored(path, dtype=dict.fromkeys(_TEXT, str))
     try:
         table[[*KEY, "rung"]]  # a file of an older version may lack any other column
-        return _typed(table)
+        return _set_types(table)
     except (ValueError, KeyError) as error:
         raise LabError(f"{path} is not a table of results: {error}. Restore it with git") from None
 
 
-def _typed(table: pd.DataFrame) -> pd.DataFrame:
-    """All columns, in their order, text as text and numbers as numbers, so that a file and a new table agree."""
+def _set_types(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with all columns in their order, as text or numbers, so that a file and a new table agree."""
     table = table.reindex(columns=list(COLUMNS))
     for name in COLUMNS:
         column = table[name]

@@ -20,12 +20,12 @@ from labkit.base.errors import LabError
 from labkit.ladder.rungs import LADDER, PAGES
 from labkit.spec.devices import device, slug
 
-NUMBERS = {**{each.name: each.number for each in LADDER}, **PAGES}
+NUMBERS = {**{rung.name: rung.number for rung in LADDER}, **PAGES}
 _NAMES = {number: name for name, number in NUMBERS.items()}
 _WORDS = {name.replace("_", " "): number for name, number in NUMBERS.items()}
 _LABELS = ("label", "program", "options", "reason")  # columns whose texts may begin with a label
 _LABEL = rf"(^| \+ ){{}}({'|'.join(_WORDS)})(?=$|[,;:]| \+ | needs | cannot )"  # a reason goes on with a verb
-_DAMAGES = {  # of a file without a manifest: what is found in it, and what that means
+_DAMAGES = {  # in a file without a manifest: a pattern that shows damage, and what it means
     rb"\A\s*([^\n]*\n)?\s*\Z": "it has no rows",
     rb"\0": "it has NUL bytes",
     rb"(?m)^(<{7}|={7}|>{7})": "it has the marks of a conflict of git",
@@ -35,7 +35,7 @@ _WITH_NUMBER, _WITHOUT = re.compile(_LABEL.format(r"\d\d ")), re.compile(_LABEL.
 
 
 def label(which: int | str) -> str:
-    """The label of a rung, by its number or its name: "07 tuning". Any other text is a label already.
+    """Return the label of a rung, by its number or its name: "07 tuning". Any other text is a label already.
 
     Raises LabError if there is no such rung.
     """
@@ -46,7 +46,7 @@ def label(which: int | str) -> str:
 
 
 def name_of(rung: int | str) -> str:
-    """The name of a rung, by its number or its name.
+    """Return the name of a rung, by its number or its name.
 
     Raises LabError if there is no such rung; the message lists the rungs.
     """
@@ -57,7 +57,7 @@ def name_of(rung: int | str) -> str:
 
 
 def numbered(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """A table as it was read from a file, with the numbers that the rungs have now.
+    """Return a table that was read from a file with the numbers that the rungs have now.
 
     Raises LabError if the file names a rung that the ladder does not have.
     """
@@ -66,11 +66,11 @@ def numbered(table: pd.DataFrame, path: Path) -> pd.DataFrame:
         if unknown := set(table["rung"]) - NUMBERS.keys():
             raise LabError(f"{path} names the rung {min(map(str, unknown))!r}; the ladder has {', '.join(NUMBERS)}")
         table["rung"] = table["rung"].map(NUMBERS)
-    return _with_labels(table, _WITHOUT, lambda found: f"{found[1]}{_WORDS[found[2]]:02d} {found[2]}")
+    return _replace_labels(table, _WITHOUT, lambda match: f"{match[1]}{_WORDS[match[2]]:02d} {match[2]}")
 
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
-    """A table as its file holds it: rungs by their names, labels without numbers.
+    """Return a table as its file holds it: rungs by their names, labels without numbers.
 
     Raises LabError if the table has a rung that the ladder does not have.
     """
@@ -79,61 +79,60 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
         if unknown := set(table["rung"]) - _NAMES.keys():
             raise LabError(f"rung {min(unknown)} cannot be recorded: the ladder has {', '.join(map(str, _NAMES))}")
         table["rung"] = table["rung"].map(_NAMES)
-    return _with_labels(table, _WITH_NUMBER, r"\1\2")
+    return _replace_labels(table, _WITH_NUMBER, r"\1\2")
 
 
-def _with_labels(table: pd.DataFrame, pattern: re.Pattern, replacement) -> pd.DataFrame:
+def _replace_labels(table: pd.DataFrame, pattern: re.Pattern, replacement) -> pd.DataFrame:
     for name in table.columns.intersection(_LABELS):
         table[name] = table[name].map(lambda text: pattern.sub(replacement, text), na_action="ignore")
     return table
 
 
 def one_of(folder: Path, name: str) -> Path:
-    """The CSV of the one device in `folder` that has this name, or a name with this part.
+    """Return the CSV of the one device in `folder` that has this name, or a name with this part.
 
     Raises LabError if there is none, or more than one; the message lists the recorded devices.
     """
-    found = {path: path.stem for path in sorted(folder.glob("*.csv"))}
-    chosen = [path for path, stem in found.items() if stem == slug(name)]
-    chosen = chosen or [path for path, stem in found.items() if slug(name) in stem]
+    stems = {path: path.stem for path in sorted(folder.glob("*.csv"))}
+    chosen = [path for path, stem in stems.items() if stem == slug(name)]
+    chosen = chosen or [path for path, stem in stems.items() if slug(name) in stem]
     if len(chosen) != 1:
-        known = ", ".join(found.values()) or "no device"
+        devices = ", ".join(stems.values()) or "no device"
         many = f"{len(chosen)} recorded devices have" if chosen else "no recorded device has"
-        raise LabError(f"{many} {name!r} in the name; {folder} has results of {known}")
+        raise LabError(f"{many} {name!r} in the name; {folder} has results of {devices}")
     return chosen[0]
 
 
 def stored(path: Path, *needed: str, **options) -> pd.DataFrame:
-    """The table of a file as it stands there; `options` are those of `pandas.read_csv`.
+    """Return the table of a file as it stands there; `options` are those of `pandas.read_csv`.
 
     Raises LabError if the file cannot be read, is not what its manifest says, is no whole CSV, or lacks one of the
     columns `needed`.
     """
     text = manifest.read(path)
-    wrong = [why for found, why in _DAMAGES.items() if re.search(found, text)]
+    damages = [damage for pattern, damage in _DAMAGES.items() if re.search(pattern, text)]
     try:
-        table = pd.DataFrame() if wrong else pd.read_csv(io.BytesIO(text), **options)
-        wrong += [f"it has no column {name!r}" for name in needed if name not in table]
+        table = pd.DataFrame() if damages else pd.read_csv(io.BytesIO(text), **options)
+        damages += [f"it has no column {name!r}" for name in needed if name not in table]
     except ValueError:  # pandas says where, in terms of its parser
-        wrong = ["its lines are not those of one table"]
-    if wrong:
-        raise LabError(f"{path} is damaged: {wrong[0]}. Restore it with git")
+        damages = ["its lines are not those of one table"]
+    if damages:
+        raise LabError(f"{path} is damaged: {damages[0]}. Restore it with git")
     return table
 
 
 def read(path: Path, *needed: str) -> pd.DataFrame:
-    """The table of a file, with the numbers that the rungs have now; see `stored`."""
+    """Return the table of a file, with the numbers that the rungs have now; see `stored`."""
     return numbered(stored(path, *needed), path)
 
 
 def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[str] | None = None, digits: int = 6,
           read: Callable[[Path], pd.DataFrame] = stored) -> Path:
-    """Merge rows into a device's CSV: a new row replaces all old ones with the same values in the columns `key`; None
-    replaces the whole file. Returns the file; it is written whole or not at all.
+    """Merge rows into a device's CSV, which is written whole or not at all; return the file.
 
-    The rows are as `named` gives them; columns that the file lacks are appended. They are sorted by the columns
-    `order`; without it, new rows come last. `digits` are the significant ones of a number that is not an integer.
-    `read` makes a table of the file.
+    A new row replaces all old ones with the same values in the columns `key`; None replaces the whole file. The rows
+    are as `named` gives them; columns that the file lacks are appended. They are sorted by the columns `order`; without
+    it, new rows come last. A number that is not an integer gets `digits` significant digits. `read` reads the file.
     """
     with files.locked(path):
         if key and path.is_file():
@@ -147,12 +146,11 @@ def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[st
 def record_evidence(
     table: pd.DataFrame, folder: Path | str, by: Iterable[str] = (), order: Iterable[str] | None = None
 ) -> Path:
-    """Write what was counted or found on the GPU in use: counters, findings, with the date and the device's name in
-    front.
+    """Write counters or findings of the GPU in use, with the date and the device's name in front; return the file.
 
     `folder` gets `<device>.csv`. Only the rows of the file with the same values in the columns `by` are replaced; by
-    default the whole file is. It is sorted by `order`, by default as `by`. Returns the file; it is written whole or not
-    at all. Raises LabError if the table is empty, or the engine is not a GPU.
+    default the whole file is. It is sorted by `order`, by default as `by`, and is written whole or not at all.
+    Raises LabError if the table is empty, or the engine is not a GPU.
     """
     here, by = device(), list(by)
     if here.engine != "gpu":

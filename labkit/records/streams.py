@@ -16,10 +16,10 @@ LINES = ["device", "label", "layer", "batch", "pinned", "streams", "order", "chu
 
 
 def record_streams(table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | str | None = None) -> Path:
-    """Merge measurements of the device in use into its two files; a new row replaces that of the same configuration.
+    """Merge measurements of the device in use into its two files, and return the file of the times.
 
-    `table` is as `bench_streams` returns it, `timelines` as `Pipeline.timeline`, with the columns `LINES` except the
-    device; `folder` is in place of `data/`. Returns the file of the times.
+    A new row replaces that of the same configuration. `table` is as `bench_streams` returns it, `timelines` as
+    `Pipeline.timeline`, with the columns `LINES` except the device; `folder` is in place of `data/`.
     """
     here, folder = device(), Path(folder or data_dir()) / "streams"
     about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}

@@ -1,4 +1,4 @@
-"""Recorded sweeps, in `data/sweeps/`. What sweeps is `labkit.measure.sweep`."""
+"""Recorded sweeps, in `data/sweeps/`. `labkit.measure.sweep` makes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labkit.spec.layers import PRESETS, Layer
 
 _LAYERS = [at.name for preset in PRESETS.values() for at in preset]  # in the order of the tables
 _INTEGERS = ("repeat", "registers", "local_bytes", "shared_bytes", "threads")
-KEY = ["device", "label", "layer", "batch"]  # a later measurement of the same replaces
+KEY = ["device", "label", "layer", "batch"]  # a later row with the same values replaces
 
 
 def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
@@ -29,17 +29,17 @@ def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     if len(names) != 1:
         raise LabError(f"one file holds one device's sweeps; this table has {', '.join(map(str, names)) or 'no rows'}")
     path = Path(folder or data_dir()) / "sweeps" / f"{slug(names[0])}.csv"
-    rows = _typed(store.named(table)).drop_duplicates(KEY, keep="last")
-    return store.merge(path, rows, KEY, order=["layer", "batch", "rung", "label"], digits=5, read=_stored)
+    rows = _set_types(store.named(table)).drop_duplicates(KEY, keep="last")
+    return store.merge(path, rows, KEY, order=["layer", "batch", "rung", "label"], digits=5, read=_read_stored)
 
 
 def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
-    """The recorded sweeps of a device, by its name or a part of it, as `sweep` returns them.
+    """Return the recorded sweeps of a device, by its name or a part of it, as `sweep` does.
 
     Raises LabError if there are none, or several devices have that name.
     """
     path = store.one_of(Path(folder or data_dir()) / "sweeps", name)
-    rows = store.numbered(_stored(path), path)
+    rows = store.numbered(_read_stored(path), path)
     order = {layer: i for i, layer in enumerate(_LAYERS)}
     rows = rows.sort_values("layer", key=lambda names: names.map(order), kind="stable", ignore_index=True)
     frame = sweep_table(rows)
@@ -48,8 +48,9 @@ def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
 
 
 def best(table: pd.DataFrame, layer: Layer, batch: int | None = None, rung: int = 7) -> Variant:
-    """The fastest variant of a rung on a layer in a table of a sweep, by default of its largest batch. Sub-steps do not
-    count. Raises LabError if no point of that rung and layer has a time.
+    """Return a sweep's fastest variant of a rung on a layer, without sub-steps, by default for the largest batch.
+
+    Raises LabError if no point of that rung and layer has a time.
     """
     rows = table[(table["rung"] == rung) & (table["layer"] == layer.name) & table["op_ms"].notna()]
     rows = rows[~rows["options"].str.contains("step=")]
@@ -60,14 +61,14 @@ def best(table: pd.DataFrame, layer: Layer, batch: int | None = None, rung: int 
     return variant(rung, **options(rows["options"].iloc[rows["op_ms"].argmin()]))
 
 
-def _stored(path: Path) -> pd.DataFrame:
+def _read_stored(path: Path) -> pd.DataFrame:
     table = store.stored(path, keep_default_na=False, na_values=[""], dtype={"code": str})
     try:
-        return _typed(table)
+        return _set_types(table)
     except (ValueError, TypeError) as error:
         raise LabError(f"{path} is not a table of a sweep: {error}. Restore it with git") from None
 
 
-def _typed(table: pd.DataFrame) -> pd.DataFrame:
-    """All columns, in their order; counts as integers, also where some are missing."""
+def _set_types(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with all columns in their order, and counts as integers even where some are missing."""
     return table.reindex(columns=SWEEP).astype(dict.fromkeys(_INTEGERS, "Int64"))

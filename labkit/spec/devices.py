@@ -1,4 +1,4 @@
-"""What the lab runs on: a description of the GPU or the CPU, with two kinds of rates.
+"""The device that the lab runs on, a GPU or the CPU, with two kinds of rates.
 
 *Peaks* are theoretical. No kernel exceeds them, so a time that would need more is an error of the measurement.
 *Reference rates* are near what programs reach on the device. A reference time is computed from them: a yardstick for
@@ -133,7 +133,7 @@ class Device:
         return {"reference_bandwidth": self.peak_bandwidth, "reference_float32": self.peak_flops}
 
     def reference_s(self, moved: float, flops: float, dtype: DTypeLike = np.float32) -> float:
-        """The reference time: `moved` bytes or `flops` operations at the reference rates, whichever takes longer [s].
+        """Return the longer time, of `moved` bytes or of `flops` operations, at the reference rates [s].
 
         The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009). On an H200 it assumes 4.3 TB/s, 60 TFLOP/s
         in float32 and 729 TFLOP/s in half. The float32 rate is one of the FP32 units (their measured peak is 66.9), the
@@ -146,7 +146,7 @@ class Device:
         return max(moved / rates["reference_bandwidth"], flops / rate)
 
     def shortest_s(self, read: float, written: float, flops: float, unit: str = "FP32") -> float:
-        """The floor: a time that no kernel on this device can be faster than, from the theoretical peaks [s].
+        """Return the time that no kernel on this device can be faster than, from the theoretical peaks [s].
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class Device:
         return max((read + max(0.0, written - self.l2_bytes)) / self.peak_bandwidth, flops / peaks[unit])
 
     def link(self, pinned: bool = True) -> tuple[float, float]:
-        """Measured rates of the link between host and device: (to the device, back) [B/s].
+        """Return the measured rates of the link between host and device: (to the device, back) [B/s].
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class Device:
                            "\"H200\"")
         return tuple(rates)
 
-    def _lines(self) -> list[tuple[str, str]]:
+    def _list_facts(self) -> list[tuple[str, str]]:
         gpu = self.engine == "gpu"
         lines = [("engine", self.engine), ("name", self.name)]
         if self.compute_capability:
@@ -192,12 +192,12 @@ class Device:
             ("clock", f"{self.clock_hz / GIGA:.2f} GHz" if self.clock_hz else "not reported"),
             ("memory", f"{self.memory_bytes / 2**30:.0f} GiB"),
             ("L2 cache" if gpu else "last cache", f"{self.l2_bytes / 2**20:.0f} MiB"),
-            ("peak FP32", _rate(self.peak_flops, "FLOP/s")),
-            ("peak bandwidth", _rate(self.peak_bandwidth, "B/s") + ("" if gpu else " (of the caches)")),
+            ("peak FP32", _write_rate(self.peak_flops, "FLOP/s")),
+            ("peak bandwidth", _write_rate(self.peak_bandwidth, "B/s") + ("" if gpu else " (of the caches)")),
         ]
         if self.measured is not None:
             lines.append(("reference rates", ", ".join(
-                f"{key.removeprefix('reference_')} {_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
+                f"{key.removeprefix('reference_')} {_write_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
                 for key, value in self.measured.items() if key.startswith("reference_")
             )))
         if self.software:
@@ -205,16 +205,16 @@ class Device:
         return lines + [("source", self.source)]
 
     def __str__(self) -> str:
-        return "\n".join(f"{key:18}  {value}" for key, value in self._lines())
+        return "\n".join(f"{key:18}  {value}" for key, value in self._list_facts())
 
     def _repr_html_(self) -> str:
-        cells = ((html.escape(key), html.escape(value)) for key, value in self._lines())
+        cells = ((html.escape(key), html.escape(value)) for key, value in self._list_facts())
         rows = "".join(f"<tr><th>{key}</th><td>{value}</td></tr>" for key, value in cells)
         return f'<table class="lab-table">{rows}</table>'
 
 
 def device(name: str | Device | None = None) -> Device:
-    """The device that `hostcuda` runs on, or one that the lab has figures of.
+    """Return the device that `hostcuda` runs on, or one that the lab has figures of.
 
     Parameters
     ----------
@@ -230,24 +230,24 @@ def device(name: str | Device | None = None) -> Device:
     """
     if isinstance(name, Device):
         return name
-    return _in_use() if name is None else _listed_device(name)
+    return _describe_device_in_use() if name is None else _listed_device(name)
 
 
 @functools.cache
-def _in_use() -> Device:
+def _describe_device_in_use() -> Device:
     hostcuda.ensure_context()
-    return _this_gpu() if hostcuda.engine() == "gpu" else _this_cpu()
+    return _describe_gpu_in_use() if hostcuda.engine() == "gpu" else _describe_cpu_in_use()
 
 
 @functools.cache
 def _listed_device(name: str) -> Device:
     listed = _listed()
-    found = [entry for full, entry in listed.items() if full.lower() == name.lower()]
-    found = found or [entry for full, entry in listed.items() if name.lower() in full.lower()]
-    if len(found) != 1:
-        count = f"{len(found)} devices" if found else "no device"
+    matches = [entry for full, entry in listed.items() if full.lower() == name.lower()]
+    matches = matches or [entry for full, entry in listed.items() if name.lower() in full.lower()]
+    if len(matches) != 1:
+        count = f"{len(matches)} devices" if matches else "no device"
         raise LabError(f"data/devices.toml has {count} with the name {name!r}; it lists {', '.join(listed) or 'none'}")
-    entry = found[0]
+    entry = matches[0]
     return _gpu(
         name=entry["name"],
         compute_capability=tuple(entry["compute_capability"]),
@@ -272,7 +272,7 @@ def _listed() -> dict[str, dict]:
 
 
 def _measured(name: str) -> dict[str, float] | None:
-    """The measured rates of a listed device, in SI units: {"reference_bandwidth": 4.3e12, "copy": 4.23e12, …}."""
+    """Return the measured rates of a listed device, in SI units: {"reference_bandwidth": 4.3e12, …}; else None."""
     entry = _listed().get(name)
     if entry is None:
         return None
@@ -286,7 +286,7 @@ def _measured(name: str) -> dict[str, float] | None:
     }
 
 
-def _this_gpu() -> Device:
+def _describe_gpu_in_use() -> Device:
     driver = hostcuda.driver
     gpu = driver.Context.get_device()
     get, kind = gpu.get_attribute, driver.device_attribute
@@ -300,24 +300,24 @@ def _this_gpu() -> Device:
         memory_bytes=gpu.total_memory(),
         l2_bytes=get(kind.L2_CACHE_SIZE),
         source="the driver's device attributes",
-        software=_gpu_software(driver),
+        software=_list_gpu_software(driver),
         shared_opt_in=get(kind.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
     )
 
 
-def _gpu_software(driver) -> str:
-    """ "CUDA 13.0, driver 580.95.05, PyCUDA 2026.1", as far as they are known."""
+def _list_gpu_software(driver) -> str:
+    """Return "CUDA 13.0, driver 580.95.05, PyCUDA 2026.1", as far as the versions are known."""
     version = driver.get_driver_version()
     parts = [f"CUDA {version // 1000}.{version % 1000 // 10}"]
     kernel_module = Path("/proc/driver/nvidia/version")
     if kernel_module.is_file():
-        found = re.search(r"\b\d+\.\d+(\.\d+)?\b", kernel_module.read_text())
-        parts += [f"driver {found[0]}"] if found else []
+        number = re.search(r"\b\d+\.\d+(\.\d+)?\b", kernel_module.read_text())
+        parts += [f"driver {number[0]}"] if number else []
     return ", ".join([*parts, f"PyCUDA {metadata.version('pycuda')}"])
 
 
 def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, source, **facts) -> Device:
-    """A GPU's peaks: lanes x 2 FLOP (an FMA) x clock, and two transfers per memory clock over the whole bus."""
+    """Describe a GPU. Its peaks: lanes x 2 FLOP (an FMA) x clock; two transfers per memory clock over the whole bus."""
     lanes = _LANES.get(compute_capability, 128)
     tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else _HALF2)
     measured = _measured(facts["name"])
@@ -340,7 +340,7 @@ def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, 
     )
 
 
-def _this_cpu() -> Device:
+def _describe_cpu_in_use() -> Device:
     driver = hostcuda.driver
     workers = driver.Context.get_device().get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT)
     flags, clock_hz = processor.instruction_sets(), processor.clock_hz()
@@ -352,7 +352,7 @@ def _this_cpu() -> Device:
         compute_capability=None,
         multiprocessors=workers,
         clock_hz=clock_hz,
-        memory_bytes=_memory_bytes(),
+        memory_bytes=_read_memory_bytes(),
         l2_bytes=max(processor.cache_bytes().values(), default=0),
         peak_flops=workers * flops * clock,
         peak_half2_flops=2 * workers * flops * clock,
@@ -364,7 +364,7 @@ def _this_cpu() -> Device:
     )
 
 
-def _memory_bytes() -> int:
+def _read_memory_bytes() -> int:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -373,11 +373,11 @@ def _memory_bytes() -> int:
 
 @functools.cache
 def _measure_host(workers: int) -> dict[str, float]:
-    """The rates of this host: a copy by all workers [B/s], and an FP32 matrix product by each of them [FLOP/s].
+    """Measure this host's rates: a copy by all workers [B/s], and an FP32 matrix product by each of them [FLOP/s].
 
     The copy is STREAM's (McCalpin): arrays larger than most caches, bytes read plus bytes written. The product is that
     of one core, times the workers: a BLAS does not spread 64 x 64 matrices over threads, so a busy neighbouring core
-    does not slow it down. The best of ten each.
+    does not slow it down. Each rate is the best of ten.
     """
     parts = [(np.ones(2**22, np.float64), np.empty(2**22)) for _ in range(workers)]
     matrices = np.ones((200, 64, 64), np.float32)
@@ -397,11 +397,11 @@ def _measure_host(workers: int) -> dict[str, float]:
 
 
 def slug(name: str) -> str:
-    """A name as a file name: "NVIDIA H200" becomes "nvidia-h200"."""
+    """Return a name as a file name: "NVIDIA H200" becomes "nvidia-h200"."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _rate(value: float, unit: str) -> str:
+def _write_rate(value: float, unit: str) -> str:
     for factor, prefix in ((TERA, "T"), (GIGA, "G"), (1e6, "M")):
         if value >= factor:
             return f"{value / factor:.3g} {prefix}{unit}"

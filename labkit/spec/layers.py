@@ -75,8 +75,8 @@ class Layer:
         return self.C * self.K * self.K
 
     def x_shape(self, B: int) -> tuple[int, int, int, int]:
-        """Shape of the input of `B` images, [B, C, H, W]."""
-        return _batch(B), self.C, self.H, self.W
+        """Return the shape of the input of `B` images, [B, C, H, W]."""
+        return _require_batch(B), self.C, self.H, self.W
 
     @property
     def k_shape(self) -> tuple[int, int, int, int]:
@@ -84,31 +84,31 @@ class Layer:
         return self.M, self.C, self.K, self.K
 
     def y_shape(self, B: int) -> tuple[int, int, int, int]:
-        """Shape of the output of `B` images, [B, M, Ho, Wo]."""
-        return _batch(B), self.M, self.Ho, self.Wo
+        """Return the shape of the output of `B` images, [B, M, Ho, Wo]."""
+        return _require_batch(B), self.M, self.Ho, self.Wo
 
     def macs(self, B: int) -> int:
-        """Multiply-adds of the direct convolution of `B` images."""
-        return _batch(B) * self.M * self.Ho * self.Wo * self.terms
+        """Return the multiply-adds of the direct convolution of `B` images."""
+        return _require_batch(B) * self.M * self.Ho * self.Wo * self.terms
 
     def flops(self, B: int) -> int:
-        """Floating-point operations: two per multiply-add."""
+        """Return the floating-point operations of `B` images: two per multiply-add."""
         return 2 * self.macs(B)
 
     def bytes(self, B: int, dtype: DTypeLike = np.float32) -> int:
-        """Bytes of x, k and y together: the traffic if everything were moved exactly once."""
+        """Return the bytes of x, k and y together: the traffic if everything is moved exactly once."""
         elements = sum(int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B)))
         return elements * np.dtype(dtype).itemsize
 
     def intensity(self, dtype: DTypeLike = np.float32, B: int = 1000) -> float:
-        """Operations per byte, if everything is moved once [FLOP/B]: the layer's place on the roofline."""
+        """Return the operations per byte if everything is moved once [FLOP/B]: the layer's place on the roofline."""
         return self.flops(B) / self.bytes(B, dtype)
 
     def reference_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None) -> float:
-        """The layer's reference time: its bytes moved once, or its operations, whichever takes longer [ms].
+        """Return the reference time: the bytes moved once, or the operations, whichever takes longer [ms].
 
-        At the reference rates of `device`: see `Device.reference_s` for what they assume. It is a yardstick, not a
-        bound.
+        It assumes the reference rates of `device`, see `Device.reference_s`. It is a yardstick: a kernel can take
+        less.
 
         Parameters
         ----------
@@ -125,9 +125,9 @@ class Layer:
     def link_ms(
         self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None, pinned: bool = True
     ) -> tuple[float, float]:
-        """The time that the link between host and device takes for x and k on the way in, and for y back [ms, ms].
+        """Return the times that the link between host and device takes for x and k, and for y back [ms, ms].
 
-        At the rates that were measured for large copies from and to page-locked (`pinned`) or ordinary memory.
+        They follow from the measured rates of large copies from and to page-locked (`pinned`) or ordinary memory.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class Layer:
         return tuple(1e3 * n * np.dtype(dtype).itemsize / rate for n, rate in zip(sizes, rates, strict=True))
 
     def link_reference_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None) -> float:
-        """The reference time of a layer time: the busier direction of the link, page-locked, as measured [ms].
+        """Return the reference of a layer time: that of the link's busier direction, page-locked, as measured [ms].
 
         The link carries both directions at once, so that x can come in while y goes back.
 
@@ -161,7 +161,7 @@ class Layer:
         return f"{self.name}: {self.C}x{self.H}x{self.W} -> {self.M}x{self.Ho}x{self.Wo}, K = {self.K}"
 
 
-def _batch(B: int) -> int:
+def _require_batch(B: int) -> int:
     if not is_whole(B):
         raise LabError(f"a batch of {B!r}: the number of images has to be a positive integer")
     return int(B)
@@ -189,17 +189,17 @@ class Preset:
         return iter(self.layers)
 
     def __str__(self) -> str:
-        return "\n".join(str(each) for each in self.layers)
+        return "\n".join(str(layer) for layer in self.layers)
 
 
-def _preset(name: str, *sizes: tuple[int, int, int, int, int], about: str) -> Preset:
+def _make_preset(name: str, *sizes: tuple[int, int, int, int, int], about: str) -> Preset:
     return Preset(name, tuple(Layer(f"{name} layer {i}", *size) for i, size in enumerate(sizes, 1)), about)
 
 
 #                             C   H   W   M  K
-LENET86 = _preset("lenet86", (1, 86, 86, 4, 7), (4, 40, 40, 16, 7), about="images of 86x86; reports 000, 003")
-LENET72 = _preset("lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7), about="images of 72x72; reports 002, 004")
-LENET28 = _preset(
+LENET86 = _make_preset("lenet86", (1, 86, 86, 4, 7), (4, 40, 40, 16, 7), about="images of 86x86; reports 000, 003")
+LENET72 = _make_preset("lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7), about="images of 72x72; reports 002, 004")
+LENET28 = _make_preset(
     "lenet28",
     (1, 28, 28, 6, 5),
     about="images of 28x28; report 001 (training). Its second stage is not a convolution of this form: one "
@@ -209,7 +209,7 @@ PRESETS = {preset.name: preset for preset in (LENET86, LENET72, LENET28)}
 
 
 def as_layer(which: Layer | str) -> Layer:
-    """A layer, given as itself or by its name.
+    """Return a layer, given as itself or by its name.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def as_layer(which: Layer | str) -> Layer:
 
 
 def layer(network: str, number: int | None = None) -> Layer:
-    """A layer by its name: `layer("lenet86", 1)` or, as tables write it, `layer("lenet86 layer 1")`.
+    """Return a layer by its name: `layer("lenet86", 1)` or, as tables write it, `layer("lenet86 layer 1")`.
 
     Raises
     ------
@@ -233,9 +233,9 @@ def layer(network: str, number: int | None = None) -> Layer:
         If there is no such network or layer; the message lists the layers.
     """
     for preset in PRESETS.values():
-        for index, each in enumerate(preset, 1):
-            if each.name == network or (preset.name == network and index == number):
-                return each
+        for index, candidate in enumerate(preset, 1):
+            if candidate.name == network or (preset.name == network and index == number):
+                return candidate
     wanted = network if number is None else f"{network} layer {number}"
-    known = ", ".join(each.name for preset in PRESETS.values() for each in preset)
-    raise LabError(f"there is no {wanted!r}; the lab's layers are {known}")
+    names = ", ".join(candidate.name for preset in PRESETS.values() for candidate in preset)
+    raise LabError(f"there is no {wanted!r}; the lab's layers are {names}")

@@ -7,7 +7,7 @@ from labkit.base.errors import LabError
 
 
 def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The convolution as seven plain loops: the specification of every kernel.
+    """Compute the convolution with seven plain loops: the specification of every kernel.
 
     Parameters
     ----------
@@ -17,9 +17,9 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     Returns
     -------
     array [B, M, H-K+1, W-K+1] of float32
-        Summed in double precision and rounded once. About a million multiply-adds per second: for tiny shapes.
+        Summed in double precision and rounded once. About a million multiply-adds per second: use tiny shapes.
     """
-    (B, C, H, W), (M, C, K, K) = _shapes(x, k)
+    (B, C, H, W), (M, C, K, K) = _require_shapes(x, k)
     Ho, Wo = H - K + 1, W - K + 1
     y = np.empty((B, M, Ho, Wo), np.float32)
     for b in range(B):
@@ -36,7 +36,7 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The same convolution with NumPy, in float32.
+    """Compute the same convolution with NumPy, in float32.
 
     `sliding_window_view` gives all K x K windows without a copy; `tensordot` unrolls those of one output row
     into a matrix and multiplies it by the masks: im2col and a GEMM, in pieces that stay in the cache.
@@ -50,29 +50,29 @@ def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     -------
     array [B, M, H-K+1, W-K+1] of float32
     """
-    return _windows(x, k, np.float32)
+    return _convolve(x, k, np.float32)
 
 
 def conv_float64(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The convolution in float64: exact to about 1e-16 of `error_scale`, the reference for float32 and float16.
+    """Compute the reference for float32 and float16: in float64, exact to about 1e-16 of `error_scale`.
 
     Shapes as in `conv_numpy`; returns float64.
     """
-    return _windows(x, k, np.float64)
+    return _convolve(x, k, np.float64)
 
 
 def error_scale(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """sum |x| |k| of each output, float64 [B, M, Ho, Wo]: the scale of its rounding error.
+    """Return sum |x| |k| of each output, float64 [B, M, Ho, Wo]: the scale of its rounding error.
 
     A relative error says nothing where large terms cancel; the error of a computed sum of n products is at
     most about n u sum |x| |k|, whatever its value (Higham, Accuracy and Stability of Numerical Algorithms,
     2nd ed., section 3.1).
     """
-    return _windows(np.abs(x), np.abs(k), np.float64)
+    return _convolve(np.abs(x), np.abs(k), np.float64)
 
 
-def _windows(x, k, dtype) -> np.ndarray:
-    (B, _, H, W), (M, _, K, _) = _shapes(x, k)
+def _convolve(x, k, dtype) -> np.ndarray:
+    (B, _, H, W), (M, _, K, _) = _require_shapes(x, k)
     x, k = np.asarray(x, dtype), np.asarray(k, dtype)
     y = np.empty((B, M, H - K + 1, W - K + 1), dtype)
     for b in range(B):
@@ -82,7 +82,7 @@ def _windows(x, k, dtype) -> np.ndarray:
     return y
 
 
-def _shapes(x, k):
+def _require_shapes(x, k):
     x_shape, k_shape = np.shape(x), np.shape(k)
     if len(x_shape) != 4 or len(k_shape) != 4:
         raise LabError(f"x has the shape {x_shape} and k {k_shape}; they have to be [B, C, H, W] and [M, C, K, K]")
