@@ -18,7 +18,7 @@ _THREADS = 256  # per block
 
 
 class Closing:
-    """What is closed at the end of a `with` block, also after an error."""
+    """An object that is closed at the end of a `with` block, also after an error."""
 
     def __enter__(self) -> Self:
         return self
@@ -58,7 +58,7 @@ class Buffers(Closing):
 
     @staticmethod
     def copy_out(buffer, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> np.ndarray:
-        """Wait, and copy a buffer back."""
+        """Copy a buffer back, after waiting for the device."""
         array = np.empty(shape, dtype)
         hostcuda.driver.memcpy_dtoh(array, buffer)
         return array
@@ -88,18 +88,17 @@ class Kernels:
 
 
 @functools.cache
-def _kernels() -> Kernels:
+def _compile_kernels() -> Kernels:
     return Kernels("buffers.cu", nan_images="PPqqi")
 
 
 def images_with_nan(y, shape: tuple[int, ...], dtype) -> np.ndarray:
-    """The numbers of the images of a device buffer that hold a NaN, ascending. Only one flag per image leaves the
-    device.
+    """Return the numbers of a device buffer's images that hold a NaN, ascending.
 
-    `y` points to an array of `shape` [B, ...] and `dtype`, float32 or float16.
+    `y` points to an array of `shape` [B, ...] and `dtype`, float32 or float16. Only a flag per image leaves the device.
     """
     size = int(np.prod(shape))
     with Buffers() as buffers:
-        found = buffers.copy_in(np.zeros(shape[0], np.int32))
-        _kernels().nan_images(size, y, found, size, size // shape[0], np.dtype(dtype).itemsize)
-        return np.flatnonzero(buffers.copy_out(found, shape[:1], np.int32))
+        flags = buffers.copy_in(np.zeros(shape[0], np.int32))
+        _compile_kernels().nan_images(size, y, flags, size, size // shape[0], np.dtype(dtype).itemsize)
+        return np.flatnonzero(buffers.copy_out(flags, shape[:1], np.int32))

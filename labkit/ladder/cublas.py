@@ -24,7 +24,7 @@ _ONE, _ZERO = ctypes.c_float(1), ctypes.c_float(0)
 
 
 def missing() -> str | None:
-    """None if cuBLAS can multiply here, else a sentence that says why not."""
+    """Return None if cuBLAS can multiply here, else a sentence that says why not."""
     if hostcuda.engine() != "gpu":
         return "cuBLAS needs an NVIDIA GPU, and this is the CPU engine"
     try:
@@ -35,7 +35,7 @@ def missing() -> str | None:
 
 
 def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
-    """y = k u for each of B images. It is called like the prepared kernel `gemm`, with the same arguments.
+    """Compute y = k u for each of B images. It is called like the prepared kernel `gemm`, with the same arguments.
 
     u [B, C K K, Ho Wo], k [M, C K K] and y [B, M, Ho Wo] are addresses on the device, of float32 in row-major order.
     cuBLAS chooses its own grid, block and shared memory. Raises LabError if cuBLAS reports an error; the message names
@@ -69,7 +69,7 @@ def prepare() -> None:
 
 @functools.cache
 def _handle():
-    """The library and this process's handle, in the current context."""
+    """Return the library and this process's handle, in the current context."""
     hostcuda.ensure_context()
     library, handle = _library(), ctypes.c_void_p()
     _check(library.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
@@ -80,23 +80,23 @@ def _handle():
 
 @functools.cache
 def _library():
-    """The loaded library."""
-    tried = []
+    """Load the library, once per process."""
+    failures = []
     for path in _candidates():
         try:
-            beside = Path(path).parent / Path(path).name.replace("cublas", "cublasLt")
-            if beside.is_file():  # the folder of a wheel is not on the loader's path
-                ctypes.CDLL(str(beside), ctypes.RTLD_GLOBAL)
+            companion = Path(path).parent / Path(path).name.replace("cublas", "cublasLt")
+            if companion.is_file():  # the folder of a wheel is not on the loader's path
+                ctypes.CDLL(str(companion), ctypes.RTLD_GLOBAL)
             return ctypes.CDLL(str(path))
         except OSError as error:
-            tried.append(f"{path}: {error}")
-    found = "; ".join(tried) or "neither in the CUDA toolkit nor in a wheel"
+            failures.append(f"{path}: {error}")
+    reason = "; ".join(failures) or "neither in the CUDA toolkit nor in a wheel"
     raise LabError("cuBLAS cannot be loaded: install the CUDA toolkit (libcublas.so), or for CUDA 13 `pip install "
-                   f"nvidia-cublas` ({found})")
+                   f"nvidia-cublas` ({reason})")
 
 
 def _candidates():
-    """Where libcublas may be: nvcc's CUDA toolkit, NVIDIA's wheels, the loader's path."""
+    """Yield where libcublas may be: nvcc's CUDA toolkit, NVIDIA's wheels, the loader's path."""
     folders = []
     nvcc = shutil.which("nvcc")
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), nvcc and Path(nvcc).resolve().parent.parent]

@@ -16,12 +16,12 @@ class Option:
 
     default: object
     about: str  # what it means
-    validate: Callable  # of the option's name and a value: returns the value, or raises `LabError`
-    least: tuple = ()  # the values among which is the one that needs the least shared memory
+    validate: Callable[[str, object], object]  # takes a name and a value; returns the value or raises LabError
+    least: tuple = ()  # candidates: one of them needs the least shared memory
 
 
 def short(value) -> str:
-    """An option's value as labels and results write it: a pair is "32x8"."""
+    """Return an option's value as labels and results write it: a pair is "32x8"."""
     return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
@@ -52,8 +52,8 @@ def count(name: str, value) -> int:
     return int(value)
 
 
-def count_to(most: int) -> Callable:
-    """Validate an integer from 1 to `most`."""
+def count_to(most: int) -> Callable[[str, object], int]:
+    """Return a validator of an integer from 1 to `most`."""
 
     def validate(name: str, value) -> int:
         if not is_whole(value, most=most):
@@ -67,7 +67,7 @@ thread_count, warp_count = count_to(MAX_THREADS), count_to(MAX_THREADS // WARP) 
 
 
 def or_none(validate: Callable) -> Callable:
-    """Allow None, too: the rung chooses the value for each layer."""
+    """Return a validator that also allows None: the rung then chooses the value for each layer."""
     return lambda name, value: None if value is None else validate(name, value)
 
 

@@ -28,10 +28,10 @@ _filling = threading.RLock()  # held from the copy into such an array to the lau
 
 
 def images_per_launch(batch: int, scratch: int, free: int, most: int | None = None) -> int:
-    """The images that the grid and the scratch buffer have room for, in chunks of nearly equal size.
+    """Return how many images one launch computes, so that the chunks of a batch have nearly equal sizes.
 
-    `scratch` are the bytes of the buffer between the kernels, per image, `free` those of free device memory; `most`
-    images are what the variant allows.
+    The grid and the scratch buffer limit them. `scratch` are the bytes of that buffer per image, `free` those of free
+    device memory; `most` images are what the variant allows.
     """
     most = min(batch, most or batch, MAX_GRID[2])
     if scratch:
@@ -60,11 +60,11 @@ class Plan(Closing):
         The address of each buffer that a kernel may get: x, k, y, u (between the kernels) and a (the mask, arranged); 0
         if the variant has none.
     scratch_bytes : int
-        Of the buffer between the kernels.
+        The size of the buffer between the kernels.
     images : int
         Images per launch: less than the batch where the grid (65535) or the scratch buffer sets a limit.
     launches : tuple of Launch
-        In order.
+        In the order in which they run.
 
     Raises
     ------
@@ -98,10 +98,10 @@ class Plan(Closing):
         self.x = new(layer.x_shape(self.batch), dtype) if x is None else x
         self.k = new(layer.k_shape, dtype) if k is None else k
         self.y = new(layer.y_shape(self.batch), dtype) if y is None else y
-        self._constant = self._constant_address(module)
-        self._mask = None  # digest of the mask it was loaded with
-        same = self._constant is None or variant.mask_dtype == dtype
-        self._factors = self.k if same else new(layer.k_shape, variant.mask_dtype)  # what the array is filled from
+        self._constant = self._find_constant(module)
+        self._mask = None  # digest of the mask that was loaded
+        same_type = self._constant is None or variant.mask_dtype == dtype
+        self._factors = self.k if same_type else new(layer.k_shape, variant.mask_dtype)  # what the array is filled from
 
         scratch, arranged = variant.rung.scratch(s), variant.rung.arranged(s)
         free = hostcuda.driver.mem_get_info()[0]
@@ -111,7 +111,7 @@ class Plan(Closing):
         a = int(new(arranged, np.uint8)) if arranged else 0
         self.buffers = {"x": int(self.x), "k": int(self.k), "y": int(self.y), "u": u, "a": a}
 
-        self.functions = {name: self._function(module, name) for name in variant.kernels}
+        self.functions = {name: self._find_function(module, name) for name in variant.kernels}
         x_step = dtype.itemsize * layer.C * layer.H * layer.W  # bytes per image
         y_step = dtype.itemsize * layer.M * layer.Ho * layer.Wo
         launches, self._calls = [], []
@@ -131,7 +131,7 @@ class Plan(Closing):
                 launches.append(launch)
         self.launches = tuple(launches)
 
-    def _function(self, module, name):
+    def _find_function(self, module, name):
         try:
             return module.get_function(name).prepare(SIGNATURE)
         except hostcuda.driver.LogicError:
@@ -140,8 +140,8 @@ class Plan(Closing):
             why = f"{error}; a kernel of the ladder has nine: pointers x, k and y, then int B, C, H, W, M, K"
         raise LabError(f"{self.variant.label}: {why}")
 
-    def _constant_address(self, module):
-        """The address of the mask in constant memory, or None."""
+    def _find_constant(self, module):
+        """Return the address of the mask in constant memory, or None."""
         if not self.variant.constant:
             return None
         address, size = module.get_global(self.variant.constant)
@@ -167,9 +167,9 @@ class Plan(Closing):
             If a shape is not that of the plan.
         """
         if x is not None:
-            hostcuda.driver.memcpy_htod(self.x, self._as_input("x", x, self.layer.x_shape(self.batch)))
+            hostcuda.driver.memcpy_htod(self.x, self._require_input("x", x, self.layer.x_shape(self.batch)))
         if k is not None:
-            k = self._as_input("k", k, self.layer.k_shape)
+            k = self._require_input("k", k, self.layer.k_shape)
             hostcuda.driver.memcpy_htod(self.k, k)
             if self._constant is not None:
                 factors = k.astype(self.variant.mask_dtype, copy=False)
@@ -179,14 +179,14 @@ class Plan(Closing):
                     hostcuda.driver.memcpy_htod(self._constant, factors)
                     self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
-    def _as_input(self, name, array, shape):
+    def _require_input(self, name, array, shape):
         array = np.ascontiguousarray(array, self.variant.io_dtype)
         if array.shape != shape:
             raise LabError(f"{name} has the shape {array.shape}; {self.layer}, batch {self.batch}, needs {shape}")
         return array
 
     def run(self, stream=None, mark: Callable[[], None] | None = None) -> None:
-        """Launch the kernels: the op. Returns before they have finished.
+        """Launch the kernels, which are the op, and return before they have finished.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class Plan(Closing):
                 mark()
 
     def result(self) -> np.ndarray:
-        """Wait, and copy y back.
+        """Copy y back, after waiting for the kernels.
 
         Returns
         -------

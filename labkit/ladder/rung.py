@@ -1,6 +1,6 @@
-"""What a rung of the ladder is: its kernels with their launch geometry, its options, limits and sub-steps, as data.
+"""A rung of the ladder as data: its kernels with their launch geometry, its options, limits and sub-steps.
 
-The kernel files hold no host code. What the host has to know about them is in `labkit.ladder.rungs`, one file per rung.
+The kernel files hold no host code. All that the host needs to launch them is in `labkit.ladder.rungs`, a file per rung.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,10 +19,12 @@ from labkit.ladder.options import Option
 from labkit.spec.layers import Layer
 
 HALF, FLOAT = np.dtype(np.float16), np.dtype(np.float32)
+Scope: TypeAlias = SimpleNamespace  # all that a launch depends on: a layer, images, options, sizes; see `Rung.scope`
+Extent: TypeAlias = tuple[int, int, int]  # of a grid or a block: x, y, z
 
 
 def tiles(length: int, tile: int) -> int:
-    """The number of tiles that cover `length`; the last one may stick out."""
+    """Return how many tiles cover `length`; the last one may extend beyond it."""
     return -(-length // tile)
 
 
@@ -32,14 +35,14 @@ class Call:
     kernel: str  # its name in the rung's file
     # its three pointers: "x", "k", "y", "u" (the rung's scratch buffer) or "a" (the arranged mask)
     buffers: tuple[str, str, str]
-    grid: Callable  # of the scope of a launch (`Rung.scope`); so are the next two
-    block: Callable
-    shared: Callable = lambda s: 0  # bytes of a block's shared memory
+    grid: Callable[[Scope], Extent]  # blocks
+    block: Callable[[Scope], Extent]  # threads
+    shared: Callable[[Scope], int] = lambda s: 0  # bytes of shared memory per block
     static: int = 0  # bytes of shared memory that a kernel declares besides those of its launch, as nvcc counts them
-    # of the options: whether the variant launches this kernel; for a sub-step with other kernels than the rung's
-    used: Callable = lambda s: True
-    # of the options: whether cuBLAS computes this call, a product of u and k, instead of the kernel
-    library: Callable = lambda s: False
+    # whether the variant launches this kernel, by its options: a sub-step may have other kernels than the rung
+    used: Callable[[Scope], bool] = lambda options: True
+    # whether cuBLAS computes this call, a product of u and k, instead of the kernel; by the options
+    library: Callable[[Scope], bool] = lambda options: False
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,11 @@ class Rounding:
     """How a kernel rounds, for the checker's error bound."""
 
     storage: np.dtype = FLOAT  # of x, k and y: inputs are rounded to it before the kernel runs, outputs after
-    accumulate: np.dtype = FLOAT  # of the running sum
-    part: np.dtype | None = None  # of the partial sums of `part_terms` products each, where a kernel sums in two levels
+    accumulate: np.dtype = FLOAT  # type of the running sum
+    part: np.dtype | None = None  # type of the partial sums of `part_terms` products each, if it sums in two levels
     part_terms: int = 0
-    operands: np.dtype | None = None  # of the factors, where the op itself rounds x and k before it multiplies them
-    # Numbers of that type whose sum stands for a factor: 1, or 2. Of the products of two parts, that of the low ones is
-    # left out.
+    operands: np.dtype | None = None  # type of the factors, if the op itself rounds x and k before it multiplies them
+    # How many numbers of that type add up to a factor, 1 or 2. With 2, the product of the two low parts is left out.
     parts: int = 1
 
 
@@ -61,7 +63,7 @@ class Rung:
     """One rung of the ladder."""
 
     number: int  # the kernel file is `NN_name.cu`
-    name: str  # what is kept on disk is keyed by it
+    name: str  # key of the records in `data/`
     title: str  # for headings
     idea: str  # one sentence
     calls: tuple[Call, ...]  # the kernels, in the order of their launches
@@ -70,57 +72,54 @@ class Rung:
     # beside the path.
     path: tuple[str, ...] = ()
     options: dict[str, Option] = field(default_factory=dict)
-    # Of the scope: the values of options that are None, for they depend on the layer, and other sizes that follow. They
-    # become part of the scope.
-    sizes: Callable = lambda s: {}
-    # Of the options: the text of the measured sizes that `sizes` chooses from, if it does. It is part of the code.
-    recorded: Callable = lambda options: ""
-    # of the scope: the compile-time parameters, passed to the compiler as -DNAME=value
-    defines: Callable = lambda s: {}
-    rounding: Callable = lambda options: Rounding()  # of the options: the `Rounding` of a variant
+    # The values of options that are None because they depend on the layer, and sizes that follow. They join the scope.
+    sizes: Callable[[Scope], dict] = lambda s: {}
+    # The text of the measured sizes that `sizes` chooses from, if these options make it do so. It is part of the code.
+    recorded: Callable[[Mapping], str] = lambda options: ""
+    defines: Callable[[Scope], dict[str, int]] = lambda s: {}  # compile-time parameters: -DNAME=value
+    rounding: Callable[[Mapping], Rounding] = lambda options: Rounding()
     constant: str | None = None  # the __constant__ array that holds the mask
-    scratch: Callable = lambda s: 0  # of the scope: the bytes of the buffer "u" for one image
-    # of the scope: the most images per launch; None if only the grid and the scratch buffer limit them
-    images: Callable = lambda s: None
-    # of the scope: the bytes of the buffer "a", the mask as one kernel arranges it for the next
-    arranged: Callable = lambda s: 0
-    limit: Callable = lambda s: ""  # of the scope: why the rung cannot compute the layer; "" if it can
+    scratch: Callable[[Scope], int] = lambda s: 0  # bytes of the buffer "u" per image
+    # the most images per launch; None if only the grid and the scratch buffer limit them
+    images: Callable[[Scope], int | None] = lambda s: None
+    arranged: Callable[[Scope], int] = lambda s: 0  # bytes of the buffer "a", the arranged mask
+    limit: Callable[[Scope], str] = lambda s: ""  # why the rung cannot compute the layer; "" if it can
     min_capability: tuple[int, int] = (5, 0)  # the compute capability that its instructions need
     # The sub-steps: name and sentence. Each is a kernel file `steps/<rung>/<step>.cu` and is chosen by the option
     # `step`. The scope has it as `s.step`; that is None for the rung itself.
     steps: dict[str, str] = field(default_factory=dict)
     # Options that the rung's page compares with the defaults and the sub-steps. Their times are recorded, too.
     compared: tuple[dict, ...] = ()
-    # by the letter of an exercise: the options that its solution is written for, if these are not the defaults
+    # letter of an exercise -> the options that its solution is written for, if these are not the defaults
     solved: dict[str, dict] = field(default_factory=dict)
 
     def __post_init__(self):
         if self.steps:
             about = "a sub-step in place of the rung: " + ", ".join(self.steps)
-            object.__setattr__(self, "options", {**self.options, "step": Option(None, about, self._step_option)})
+            object.__setattr__(self, "options", {**self.options, "step": Option(None, about, self._validate_step)})
 
-    def _step_option(self, name, value):
+    def _validate_step(self, name, value):
         if value is not None and value not in tuple(self.steps):  # a tuple: the value may not be hashable
             raise LabError(f"{name}={value!r}: {self.label} has the steps {', '.join(self.steps)}")
         return value
 
-    def scope(self, layer: Layer, images: int, options: Mapping[str, object]) -> SimpleNamespace:
-        """What the geometry of a launch may depend on.
+    def scope(self, layer: Layer, images: int, options: Mapping[str, object]) -> Scope:
+        """Return all that the geometry of a launch may depend on.
 
         Returns
         -------
-        SimpleNamespace
+        Scope
             C, H, W, M, K, Ho, Wo of the layer; B, the images; pixels = Ho Wo; depth = C K K; the options; the `sizes`.
         """
         images = layer.x_shape(images)[0]  # raises if it is not a number of images
         dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
-        s = SimpleNamespace(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
+        s = Scope(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
         vars(s).update(self.sizes(s))
         return s
 
     @property
     def label(self) -> str:
-        """As tables and plots write it: "01 baseline"."""
+        """The rung as tables and plots write it: "01 baseline"."""
         return f"{self.number:02d} {self.name.replace('_', ' ')}"
 
     @property
@@ -129,7 +128,7 @@ class Rung:
         return cuda_src() / f"{self.number:02d}_{self.name}.cu"
 
     def step_file(self, step: str) -> Path:
-        """The kernel file of a sub-step."""
+        """Return the kernel file of a sub-step."""
         return cuda_src() / "steps" / self.name / f"{step}.cu"
 
     @property

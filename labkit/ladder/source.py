@@ -16,7 +16,7 @@ NVCC_OPTIONS = ("-std=c++17", "-O3")
 
 
 def module_arguments(text: str, name: Path | str, *options: str) -> dict:
-    """The arguments of `SourceModule` for the text of a kernel file.
+    """Return the arguments of `SourceModule` for the text of a kernel file.
 
     Messages name the file, and `header_folders` are searched.
     """
@@ -29,23 +29,23 @@ def module_arguments(text: str, name: Path | str, *options: str) -> dict:
 
 
 def header_folders(name: Path | str | None) -> list[Path]:
-    """Where the headers of a kernel are: beside its file, if it has one, and the lab's own in `cuda_src`."""
-    beside = [name.parent] if isinstance(name, Path) else []
-    return [*dict.fromkeys([*beside, cuda_src()])]
+    """Return the folders of a kernel's headers: that of its file, if it has one, and the lab's own `cuda_src`."""
+    own = [name.parent] if isinstance(name, Path) else []
+    return [*dict.fromkeys([*own, cuda_src()])]
 
 
 def cell_arguments(text: str, name: str, *options: str) -> dict:
-    """The arguments of `SourceModule` for any CUDA C++: without ``extern "C"`` in it, PyCUDA adds that."""
+    """Return the arguments of `SourceModule` for any CUDA C++. PyCUDA adds ``extern "C"`` if the text has none."""
     return module_arguments(text, f"{name}.cu", *options) | {"no_extern_c": 'extern "C"' in text}
 
 
 def digest(source: str) -> str:
-    """Eight hexadecimal digits of a source without its comments."""
+    """Return eight hexadecimal digits that identify a source without its comments."""
     return hashlib.sha256(re.sub(r"[ \t]*//.*", "", source).encode()).hexdigest()[:8]
 
 
 def as_path(source: str | Path) -> Path | None:
-    """The path, if `source` is one; None if it is the text of a kernel. Raises LabError if there is no such file."""
+    """Return the path if `source` is one, None if it is a kernel's text. Raises LabError if there is no such file."""
     if not isinstance(source, Path) and ("\n" in source or "(" in source):
         return None
     path = Path(source).expanduser()
@@ -55,12 +55,12 @@ def as_path(source: str | Path) -> Path | None:
 
 
 def read(path: Path) -> str:
-    """The text of a kernel file. Raises LabError if it is not UTF-8; the message names the line."""
+    """Return the text of a kernel file. Raises LabError if it is not UTF-8; the message names the line."""
     return decoded(path.read_bytes(), path)
 
 
 def decoded(data: bytes, name: Path | str) -> str:
-    """Return the text that is in a file of this name, with "\\n" at the end of each line; LabError as `read`."""
+    r"""Return the text that is in a file of this name, with "\n" at the end of each line; LabError as `read`."""
     try:
         return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read()
     except UnicodeDecodeError as error:
@@ -69,37 +69,37 @@ def decoded(data: bytes, name: Path | str) -> str:
 
 
 def changed_lines(a: list[str], b: list[str]) -> int:
-    """The lines in which two sources differ; a replaced line counts once, one with other blanks not at all."""
+    """Count the lines in which two sources differ: a replaced line once, one with other blanks not at all."""
     matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
     return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
 
 
 def functions(text: str) -> dict[str, tuple[int, int]]:
-    """Where the functions of a source begin and end, by name. The comment right above a function belongs to it."""
-    code, found, depth, begin, body = code_only(text), {}, 0, 0, 0
-    for each in re.finditer(r"[{};]|^[ \t]*#.*$", code, re.MULTILINE):
-        depth += {"{": 1, "}": -1}.get(each[0], 0)
-        if each[0] == "{" and depth == 1:
-            body = each.start()
-        if depth or each[0] == "{":
+    """Return where each function of a source begins and ends, by its name. The comment right above belongs to it."""
+    code, spans, depth, begin, body = code_only(text), {}, 0, 0, 0
+    for mark in re.finditer(r"[{};]|^[ \t]*#.*$", code, re.MULTILINE):
+        depth += {"{": 1, "}": -1}.get(mark[0], 0)
+        if mark[0] == "{" and depth == 1:
+            body = mark.start()
+        if depth or mark[0] == "{":
             continue
-        head = _without_parentheses(code[begin:body]) if each[0] == "}" else ""
-        if names := re.findall(r"\b(\w++)\s*+\0", head):  # the last name before some is the function's
+        head = _remove_parentheses(code[begin:body]) if mark[0] == "}" else ""
+        if names := re.findall(r"\b(\w++)\s*+\0", head):  # the last name before parentheses is the function's
             above = text.rfind("\n\n", begin, begin + len(code[begin:body]) - len(code[begin:body].lstrip()))
             first = begin if above < 0 else above + 2
-            found[names[-1]] = first + len(text[first:]) - len(text[first:].lstrip("\n")), each.end()
-        begin = each.end()
-    return found
+            spans[names[-1]] = first + len(text[first:]) - len(text[first:].lstrip("\n")), mark.end()
+        begin = mark.end()
+    return spans
 
 
 def parameter_names(code: str, function: str) -> list[str]:
     """Return the names of a function's parameters, in order; `code` has no comments, as `code_only` gives it."""
-    found = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)
-    return re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", found[1].strip()) if found else []
+    match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)
+    return re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", match[1].strip()) if match else []
 
 
-def _without_parentheses(code: str) -> str:
-    """Return code with "\\0" in place of each pair of parentheses, and all that is inside."""
+def _remove_parentheses(code: str) -> str:
+    r"""Return code with "\0" in place of each pair of parentheses and all that is inside."""
     parts, opened = [], []
     for part in re.split(r"([()])", code):
         if part == ")" and opened:
@@ -112,19 +112,19 @@ def _without_parentheses(code: str) -> str:
 
 
 def with_functions(whole: str, part: str) -> str:
-    """A source with some of its functions replaced by those of the same name in `part`.
+    """Return a source with some of its functions replaced by those of the same name in `part`.
 
     What stands above one of them in `part`, such as a constant or a new function, comes with it. Raises LabError if
     none of the functions is in `part`.
     """
-    known, given = functions(whole), functions(part)
-    names = [name for name in given if name in known]
+    old, new = functions(whole), functions(part)
+    names = [name for name in new if name in old]
     if not names:
-        raise LabError(f"the cell has to define one of the kernel's functions, {', '.join(known)}, "
-                       f"but it defines {', '.join(given) or 'none'}")
-    ends = [*(given[name][1] for name in names[:-1]), len(part)]
+        raise LabError(f"the cell has to define one of the kernel's functions, {', '.join(old)}, "
+                       f"but it defines {', '.join(new) or 'none'}")
+    ends = [*(new[name][1] for name in names[:-1]), len(part)]
     texts = [part[begin:end].strip("\n") for begin, end in zip([0, *ends], ends, strict=False)]
-    for (begin, end), text in sorted(zip(map(known.get, names), texts, strict=True), reverse=True):
+    for (begin, end), text in sorted(zip(map(old.get, names), texts, strict=True), reverse=True):
         whole = whole[:begin] + text + whole[end:]
     return whole
 
@@ -133,20 +133,20 @@ _MARKED = re.compile(r"^#ifdef SKELETON\n(.*?)(?:^#else\n(.*?))?^#endif\n", re.M
 
 
 def view(text: str, skeleton: bool) -> str:
-    """One view of an exercise's file: its solution, or the starting code.
+    """Return one view of an exercise's file: its solution, or the starting code.
 
     They differ between ``#ifdef SKELETON``, ``#else`` and ``#endif``, which stand at the beginning of a line. The
     comment at the top of the file is the solution's: the starting code begins below it.
     """
     if not skeleton:
-        return _MARKED.sub(lambda found: found[2] or "", text)
-    return _MARKED.sub(lambda found: found[1], re.sub(r"\A(?://[^\n]*\n)+\n*", "", text))
+        return _MARKED.sub(lambda match: match[2] or "", text)
+    return _MARKED.sub(lambda match: match[1], re.sub(r"\A(?://[^\n]*\n)+\n*", "", text))
 
 
 def without_solution(text: str) -> str:
-    """An exercise's file with its starting code alone: `view` gives that, and an empty text as the solution.
+    """Return an exercise's file without its solution: `view` then gives the starting code, or an empty text.
 
-    Empty if the file has no starting code.
+    The result is empty if the file has no starting code.
     """
     if not _MARKED.search(text):
         return ""
@@ -154,5 +154,5 @@ def without_solution(text: str) -> str:
 
 
 def solution_files(name: str) -> dict[str, Path]:
-    """The files of a page's exercises, by their letter: each has the starting code and the solution, see `view`."""
+    """Return the files of a page's exercises, by their letter; `view` takes the starting code or the solution."""
     return {path.name[0]: path for path in sorted(SERIES.glob(f"*_{name}/[a-z]_*/[a-z]_*.cu"))}

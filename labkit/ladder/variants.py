@@ -1,10 +1,10 @@
 """Variants: a rung with chosen options, one of its sub-steps, or a reader's own source in its place.
 
-    tiled = variant("tiling", tile=32)
-    with tiled.plan(LENET86[1], batch=100) as plan:
-        plan.load(x, k)
-        plan.run()
-        y = plan.result()
+>>> tiled = variant("tiling", tile=32)
+>>> with tiled.plan(LENET86[1], batch=100) as plan:
+...     plan.load(x, k)
+...     plan.run()
+...     y = plan.result()
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from labkit.base.paths import PACKAGE
 from labkit.ladder import cublas
 from labkit.ladder.options import short
 from labkit.ladder.plan import Plan
-from labkit.ladder.rung import Rounding, Rung
+from labkit.ladder.rung import Rounding, Rung, Scope
 from labkit.ladder.rungs import LADDER, PAGES, rung
 from labkit.ladder.source import (
     as_path,
@@ -80,7 +80,7 @@ class Variant:
     own : bool
         Whether the source is a reader's own.
     calls : tuple of Call
-        Those of the rung that it launches.
+        The calls of the rung that it launches.
     kernels : tuple of str
         The kernel of each call.
     constant : str or None
@@ -92,9 +92,9 @@ class Variant:
     def __init__(self, rung: Rung, options: dict, text: str, path: Path | None, own: bool):
         self.rung, self.source, self.path, self.own = rung, text, path, own
         self.options = MappingProxyType(options)
-        self.calls = tuple(call for call in rung.calls if call.used(SimpleNamespace(**options)))
+        self.calls = tuple(call for call in rung.calls if call.used(Scope(**options)))
         code = code_only(text)
-        self.kernels = self._kernel_names(kernel_names(code))
+        self.kernels = self._choose_kernels(kernel_names(code))
         if own:
             self._require_order(code)
         self.constant = rung.constant
@@ -103,8 +103,8 @@ class Variant:
             self.constant = arrays[0] if len(arrays) == 1 else None
         self.dynamic_shared = has_dynamic_shared(code)
 
-    def _kernel_names(self, found):
-        """The rung's names; for a rung of one call, the only kernel that there is."""
+    def _choose_kernels(self, found):
+        """Return the kernels' names: the rung's, or for a rung of one call that of the only kernel in the source."""
         wanted = tuple(call.kernel for call in self.calls)
         if len(wanted) == 1 and len(found) == 1:
             return found
@@ -114,17 +114,17 @@ class Variant:
                        f"{' and '.join(wanted)}; it defines {', '.join(found) or 'no __global__ void function'}")
 
     def _require_order(self, code):
-        """Refuse a kernel that has the rung's parameters in another order: it gets its arguments in the rung's."""
+        """Refuse a kernel with the rung's parameters in another order: its arguments come in the rung's order."""
         lab = code_only(read(self.rung.step_file(self.step) if self.step else self.rung.file))
         for call, kernel in zip(self.calls, self.kernels, strict=True):
-            theirs, ours = parameter_names(code, kernel), parameter_names(lab, call.kernel)
-            if theirs != ours and sorted(theirs) == sorted(ours):
-                raise LabError(f"{self.file_name}: {kernel} has the parameters ({', '.join(theirs)}), but "
-                               f"{self.rung.label} passes ({', '.join(ours)}): put them in this order")
+            own, expected = parameter_names(code, kernel), parameter_names(lab, call.kernel)
+            if own != expected and sorted(own) == sorted(expected):
+                raise LabError(f"{self.file_name}: {kernel} has the parameters ({', '.join(own)}), but "
+                               f"{self.rung.label} passes ({', '.join(expected)}): put them in this order")
 
     @property
     def label(self) -> str:
-        """For tables and plots: "01 baseline", "03 registers, sum", "04 tiling, tile=32"."""
+        """The variant as tables and plots write it: "01 baseline", "03 registers, sum", "04 tiling, tile=32"."""
         chosen = [f"{name}={short(value)}" for name, value in self.options.items()
                   if name != "step" and value != self.rung.options[name].default]
         step = [self.step] if self.step else []
@@ -134,15 +134,15 @@ class Variant:
     @property
     def options_text(self) -> str:
         """The chosen options as sweeps write them: "block=16x16"."""
-        return _text(self.options)
+        return _join_options(self.options)
 
     def options_on(self, layer: Layer) -> str:
-        """The options as results write them, with the values that the rung chooses for `layer`."""
+        """Return the options as results write them, with the values that the rung chooses for `layer`."""
         s = self.scope(layer)
-        return _text({name: getattr(s, name) for name in self.options})
+        return _join_options({name: getattr(s, name) for name in self.options})
 
-    def scope(self, layer: Layer, images: int = 1) -> SimpleNamespace:
-        """What the geometry of a launch may depend on, see `Rung.scope`."""
+    def scope(self, layer: Layer, images: int = 1) -> Scope:
+        """Return all that the geometry of a launch may depend on, see `Rung.scope`."""
         return self.rung.scope(layer, images, self.options)
 
     @property
@@ -153,7 +153,7 @@ class Variant:
     @property
     def library(self) -> bool:
         """Whether cuBLAS computes a part of it: that needs an NVIDIA GPU."""
-        return any(call.library(SimpleNamespace(**self.options)) for call in self.calls)
+        return any(call.library(Scope(**self.options)) for call in self.calls)
 
     @property
     def file_name(self) -> str:
@@ -162,23 +162,22 @@ class Variant:
 
     @property
     def io_dtype(self) -> np.dtype:
-        """Of x, k and y on the device."""
+        """The type of x, k and y on the device."""
         return self.rounding.storage
 
     @property
     def mask_dtype(self) -> np.dtype:
-        """Of the mask in a __constant__ array: the host converts it, once for all batches."""
+        """The type of the mask in a __constant__ array: the host converts it, once for all batches."""
         return self.rounding.operands or self.io_dtype
 
     @property
     def rounding(self) -> Rounding:
-        """How it rounds, for the checker."""
+        """How the kernels round, for the checker."""
         return self.rung.rounding(self.options)
 
     @property
     def headers(self) -> list[str]:
-        """The text of the headers beside `path` and of the lab's that the source includes, and they include, as they
-        are now."""
+        """The present texts of the headers, beside `path` or the lab's, that the source and its headers include."""
         return [*headers(self.source, *header_folders(self.path)).values()]
 
     @property
@@ -190,23 +189,23 @@ class Variant:
 
     @functools.cached_property
     def code(self) -> str:
-        """A short digest of the source, its headers and the recorded sizes: with another, it is another kernel."""
+        """A short digest of the source, its headers and the recorded sizes: another kernel has another one."""
         return digest(self.source + "".join(self.headers) + self.rung.recorded(self.options))
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Variant) and self.identity == other.identity
 
     def __hash__(self) -> int:
-        return hash((self.source, self.options_text))  # without the headers: they may change
+        return hash((self.source, self.options_text))  # without the headers, which may change
 
     def __reduce__(self):  # a rung holds functions, which cannot be pickled: it is found again by its name
-        return _restored, (self.rung.name, dict(self.options), self.source, self.path, self.own)
+        return _restore, (self.rung.name, dict(self.options), self.source, self.path, self.own)
 
     def __repr__(self) -> str:
         return f"<Variant {self.label}>"
 
     def launches(self, layer: Layer, images: int = 1) -> tuple[Launch, ...]:
-        """The launches that compute `images` images of `layer`, as data.
+        """Return the launches that compute `images` images of `layer`, as data.
 
         Raises
         ------
@@ -217,7 +216,7 @@ class Variant:
         return self.geometry(layer, images)
 
     def geometry(self, layer: Layer, images: int) -> tuple[Launch, ...]:
-        """As `launches`, without checking the limits."""
+        """Return the `launches` without checking the limits."""
         s = self.scope(layer, images)
         return tuple(
             Launch(kernel, call.grid(s), call.block(s), call.shared(s))
@@ -225,7 +224,7 @@ class Variant:
         )
 
     def defines(self, layer: Layer) -> dict[str, int]:
-        """The compile-time parameters for `layer`."""
+        """Return the compile-time parameters for `layer`."""
         return self.rung.defines(self.scope(layer))
 
     def supports(self, layer: Layer) -> None:
@@ -259,20 +258,20 @@ class Variant:
             threads = int(np.prod(launch.block))
             if threads > MAX_THREADS:
                 raise LabError(f"{self.label}: {threads} threads in a block; the limit is {MAX_THREADS}")
-            if (shared := launch.shared + call.static) > (most := self._most_shared()):
+            if (shared := launch.shared + call.static) > (most := self._limit_of_shared()):
                 raise LabError(f"{self.label} needs {shared:,} bytes of shared memory per block for {layer}; the limit "
-                               f"is {most:,}: {self._less_shared(layer)}")
+                               f"is {most:,}: {self._suggest_less_shared(layer)}")
             for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
                 if size > limit:
                     raise LabError(f"{self.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; the "
                                    f"limit of a grid is {limit:,}")
 
-    def _most_shared(self) -> int:
-        """The bytes of shared memory that a block can have; with dynamic shared memory, those that it can opt in to."""
+    def _limit_of_shared(self) -> int:
+        """Return how many bytes of shared memory a block can have: if dynamic, as many as it can opt in to."""
         return device().shared_opt_in if self.dynamic_shared else SHARED_BYTES
 
-    def _less_shared(self, layer) -> str:
-        """What to do if a block needs more shared memory than it can have."""
+    def _suggest_less_shared(self, layer) -> str:
+        """Say what to do if a block needs more shared memory than it can have."""
 
         def shared(**changed):
             s = self.rung.scope(layer, 1, {**self.options, **changed})
@@ -280,13 +279,13 @@ class Variant:
 
         least = {name: min(option.least, key=lambda value: shared(**{name: value}))
                  for name, option in self.rung.options.items() if option.least}
-        helping = {name: value for name, value in least.items() if shared(**{name: value}) < shared()}
-        if shared(**helping) > self._most_shared():
+        remedies = {name: value for name, value in least.items() if shared(**{name: value}) < shared()}
+        if shared(**remedies) > self._limit_of_shared():
             return "take a rung that needs less, such as 1"
-        return f"take a smaller {' or '.join(helping)}"
+        return f"take a smaller {' or '.join(remedies)}"
 
     def module(self, layer: Layer):
-        """The compiled module for `layer`; compiled once per process.
+        """Return the compiled module for `layer`; it is compiled once per process.
 
         Raises
         ------
@@ -296,7 +295,7 @@ class Variant:
             With the compiler's message, which names the kernel file and the line.
         """
         defines = self.defines(layer)
-        key = self._module_key(defines)
+        key = self._key_of_module(defines)
         if key not in _modules:
             self._require_capability()
             hostcuda.ensure_context()
@@ -309,14 +308,14 @@ class Variant:
         Any number of threads may call this at once. It raises what `module` does.
         """
         self._require_capability()
-        defines = [each for each in map(self.defines, layers) if self._module_key(each) not in _modules]
-        jobs = {tuple(each.items()): self.compiler_arguments(each) for each in defines}.values()
+        missing = [defines for defines in map(self.defines, layers) if self._key_of_module(defines) not in _modules]
+        jobs = {tuple(defines.items()): self.compiler_arguments(defines) for defines in missing}.values()
         with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
-            for done in [pool.submit(hostcuda.compiler.compile, **job) for job in jobs]:
-                done.result()
+            for future in [pool.submit(hostcuda.compiler.compile, **job) for job in jobs]:
+                future.result()
 
     def _require_capability(self):
-        """The compute capability of the device; None of the CPU engine, which runs every kernel."""
+        """Refuse a GPU that lacks instructions of the lab's kernel; the CPU engine runs every kernel."""
         here, needed = device(), self.rung.min_capability
         capability = here.compute_capability
         from_lab = self.path and self.path.is_relative_to(PACKAGE)  # a reader's own kernel may need less
@@ -325,41 +324,41 @@ class Variant:
                            f"{capability[0]}.{capability[1]}: take another rung, or HOSTCUDA_ENGINE=cpu")
         return capability
 
-    def _module_key(self, defines):
+    def _key_of_module(self, defines):
         return self.source, self.path, *self.headers, tuple(defines.items())
 
     def compiler_arguments(self, defines: dict[str, int]) -> dict:
-        """The arguments of `SourceModule` with these compile-time parameters, which `defines` gives."""
+        """Return the arguments of `SourceModule` with these compile-time parameters, which `defines` gives."""
         options = (f"-D{name}={value}" for name, value in defines.items())
         return module_arguments(self.source, self.path or self.file_name, *options) | {"arch": self._architecture()}
 
     @property
     def architecture_specific(self) -> bool:
-        """Whether it has instructions of one architecture alone, such as those of "sm_90a", and others elsewhere."""
+        """Whether the source uses instructions of one architecture only, those of "sm_90a", where it runs on that."""
         return any("__CUDA_ARCH_FEAT_SM90_ALL" in text for text in (self.source, *self.headers))
 
     def _architecture(self):
-        """What nvcc compiles for: the device."""
+        """Return the architecture that nvcc compiles for, that of the device; None on a CPU."""
         capability = device().compute_capability
         if not capability:
             return None
         return "sm_{}{}".format(*capability) + ("a" if self.architecture_specific and capability == (9, 0) else "")
 
     def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
-        """Make it ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""
+        """Make the variant ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""
         return Plan(self, as_layer(layer), batch, x, y, k)
 
 
-def _text(options: Mapping) -> str:
+def _join_options(options: Mapping) -> str:
     return " ".join(f"{name}={short(value)}" for name, value in options.items() if value is not None)
 
 
-def _restored(name, options, text, path, own) -> Variant:
+def _restore(name, options, text, path, own) -> Variant:
     return Variant(rung(name), options, text, path, own)
 
 
 def variant(which: int | str, source: str | Path | None = None, **options) -> Variant:
-    """A rung with chosen options.
+    """Return a rung with chosen options.
 
     Parameters
     ----------
@@ -370,7 +369,7 @@ def variant(which: int | str, source: str | Path | None = None, **options) -> Va
         arguments and launch geometry. A single kernel may have any name; if it declares one `__constant__`
         array, that gets the mask; if it declares `extern __shared__`, it gets the rung's shared memory.
     **options
-        Of the rung, such as `block=(32, 8)` for 01 or `tile=32` for 04; `step="sum"` for a sub-step of 03.
+        Options of the rung, such as `block=(32, 8)` for 01 or `tile=32` for 04; `step="sum"` for a sub-step of 03.
 
     Raises
     ------
@@ -383,8 +382,8 @@ def variant(which: int | str, source: str | Path | None = None, **options) -> Va
     values: dict[str, Any] = {name: option.default for name, option in chosen.options.items()}
     for name, value in options.items():
         if name not in values:
-            known = "; ".join(f"{n}={short(o.default)} ({o.about})" for n, o in chosen.options.items())
-            raise LabError(f"{chosen.label} has no option {name!r}; it has {known}")
+            names = "; ".join(f"{n}={short(o.default)} ({o.about})" for n, o in chosen.options.items())
+            raise LabError(f"{chosen.label} has no option {name!r}; it has {names}")
         values[name] = chosen.options[name].validate(name, value)
     if source is None:
         file = chosen.step_file(values["step"]) if values.get("step") else chosen.file
@@ -394,36 +393,36 @@ def variant(which: int | str, source: str | Path | None = None, **options) -> Va
 
 
 def as_variants(several) -> list[Variant]:
-    """Variants, from one or several, given as themselves or as numbers or names of rungs."""
+    """Return a list of variants, given one or several: as themselves, or as numbers or names of rungs."""
     several = list(several) if isinstance(several, Iterable) and not isinstance(several, str) else [several]
     if not several:
         raise LabError("no variant was given")
-    several = [variant(each) if isinstance(each, (int, str)) else each for each in several]
-    for each in several:
-        if hasattr(each, "get_function"):
+    several = [variant(which) if isinstance(which, (int, str)) else which for which in several]
+    for chosen in several:
+        if hasattr(chosen, "get_function"):
             raise LabError("a module of %%cuda has no launch of its own: put its kernel and your launches into a cell "
                            "of %%program NAME.py, then `%hostcuda profile NAME.py` (--estimate H200 for a time there) "
                            "or `%hostcuda sanitize NAME.py`. What takes a rung's place belongs into a %%kernel cell")
-        if not hasattr(each, "supports"):
-            raise LabError(f"{each!r} is not a variant: take labkit.variant(1), or the number or name of a rung")
+        if not hasattr(chosen, "supports"):
+            raise LabError(f"{chosen!r} is not a variant: take labkit.variant(1), or the number or name of a rung")
     return several
 
 
 def variants(which: int | str) -> list[Variant]:
-    """All that a rung's page compares and this machine can run: the rung, its sub-steps, its options `compared`.
+    """Return what a rung's page compares and this machine can run: the rung, its sub-steps, the options `compared`.
 
-    What cuBLAS computes is left out if there is no cuBLAS.
+    Variants that need cuBLAS are left out if it is missing.
     """
     chosen = rung(which)
-    several = [{}, *({"step": step} for step in chosen.steps), *chosen.compared]
-    found = [variant(which, **options) for options in several]
-    if any(each.library for each in found) and cublas.missing():
-        return [each for each in found if not each.library]
-    return found
+    choices = [{}, *({"step": step} for step in chosen.steps), *chosen.compared]
+    several = [variant(which, **options) for options in choices]
+    if any(chosen.library for chosen in several) and cublas.missing():
+        return [chosen for chosen in several if not chosen.library]
+    return several
 
 
 def solution(which: int | str, exercise: str, **options) -> Variant:
-    """The kernel that solves an exercise of a rung, by its letter: ``solution("tiling", "a")``.
+    """Return the kernel that solves an exercise of a rung, by its letter: ``solution("tiling", "a")``.
 
     `options` are the rung's, by default those that the solution is written for. Raises LabError if there is no
     solution; the message lists the exercises that have one, or says that this edition of the lab has none at all.
@@ -442,7 +441,7 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
 
 
 def solutions(which: int | str | None = None) -> list[Variant]:
-    """The kernels that solve exercises: all of them, or those of one rung."""
+    """Return the kernels that solve exercises: all of them, or those of one rung."""
     rungs = LADDER if which is None else [rung(which)]
-    return [solution(each.name, letter) for each in rungs for letter, path in solution_files(each.name).items()
+    return [solution(chosen.name, letter) for chosen in rungs for letter, path in solution_files(chosen.name).items()
             if view(read(path), skeleton=False)]

@@ -11,17 +11,17 @@ from labkit.ladder.rung import Rung
 LADDER: tuple[Rung, ...] = tuple(
     sorted(
         (import_module(f"{__name__}.{module.name}").RUNG for module in pkgutil.iter_modules(__path__)),
-        key=lambda each: each.number,
+        key=lambda rung: rung.number,
     )
 )
 
-# What has a number and recorded figures, but no kernel in the ladder.
+# Pages that have a number and recorded figures, but no kernel in the ladder.
 PAGES = {"network": 0, "streams": 12}
 
 
 def rung(which: int | str) -> Rung:
-    """A rung by its number or its name. Raises LabError if there is none; the message lists the rungs."""
-    for each in LADDER:
-        if which in (each.number, each.name) and not isinstance(which, bool):
-            return each
-    raise LabError(f"there is no rung {which!r}; the ladder has {', '.join(each.label for each in LADDER)}")
+    """Return a rung by its number or its name. Raises LabError if there is none; the message lists the rungs."""
+    for candidate in LADDER:
+        if which in (candidate.number, candidate.name) and not isinstance(which, bool):
+            return candidate
+    raise LabError(f"there is no rung {which!r}; the ladder has {', '.join(rung.label for rung in LADDER)}")

@@ -1,13 +1,13 @@
 """Rung 02: the mask in constant memory."""
 
 from labkit.ladder.options import BLOCK
-from labkit.ladder.rung import Call, Rung, tiles
+from labkit.ladder.rung import Call, Extent, Rung, Scope, tiles
 from labkit.ladder.rungs.baseline import DIRECT
 
 _DIVERGENT = ("divergent", "divergent_global")
 
 
-def _grid(s) -> tuple[int, int, int]:
+def _grid(s: Scope) -> Extent:
     if s.step in _DIVERGENT:  # threads with neighbouring x compute different maps
         return tiles(s.pixels, s.block[1]), tiles(s.M, s.block[0]), s.B
     return DIRECT.grid(s)

@@ -1,30 +1,31 @@
 """Rung 08: half storage, and half2 arithmetic on two pixels per thread."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from labkit.ladder.options import TILE
-from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
+from labkit.ladder.rung import FLOAT, HALF, Call, Extent, Rounding, Rung, Scope, tiles
 
 _DIRECT = ("direct", "mul_add", "mul_add_rn", "convert")  # sub-steps with rung 03's kernel in half
 
 
-def _grid(s) -> tuple[int, int, int]:
+def _grid(s: Scope) -> Extent:
     if s.step in _DIRECT:
         return tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), s.M, s.B
     pixels_per_thread = 1 if s.step in ("storage", "half_sum") else 2
     return tiles(s.pixels, pixels_per_thread * s.tile), tiles(s.M, s.tile), s.B
 
 
-def _shared(s) -> int:
+def _shared(s: Scope) -> int:
     return 0 if s.step in _DIRECT else {"storage": 8, "half_sum": 4}.get(s.step, 6) * s.tile**2
 
 
-def _converts(s) -> bool:
-    """Whether x, k and y are float, and a kernel of the op converts x."""
+def _converts(s: Scope) -> bool:
+    """Return whether x, k and y are float, and a kernel of the op converts x."""
     return s.step == "convert"
 
 
-def _rounding(options) -> Rounding:
+def _rounding(options: Mapping) -> Rounding:
     if options["step"] == "convert":
         return Rounding(FLOAT, HALF, operands=HALF)
     if options["step"] in ("half_sum", "half2", *_DIRECT):

@@ -1,14 +1,14 @@
-"""Rung 06: the matrix product reads x itself, im2col's matrix is never written."""
+"""Rung 06: the matrix product reads x itself; im2col's matrix is never written."""
 
 from dataclasses import replace
 
 from labkit.ladder.options import TILE
-from labkit.ladder.rung import Call, Rung, tiles
+from labkit.ladder.rung import Call, Rung, Scope, tiles
 from labkit.ladder.rungs.unroll_gemm import GEMM
 
 
-def _unrolls(s) -> bool:
-    """Whether u is written: in one sub-step im2col is still a kernel of its own."""
+def _unrolls(s: Scope) -> bool:
+    """Return whether u is written: in one sub-step im2col is still a kernel of its own."""
     return s.step == "elements"
 
 

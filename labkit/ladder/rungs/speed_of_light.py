@@ -2,29 +2,29 @@
 
 from labkit.ladder import warpgroups
 from labkit.ladder.options import Option, count, or_none, warp_count
-from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
+from labkit.ladder.rung import FLOAT, HALF, Call, Extent, Rounding, Rung, Scope, tiles
 
 
-def _sizes(s) -> dict:
-    """The sizes for a scope. Those not chosen are what kept an H200 busiest."""
+def _sizes(s: Scope) -> dict:
+    """Return the sizes for a scope. Those that no option gives are the ones that kept an H200 busiest."""
     if s.step == "warpgroups":
         return {"pairs": None, **warpgroups.sizes(s, parts=1)}
-    below, across = tiles(s.Ho, 2), 2 * tiles(s.Wo, 4)  # squares of 2 x 2 outputs; across, an even number
-    pairs = s.pairs or min(range(min(4, below), 12), key=lambda pairs: (tiles(below, pairs) * pairs, pairs))
+    down, across = tiles(s.Ho, 2), 2 * tiles(s.Wo, 4)  # squares of 2 x 2 outputs, an even number of them across
+    pairs = s.pairs or min(range(min(4, down), 12), key=lambda pairs: (tiles(down, pairs) * pairs, pairs))
     groups = s.groups or (2 if s.M % 8 == 0 else 1)
     if s.step in ("square", "shared"):
         pairs = 1
     if s.step in ("square", "shared", "pairs"):
         groups = 1
-    strips = tiles(below, pairs)
+    strips = tiles(down, pairs)
     products = tiles(strips * across, 8)  # of eight columns
     warps = s.warps or tiles(products, tiles(products, 8 // groups))
     return {"pairs": pairs, "groups": groups, "warps": warps, "strips": strips, "steps": (s.K + 2) // 2,
             "fours": tiles(s.M, 4 * groups) * groups}
 
 
-def _shared(s) -> int:
-    """The image; in the rung itself the maps that are gathered, too."""
+def _shared(s: Scope) -> int:
+    """Return the bytes of the image, and in the rung itself those of the maps that are gathered."""
     if s.step == "warpgroups":
         return s.shared
     image = 4 * s.C * (s.strips * s.pairs + s.steps - 1) * (s.W + s.W % 2) + 16
@@ -32,13 +32,13 @@ def _shared(s) -> int:
     return 0 if s.step == "square" else tiles(image, 16) * 16 + out
 
 
-def _grid(s) -> tuple[int, int, int]:
+def _grid(s: Scope) -> Extent:
     if s.step == "warpgroups":
         return warpgroups.grid(s, s.blocks // 4)
     return min(s.B, s.blocks) if s.step in (None, "persistent") else s.B, 1, 1
 
 
-def _defines(s) -> dict:
+def _defines(s: Scope) -> dict:
     sizes = {"PAIRS": s.pairs, "GROUPS": s.groups, "WARPS": s.warps}
     layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
     return {**layer, **(warpgroups.defines(s) if s.step == "warpgroups" else sizes)}

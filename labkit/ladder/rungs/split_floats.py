@@ -4,37 +4,37 @@ from math import ceil
 
 from labkit.ladder import warpgroups
 from labkit.ladder.options import Option, count, or_none, warp_count
-from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
+from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
 
-def _products(s, down: int) -> tuple[int, int]:
-    """Channels per turn, and steps per turn, if a product is `down` rows of outputs high."""
+def _plan_turn(s: Scope, down: int) -> tuple[int, int]:
+    """Return the channels and the steps of a turn, if a product is `down` rows of outputs high."""
     window = s.K + down - 1
     together = 2 if s.C > 1 and window % 2 else 1
     return together, tiles(together * window, 2)
 
 
-def _cost(s, down: int) -> float:
-    """Products of an image, with one column, per row of outputs."""
-    together, steps = _products(s, down)
+def _count_products(s: Scope, down: int) -> float:
+    """Return how many products an image needs per row of outputs, with one column."""
+    together, steps = _plan_turn(s, down)
     return tiles(s.M, 8 // down) * tiles(s.C, together) * steps / down
 
 
-def _eights(s, down: int, tall: int) -> int:
-    """Eights of columns in a group of maps."""
+def _count_eights(s: Scope, down: int, tall: int) -> int:
+    """Return the columns of a group of maps, in units of eight."""
     return tiles(tiles(s.Ho, down * tall) * tiles(s.Wo, 2), 8)
 
 
-def _sizes(s) -> dict:
-    """The sizes for a scope. Those not chosen are what kept an H200 busiest."""
+def _sizes(s: Scope) -> dict:
+    """Return the sizes for a scope. Those that no option gives are the ones that kept an H200 busiest."""
     if s.step == "warpgroups":
         return warpgroups.sizes(s, parts=2)
-    down = min((1, 2), key=lambda down: (_cost(s, down), down))
-    together, steps = _products(s, down)
+    down = min((1, 2), key=lambda down: (_count_products(s, down), down))
+    together, steps = _plan_turn(s, down)
     most = max(1, min(11, tiles(s.Ho, down)))
-    tall = s.tall or min(range(min(4, most), most + 1), key=lambda tall: (_eights(s, down, tall) * tall, -tall))
-    eights, groups, turns = _eights(s, down, tall), tiles(s.M, 8 // down), tiles(s.C, together)
-    rounds = tiles(eights, 13 if s.C == 1 else 8)  # more warps with more weights do not find registers enough
+    tall = s.tall or min(range(min(4, most), most + 1), key=lambda tall: (_count_eights(s, down, tall) * tall, -tall))
+    eights, groups, turns = _count_eights(s, down, tall), tiles(s.M, 8 // down), tiles(s.C, together)
+    rounds = tiles(eights, 13 if s.C == 1 else 8)  # more warps with more weights would need too many registers
     compute = s.warps or tiles(eights, rounds)
     store = 2 if s.Wo % 4 and s.step is None else 0
     products = 3 * groups * turns * steps * eights * tall
@@ -46,22 +46,22 @@ def _sizes(s) -> dict:
             "turns": turns, "groups": groups, "fours": fours}
 
 
-def _shared(s) -> int:
-    """The split images and `largest`; with STORE warps two times the maps, too."""
+def _shared(s: Scope) -> int:
+    """Return the bytes of the split images and `largest`; with STORE warps, also those of two times the maps."""
     if s.step == "warpgroups":
         return s.shared
     return 8 + 32 * s.fours + (8 * (8 // s.down) * s.pixels if s.store else 0)
 
 
-def _defines(s) -> dict:
+def _defines(s: Scope) -> dict:
     layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
     if s.step == "warpgroups":
         return {**layer, **warpgroups.defines(s)}
     return {**layer, "DOWN": s.down, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store}
 
 
-def _arranged(s) -> int:
-    """Both parts of the weights, an exponent per map, and a copy of the mask."""
+def _arranged(s: Scope) -> int:
+    """Return the bytes of both parts of the weights, an exponent per map, and a copy of the mask."""
     if s.step == "warpgroups":
         return warpgroups.arranged(s) + 4 * s.groups * s.maps + 4 * s.M * s.depth
     return 1024 * s.groups * s.turns * s.steps + 32 // s.down * s.groups + 4 * s.M * s.depth

@@ -2,24 +2,24 @@
 
 from labkit.base.errors import LabError
 from labkit.ladder.options import Option, count, warp_count
-from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
+from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
-_WALKING = (None, "convert")  # a warp walks over the pixels: the rung, and what differs from it in its formats
+_WALKING = (None, "convert")  # a warp walks over the pixels: in the rung and the step with other formats
 WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 
 
-def _wmma(name, value):
+def _validate_wmma(name, value):
     if not isinstance(value, (tuple, list)) or tuple(value) not in WMMA_SHAPES:
         raise LabError(f"{name}={value!r}: a WMMA in half is one of {', '.join(map(str, WMMA_SHAPES))}")
     return tuple(value)
 
 
-def _rows(s) -> int:
-    """Rows of im2col's matrix, filled up to whole tiles of a WMMA."""
+def _rows(s: Scope) -> int:
+    """Return the rows of im2col's matrix, rounded up to whole tiles of a WMMA."""
     return 16 * tiles(s.depth, 16)
 
 
-def _shared(s) -> int:
+def _shared(s: Scope) -> int:
     m, n, _ = s.wmma
     table = 0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)
     mask = 2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)
@@ -46,7 +46,7 @@ RUNG = Rung(
     min_capability=(7, 0),
     path=("plain", "pixel", "table", "mask"),
     options={
-        "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma, WMMA_SHAPES),
+        "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _validate_wmma, WMMA_SHAPES),
         "warps": Option(4, "warps of a block", warp_count, (1,)),
         "turns": Option(8, "tiles of pixels that a warp computes one after the other", count),
     },

@@ -1,17 +1,17 @@
 """Rung 04: the inputs of a tile, with their halo, in shared memory."""
 
 from labkit.ladder.options import TILE, Option, count, or_none
-from labkit.ladder.rung import Call, Rung, tiles
+from labkit.ladder.rung import Call, Rung, Scope, tiles
 
 _SEVERAL = ("maps", "weights")  # sub-steps whose blocks compute several maps
 
 
-def _maps(s) -> int:
-    """Output maps per block."""
+def _maps(s: Scope) -> int:
+    """Return the output maps per block."""
     return s.maps or 4 if s.step in _SEVERAL else 1
 
 
-def _shared(s) -> int:
+def _shared(s: Scope) -> int:
     if s.step == "barrier":
         return 0
     return 4 * (s.tile + s.K - 1) ** 2 + (4 * _maps(s) * s.K**2 if s.step == "weights" else 0)

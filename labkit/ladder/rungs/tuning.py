@@ -2,26 +2,26 @@
 
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from labkit.ladder.options import Option, block_size, count, or_none
-from labkit.ladder.rung import Call, Rung, tiles
+from labkit.ladder.rung import Call, Extent, Rung, Scope, tiles
 
 _TILED = ("rows", "maps", "masks")  # sub-steps whose blocks are tiles of a map, as in rung 03
-
 
 # The fastest sizes of each layer in a recorded sweep, by C, H, W, M and K: `recording.sweep` writes the file.
 TUNED_FILE = Path(__file__).with_suffix(".toml")
 TUNED_DEVICE, TUNED = tomllib.loads(TUNED_FILE.read_text()).values()
 
 
-def _is_tuned(options) -> bool:
-    """Whether a size comes from the file."""
+def _is_tuned(options: Mapping) -> bool:
+    """Return whether a size comes from the file."""
     return None in [options[name] for name in ("rows", "maps", "block", "channels")]
 
 
-def _sizes(s) -> dict:
-    """The sizes for a scope: those chosen; else the tuned ones; else what suits most layers."""
+def _sizes(s: Scope) -> dict:
+    """Return the sizes for a scope: those that the options give, else the tuned ones, else what suits most layers."""
     best = TUNED.get(f"{s.C}x{s.H}x{s.W} {s.M}x{s.K}", {}) if _is_tuned(vars(s)) else {}
     rows = min(s.rows or best.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)
     below = tiles(s.Ho, rows)  # threads that cover a column of a map
@@ -39,14 +39,14 @@ def _sizes(s) -> dict:
             "below": below}
 
 
-def _grid(s) -> tuple[int, int, int]:
+def _grid(s: Scope) -> Extent:
     x, y = s.block
     blocks = tiles(s.Wo, x) * tiles(s.below, y) if s.step in _TILED else tiles(s.Wo * s.below, x)
     return blocks, tiles(s.M, s.maps * s.groups), s.B
 
 
-def _shared(s) -> int:
-    """The block's masks; in a sub-step its inputs, too."""
+def _shared(s: Scope) -> int:
+    """Return the bytes of the block's masks, and in a sub-step those of its inputs."""
     masks = 0 if s.step in ("rows", "maps", "constant") else 4 * s.channels * s.K**2 * s.maps * s.groups
     rows = (s.block[0] + s.Wo - 2) // s.Wo * s.rows + s.rows + s.K - 1
     return masks + (4 * s.W * min(s.H, rows) if s.step == "shared" else 0)

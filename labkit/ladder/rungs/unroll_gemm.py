@@ -5,7 +5,7 @@ from labkit.ladder.options import TILE, Option, count, or_none, thread_count
 from labkit.ladder.rung import Call, Rung, tiles
 
 
-def _gemm(name, value):
+def _validate_gemm(name, value):
     if value not in (None, "cublas"):
         raise LabError(f'{name}={value!r}: it is "cublas" for NVIDIA\'s library, or None for the kernel of the rung')
     return value
@@ -38,7 +38,7 @@ RUNG = Rung(
         "tile": TILE,
         "block": Option(256, "threads of a block of im2col", thread_count),
         "images": Option(None, "images per launch at most; as many as u has room for by default", or_none(count)),
-        "gemm": Option(None, '"cublas": NVIDIA\'s library computes the product, on a GPU', _gemm),
+        "gemm": Option(None, '"cublas": NVIDIA\'s library computes the product, on a GPU', _validate_gemm),
     },
     defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
     scratch=lambda s: 4 * s.depth * s.pixels,
