@@ -20,19 +20,19 @@ from labkit.networks.reference.lenet86 import LENET86, Sizes, Stage, initial_wei
 
 THREADS = 64  # per block: the few threads of a batch of 32 are spread over more multiprocessors
 STRIP = 16  # outputs side by side per thread of a convolution, at most: two vectors of AVX2
-TERMS = 256  # windows per thread of a weight gradient: about
-PARTS = 32  # of a fully connected layer's sum, at most
-IDENTITY = (1, 0, 0, 0, 1, 0)  # of `Lenet86.sample`: the image as it is
+TERMS = 256  # windows per thread of a weight gradient, about
+PARTS = 32  # partial sums of a fully connected layer's output, at most
+IDENTITY = (1, 0, 0, 0, 1, 0)  # the map with which `Lenet86.sample` leaves an image as it is
 
 
 def across(stage: Stage) -> int:
-    """Windows per thread of the forward kernel, alike for all strips of a row."""
+    """Return the windows per thread of the forward kernel, the same number for all strips of a row."""
     strips = tiles(stage.Wp, max(1, STRIP // stage.window))
     return tiles(stage.Wp, strips)
 
 
 def bands(stage: Stage) -> int:
-    """Parts of an image's rows of windows that weight gradients are summed over one by one."""
+    """Return into how many parts an image's rows of windows are split; each has its own sum of weight gradients."""
     return tiles(stage.Hp, max(1, TERMS // stage.Wp))
 
 
@@ -44,7 +44,7 @@ class Lenet86(Model):
     batch : int
         Images per pass, at most.
     seed : int
-        Of the weights, see `initial_weights`. The momentum begins at 0.
+        Seed of the weights, see `initial_weights`. The momentum begins at 0.
     sizes : Sizes
 
     Attributes
@@ -78,12 +78,12 @@ class Lenet86(Model):
 
     # ------------------------------------------------------------------------------------------------------ the passes
     def sample(self, images, chosen, maps, B, h, w) -> None:
-        """x = B images of h x w, as seen through affine maps; all arguments are device pointers. See the kernel."""
+        """Fill `x` with B images of h x w, seen through affine maps. All arrays are device pointers; see the kernel."""
         H, W = self.sizes.H, self.sizes.W
         self.kernels[0].sample(B * H * W, images, chosen, maps, self.x[0], B, h, w, H, W)
 
     def forward(self, B: int) -> None:
-        """From `x` to `scores`, for B images."""
+        """Compute `scores` from `x`, for B images."""
         for i, (stage, kernels) in enumerate(zip(self.sizes.stages, self.kernels, strict=True)):
             kernels.conv_relu_max_pool(
                 B * stage.M * stage.Hp * tiles(stage.Wp, across(stage)), self.x[i], self._weights.at(f"conv{i + 1}"),
@@ -98,7 +98,7 @@ class Lenet86(Model):
         kernels.fully_connected_sum(B * outputs, self.parts, bias, y, B, outputs, parts, relu)
 
     def backward(self, labels, chosen, B: int) -> None:
-        """From `scores` to `loss` and `gradients`. The label of image b is labels[chosen[b]], int32 on the device."""
+        """Compute `loss` and `gradients` from `scores`. Image b has the label labels[chosen[b]] (int32)."""
         kernels = self.kernels[0]
         kernels.softmax_cross_entropy(B, self.scores, labels, chosen, self.loss, self.d_scores, B, self.sizes.classes)
         for name, x, d_x, d_y in (("fc2", self.hidden, self.d_hidden, self.d_scores),
@@ -121,18 +121,18 @@ class Lenet86(Model):
                     B, H, W, M)
 
     def descend(self, rate: float, momentum: float) -> None:
-        """momentum = `momentum` times itself + gradients; weights -= rate times that."""
+        """Set the momentum to `momentum` times itself plus the gradients; subtract `rate` times it from the weights."""
         count = self._weights.size
         self.kernels[0].descend(count, self._weights.buffer, self.momentum.buffer, self.gradients.buffer,
                                 np.float32(rate), np.float32(momentum), count)
 
     def losses(self, B: int) -> np.ndarray:
-        """Wait, and return the cross-entropy of each image of the last `backward`, float32 [B]."""
+        """Return, after waiting, the cross-entropy of each image of the last `backward`, float32 [B]."""
         return self.memory.copy_out(self.loss, (B,))
 
     def outputs(self, images: np.ndarray) -> np.ndarray:
-        """The scores [N, classes] of images [N, 1, h, w], which the device resizes."""
-        found, size = [], images.shape[2:]
+        """Return the scores [N, classes] of images [N, 1, h, w], which the device resizes."""
+        scores, size = [], images.shape[2:]
         with Buffers() as memory:
             maps = memory.copy_in(np.tile(np.float32(IDENTITY), (self.batch, 1)))
             order = memory.copy_in(np.arange(self.batch, dtype=np.int32))
@@ -142,13 +142,13 @@ class Lenet86(Model):
                 hostcuda.driver.memcpy_htod(x, part)
                 self.sample(x, order, maps, len(part), *size)
                 self.forward(len(part))
-                found.append(memory.copy_out(self.scores, (len(part), self.sizes.classes)))
-        return np.concatenate(found)
+                scores.append(memory.copy_out(self.scores, (len(part), self.sizes.classes)))
+        return np.concatenate(scores)
 
 
 @functools.cache
 def _kernels(C, K, window, across) -> Kernels:
-    """Compiled at first use, once per process and convolution."""
+    """Compile the kernels, once per process and convolution."""
     return Kernels(
         "training/lenet86.cu", f"-DFIXED_C={C}", f"-DFIXED_K={K}", f"-DWINDOW={window}", f"-DACROSS={across}",
         threads=THREADS, sample="PPPPiiiii", conv_relu_max_pool="PPPPiiii", conv_weight_gradient="PPPPiiiii",

@@ -31,13 +31,13 @@ REPEAT = {"gpu": 20, "cpu": 2}  # timed runs by default
 CHECKED_IMAGES = 6
 PLAIN = "tuning"  # the convolutions of the plain network
 WHITE = 16.0  # the byte of the digits that stands for 1
-DEVICE, HOST = "device", "host"  # where the images are, and the probabilities are wanted
-MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}  # PyTorch's, and what it computes in
+DEVICE, HOST = "device", "host"  # where the images are and the probabilities go
+MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}  # PyTorch's modes, and the data type of each
 # TF32 and half have mantissas of equal length, so the bound of half is that of both.
 _BOUND = {"fp32": "float32", "tf32": "float16", "fp16": "float16"}
 COMPILED = ("tf32", "fp16"), ("float32", "uint8 86x86")  # modes and pixels that PyTorch compiles
-# Of rows of 1296 floats, padded to 1312, PyTorch 2.11's autotuner fails, and its default mode makes wrong ones. Of
-# convolutions the autotuner chose cuDNN's each time: `recording.versus`.
+# With rows of 1296 floats, padded to 1312, PyTorch 2.11's autotuner fails, and its default mode computes wrong ones.
+# For convolutions the autotuner chose cuDNN each time: `recording.versus`.
 COMPILERS = ({"comprehensive_padding": False, "max_autotune": True, "max_autotune_conv_backends": "ATEN"},
              {"comprehensive_padding": False})
 
@@ -46,8 +46,8 @@ COMPILERS = ({"comprehensive_padding": False, "max_autotune": True, "max_autotun
 class Case:
     """One way to compute the forward pass.
 
-    `run` takes one forward pass and waits, or on the device only issues it, or several, on `stream`; `result` has the
-    probabilities of the images with the given numbers; `before` is not timed.
+    `run` computes a forward pass and waits; on the device it only issues one, or several, on `stream`. `result` returns
+    the probabilities of the images with the given numbers; `before` is not timed.
     """
 
     label: str
@@ -64,7 +64,7 @@ class Case:
     error: float = 0.0
 
     def time(self, flush: Callable[[], None] = lambda: None) -> float:
-        """One run [ms]: between two events on the device, on the host's clock from the host."""
+        """Return the time of a run [ms]: between two events on the device, or on the host's clock from the host."""
         self.before()
         begin, end = hostcuda.driver.Event(), hostcuda.driver.Event()
         flush()
@@ -87,7 +87,7 @@ def bench_network(
 ) -> pd.DataFrame:
     """Measure the forward pass of lenet86 on the digits: `Network`, `FusedNetwork`, and PyTorch where it is installed.
 
-    The runs of all ways alternate, so that a changing clock rate affects all of them. On the device the time is that
+    The runs of all cases alternate, so that a changing clock rate affects all of them. On the device the time is that
     between two events, from images on the device to probabilities on the device, after the L2 cache was overwritten.
     From the host it is that on the host's clock, from images to probabilities in host memory, which is page-locked for
     all but `Network`. All buffers are allocated before, except by `Network`. The probabilities of some images are
@@ -98,7 +98,7 @@ def bench_network(
     batch : int or iterable of int, optional
         Images; by default `BATCH` of the engine.
     repeat : int, optional
-        Timed runs of each; by default `REPEAT` of the engine.
+        Timed runs of each case; by default `REPEAT` of the engine.
     pytorch : bool, optional
         Measure PyTorch, too, in fp32, tf32 and fp16: its calls one by one; on the device also as a CUDA graph; from
         the host also in chunks on streams, as `FusedNetwork.batch` does. By default where it can be imported and has a
@@ -109,7 +109,7 @@ def bench_network(
     Returns
     -------
     DataFrame
-        A row per batch and way: label, dtype, batch, where ("device" or "host": the images), pixels ("float32",
+        A row per batch and case: label, dtype, batch, where ("device" or "host": the images), pixels ("float32",
         "uint8 86x86", "uint8 8x8"), ms (median), min_ms, max_ms, images_s, error (the largest of a probability among
         the images compared), repeat, engine, device. `attrs["note"]` says so if these are not GPU times.
 
@@ -124,11 +124,11 @@ def bench_network(
     repeat = REPEAT[here.engine] if repeat is None else repeat
     if repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
-    torch, rows = _pytorch(pytorch), []
+    torch, rows = _import_pytorch(pytorch), []
     for B in as_list(BATCH[here.engine] if batch is None else batch):
         with ExitStack() as stack:
             flush, images = stack.enter_context(closing(Flush(here))), Images(B)
-            cases = [*_ours(stack, images), *(_of_pytorch(torch, images, compiled) if torch else ())]
+            cases = [*_list_own_cases(stack, images), *(_of_pytorch(torch, images, compiled) if torch else ())]
             for case in cases:
                 images.check(case, "before timing")
             with undisturbed():
@@ -146,7 +146,7 @@ def bench_network(
 
 
 def row(case: Case, B: int) -> dict:
-    """The row of a table for one case."""
+    """Return the row of a table for one case."""
     median = float(np.median(case.times))
     return {
         "label": case.label, "dtype": case.dtype, "batch": B, "where": case.where, "pixels": case.pixels,
@@ -156,7 +156,7 @@ def row(case: Case, B: int) -> dict:
 
 
 class Images:
-    """B images in three forms, and what is expected of some of them."""
+    """B images in three forms, with the expected probabilities of some of them."""
 
     def __init__(self, B: int):
         self.weights = load_weights("digits")
@@ -170,7 +170,7 @@ class Images:
         self.checked, self._expected = np.unique([0, *inner, B - 1]), {}
 
     def check(self, case: Case, when: str, again: bool = True) -> None:
-        """Compare the probabilities of some images with float64; `again`: of a new run, else of the last one."""
+        """Compare the probabilities of some images with float64: those of a new run (`again`), or of the last one."""
         if again:
             case.before()
             case.run()
@@ -188,21 +188,21 @@ class Images:
 
 
 def steps() -> list[str | None]:
-    """The fused network's kernels that are measured: that of products of four warps where the GPU has these."""
+    """Return the fused network's kernels to measure: with products of four warps only where the GPU has these."""
     return [*KERNELS] if device().compute_capability == (9, 0) else [None]
 
 
 def passes(B: int) -> int:
-    """Of a graph: of few images so many that its time is not that of its launch."""
+    """Return how many passes a graph should hold, so that its launch does not dominate the time."""
     return max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1
 
 
-def _ours(stack: ExitStack, images: Images) -> Iterator[Case]:
-    """The plain network from the host, and the fused one from everywhere."""
+def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Case]:
+    """Yield the cases of the plain network, from the host, and of the fused one, from device and host."""
     memory, floats = stack.enter_context(Buffers()), images.forms["float32"][0]
-    B, plain, found = len(floats), Network(images.weights, conv=PLAIN), {}
-    yield Case("plain", "float32", HOST, "float32", "float32", lambda: found.update(y=plain.forward(floats)),
-               lambda some: found["y"][some], found.clear)
+    B, plain, last = len(floats), Network(images.weights, conv=PLAIN), {}
+    yield Case("plain", "float32", HOST, "float32", "float32", lambda: last.update(y=plain.forward(floats)),
+               lambda some: last["y"][some], last.clear)
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
     for dtype, step in itertools.product(PRECISIONS, steps()):
         network = stack.enter_context(FusedNetwork(images.weights, dtype, step))
@@ -225,8 +225,8 @@ def _ours(stack: ExitStack, images: Images) -> Iterator[Case]:
 
 
 # ----------------------------------------------------------------------------------------------------------- PyTorch
-def _pytorch(wanted: bool | None):
-    """PyTorch's module if it is to be measured, else None."""
+def _import_pytorch(wanted: bool | None):
+    """Return PyTorch's module if it is to be measured, else None."""
     if wanted is False:
         return None
     try:
@@ -242,22 +242,22 @@ def _pytorch(wanted: bool | None):
 
 
 def _of_pytorch(torch, images: Images, compiled: bool) -> Iterator[Case]:
-    """PyTorch's ways in three modes; cuDNN's autotuner chooses in the first pass."""
+    """Yield PyTorch's cases in three modes; cuDNN's autotuner chooses in the first pass."""
     torch.backends.cudnn.benchmark = True
     for pixels, (array, source, white) in images.forms.items():
         pinned = torch.from_numpy(array).pin_memory()
         for mode in MODES:
-            forward, place = _forward(torch, images.weights, mode, source, white)
-            ways = _Ways(torch, mode, pixels, pinned, (pinned if source else place(pinned)).to("cuda"))
-            yield from ways.eager(forward)
-            yield from ways.fastest(forward, ", graph", ", streams")
+            forward, place = _build_forward(torch, images.weights, mode, source, white)
+            runs = _PyTorchForward(torch, mode, pixels, pinned, (pinned if source else place(pinned)).to("cuda"))
+            yield from runs.eager(forward)
+            yield from runs.fastest(forward, ", graph", ", streams")
             if compiled and mode in COMPILED[0] and pixels in COMPILED[1]:
-                yield from ways.compiled(forward, images)
+                yield from runs.compiled(forward, images)
 
 
 @dataclass
-class _Ways:
-    """The ways to run a forward pass in PyTorch, from images in page-locked memory and on the GPU."""
+class _PyTorchForward:
+    """PyTorch's forward pass in one mode, with its images in page-locked memory and on the GPU."""
 
     torch: object
     mode: str
@@ -275,15 +275,15 @@ class _Ways:
             return forward(x)
 
     def eager(self, forward) -> Iterator[Case]:
-        """Calls one by one; from the host after the copy."""
-        found, results = {}, (lambda some: found["y"].float().cpu().numpy()[some],)
-        yield self.case("", DEVICE, lambda: found.update(y=self.call(forward, self.x)), *results, found.clear)
-        yield self.case("", HOST, lambda: found.update(
-            y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), *results, found.clear)
+        """Yield the cases whose calls run one by one; from the host after the copy."""
+        last, results = {}, (lambda some: last["y"].float().cpu().numpy()[some],)
+        yield self.case("", DEVICE, lambda: last.update(y=self.call(forward, self.x)), *results, last.clear)
+        yield self.case("", HOST, lambda: last.update(
+            y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), *results, last.clear)
 
     def compiled(self, forward, images: Images) -> list[Case]:
-        """Both ways of `fastest` with torch.compile's first options that work; none, and a sentence, if all fail."""
-        self.torch._dynamo.config.recompile_limit = 64  # a function with its shapes counts once for each
+        """Return the cases of `fastest` with torch.compile's first options that work; if all fail, print why."""
+        self.torch._dynamo.config.recompile_limit = 64  # a function counts once per shape
         for how in COMPILERS:
             try:
                 compiled = self.torch.compile(forward, dynamic=False, options=how)
@@ -298,7 +298,7 @@ class _Ways:
         return []
 
     def fastest(self, forward, on_device: str, from_host: str) -> Iterator[Case]:
-        """A graph on the device; from the host in chunks, whose copies overlap with other chunks' kernels."""
+        """Yield a graph on the device, and from the host chunks whose copies overlap with other chunks' kernels."""
         torch, B = self.torch, len(self.pinned)
         self.call(forward, self.x)  # outside of the graph: the autotuner chooses
         torch.cuda.synchronize()
@@ -321,12 +321,12 @@ class _Ways:
         yield self.case(from_host, HOST, overlapped, lambda some: out.numpy()[some], lambda: out.fill_(float("nan")))
 
 
-def _forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, white: float):
-    """The forward pass as a function of a tensor on the GPU; and one that gives floats the mode's type and layout."""
+def _build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, white: float):
+    """Return the forward pass of a tensor on the GPU, and a function that gives floats the mode's type and layout."""
     f, dtype = torch.nn.functional, torch.float16 if mode == "fp16" else torch.float32
     order = torch.channels_last if mode == "fp16" else torch.contiguous_format  # the faster one of each
-    w = {name: torch.from_numpy(each).to("cuda", dtype, **({"memory_format": order} if each.ndim == 4 else {}))
-         for name, each in weights.items()}
+    w = {name: torch.from_numpy(array).to("cuda", dtype, **({"memory_format": order} if array.ndim == 4 else {}))
+         for name, array in weights.items()}
 
     def place(x):
         return x.to(dtype, memory_format=order)

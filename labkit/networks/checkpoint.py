@@ -1,6 +1,6 @@
-"""Checkpoints: all that a training needs to go on as if it had never stopped.
+"""Checkpoints: all that a training needs to continue as if it had never stopped.
 
-A file of two lines, what it is and the SHA-256 of the rest, then an .npz. It is replaced as a whole: whenever the
+The file has two lines, a title and the SHA-256 of the rest, then an .npz. It is replaced as a whole: whenever the
 training is killed, the file holds the last checkpoint or the one before it.
 """
 
@@ -18,28 +18,28 @@ from hostcuda.files import write
 from labkit.base.errors import LabError
 
 _TITLE = b"labkit checkpoint 1\n"
-_NAMES = {"size": "image size", "count": "training images", "sha256": "training data"}  # of settings, in messages
+_NAMES = {"size": "image size", "count": "training images", "sha256": "training data"}  # of fields, in messages
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides, together with the device and its compiler, every bit of the trained weights.
+    """Settings that decide, together with the device and its compiler, every bit of the trained weights.
 
     Attributes
     ----------
     network : str
     version : int
-        Of the recipe: schedule, initial weights, distortion.
+        Version of the recipe: schedule, initial weights, distortion.
     dataset : str
     sha256 : str
-        Of the training images and their labels.
+        Digest of the training images and their labels.
     count : int
         Training images.
     size : (int, int)
         Their height and width.
     seed, epochs, batch : int
     rate : float
-        The largest.
+        The largest learning rate.
     momentum : float
     """
 
@@ -57,30 +57,30 @@ class Settings:
 
     @property
     def digest(self) -> str:
-        """Eight hexadecimal digits."""
+        """Eight hexadecimal digits that identify the settings."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:8]
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches; the last one of an epoch may be smaller."""
+        """Batches per epoch; the last one may be smaller."""
         return -(-self.count // self.batch)
 
     @property
     def steps(self) -> int:
-        """In all."""
+        """Total number of training steps."""
         return self.epochs * self.steps_per_epoch
 
     def require(self, other: dict, path: Path | str) -> None:
-        """Refuse to go on from a checkpoint with other settings, which are given as a dict.
+        """Refuse to continue from a checkpoint with other settings, which are given as a dict.
 
         Raises
         ------
         LabError
-            That names all differences.
+            If the settings differ; the message names all differences.
         """
-        ours = json.loads(json.dumps(asdict(self)))  # as in the file, where a pair is a list
-        differ = [f"{_NAMES.get(name, name)} {_text(other.get(name))} there, {_text(here)} here"
-                  for name, here in ours.items() if here != other.get(name)]
+        own = json.loads(json.dumps(asdict(self)))  # as in the file, where a pair is a list
+        differ = [f"{_NAMES.get(name, name)} {_shorten(other.get(name))} there, {_shorten(here)} here"
+                  for name, here in own.items() if here != other.get(name)]
         if differ:
             raise LabError(f"{path} is the checkpoint of another training: {'; '.join(differ)}. Choose another "
                            "--checkpoint, the same settings, or --fresh to replace it")
@@ -101,7 +101,7 @@ def write_checkpoint(path: Path | str, head: dict, arrays: dict[str, np.ndarray]
 
 
 def read_checkpoint(path: Path | str) -> tuple[dict, dict[str, np.ndarray]]:
-    """What `write_checkpoint` wrote.
+    """Return the head and the arrays that `write_checkpoint` wrote.
 
     Raises
     ------
@@ -122,5 +122,5 @@ def read_checkpoint(path: Path | str) -> tuple[dict, dict[str, np.ndarray]]:
     return json.loads(str(arrays.pop("head"))), arrays
 
 
-def _text(value) -> str:
+def _shorten(value) -> str:
     return " x ".join(map(str, value)) if isinstance(value, list) else str(value)[:12]

@@ -36,7 +36,7 @@ LIMIT = 16.0  # the largest absolute value of a pixel: no map then exceeds the l
 MOST_HALF = 65504.0
 CHUNK, STREAMS = 1000, 3
 DEVIATIONS = 6  # standard deviations that an error may reach
-_STEPS, _AROUND = 4, ((0, 0), (0, 0), (1, 1), (1, 2))  # of a mask: zeros
+_STEPS, _PADDING = 4, ((0, 0), (0, 0), (1, 1), (1, 2))  # steps per mask; the zeros around it
 _SIGNATURE = "PPPPPPifffff"
 _CAPABILITY = (8, 0)
 
@@ -48,15 +48,15 @@ class Precision:
     Attributes
     ----------
     products : int
-        Of halves, per product of two numbers.
+        Products of halves per product of two numbers.
     parts : int
         Halves per number.
     roundoff : float
         Largest relative error of a number as the kernel keeps it, beside that of a subnormal low part.
     sizes : dict
-        Of the kernel: warps, blocks (per multiprocessor), and what a warp computes at once of each convolution.
+        The kernel's warps, blocks (per multiprocessor), and what a warp computes at once of each convolution.
     teams : dict
-        Of the step warpgroups: teams of four warps, and images whose features wait for the matrix product.
+        In the step warpgroups: teams of four warps, and images whose features wait for the matrix product.
     """
 
     products: int
@@ -75,14 +75,14 @@ PRECISIONS = {
 
 
 # ------------------------------------------------------------------------------------------------ scales and weights
-def _power(most: float) -> float:
-    """The largest power of two, times which `most` stays below the largest half."""
+def _choose_power(most: float) -> float:
+    """Return the largest power of two that keeps its product with `most` below the largest half."""
     return 2.0 ** np.floor(np.log2(MOST_HALF / (most * (1 + 2.0**-8))))
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Powers of two that multiply what is kept as halves: the pixels, both convolutions' maps, the weights."""
+    """Powers of two that scale what is stored as halves: the pixels, both convolutions' maps, the weights."""
 
     pixels: float
     maps: tuple[float, float]
@@ -90,23 +90,23 @@ class Scales:
 
     @classmethod
     def of(cls, weights: dict[str, np.ndarray]) -> Scales:
-        """Those for which nothing overflows while no pixel exceeds `LIMIT`."""
+        """Return scales with which nothing overflows if no pixel exceeds `LIMIT`."""
         most, maps = LIMIT, []
         for name in ("conv1", "conv2"):
             most *= max(float(np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3)).max()), 2.0**-20)
-            maps.append(_power(most))
+            maps.append(_choose_power(most))
         largest = (max(float(np.abs(weights[name]).max()), 2.0**-20) for name in ("conv1", "conv2", "fc1"))
-        return cls(_power(LIMIT), tuple(maps), tuple(map(_power, largest)))
+        return cls(_choose_power(LIMIT), tuple(maps), tuple(map(_choose_power, largest)))
 
     @property
     def factors(self) -> tuple[float, float, float]:
-        """What each layer's sums are multiplied by."""
+        """The factors of the three layers' sums."""
         inputs, outputs = (self.pixels, *self.maps), (*self.maps, 1.0)
         return tuple(after / (before * w) for before, w, after in zip(inputs, self.weights, outputs, strict=True))
 
 
-def _parts(a: np.ndarray, parts: int) -> np.ndarray:
-    """Arranged numbers as halves: the rounded ones and, if there are two parts, what rounding left of them."""
+def _split(a: np.ndarray, parts: int) -> np.ndarray:
+    """Split numbers into halves: the rounded ones and, if there are two parts, what rounding left of them."""
     high = a.astype(np.float16)
     if parts == 1:
         return high[None]
@@ -114,7 +114,7 @@ def _parts(a: np.ndarray, parts: int) -> np.ndarray:
 
 
 def arrange_convolution(k: np.ndarray) -> np.ndarray:
-    """The mask as the lanes of a warp need it, [M/4, C, step, lane, register, 2].
+    """Arrange the mask as the lanes of a warp need it, [M/4, C, step, lane, register, 2].
 
     Row r < 8 of a product is the output in map r / 2, row r % 2 and column 0 of a square; row r + 8 is the one beside
     it. A lane has the rows lane / 4 and lane / 4 + 8, and of each the terms in columns 2 (lane % 4) and the next, in
@@ -122,32 +122,32 @@ def arrange_convolution(k: np.ndarray) -> np.ndarray:
     """
     group, c, step, lane, register, column = np.indices((len(k) // 4, k.shape[1], _STEPS, 32, 4, 2), sparse=True)
     p, q = 2 * step - lane // 4 % 2 + register // 2, lane % 4 * 2 - register % 2 + column
-    return np.pad(k, _AROUND)[4 * group + lane // 8, c, p + 1, q + 1]
+    return np.pad(k, _PADDING)[4 * group + lane // 8, c, p + 1, q + 1]
 
 
 def arrange_windows(k: np.ndarray) -> np.ndarray:
-    """The mask for products of four warps, [C, step, half, column, term].
+    """Arrange the mask for products of four warps, [C, step, half, column, term].
 
-    A column is an output of a window of 2 x 2: the maps' rows in turn, of each map the output on the left, then the one
-    on the right. Half a step has the 8 terms of a row of the window.
+    A column is an output of a window of 2 x 2: the maps' rows in turn, for each map the output on the left, then the
+    one on the right. Half a step has the 8 terms of a row of the window.
     """
     c, step, half, row, m, column, term = np.indices((k.shape[1], _STEPS, 2, 2, len(k), 2, 8), sparse=True)
-    return np.pad(k, _AROUND)[m, c, 2 * step + half - row + 1, term - column + 1]
+    return np.pad(k, _PADDING)[m, c, 2 * step + half - row + 1, term - column + 1]
 
 
 def arrange_rows(k: np.ndarray) -> np.ndarray:
-    """The mask as rows of products of four warps, [step, warp, lane, register, 2]; a step is half a row of a window.
+    """Arrange the mask as rows of products of four warps, [step, warp, lane, register, 2]; a step: half a window row.
 
     Rows lane / 4 and lane / 4 + 8 of a warp are an output and the one beside it, in map lane / 8, row lane / 4 % 2. The
     terms are two columns in each of four channels, then the next two.
     """
     step, warp, lane, register, column = np.indices((4 * _STEPS, len(k) // 4, 32, 4, 2), sparse=True)
     q = step % 2 * 4 + register // 2 * 2 - register % 2 + column
-    return np.pad(k, _AROUND)[4 * warp + lane // 8, lane % 4, step // 2 - lane // 4 % 2 + 1, q + 1]
+    return np.pad(k, _PADDING)[4 * warp + lane // 8, lane % 4, step // 2 - lane // 4 % 2 + 1, q + 1]
 
 
 def arrange_matrix(w: np.ndarray) -> np.ndarray:
-    """A matrix [inputs, outputs] as the lanes need it, [inputs/16, outputs/16, lane, register, 2]; rows are outputs."""
+    """Arrange a matrix [inputs, outputs] for lanes, [inputs/16, outputs/16, lane, register, 2]; rows are outputs."""
     step, group, lane, register, column = np.indices((w.shape[0] // 16, w.shape[1] // 16, 32, 4, 2), sparse=True)
     return w[16 * step + register // 2 * 8 + lane % 4 * 2 + column, 16 * group + lane // 4 + register % 2 * 8]
 
@@ -155,18 +155,18 @@ def arrange_matrix(w: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------- the network
 @dataclass(frozen=True)
 class Kernel:
-    """One of the kernels, by what the host has to know of it.
+    """One of the kernels: all that the host needs to launch it.
 
     Attributes
     ----------
     file : str
-        In cuda_src.
+        Its path in cuda_src.
     arrange : tuple of function
-        Of the mask of each convolution.
+        One per convolution, which arranges the mask.
     sizes : function
-        Its compile-time parameters, of a `Precision`.
+        Maps a `Precision` to the compile-time parameters.
     blocks, warps, shared_bytes : function
-        Per multiprocessor, per block, and per block, of a `Precision`.
+        Map a `Precision` to blocks per multiprocessor, warps per block, and shared memory per block.
     """
 
     file: str
@@ -181,8 +181,8 @@ class Kernel:
         return cuda_src() / self.file
 
 
-def _teams_bytes(p: Precision) -> int:
-    """The weights; for each team its maps, an image, and the features of some."""
+def _count_team_bytes(p: Precision) -> int:
+    """Return the bytes of the weights, and per team those of its maps, an image, and the features of some images."""
     weights, maps = 16 * p.parts * (4 * 2 * 16 + 16 * 4 * 32), 80 * (11 if p.parts == 1 else 10) + 8 * 20
     team = 4 * p.parts * (86 * 43 + 4 * maps + p.teams["SLOTS"] * (1296 // 2 + 4)) + 4
     return weights + p.teams["TEAMS"] * tiles(team, 16) * 16
@@ -192,7 +192,7 @@ KERNELS = {
     None: Kernel("13_network.cu", (arrange_convolution,) * 2, lambda p: p.sizes, lambda p: p.sizes["BLOCKS"],
                  lambda p: p.sizes["WARPS"], lambda p: p.parts * 49_128),
     "warpgroups": Kernel("steps/network/warpgroups.cu", (arrange_windows, arrange_rows), lambda p: p.teams, lambda p: 1,
-                         lambda p: 4 * p.teams["TEAMS"], _teams_bytes),
+                         lambda p: 4 * p.teams["TEAMS"], _count_team_bytes),
 }
 
 
@@ -219,8 +219,8 @@ class FusedNetwork(Closing):
     Raises
     ------
     LabError
-        If the GPU has a compute capability below 8.0, the data type or the step is another one, or the weights are no
-        lenet86's.
+        If the GPU has a compute capability below 8.0, the data type or the step is another one, or the weights are not
+        those of a lenet86.
     """
 
     def __init__(self, weights: str | Path | dict = "digits", dtype: DTypeLike = "float32", step: str | None = None):
@@ -231,7 +231,7 @@ class FusedNetwork(Closing):
             raise LabError(f"dtype={self.dtype.name}: the fused network computes in {' or '.join(PRECISIONS)}")
         capability = device().compute_capability
         if capability is not None and capability < _CAPABILITY:
-            needed, has = (".".join(map(str, each)) for each in (_CAPABILITY, capability))
+            needed, has = (".".join(map(str, version)) for version in (_CAPABILITY, capability))
             raise LabError(f"the fused network needs a GPU of compute capability {needed}, and {device().name} has "
                            f"{has}: take labkit.Network")
         self.weights = lenet86.load_weights(weights)
@@ -240,9 +240,9 @@ class FusedNetwork(Closing):
         self._memory, self._functions = Buffers(), {}
         self._kernel = KERNELS[step]
         arrange = (*self._kernel.arrange, arrange_matrix)
-        masks = [_parts(each(self.weights[name]) * np.float32(scale), self.precision.parts)
-                 for name, each, scale in zip(("conv1", "conv2", "fc1"), arrange, self.scales.weights, strict=True)]
-        self._weights = [self._memory.copy_in(np.ascontiguousarray(each)) for each in masks]
+        masks = [_split(function(self.weights[name]) * np.float32(scale), self.precision.parts)
+                 for name, function, scale in zip(("conv1", "conv2", "fc1"), arrange, self.scales.weights, strict=True)]
+        self._weights = [self._memory.copy_in(np.ascontiguousarray(mask)) for mask in masks]
         dense = [self.weights[name].ravel() for name in ("fc1_bias", "fc2", "fc2_bias")]
         self._dense = self._memory.copy_in(np.concatenate(dense))
 
@@ -254,7 +254,7 @@ class FusedNetwork(Closing):
         self._memory.close()
 
     def function(self, source: tuple[int, int] | None = None):
-        """The kernel for float32 images, or for bytes of this height and width, compiled at first use."""
+        """Return the kernel for float32 images, or for bytes of this height and width, compiled at first use."""
         if source not in self._functions:
             if source is not None and source != (SIZE, SIZE) and not (source[1] <= 39 and min(source) >= 1):
                 raise LabError(f"pixels of {source[0]} x {source[1]}: the device resizes images of at most 39 columns, "
@@ -274,7 +274,7 @@ class FusedNetwork(Closing):
 
     @staticmethod
     def source(beginning: str, step: str | None = None) -> KernelSource:
-        """A function of the kernel's file, for `labkit.show`: the first one whose head has this text.
+        """Return the first function of the kernel's file whose head has this text, for `labkit.show`.
 
         Raises
         ------
@@ -286,7 +286,7 @@ class FusedNetwork(Closing):
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a block."""
+        """Bytes of shared memory per block."""
         return self._kernel.shared_bytes(self.precision)
 
     def launch(self, x, y, B: int, source: tuple[int, int] | None = None, white: float = 255.0, stream=None) -> None:
@@ -311,7 +311,7 @@ class FusedNetwork(Closing):
 
     def batch(self, B: int, source: tuple[int, int] | None = None, white: float = 255.0, x: np.ndarray | None = None,
               chunk: int = CHUNK, streams: int = STREAMS) -> Batch:
-        """A `Batch`: page-locked arrays and device buffers for B images, to be run again and again."""
+        """Return a `Batch`: page-locked arrays and device buffers for B images, to be run again and again."""
         return Batch(self, B, source, white, x, chunk, streams)
 
     def forward(self, images: np.ndarray, white: float = 255.0) -> np.ndarray:
@@ -340,13 +340,13 @@ class FusedNetwork(Closing):
             return batch.run().copy()
 
     def accuracy(self, images: np.ndarray, labels: np.ndarray, white: float = 255.0) -> float:
-        """The part of the images that the network classifies correctly, 0 to 1; parameters as for `forward`."""
+        """Return the part of the images that the network classifies correctly, 0 to 1; parameters as for `forward`."""
         labels = as_labels(labels, len(images))
         return float((self.forward(images, white).argmax(axis=1) == labels).mean())
 
 
 def as_pixels(images: np.ndarray) -> tuple[np.ndarray, tuple[int, int] | None]:
-    """Images in C order as the kernel takes them, and the height and width of bytes; None for float32."""
+    """Return images as the kernel takes them, in C order, and the height and width of bytes (None for float32)."""
     shape = np.shape(images)
     if getattr(images, "dtype", None) == np.uint8 and len(shape) == 3 and shape[0]:
         return np.ascontiguousarray(images), shape[1:]
@@ -359,8 +359,8 @@ def as_pixels(images: np.ndarray) -> tuple[np.ndarray, tuple[int, int] | None]:
 class Batch(Closing):
     """A batch with everything it needs, allocated once: page-locked arrays, device buffers, a graph or streams.
 
-    Up to `chunk` images go in one piece: copy in, kernel, copy out, as one CUDA graph. (The CPU engine has no graphs
-    and issues the three steps.) More go in chunks, on streams in turn.
+    Up to `chunk` images are one piece: copy in, kernel, copy out, as one CUDA graph. (The CPU engine has no graphs and
+    issues the three steps.) More images are cut into chunks, which take turns on the streams.
 
     Parameters
     ----------
@@ -388,20 +388,20 @@ class Batch(Closing):
         if B < 1 or chunk < 1 or streams < 1:
             raise LabError(f"B={B}, chunk={chunk}, streams={streams}: each is at least 1")
         self.network, self.source, self.white, self._graph = network, source, white, None
-        network.function(source)  # compiled, and refused if the size is
+        network.function(source)  # compiles it, or refuses the size
         shape, dtype = ((B, 1, SIZE, SIZE), np.float32) if source is None else ((B, *source), np.uint8)
         self._memory = Buffers()
         try:
-            caller = x is not None
-            self.x = x if caller else _page_locked(shape, dtype)
-            self.y = _page_locked((B, CLASSES), np.float32)
+            from_caller = x is not None
+            self.x = x if from_caller else _allocate_page_locked(shape, dtype)
+            self.y = _allocate_page_locked((B, CLASSES), np.float32)
             self.chunk = min(B, chunk)
             self._lanes = [
                 (hostcuda.driver.Stream(), self._memory.new((self.chunk, *shape[1:]), dtype),
                  self._memory.new((self.chunk, CLASSES)))
                 for _ in range(min(streams, tiles(B, self.chunk)))
             ]
-            if len(self._lanes) == 1 and not caller:  # a graph keeps the addresses, and needs page-locked memory
+            if len(self._lanes) == 1 and not from_caller:  # a graph keeps the addresses, and needs page-locked memory
                 self._graph = Graph(self.issue, self._lanes[0][0])
         except BaseException:
             self.close()
@@ -446,7 +446,7 @@ class Batch(Closing):
         self._memory.close()
 
 
-def _page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+def _allocate_page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     try:
         return hostcuda.driver.pagelocked_zeros(shape, dtype)
     except (hostcuda.driver.MemoryError, hostcuda.driver.LogicError, MemoryError) as error:
@@ -457,7 +457,7 @@ def _page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
 
 # --------------------------------------------------------------------------------------------------------- the check
 def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike) -> tuple[np.ndarray, np.ndarray]:
-    """The probabilities in float64, and how far off a correct kernel's may be.
+    """Return the probabilities in float64, and how far off a correct kernel's may be.
 
     The standard deviation of every rounding's error goes through the network, and the bound is `DEVIATIONS` of them at
     the end. The worst case would say nothing: it lets all errors of three layers have the same sign. (Roundings as
@@ -477,28 +477,28 @@ def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike
     (ndarray, ndarray), float64 [B, 10]
     """
     precision, scales = PRECISIONS[np.dtype(dtype).name], Scales.of(weights)
-    w = {name: each.astype(np.float64) for name, each in weights.items()}
+    w = {name: array.astype(np.float64) for name, array in weights.items()}
 
-    def kept(a, scale):
-        """The variance of what is kept of a."""
+    def rounding_variance(a, scale):
+        """Return the variance of a's error when it is stored as halves."""
         return (precision.roundoff * np.abs(a) + 2.0**-25 / scale) ** 2
 
-    def summed(product, x, variance, name, scale, terms):
-        """A layer's sums, and their variance: of the weights, of the inputs, of the sums and of products left out."""
-        of = w[name]
+    def sum_layer(product, x, variance, name, scale, terms):
+        """Return a layer's sums and their variance: from the weights, the inputs, the sums, the products left out."""
+        factors = w[name]
         growth = np.sqrt(tiles(precision.products * terms, 16) + precision.parts - 1) * 2.0**-22
-        from_rounding = product(x * x, kept(of, scale)) + product(variance, of * of)
-        return product(x, of), from_rounding + (growth * product(np.abs(x), np.abs(of))) ** 2
+        from_rounding = product(x * x, rounding_variance(factors, scale)) + product(variance, factors * factors)
+        return product(x, factors), from_rounding + (growth * product(np.abs(x), np.abs(factors))) ** 2
 
     x, scale = np.asarray(images, np.float64), scales.pixels
-    variance = kept(x, scale)
+    variance = rounding_variance(x, scale)
     for i, (name, window) in enumerate(zip(("conv1", "conv2"), POOLS, strict=True)):
         terms, scale = int(np.prod(w[name].shape[1:])), scales.maps[i]
-        y, variance = summed(conv_float64, x, variance, name, scales.weights[i], terms)
-        x, variance = (max_pool(each, window, window, ceil=True) for each in (relu(y), variance))
-        variance = variance + kept(x, scale)
+        y, variance = sum_layer(conv_float64, x, variance, name, scales.weights[i], terms)
+        x, variance = (max_pool(maps, window, window, ceil=True) for maps in (relu(y), variance))
+        variance = variance + rounding_variance(x, scale)
     x, variance = x.reshape(len(x), -1), variance.reshape(len(x), -1)
-    y, variance = summed(np.matmul, x, variance, "fc1", scales.weights[2], x.shape[1])
+    y, variance = sum_layer(np.matmul, x, variance, "fc1", scales.weights[2], x.shape[1])
     x = relu(y + w["fc1_bias"])
     scores = x @ w["fc2"] + w["fc2_bias"]
     size = x @ np.abs(w["fc2"]) + np.abs(w["fc2_bias"])

@@ -21,7 +21,7 @@ from labkit.base.errors import LabError
 from labkit.base.installation import restore
 from labkit.base.paths import cache_dir, data_dir, private_cache
 
-CHUNK = 256  # images resized at a time: what is in flight stays in the processor's cache
+CHUNK = 256  # images resized at a time: so many fit into the processor's cache
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,9 +36,9 @@ class Dataset:
         Class of each image, 0 to 9.
     name, split, source, licence : str
     remark : str
-        What is unusual about the files; mostly empty.
+        Anything unusual about the files; mostly empty.
     distinct : int
-        How many different images there are among the N (less than N after `cycle`).
+        How many of the N images differ from each other (fewer than N after `cycle`).
     """
 
     images: np.ndarray
@@ -64,7 +64,7 @@ class Dataset:
 
     @property
     def note(self):
-        """What a page that shows a number from these images should say about them; empty if nothing."""
+        """A remark for pages that show a number from these images; mostly empty."""
         cycled = f"{self.distinct} distinct images, cycled to {len(self)}" if self.cycled else ""
         return "; ".join(filter(None, (self.remark, cycled)))
 
@@ -84,7 +84,7 @@ class _Source:
 
 
 def _files(*md5: str) -> dict:
-    """The files of MNIST with these checksums; those of Fashion-MNIST have the same names."""
+    """Return the files of MNIST with these checksums; those of Fashion-MNIST have the same names."""
     kinds = "train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"
     files = [(f"{kind}-ubyte.gz", f"md5:{digest}") for kind, digest in zip(kinds, md5, strict=True)]
     return {"train": tuple(files[:2]), "test": tuple(files[2:])}
@@ -122,7 +122,7 @@ _SOURCES = {
 }
 
 # The 1797 digits keep UCI's order, in which neighbours are often of one writer's hand. The last 360 are held
-# out as a block, not at random: a harder and more honest test, for a writer's digits mostly fall on one side.
+# out as a block, not at random: a harder and more honest test, because most writers' digits are on one side only.
 _DIGITS_TRAIN = 1437
 
 
@@ -157,7 +157,7 @@ def dataset(
         raise LabError(f"there is no split {split!r} of {name}; there are 'test' and 'train'")
     origin = _SOURCES[name]
     if name == "digits":
-        paths, remark = [_shipped(name) for name, _ in origin.files["all"]], ""
+        paths, remark = [_find_shipped(name) for name, _ in origin.files["all"]], ""
     elif folder := os.environ.get("LABKIT_DATA_DIR"):
         paths, remark = _from_folder(folder, name, split)
     else:
@@ -171,7 +171,7 @@ def dataset(
 
 
 def stored(name: str) -> Path | None:
-    """The folder of a data set's files on this machine; None where `dataset` would fetch them.
+    """Return the folder of a data set's files on this machine; None if `dataset` would fetch them.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def stored(name: str) -> Path | None:
 
 
 def cycle(data, n):
-    """The first `n` images of a data set, beginning again at the first where it has fewer.
+    """Return `n` images of a data set: the first ones, beginning again if it has fewer.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def cycle(data, n):
     Returns
     -------
     Dataset
-        With n images. Where images repeat, `.cycled` is true and `.note` says so.
+        With n images. If images repeat, `.cycled` is true and `.note` says so.
     """
     if n < 1:
         raise LabError(f"a batch needs at least one image, not {n}")
@@ -231,9 +231,9 @@ def resize(images, size=None, white=255.0):
     ndarray, float32 [N, 1, H, W]
         The same bits on every machine: element-wise arithmetic only, no sums whose order a library chooses.
     """
-    H, W = _height_and_width(size, images.shape[1:])
-    top, bottom, down = _between(images.shape[1], H)
-    left, right, across = _between(images.shape[2], W)
+    H, W = _require_size(size, images.shape[1:])
+    top, bottom, down = _find_neighbours(images.shape[1], H)
+    left, right, across = _find_neighbours(images.shape[2], W)
     down = down[:, None]
     result = np.empty((len(images), 1, H, W), np.float32)
     for start in range(0, len(images), CHUNK):
@@ -243,7 +243,7 @@ def resize(images, size=None, white=255.0):
     return result
 
 
-def _height_and_width(size, native):
+def _require_size(size, native):
     if size is None:
         return native
     try:
@@ -256,8 +256,8 @@ def _height_and_width(size, native):
     return int(H), int(W)
 
 
-def _between(n, N):
-    """For each of N pixels laid over n: its two neighbours, and how far it is from the first (float32)."""
+def _find_neighbours(n, N):
+    """Return, for each of N pixels laid over n, its two neighbours and its distance from the first (float32)."""
     at = np.clip((np.arange(N) + 0.5) * (n / N) - 0.5, 0, n - 1)
     first = at.astype(np.intp)
     return first, np.minimum(first + 1, n - 1), (at - first).astype(np.float32)
@@ -301,7 +301,7 @@ def read_idx(path):
 
 
 def read_pair(images_path, labels_path):
-    """The images, uint8 [N, h, w], and the labels, int64 [N], of two idx files that belong together."""
+    """Return the images, uint8 [N, h, w], and the labels, int64 [N], of two idx files that belong together."""
     images, labels = read_idx(images_path), read_idx(labels_path)
     if images.ndim != 3 or labels.ndim != 1:
         raise LabError(f"{images_path} should have 3 dimensions and {labels_path} 1; they have {images.ndim} "
@@ -325,7 +325,7 @@ def _matches(path, checksum):
         return hashlib.file_digest(file, kind).hexdigest() == digest
 
 
-def _shipped(name):
+def _find_shipped(name):
     path = data_dir() / name
     if not path.is_file():
         raise LabError(f"{path} is missing; it is part of the lab. {_remedy(path)}")
@@ -333,19 +333,19 @@ def _shipped(name):
 
 
 def _from_folder(folder, name, split):
-    """The two files in LABKIT_DATA_DIR, and a remark where they are not the published ones."""
+    """Return the two files in LABKIT_DATA_DIR, and a remark if they are not the published ones."""
     folder = Path(folder).expanduser()
     try:
-        there = folder.is_dir()
+        exists = folder.is_dir()
     except OSError as error:
         raise LabError(f"cannot read {folder}: {error.strerror}") from None
-    if not there:
+    if not exists:
         raise LabError(f"LABKIT_DATA_DIR names {folder}, which is no folder. Make it and put the files "
                        f"there, or unset LABKIT_DATA_DIR.")
     paths, remark = [], ""
     for file, checksum in _SOURCES[name].files[split]:
-        bare = file.removesuffix(".gz")  # people unpack them
-        candidates = [folder / name / file, folder / name / bare, folder / file, folder / bare]
+        unpacked = file.removesuffix(".gz")
+        candidates = [folder / name / file, folder / name / unpacked, folder / file, folder / unpacked]
         path = next((path for path in candidates if path.is_file()), None)
         if path is None:
             raise LabError(f"LABKIT_DATA_DIR names {folder}, which has no {file}. Put it there or in "
@@ -360,7 +360,7 @@ def _from_folder(folder, name, split):
 
 
 def _refuse_namesake(path, name, split):
-    """MNIST and Fashion-MNIST call their files alike: do not take one for the other."""
+    """Refuse a file of another data set: those of MNIST and Fashion-MNIST have the same names."""
     for other, origin in _SOURCES.items():
         for file, checksum in origin.files.get(split, ()):
             if other != name and file == path.name and _matches(path, checksum):
@@ -369,7 +369,7 @@ def _refuse_namesake(path, name, split):
 
 
 def _fetch(name, file, checksum):
-    """The path of a published file in the cache, fetched if need be: complete and verified, or LabError."""
+    """Return the path of a published file in the cache, fetched if necessary and verified. Raises LabError."""
     folder = cache_dir() / "data" / name
     path = folder / file
     if path.is_file() and _matches(path, checksum):
@@ -388,7 +388,7 @@ def _fetch(name, file, checksum):
                            downloader=pooch.HTTPDownloader(progressbar=True, timeout=20))
             return path
         except (OSError, ValueError) as error:  # OSError: requests' errors; ValueError: a wrong checksum
-            failures.append(f"  {mirror}{file}: {_in_short(error)}")
+            failures.append(f"  {mirror}{file}: {_shorten(error)}")
     state = "damaged (its checksum is wrong)" if path.is_file() else "not there"
     files = ", ".join(file for pair in _SOURCES[name].files.values() for file, _ in pair)
     raise LabError(
@@ -398,7 +398,7 @@ def _fetch(name, file, checksum):
     )
 
 
-def _in_short(error):
+def _shorten(error):
     text = " ".join(str(error).split())
     if "does not match the known hash" in text:
         return "what came has the wrong checksum"

@@ -1,4 +1,4 @@
-"""The network lenet28, trained on the engine at hand by the kernels of an experiment.
+"""The network lenet28, trained on the engine in use by the kernels of an experiment.
 
     image [28,28] -> c1 [6,24,24]: masks of 5 x 5 and a bias per map, sigmoid
                   -> s1 [6,6,6]: one filter of 4 x 4 for all maps, stride 4, one bias, sigmoid
@@ -49,9 +49,9 @@ from labkit.networks.reference.lenet28 import (
 )
 from labkit.spec.devices import device
 
-MOST_ROWS = 128  # of blocks that share a mini-batch
+MOST_ROWS = 128  # rows of blocks that share a mini-batch
 FORWARD_BATCH = 256  # images of a forward pass without training
-MOST_PER_LAUNCH = 10_000  # images, of one_launch: until then it cannot be interrupted
+MOST_PER_LAUNCH = 10_000  # images per launch of one_launch, which cannot be interrupted
 
 
 def _path(file):
@@ -68,9 +68,9 @@ def _module(file, sizes):
 
 
 @functools.cache
-def _own_module(text, sizes):
-    given = _compiler_arguments("loops", sizes)
-    return hostcuda.compiler.SourceModule(**{**given, "source": f'#include "lenet28.h"\n#line 1 "own kernels"\n{text}'})
+def _compile_own(text, sizes):
+    loops = _compiler_arguments("loops", sizes)
+    return hostcuda.compiler.SourceModule(**{**loops, "source": f'#include "lenet28.h"\n#line 1 "own kernels"\n{text}'})
 
 
 def precompile(experiments: list[str], several: list[Sizes]) -> None:
@@ -80,8 +80,8 @@ def precompile(experiments: list[str], several: list[Sizes]) -> None:
     jobs = {(file, sizes): None for name in experiments for sizes in several
             for file in {file_of(name, kernel) for kernel in EXPERIMENTS[name].kernels} | {"loops"}}
     with ThreadPoolExecutor(16) as pool:
-        for done in [pool.submit(hostcuda.compiler.compile, **_compiler_arguments(*job), arch=arch) for job in jobs]:
-            done.result()
+        for future in [pool.submit(hostcuda.compiler.compile, **_compiler_arguments(*job), arch=arch) for job in jobs]:
+            future.result()
 
 
 # ------------------------------------------------------------------------------------------------ the engine
@@ -91,12 +91,12 @@ class Lenet28(Model):
     Parameters
     ----------
     experiment : str
-        Of `labkit.networks.lenet28_experiments.EXPERIMENTS`: loops, atomics, register, unrolled, shared_c1, shared_s1,
+        One of `EXPERIMENTS` of lenet28_experiments: loops, atomics, register, unrolled, shared_c1, shared_s1,
         shared_mask, shared_input, constant_input, shuffle, shared_sum, together, minibatch, deterministic, one_launch.
     batch : int
         Images per step, up to 65535; the step uses the mean of their gradients.
     seed : int
-        Of the initial weights, see `initial_weights`.
+        Seed of the initial weights, see `initial_weights`.
     rate : float
         Learning rate of f and of s1's filter; the others are divided, see `Sizes.divisors`.
     sizes : Sizes
@@ -127,7 +127,7 @@ class Lenet28(Model):
         if not is_whole(batch, most=65535):
             raise LabError(f"batch = {batch!r}: a step takes 1 to 65535 images")
         if batch > 1 and not EXPERIMENTS[experiment].batches:
-            several = ", ".join(name for name, each in EXPERIMENTS.items() if each.batches)
+            several = ", ".join(name for name, other in EXPERIMENTS.items() if other.batches)
             raise LabError(f"{experiment} takes one image per step, not {batch}; mini-batches: {several}")
         if not 0 <= rate < np.inf:
             raise LabError(f"rate = {rate}: the learning rate is a number, 0 or more")
@@ -154,7 +154,7 @@ class Lenet28(Model):
 
     @property
     def label(self) -> str:
-        """As `check` names it."""
+        """The name that `check` prints."""
         batch = f", batch {self.batch}" if self.batch > 1 else ""
         return f"lenet28 {self.experiment}{batch}{', own kernels' if self.own else ''}"
 
@@ -164,7 +164,7 @@ class Lenet28(Model):
         return EXPERIMENTS[self.experiment].kernels
 
     def source(self, kernel: str) -> KernelSource:
-        """The text of a kernel, for `labkit.show` and `labkit.diff`.
+        """Return the text of a kernel, for `labkit.show` and `labkit.diff`.
 
         Raises
         ------
@@ -175,13 +175,13 @@ class Lenet28(Model):
             raise LabError(f"{self.experiment} launches no kernel {kernel!r}; it launches {', '.join(self.kernels)}")
         file = file_of(self.experiment, kernel)
         if file == "deterministic":
-            file = "minibatch"  # which it includes
+            file = "minibatch"  # deterministic.cu includes it
         return KernelSource.of(_path(file), f"void {kernel}(", f"{self.experiment}, {kernel}",
                                f"training/lenet28/{file}.cu")
 
     # ------------------------------------------------------------------------------------------------- data
     def load(self, images: np.ndarray, labels: np.ndarray, order: np.ndarray | None = None) -> int:
-        """Bring images, labels and their order to the device; return the number of images. See `epoch`."""
+        """Copy images, labels and their order to the device; return the number of images. See `epoch`."""
         if self._data[0] is not images or self._data[1] is not labels:
             x, y = self._as_images(images), as_labels(labels, len(images))
             if y.min() < 0 or y.max() >= self.sizes.classes:
@@ -202,7 +202,7 @@ class Lenet28(Model):
         return count
 
     def _as_images(self, images):
-        """Images as the kernels take them: float32 [N,side,side]."""
+        """Return images as the kernels take them: float32 [N,side,side]."""
         x, side = np.asarray(images), self.sizes.side
         if x.shape[1:] not in ((side, side), (1, side, side)) or not len(x):
             raise LabError(f"the images have the shape {x.shape}; lenet28 takes [N, 1, {side}, {side}], as "
@@ -212,14 +212,14 @@ class Lenet28(Model):
     # ------------------------------------------------------------------------------------------------- steps
     def _function(self, file, kernel):
         if (file, kernel) not in self._functions:
-            module = _own_module(self.own, self.sizes) if kernel in self._own else _module(file, self.sizes)
+            module = _compile_own(self.own, self.sizes) if kernel in self._own else _module(file, self.sizes)
             function = module.get_function(kernel)
             types = "".join(TYPES.get(name, "P") for name in ARGUMENTS[kernel].split())
             self._functions[file, kernel] = function.prepare(types)
         return self._functions[file, kernel]
 
     def launches(self, count: int) -> list[Callable[[int], None]]:
-        """The launches of a step with `count` images, as functions of the first one's place in the order."""
+        """Return the launches of a step with `count` images, as functions of the first image's place in the order."""
         if count not in self._prepared:
             self._prepared[count] = [
                 self._launch(file_of(self.experiment, kernel), kernel, count) for kernel in self.kernels
@@ -271,8 +271,8 @@ class Lenet28(Model):
         count = self.load(images, labels, order)
         size = MOST_PER_LAUNCH if self.experiment == "one_launch" else self.batch
         starts = range(0, count, size)
-        for each in {min(size, count - start) for start in (0, starts[-1])}:
-            self.launches(each)  # compiled before the clock starts
+        for images_per_step in {min(size, count - start) for start in (0, starts[-1])}:
+            self.launches(images_per_step)  # compiled before the clock starts
         hostcuda.driver.Context.synchronize()
         begin = time.perf_counter()
         for start in starts:
@@ -282,7 +282,7 @@ class Lenet28(Model):
 
     # ----------------------------------------------------------------------------------------------- answers
     def outputs(self, images: np.ndarray) -> np.ndarray:
-        """f of each image, by the kernels of loops: float32 [N, classes]."""
+        """Return f of each image, by the kernels of loops: float32 [N, classes]."""
         x, N = self._as_images(images), len(images)
         results, most = [], min(N, FORWARD_BATCH)
         with Buffers() as memory:
@@ -302,22 +302,22 @@ class Lenet28(Model):
 
     # ------------------------------------------------------------------------------------------------- check
     def comparisons(self, seed: int) -> Iterator[Compared]:
-        """Every array that a step writes, for this model and for two of random sizes, and the same in float64.
+        """Yield every array that a step writes, for this model and for two of random sizes, beside float64.
 
-        The float64 result is that of the kernel's own inputs, which are the arrays that the kernels before have
+        The float64 result is computed from the kernel's own inputs, the arrays that earlier kernels have
         written.
         """
         rng = np.random.default_rng(seed)
-        several = EXPERIMENTS[self.experiment].batches
+        batches = EXPERIMENTS[self.experiment].batches
         shapes = [(self.sizes, self.batch)]
-        shapes += [(sizes, least + int(rng.integers(1, 5)) if several else 1)  # the last: several images per block
+        shapes += [(sizes, least + int(rng.integers(1, 5)) if batches else 1)  # the last: several images per block
                    for sizes, least in zip(random_sizes(seed), (1, MOST_ROWS), strict=False)]
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:
             with Lenet28(self.experiment, batch, seed, rate=0.3, sizes=sizes, own=self.own) as model:
-                yield from model._comparisons(rng)
+                yield from model._compare(rng)
 
-    def _comparisons(self, rng):
+    def _compare(self, rng):
         B, s = self.batch, self.sizes
         images = rng.random((B + 3, s.side, s.side)).astype(np.float32)
         labels = rng.integers(0, s.classes, B + 3)
@@ -334,21 +334,21 @@ class Lenet28(Model):
         x, t = images[order[:B]].astype(np.float64), one_hot(labels[order[:B]], s.classes)
         sizes = f"side {s.side}, K {s.K}, {s.maps} maps, pool {s.pool}, {s.classes} classes, batch {B}"
         gradient = {}
-        for name, (expected, bound) in _expected(before, x, t, values, s).items():
-            kernel = next((each for each in reversed(self.kernels) if each in WRITES[name]), "train")
-            of = name.removeprefix("gradient ")
+        for name, (expected, bound) in _compute_expected(before, x, t, values, s).items():
+            kernel = next((writer for writer in reversed(self.kernels) if writer in WRITES[name]), "train")
+            weight = name.removeprefix("gradient ")
             if name in values:
                 result = values[name]
             elif steps:
-                result = parts[of].sum(0, np.float64)
-                gradient[of] = bounded(lambda part: part.sum(0), self._parts, parts[of], roundings=0)
+                result = parts[weight].sum(0, np.float64)
+                gradient[weight] = bounded(lambda part: part.sum(0), self._parts, parts[weight], roundings=0)
             else:  # one_launch keeps no gradient; its update is compared below
-                gradient[of] = expected, bound
+                gradient[weight] = expected, bound
                 continue
             yield Compared(f"{kernel}, {name}, {sizes}", result, expected, bound)
         if steps:
-            left = np.concatenate([each.ravel() for each in self._gradient.read().values()])
-            yield Compared(f"update, gradient, {sizes}", left, np.zeros(left.shape), np.zeros(left.shape))
+            rest = np.concatenate([array.ravel() for array in self._gradient.read().values()])
+            yield Compared(f"update, gradient, {sizes}", rest, np.zeros(rest.shape), np.zeros(rest.shape))
         for name, after in self.weights.items():
             (g, error), w = gradient[name], before[name].astype(np.float64)
             rate = float(np.float32(self.rate / B)) / s.divisors[name]
@@ -364,37 +364,37 @@ class Lenet28(Model):
         EngineError
             If the process failed.
         """
-        found = watch(self._command(), engine, timeout=600, capture=True, nvcc=False)
-        found.ended.require("profiling lenet28")
-        return found
+        result = watch(self._command(), engine, timeout=600, capture=True, nvcc=False)
+        result.ended.require("profiling lenet28")
+        return result
 
     def _command(self):
         numbers = map(str, (self.batch, *astuple(self.sizes)))
         return [sys.executable, "-m", "labkit.networks.lenet28", self.experiment, self.own, *numbers]
 
 
-def _expected(weights, x, t, values, s):
-    """Of every array of a step: the true one from the arrays before it, and the bound of a kernel's error."""
-    w, v = ({name: each.astype(np.float64) for name, each in arrays.items()} for arrays in (weights, values))
-    found = {}
+def _compute_expected(weights, x, t, values, s):
+    """Return for every array of a step the true one, from the arrays before it, and the bound of a kernel's error."""
+    w, v = ({name: array.astype(np.float64) for name, array in arrays.items()} for arrays in (weights, values))
+    expected = {}
     # The slope of the sigmoid is at most 1/4; then expf (2 ulp, CUDA's documentation), one addition, one division.
     for name, before, inputs, terms in (("c1", before_c1, x, s.K**2), ("s1", before_s1, v["c1"], s.pool**2),
                                         ("f", before_f, v["s1"], s.features)):
         z, error = bounded(before, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0)
         y, error = sigmoid(z), error / 4
-        found[name] = y, error + growth(4, 2) * (y + error)
-    found["d_f"] = bounded(lambda difference: difference, 1, v["f"] - t, roundings=0)
-    found["d_s1"] = bounded(backward_s1, s.classes, w["f"], v["d_f"], slope(v["s1"]), roundings=3)
-    found["d_c1"] = bounded(backward_c1, 1, w["s1"], v["d_s1"], slope(v["c1"]), roundings=3)
-    scales = parameter_gradients(np.abs(x), {name: np.abs(each) for name, each in v.items()})
+        expected[name] = y, error + growth(4, 2) * (y + error)
+    expected["d_f"] = bounded(lambda difference: difference, 1, v["f"] - t, roundings=0)
+    expected["d_s1"] = bounded(backward_s1, s.classes, w["f"], v["d_f"], slope(v["s1"]), roundings=3)
+    expected["d_c1"] = bounded(backward_c1, 1, w["s1"], v["d_s1"], slope(v["c1"]), roundings=3)
+    scales = parameter_gradients(np.abs(x), {name: np.abs(array) for name, array in v.items()})
     terms = {"c1": s.c1**2, "c1_bias": s.c1**2, "s1": s.features, "s1_bias": s.features, "f": 1, "f_bias": 1}
     for name, gradient in parameter_gradients(x, v).items():
-        found[f"gradient {name}"] = gradient, growth(len(x) * terms[name], 1) * scales[name]
-    return found
+        expected[f"gradient {name}"] = gradient, growth(len(x) * terms[name], 1) * scales[name]
+    return expected
 
 
 def _main(experiment: str, own: str, *numbers: str) -> None:
-    """One step on random images: what `profile` counts."""
+    """Train one step on random images: `profile` counts its accesses."""
     batch, *sizes = map(int, numbers)
     rng, sizes = np.random.default_rng(3), Sizes(*sizes)
     with Lenet28(experiment, batch, sizes=sizes, own=own) as model:

@@ -28,25 +28,25 @@ def _blocks(count: Callable[[Sizes], int], block: Callable[[Sizes], int], rows: 
     return Launch(lambda s: count(s) * block(s), block, rows)
 
 
-def _of_c1(s):
+def _of_c1(s: Sizes) -> int:
     return s.maps * (s.K**2 + 1)
 
 
-def _of_s1(s):
+def _of_s1(s: Sizes) -> int:
     return s.pool**2 + 1
 
 
-def _of_f(s):
+def _of_f(s: Sizes) -> int:
     return s.classes * (s.features + 1)
 
 
-def _map_block(s):  # a thread per position of a map, in whole warps
+def _map_block(s: Sizes) -> int:  # a thread per position of a map, in whole warps
     return min(1024, 32 * tiles(s.c1**2, 32))
 
 
 _OUTPUTS, _FEATURES, _CLASSES = (Launch(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes"))
 
-# File -> its kernels.
+# The kernels of each file.
 FILES: dict[str, dict[str, Launch]] = {
     "loops": {
         "fp_c1": _OUTPUTS, "fp_s1": _FEATURES, "fp_f": _CLASSES, "bp_weight_f": Launch(_of_f, rows="1"),
@@ -81,7 +81,7 @@ FILES["register"] = {name: _LOOPS[name] for name in _LOOPS if name not in ("bp_c
 FILES["unrolled"] = {name: _LOOPS[name] for name in FILES["register"] if name != "bp_weight_f"}
 FILES["deterministic"] = FILES["minibatch"]
 
-ARGUMENTS = {  # of each kernel, as names; `order`, `rate`, `B` and `parts` belong to the step
+ARGUMENTS = {  # each kernel's, as names; `order`, `rate`, `B` and `parts` belong to the step
     "fp_start": "weights values",
     "fp_c1": "images order weights values",
     "fp_s1": "weights values",
@@ -101,7 +101,7 @@ ARGUMENTS = {  # of each kernel, as names; `order`, `rate`, `B` and `parts` belo
     "train": "images labels order weights values rate B",
 }
 TYPES = {"rate": "f", "B": "i", "parts": "i"}  # the others are pointers
-WRITES = {  # the kernels that write an array, the last of them names it in `comparisons`
+WRITES = {  # the kernels that write an array; `comparisons` names the last of them
     "c1": ("fp_c1", "activate_c1", "fp_c1_s1"), "s1": ("fp_s1", "activate_s1", "fp_c1_s1"),
     "f": ("fp_f", "activate_f"), "d_f": ("fp_f", "activate_f"), "d_s1": ("bp_s1", "bp_f"),
     "d_c1": ("bp_c1", "bp_s1_c1"), "gradient c1": ("bp_weight_c1",), "gradient c1_bias": ("bp_weight_c1",),
@@ -111,7 +111,7 @@ WRITES = {  # the kernels that write an array, the last of them names it in `com
 
 
 class Experiment(NamedTuple):
-    """What an experiment is about, and where its kernels come from.
+    """An experiment: its idea, and where its kernels come from.
 
     Attributes
     ----------
@@ -165,5 +165,5 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def file_of(experiment: str, kernel: str) -> str:
-    """The file that an experiment takes a kernel from."""
+    """Return the file that an experiment takes a kernel from."""
     return next(name for name in reversed(EXPERIMENTS[experiment].files) if kernel in FILES[name])

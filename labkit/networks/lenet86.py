@@ -1,4 +1,4 @@
-"""The network lenet86: on the engine at hand, with any convolution inside, and in NumPy to verify it.
+"""The network lenet86: on the engine in use, with any convolution inside, and in NumPy to verify it.
 
     images [B,1,86,86] -> conv1 [B,4,80,80] -> ReLU, max-pool 2/2 [B,4,40,40]
                        -> conv2 [B,16,34,34] -> ReLU, max-pool 4/4, ceil mode [B,16,9,9]
@@ -44,7 +44,7 @@ WEIGHT_SHAPES = SIZES.shapes
 
 # --------------------------------------------------------------------------------------------------- weights
 def load_weights(which="digits"):
-    """The weights of a trained lenet86.
+    """Return the weights of a trained lenet86.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def load_weights(which="digits"):
         If there are none, the file is damaged, or an array has a wrong shape.
     """
     if isinstance(which, (str, Path)):
-        path = _weights_path(which)
+        path = _find_weights(which)
         arrays = _read_weights(path)
     else:
         if not isinstance(which, Mapping):
@@ -77,15 +77,15 @@ def load_weights(which="digits"):
 
 
 def provenance(which="digits"):
-    """How the weights were trained (data, seed, settings, accuracies): the record beside them, as a dict."""
-    path = _weights_path(which).with_suffix(".json")
+    """Return the record of how the weights were trained, as a dict: data, seed, settings, accuracies."""
+    path = _find_weights(which).with_suffix(".json")
     try:
         return json.loads(manifest.read(path))
     except ValueError as error:
         raise LabError(f"cannot read {path} ({error}); `labkit train` writes it") from None
 
 
-def _weights_path(which):
+def _find_weights(which):
     if isinstance(which, Path) or str(which).endswith(".npz"):
         path = Path(which).expanduser()
     else:
@@ -114,7 +114,7 @@ def _read_weights(path):
 # ------------------------------------------------------------------------------------------------ the engine
 @dataclass(frozen=True)
 class Times:
-    """What one forward pass took.
+    """The times of one forward pass.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Times:
 
 
 class Network:
-    """lenet86 on the engine at hand, a GPU or the CPU engine.
+    """lenet86 on the engine in use, a GPU or the CPU engine.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class Network:
     conv : Variant, number or name of a rung, or a pair of these, optional
         The convolution of both layers, or of each. Default: 01 baseline.
     streams : mapping, optional
-        What a `labkit.Pipeline` is to do: ``{"chunk": 1000, "streams": 3}``. With `course` the convolutions then
+        Arguments of `labkit.Pipeline`: ``{"chunk": 1000, "streams": 3}``. With `course` the convolutions then
         go through pipelines, and the layer times are those from and to page-locked memory.
 
     Attributes
@@ -152,7 +152,7 @@ class Network:
     conv : (Variant, Variant)
     layers : (Layer, Layer)
     times : Times or None
-        Of the last forward pass.
+        The times of the last forward pass.
 
     Raises
     ------
@@ -167,14 +167,14 @@ class Network:
         self.conv = tuple(2 * chosen if len(chosen) == 1 else chosen)
         if len(self.conv) != 2:
             raise LabError(f"conv is one variant for both layers, or a pair of variants; not {len(self.conv)} of them")
-        for each, layer in zip(self.conv, self.layers, strict=True):
-            each.supports(layer)
+        for variant, layer in zip(self.conv, self.layers, strict=True):
+            variant.supports(layer)
         self.weights = load_weights(weights)
         self.streams = streams
         self.times = None
 
     def __repr__(self):
-        first, second = (each.label for each in self.conv)
+        first, second = (variant.label for variant in self.conv)
         return f"<Network with {first}{'' if first == second else ' and ' + second}>"
 
     def forward(self, images, course=False):
@@ -237,7 +237,7 @@ class Network:
         return probabilities
 
     def accuracy(self, images, labels, batch=None):
-        """The part of the images that the network classifies correctly, 0 to 1.
+        """Return the part of the images that the network classifies correctly, 0 to 1.
 
         Parameters
         ----------
@@ -248,16 +248,16 @@ class Network:
         """
         labels = as_labels(labels, len(images))
         batch = batch or len(labels)
-        right = 0
+        correct = 0
         for start in range(0, len(labels), batch):
             part = slice(start, start + batch)
-            right += int((self.forward(images[part]).argmax(axis=1) == labels[part]).sum())
-        return right / len(labels)
+            correct += int((self.forward(images[part]).argmax(axis=1) == labels[part]).sum())
+        return correct / len(labels)
 
     def course_table(
         self, images: np.ndarray, labels: np.ndarray, batches: Sequence[int] = (100, 1000, 10000)
     ) -> pd.DataFrame:
-        """Op times, layer times, total time and accuracy at several batch sizes, as in the course's reports.
+        """Measure op times, layer times, total time and accuracy at several batch sizes, as the course's reports do.
 
         Parameters
         ----------
@@ -295,7 +295,7 @@ class Network:
         return pd.DataFrame(rows)
 
     def forward_numpy(self, images: np.ndarray) -> np.ndarray:
-        """The forward pass in NumPy with the same weights: the reference. Probabilities, float32 [B, 10]."""
+        """Return the probabilities by NumPy with the same weights, the reference: float32 [B, 10]."""
         return forward_numpy(images, self.weights)
 
     def _as_images(self, images):
@@ -307,7 +307,7 @@ class Network:
         return np.ascontiguousarray(images, np.float32)
 
     def _convolve(self, memory, i, B, x, y):
-        """conv1 (i = 0) or conv2 from device buffer x to y, both float32; the op time in ms."""
+        """Run conv1 (i = 0) or conv2 from device buffer x to y, both float32; return the op time [ms]."""
         variant, layer = self.conv[i], self.layers[i]
         half = variant.io_dtype == np.float16
         x_size, y_size = (int(np.prod(shape)) for shape in (layer.x_shape(B), layer.y_shape(B)))
@@ -329,7 +329,7 @@ class Network:
         return stop.time_since(start)
 
     def _stream(self, memory, i, host, op_ms, layer_ms):
-        """conv1 or conv2 of a host array, in chunks on streams; notes its times, returns y on the device, float32."""
+        """Run conv1 or conv2 on a host array, chunked on streams; append its times; return y on the device, float32."""
         from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays  # here, because it imports pandas
 
         variant, layer, B = self.conv[i], self.layers[i], len(host)
@@ -343,7 +343,7 @@ class Network:
         return memory.copy_in(y.astype(np.float32, copy=False))
 
     def _classify(self, memory, kernels, B, x):
-        """The fully connected layers and softmax, from device buffer x [B, 1296] to host memory."""
+        """Run the fully connected layers and softmax, from device buffer x [B, 1296] to host memory."""
         for layer, activate in (("fc1", 1), ("fc2", 0)):
             inputs, outputs = WEIGHT_SHAPES[layer]
             w, bias = memory.copy_in(self.weights[layer]), memory.copy_in(self.weights[f"{layer}_bias"])
@@ -357,7 +357,7 @@ class Network:
 
 @functools.cache
 def _kernels() -> Kernels:
-    """Compiled at first use, once per process."""
+    """Compile the kernels, once per process."""
     return Kernels(
         "00_network.cu", relu_max_pool="PPiiiiiii", fully_connected="PPPPiiii", softmax="PPii",
         float_to_half="PPq", half_to_float="PPq",

@@ -1,4 +1,4 @@
-"""What the trained networks share: their arrays on the device, the weights that can be read and set, the accuracy."""
+"""The common base of trained networks: arrays on the device, weights that can be read and set, the accuracy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KernelSource:
 
     @classmethod
     def of(cls, path: Path, head: str, label: str, file_name: str) -> KernelSource:
-        """The first function of a kernel file that has the text `head` before its body.
+        """Return the first function of a kernel file that has the text `head` before its body.
 
         Raises
         ------
@@ -48,7 +48,7 @@ class KernelSource:
 
 def fitting(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]], about: str,
             network: str) -> dict[str, np.ndarray]:
-    """The arrays of these names as float32, in C order.
+    """Return the arrays of these names as float32, in C order.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def fitting(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...
 
 
 def as_labels(labels: ArrayLike, count: int) -> np.ndarray:
-    """The labels of `count` images, in one row."""
+    """Return the labels of `count` images as an array of one dimension."""
     labels = np.asarray(labels)
     if labels.shape != (count,) or not count:
         raise LabError(f"{count} images need as many labels, in one row; there are labels of the shape {labels.shape}")
@@ -76,11 +76,11 @@ class Arrays:
     Parameters
     ----------
     memory : Buffers
-        What owns the buffer.
+        The owner of the buffer.
     shapes : dict of str to tuple of int
-        In the order in memory.
+        The arrays' shapes, in their order in memory.
     rows : int, optional
-        So many of each array: the names repeat in every row.
+        How many of each array there are; by default one, without a dimension for it.
 
     Attributes
     ----------
@@ -96,11 +96,11 @@ class Arrays:
         self.buffer = memory.new((rows or 1, self.size))
 
     def at(self, name: str) -> int:
-        """The address of an array, in the first row."""
+        """Return the address of an array, in the first row."""
         return int(self.buffer) + 4 * self._starts[name]
 
     def fill(self, byte: int) -> None:
-        """Set every byte."""
+        """Set every byte of the buffer."""
         hostcuda.driver.memset_d8(self.buffer, byte, 4 * self.size * (self.rows or 1))
 
     def write(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -109,7 +109,7 @@ class Arrays:
         hostcuda.driver.memcpy_htod(self.buffer, flat)
 
     def read(self, rows: int | None = None) -> dict[str, np.ndarray]:
-        """Wait, and copy the arrays back: those of the first `rows` rows, by default of all, [rows, *shape]."""
+        """Copy the arrays of the first `rows` rows back, by default of all, after waiting: [rows, *shape]."""
         rows = rows or self.rows
         flat = Buffers.copy_out(self.buffer, (rows or 1, self.size))
         return {name: flat[:, self._starts[name] :][:, : math.prod(shape)].reshape(*([rows] if rows else []), *shape)
@@ -122,7 +122,7 @@ class Model(Closing):
     Parameters
     ----------
     shapes : dict of str to tuple of int
-        Of the weights.
+        The shapes of the weights.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Model(Closing):
         The name of the network.
     memory : Buffers
     outputs : callable
-        Of a subclass: what the last layer gives for images, float32 [N, classes].
+        Defined by a subclass: returns the last layer's output for images, float32 [N, classes].
     """
 
     network: str
@@ -154,5 +154,5 @@ class Model(Closing):
         self._weights.write(fitting(arrays, self._weights.shapes, "the weights", self.network))
 
     def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
-        """The part of the images whose largest output is that of their class, 0 to 1."""
+        """Return the part of the images whose largest output is that of their class, 0 to 1."""
         return float((self.outputs(images).argmax(axis=1) == as_labels(labels, len(images))).mean())

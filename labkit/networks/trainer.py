@@ -33,13 +33,13 @@ VERSION = 2  # of the recipe: raise it when the same settings would give other w
 NETWORKS = {"lenet86": Lenet86}
 EPOCHS = {"digits": 40, "fashion-mnist": 8, "mnist": 4}
 RATE, MOMENTUM, BATCH = 0.03, 0.9, 32
-SPLITS = {"digits": "the last 360 of the 1797 images are held out, as a block"}  # of others: the published test images
+SPLITS = {"digits": "the last 360 of the 1797 images are held out, as a block"}  # for others: the published test images
 RISE = 90  # steps, at least: at the full rate from the start, the loss stays at that of guessing
 FIRST_LOSSES = 5
 
 
 def random_maps(random: np.random.RandomState, count: int, turn=12.0, shift=0.09, scale=0.12, shear=0.1) -> np.ndarray:
-    """Affine maps that turn, move, grow and slant images a little, as if another hand had written them.
+    """Return affine maps that turn, move, grow and slant images a little, as if another hand had written them.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ def random_maps(random: np.random.RandomState, count: int, turn=12.0, shift=0.09
     turn : float
         Degrees.
     shift, scale, shear : float
-        Parts of the image's side. Every amount is drawn evenly from minus to plus its bound.
+        Bounds, as parts of the image's side. Every amount is uniform from minus to plus its bound.
 
     Returns
     -------
     ndarray, float32 [count, 2, 3]
-        From the offsets of an output pixel from the center (down, across, 1) to where it looks in the image.
+        Each maps an output pixel's offsets from the center (down, across, 1) to the place in the image to read.
     """
     angle, grown_y, moved_y, grown_x, moved_x, slant = (
         random.uniform(-bound, bound, count) for bound in (np.deg2rad(turn), scale, shift, scale, shift, shear)
@@ -78,7 +78,7 @@ class Trainer:
     data : Dataset or str
         The training images, of any size; a name stands for `dataset(name, "train")`.
     network : str
-        Of `NETWORKS`.
+        A name in `NETWORKS`.
     seed, epochs, batch : int, optional
     rate : float, optional
         The largest learning rate.
@@ -95,9 +95,9 @@ class Trainer:
     losses : list of float
         Mean cross-entropy of each batch, before its step.
     seconds : float
-        Of training so far.
+        Time of the training so far.
     devices : tuple of str
-        That it ran on.
+        The devices that it ran on.
 
     Raises
     ------
@@ -130,7 +130,7 @@ class Trainer:
         self.data, here = data, device()
         self.step, self.losses, self.seconds, self.devices = 0, [], 0.0, (f"{here.name} ({here.engine})",)
         self.model = model(min(batch, count), seed)
-        self._epoch = None  # whose order and maps are on the device
+        self._epoch = None  # the epoch whose order and maps are on the device
         memory = self.model.memory
         self._images = memory.copy_in(np.ascontiguousarray(data.images, np.float32))
         self._labels = memory.copy_in(labels.astype(np.int32))
@@ -172,13 +172,13 @@ class Trainer:
             yield loss
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step: it rises at first, then falls along half a cosine."""
+        """Return the learning rate of a step: it rises at first, then falls along half a cosine."""
         steps = self.settings.steps
         rise = max(steps // 20, min(RISE, steps // 2), 1)
         return self.settings.rate * min(1, (step + 1) / rise) * 0.5 * (1 + np.cos(np.pi * step / steps))
 
     def _draw(self, epoch):
-        """The order of an epoch and its maps, to the device."""
+        """Draw the order and the maps of an epoch, and copy them to the device."""
         if epoch == self._epoch:
             return
         # NumPy's older generator: its stream never changes, so a recorded seed keeps its meaning.
@@ -209,7 +209,7 @@ class Trainer:
         write_checkpoint(path, head, arrays | {"losses": np.array(self.losses)})
 
     def resume(self, path: Path | str) -> None:
-        """Go on from a checkpoint of the same settings.
+        """Continue from a checkpoint of the same settings.
 
         Raises
         ------
@@ -293,25 +293,25 @@ def train(trainer: Trainer, held_out: Dataset, out: Path | None = None, checkpoi
     if checkpoint.exists() and not fresh:
         trainer.resume(checkpoint)
     progress(trainer)
-    kept, written = trainer.step, time.monotonic()
+    saved_step, saved_at = trainer.step, time.monotonic()
 
-    def state():
-        if kept:
-            return f"The checkpoint of step {kept} is kept: {checkpoint}"
+    def describe_checkpoint():
+        if saved_step:
+            return f"The checkpoint of step {saved_step} is kept: {checkpoint}"
         older = f"The older checkpoint is unchanged: {checkpoint}"
         return older if checkpoint.exists() else "There is no checkpoint yet"
 
     try:
         for _ in trainer.run():
             progress(trainer)
-            if time.monotonic() - written >= every or trainer.step == settings.steps:
+            if time.monotonic() - saved_at >= every or trainer.step == settings.steps:
                 trainer.save(checkpoint)
-                kept, written = trainer.step, time.monotonic()
+                saved_step, saved_at = trainer.step, time.monotonic()
         record = write_weights(trainer, held_out, out)
     except EngineError as error:
-        raise LabError(f"{str(error).rstrip('.')}. {state()}") from None
+        raise LabError(f"{str(error).rstrip('.')}. {describe_checkpoint()}") from None
     except KeyboardInterrupt:  # perhaps in the middle of a step: its state is not to be kept
-        raise Interrupted(f"stopped at step {trainer.step} of {settings.steps}. {state()}") from None
+        raise Interrupted(f"stopped at step {trainer.step} of {settings.steps}. {describe_checkpoint()}") from None
     checkpoint.unlink(missing_ok=True)
     return out, record
 
@@ -346,12 +346,12 @@ def write_weights(trainer: Trainer, held_out: Dataset, out: Path) -> dict:
     }
     if data.name == "digits":
         record["licence"] = f"of the digits: {data.licence}"
-    known = out.exists()
+    existed = out.exists()
     manifest.write(out, packed.getvalue())
     try:
         manifest.write(out.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
     except EngineError:
-        if not known:  # without their record they would pass for a stranger's
+        if not existed:  # without their record they would look like another program's
             out.unlink()
         raise
     return record

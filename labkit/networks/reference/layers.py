@@ -13,39 +13,39 @@ U = 2.0**-24  # the largest relative error of one rounding to nearest in float32
 
 # -------------------------------------------------------------------------------------------------------- activations
 def relu(x: np.ndarray) -> np.ndarray:
-    """max(x, 0), element by element."""
+    """Return max(x, 0), element by element."""
     return np.maximum(x, 0)
 
 
 def sigmoid(z: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-z)), element by element."""
+    """Return 1 / (1 + exp(-z)), element by element."""
     return 1 / (1 + np.exp(-z))
 
 
 def slope(y: np.ndarray) -> np.ndarray:
-    """The derivative of the sigmoid, from its result y."""
+    """Return the derivative of the sigmoid, from its result y."""
     return y * (1 - y)
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
-    """Probabilities from scores [B, N], each row for itself."""
+    """Return probabilities from scores [B, N], each row by itself."""
     powers = np.exp(x - x.max(axis=1, keepdims=True))  # without the maximum, exp overflows
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def one_hot(labels: np.ndarray, classes: int) -> np.ndarray:
-    """1 for each image's class, 0 for the others: float64 [B, classes]."""
+    """Return 1 for each image's class and 0 for the others: float64 [B, classes]."""
     return np.eye(classes)[labels]
 
 
 # ------------------------------------------------------------------------------------------------------------- layers
 def fully_connected(x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """y [B, O] = x [B, I] w [I, O] + bias [O]."""
+    """Return y [B, O] = x [B, I] w [I, O] + bias [O]."""
     return x @ w + bias
 
 
 def pool_size(length: int, window: int, stride: int, ceil: bool = False) -> int:
-    """The number of windows that fit into `length`; in ceil mode the last may reach over the edge.
+    """Return the number of windows that fit into `length`; in ceil mode the last may extend over the edge.
 
     It has to begin inside: a window with nothing in it has no maximum.
     """
@@ -55,15 +55,15 @@ def pool_size(length: int, window: int, stride: int, ceil: bool = False) -> int:
 
 
 def max_pool(x: np.ndarray, window: int, stride: int, ceil: bool = False) -> np.ndarray:
-    """The maximum of each window.
+    """Return the maximum of each window.
 
     Parameters
     ----------
     x : ndarray [..., H, W]
     window, stride : int
-        Alike in both directions.
+        The same in both directions.
     ceil : bool
-        Keep a last window that reaches over the edge, cut there.
+        Keep a last window that extends over the edge, cut there.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def max_pool(x: np.ndarray, window: int, stride: int, ceil: bool = False) -> np.
 
 # ------------------------------------------------------------------------------------------------- checks by numbers
 def growth(terms: int, roundings: int = 2) -> float:
-    """The largest error of a sum of products in float32, as a part of sum |x| |w|.
+    """Return the largest error of a sum of products in float32, as a part of sum |x| |w|.
 
     A sum of n products, in any order, is off by at most n u sum |x| |w| (Jeannerod and Rump, SIAM J. Matrix Anal. Appl.
     34(2), 2013); each of `roundings` further operations adds a factor 1 + u.
@@ -92,7 +92,7 @@ def growth(terms: int, roundings: int = 2) -> float:
 def bounded(
     function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarray, roundings: int = 2
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A sum of `terms` products in float64, and the largest error of a kernel that computes it in float32.
+    """Return a sum of `terms` products in float64, and the largest error of a kernel that computes it in float32.
 
     Parameters
     ----------
@@ -104,24 +104,24 @@ def bounded(
     roundings : int
         For `growth`.
     """
-    arrays = [np.asarray(each, np.float64) for each in arrays]
+    arrays = [np.asarray(array, np.float64) for array in arrays]
     return function(*arrays), growth(terms, roundings) * function(*map(np.abs, arrays))
 
 
 def finite_differences(loss: Callable[[dict[str, np.ndarray]], float], weights: dict[str, np.ndarray],
                        count: int | None = None, seed: int = 0, step: float = 1e-5) -> dict[str, np.ndarray]:
-    """The gradient of a loss by central differences: (loss(w + step) - loss(w - step)) / (2 step), per element.
+    """Compute a loss's gradient by central differences: (loss(w + step) - loss(w - step)) / (2 step), per element.
 
     Parameters
     ----------
     loss : callable
         A scalar function of a dict like `weights`. It gets float64 arrays and must not change them.
     weights : dict of ndarray
-        Where to differentiate. Unchanged.
+        Where to differentiate; it does not change.
     count : int, optional
         At most so many elements of each array, drawn at random; by default all of them.
     seed : int
-        For the draw.
+        Seed of the draw.
     step : float
         The error is about step^2 times the third derivative plus 1e-16 / step times the loss. A maximum or a ReLU whose
         decision changes between the two losses makes the difference meaningless.
@@ -144,8 +144,8 @@ def finite_differences(loss: Callable[[dict[str, np.ndarray]], float], weights: 
         drawn = range(flat.size) if count is None or count >= flat.size else random.choice(flat.size, count, False)
         for i in drawn:
             original, losses = flat[i], []
-            for moved in (original + step, original - step):
-                flat[i] = moved
+            for value in (original + step, original - step):
+                flat[i] = value
                 losses.append(float(loss(point)))
             flat[i] = original
             if not np.isfinite(losses).all():

@@ -28,7 +28,7 @@ class Sizes:
     Attributes
     ----------
     side, K, maps, pool, classes : int
-        Of an image (square), of a mask; the maps of c1; the side of s1's filter, its stride; the outputs.
+        The side of an image, the side of a mask; the maps of c1; the side of s1's filter, its stride; the outputs.
     """
 
     side: int = 28
@@ -71,18 +71,18 @@ class Sizes:
 
     @property
     def values(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of what the passes compute for an image, in the order of `struct Values`."""
+        """The shapes of the values that the passes compute for an image, in the order of `struct Values`."""
         shapes = {"c1": (self.maps, self.c1, self.c1), "s1": (self.maps, self.s1, self.s1), "f": (self.classes,)}
         return shapes | {f"d_{name}": shape for name, shape in shapes.items()}
 
     @property
     def divisors(self) -> dict[str, int]:
-        """By what the rate of each parameter is divided."""
+        """The divisor of each parameter's learning rate."""
         return {"c1": self.c1**2, "c1_bias": self.c1**2, "s1": 1, "s1_bias": self.features, "f": 1, "f_bias": 1}
 
     @property
     def sums(self) -> pd.DataFrame:
-        """The sums of a step of one image: which, how many, and the products of each."""
+        """The sums of a step of one image: their layer, their number, and the products per sum."""
         import pandas as pd
 
         rows = [("c1, forward", self.outputs, self.K**2), ("s1, forward", self.features, self.pool**2),
@@ -98,44 +98,44 @@ class Sizes:
 
 
 def random_sizes(seed: int, count: int = 2) -> list[Sizes]:
-    """Small random sizes, independent of each other."""
+    """Return small random sizes, independent of each other."""
     rng = np.random.default_rng(seed)
-    found = []
+    sizes = []
     for _ in range(count):
         pool, s1, K, maps, classes = (int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12)))
-        found.append(Sizes(pool * s1 + K - 1, K, maps, pool, classes))
-    return found
+        sizes.append(Sizes(pool * s1 + K - 1, K, maps, pool, classes))
+    return sizes
 
 
 def initial_weights(seed: int, sizes: Sizes = Sizes()) -> dict[str, np.ndarray]:
-    """Random parameters, uniform from -0.5 to 0.5, float32; shapes as in `Sizes.weights`."""
+    """Return random parameters, uniform from -0.5 to 0.5, float32; shapes as in `Sizes.weights`."""
     random = np.random.RandomState(seed)  # its stream never changes, so a recorded seed keeps its meaning
     return {name: random.uniform(-0.5, 0.5, shape).astype(np.float32) for name, shape in sizes.weights.items()}
 
 
 def before_c1(images: np.ndarray, masks: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """What c1's sigmoid gets [B,maps,c1,c1], from images [B,side,side]."""
+    """Return the input of c1's sigmoid [B,maps,c1,c1], from images [B,side,side]."""
     return conv_float64(images[:, None], masks[:, None]) + bias[:, None, None]
 
 
 def before_s1(c1: np.ndarray, s1: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """What s1's sigmoid gets [B,maps,s1,s1], from c1 [B,maps,c1,c1] and the filter."""
+    """Return the input of s1's sigmoid [B,maps,s1,s1], from c1 [B,maps,c1,c1] and the filter."""
     return np.einsum("bmhpwq,pq->bmhw", pooled(c1, len(s1)), s1) + bias
 
 
 def before_f(s1: np.ndarray, f: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """What f's sigmoid gets [B,classes], from s1 [B,maps,s1,s1]."""
+    """Return the input of f's sigmoid [B,classes], from s1 [B,maps,s1,s1]."""
     return s1.reshape(len(s1), -1) @ f.T + bias
 
 
 def pooled(c1: np.ndarray, pool: int) -> np.ndarray:
-    """The windows of the filter: c1 [B,maps,c1,c1] -> [B,maps,s1,pool,s1,pool]."""
+    """Return the windows of the filter: c1 [B,maps,c1,c1] -> [B,maps,s1,pool,s1,pool]."""
     B, maps, side, _ = c1.shape
     return c1.reshape(B, maps, side // pool, pool, side // pool, pool)
 
 
 def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, np.ndarray]:
-    """The forward pass in float64: c1, s1 and f of images [B,side,side], each after its sigmoid."""
+    """Run the forward pass in float64: return c1, s1 and f of images [B,side,side], each after its sigmoid."""
     values, y = {}, images
     for name, before in (("c1", before_c1), ("s1", before_s1), ("f", before_f)):
         values[name] = y = sigmoid(before(y, weights[name], weights[f"{name}_bias"]))
@@ -143,7 +143,7 @@ def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, 
 
 
 def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> float:
-    """The binary cross-entropy, summed over the outputs and the images, float64.
+    """Return the binary cross-entropy, summed over the outputs and the images, float64.
 
     For z before the sigmoid and a target t it is log(1 + exp(z)) - t z.
     """
@@ -152,17 +152,17 @@ def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarr
 
 
 def backward_s1(f: np.ndarray, d_f: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """The loss's derivatives by the values before s1's sigmoid, whose slopes are [B,maps,s1,s1]."""
+    """Return the loss's derivatives by the values before s1's sigmoid, whose slopes are [B,maps,s1,s1]."""
     return (d_f @ f).reshape(slopes.shape) * slopes
 
 
 def backward_c1(s1: np.ndarray, d_s1: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """The loss's derivatives by the values before c1's sigmoid, whose slopes are [B,maps,c1,c1]."""
+    """Return the loss's derivatives by the values before c1's sigmoid, whose slopes are [B,maps,c1,c1]."""
     return np.einsum("bmhw,pq->bmhpwq", d_s1, s1).reshape(slopes.shape) * slopes
 
 
 def parameter_gradients(images: np.ndarray, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The gradient, summed over the images [B,side,side], from the values of both passes, `Sizes.values` for each."""
+    """Return the gradient, summed over images [B,side,side], from the values of both passes, see `Sizes.values`."""
     s1, d_f, d_s1, d_c1 = (values[name] for name in ("s1", "d_f", "d_s1", "d_c1"))
     K, pool = images.shape[1] - d_c1.shape[2] + 1, d_c1.shape[2] // d_s1.shape[2]
     windows = sliding_window_view(images, (K, K), axis=(1, 2))  # [B,c1,c1,K,K]
@@ -177,7 +177,7 @@ def parameter_gradients(images: np.ndarray, values: Mapping[str, np.ndarray]) ->
 
 
 def gradients(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
-    """The derivative of `loss` by every parameter, in float64 by the chain rule."""
+    """Return the derivative of `loss` by every parameter, in float64 by the chain rule."""
     values = forward(weights, images)
     values["d_f"] = values["f"] - one_hot(labels, values["f"].shape[1])
     values["d_s1"] = backward_s1(weights["f"], values["d_f"], slope(values["s1"]))

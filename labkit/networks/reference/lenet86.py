@@ -45,9 +45,9 @@ class Sizes:
     Attributes
     ----------
     H, W : int
-        Of an image.
+        Rows and columns of an image.
     convolutions : tuple of (int, int, int)
-        Masks, their side, and the side of the max-pool's windows, 1 to 16.
+        For each: masks, their side, and the side of the max-pool's windows, 1 to 16.
     hidden, classes : int
         Outputs of the fully connected layers.
     """
@@ -62,8 +62,8 @@ class Sizes:
     def stages(self) -> tuple[Stage, ...]:
         """Both convolutions with the size of their input."""
         stages, shape = [], (1, self.H, self.W)
-        for each in self.convolutions:
-            stages.append(Stage(*shape, *each))
+        for convolution in self.convolutions:
+            stages.append(Stage(*shape, *convolution))
             shape = stages[-1].M, stages[-1].Hp, stages[-1].Wp
         return tuple(stages)
 
@@ -90,7 +90,7 @@ POOLS = LENET86.pools
 
 
 def initial_weights(seed: int, sizes: Sizes = LENET86) -> dict[str, np.ndarray]:
-    """Random weights, normal with the variance 2 / fan-in that suits ReLU (He et al. 2015); biases of 0. float32."""
+    """Return random float32 weights, normal with the variance 2 / fan-in for ReLU (He et al. 2015); biases are 0."""
     random = np.random.RandomState(seed)  # its stream never changes, so a recorded seed keeps its meaning
     weights = {}
     for name, shape in sizes.shapes.items():
@@ -103,7 +103,7 @@ def initial_weights(seed: int, sizes: Sizes = LENET86) -> dict[str, np.ndarray]:
 def forward_numpy(images: np.ndarray, weights: Mapping[str, np.ndarray],
                   conv: Callable[[np.ndarray, np.ndarray], np.ndarray] = conv_numpy,
                   pools: Sequence[int] = POOLS) -> np.ndarray:
-    """The probabilities [B, classes] of images [B, 1, H, W], in the data type that `conv` returns.
+    """Return the probabilities [B, classes] of images [B, 1, H, W], in the data type that `conv` returns.
 
     Parameters
     ----------
