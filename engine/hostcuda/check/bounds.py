@@ -37,22 +37,21 @@ _UNROLLED = re.compile(r"#\s*pragma\s+unroll[^\n]*\s+for\s*\(\s*$")
 
 
 def needed(source: str, folders: Iterable[Path] = ()) -> bool:
-    """Whether a local array of this source, or of its own headers in these folders, may have an index that is not a
-    constant for the compiler."""
-    text = _with_headers(source, folders, set())
-    here = _ELSEWHERE.sub("", text)
-    names = {match["name"] or match["reference"] for match in _DECLARED.finditer(here)}
+    """Return whether an index of a local array, here or in its own headers in `folders`, may be no constant."""
+    text = _read_headers(source, folders, set())
+    local_text = _ELSEWHERE.sub("", text)
+    names = {match["name"] or match["reference"] for match in _DECLARED.finditer(local_text)}
     if _OWN_HEADER.search(text):
         return True
     for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):
-        words = re.findall(r"\w+", _brackets(text, use.end()))
+        words = re.findall(r"\w+", _read_brackets(text, use.end()))
         if not all(word[0].isdigit() or _is_constant(word, text[: use.start()]) for word in words):
             return True
     return False
 
 
-def _with_headers(source, folders, read):
-    """The source without comments, and with the text of its own headers where they are included."""
+def _read_headers(source, folders, read):
+    """Return the source without comments, with the text of its own headers where they are included."""
 
     def text(include):
         path = next((folder / include[1] for folder in map(Path, folders) if (folder / include[1]).is_file()), None)
@@ -61,13 +60,13 @@ def _with_headers(source, folders, read):
         if path in read:
             return ""
         read.add(path)
-        return _with_headers(path.read_text(encoding="utf-8", errors="surrogateescape"), [path.parent, *folders], read)
+        return _read_headers(path.read_text(encoding="utf-8", errors="surrogateescape"), [path.parent, *folders], read)
 
     return _OWN_HEADER.sub(text, without_comments(source))
 
 
-def _brackets(text, at):
-    """The text of the indices that begin there: "[i][j + 1]"."""
+def _read_brackets(text, at):
+    """Return the text of the indices that begin at `at`: "[i][j + 1]"."""
     depth, end = 0, at
     while end < len(text) and (depth or text[end] == "["):
         depth += {"[": 1, "]": -1}.get(text[end], 0)
@@ -76,7 +75,7 @@ def _brackets(text, at):
 
 
 def _is_constant(word, before):
-    """Whether a name in an index is that of a macro, a constant, or the counter of an unrolled loop."""
+    """Return whether a name in an index is a macro, a constant, or the counter of an unrolled loop."""
     if word.isupper() or re.search(rf"\bconstexpr\s+\w+\s+(?:[^;]*,\s*)?{word}\s*=", before):
         return True
     declarations = list(re.finditer(rf"\b\w+\s+{word}\s*=", before))
@@ -84,19 +83,20 @@ def _is_constant(word, before):
 
 
 def only_local(assembly: str, folder: Path) -> str:
-    """g++'s assembler text in which the checks of arrays that are not local have the line 0. The build folder has the
-    text that was compiled, ``kernel.cpp``.
+    """Return g++'s assembler text where the checks of arrays that are not local have the line 0.
+
+    The build folder has the text that was compiled, ``kernel.cpp``.
     """
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
     places = {place: (at, line) for place, at, line in placed(text)}
-    declared = _declarations(text)
+    spans = _find_declarations(text)
     files = dict(_STRING.findall(assembly))
 
     def visit(check):
         at, line = places.get((files.get(check["file"]), int(check["line"])), (0, ""))
-        name = _array(line, int(check["column"]))
+        name = _find_array(line, int(check["column"]))
         at += int(check["column"])
-        nearest = max((each for each in declared.get(name, ()) if each[0] < at <= each[1]), default=None)
+        nearest = max((span for span in spans.get(name, ()) if span[0] < at <= span[1]), default=None)
         if name and (nearest is None or nearest[2]):
             return check[0]
         return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"
@@ -104,8 +104,8 @@ def only_local(assembly: str, folder: Path) -> str:
     return _CHECK.sub(visit, assembly)
 
 
-def _declarations(text):
-    """Where arrays that are not local and their namesakes are declared: name -> (position, end of the scope, local)."""
+def _find_declarations(text):
+    """Map the names of arrays that are not local to (position, end of the scope, local) of those so named."""
     scan = Scan(text)
     code = _ATTRIBUTE.sub(lambda match: " " * len(match[0]), scan.code)
     scopes = sorted(scan.closing.items(), reverse=True)  # the inner ones first
@@ -137,14 +137,14 @@ def placed(text, file=None):
         at += len(line)
 
 
-def _array(line, column):
-    """The variable that is indexed, by brackets that close at this column; None if it is not known."""
+def _find_array(line, column):
+    """Return the variable that is indexed, by brackets that close at this column; None if it is not known."""
     left = line[:column]
     if not left.endswith("]"):
         return None
     while True:
         if left.endswith("]"):
-            left = left[: _opening(left)].rstrip()
+            left = left[: _find_opening(left)].rstrip()
         elif member := re.search(r"\.\s*\w+$", left):
             left = left[: member.start()].rstrip()
         else:
@@ -153,8 +153,8 @@ def _array(line, column):
     return name[0] if name and not name[0].startswith("->") else None
 
 
-def _opening(text):
-    """The position of the bracket that the last one closes."""
+def _find_opening(text):
+    """Return the position of the bracket that the last one closes."""
     depth = 0
     for at in range(len(text) - 1, -1, -1):
         depth += {"]": 1, "[": -1}.get(text[at], 0)

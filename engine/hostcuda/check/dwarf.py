@@ -1,4 +1,4 @@
-"""Where a function's variables are, and of what type: from the debug information of a file that is not optimized."""
+"""Find a function's variables and their types in the debug information of a file that is not optimized."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarf_expr import DWARFExprParser
 from elftools.elf.elffile import ELFFile
 
-MOST_ELEMENTS = 8  # of an array
+MOST_ELEMENTS = 8  # of an array, and members of a struct, that are shown
 _FLOAT, _BOOLEAN, _SIGNED, _UNSIGNED = 4, 2, (5, 6, 0x0D), (7, 8, 0x10)  # DW_ATE_*
 _TRANSPARENT = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type",
                 "DW_TAG_atomic_type")
@@ -26,8 +26,8 @@ class Type:
     """A type whose values can be shown."""
 
     size: int  # bytes
-    code: str = ""  # NumPy's, of a number; "pointer"; or empty
-    target: Type | None = None  # of what a pointer points to; None if it cannot be shown
+    code: str = ""  # NumPy's code of a number; "pointer"; or empty
+    target: Type | None = None  # the type that a pointer points to; None if it cannot be shown
     shape: tuple[int, ...] = ()  # of an array
     # (name, offset, `Type`) of the members of a struct, or of the first elements of an array, whose names are empty
     parts: tuple = ()
@@ -39,15 +39,15 @@ class Variable:
 
     name: str
     type: Type
-    offset: int  # of its place from the frame pointer
+    offset: int  # bytes from the frame pointer to its place
     low: int  # from here to `high` are the addresses of the code in which it is known
     high: int
-    block: bool  # it belongs to a block that begins at `low`, not to the whole function
+    block: bool  # whether it belongs to a block that begins at `low`, not to the whole function
 
 
 @dataclass
 class Function:
-    """A function, its variables, those of outer blocks first, and the types of its ``__shared__`` variables by name."""
+    """A function, its variables (outer blocks first), and the types of its ``__shared__`` variables by name."""
 
     name: str
     low: int
@@ -57,20 +57,20 @@ class Function:
 
 
 def functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
-    """The functions of a compiled file that have code of their own, and the types of its global variables by name.
+    """Return the functions of a file that have code of their own, and its global variables' types by name.
 
-    Variables are left out whose place is not in the frame, or whose type cannot be shown, and those of functions that
-    were inlined.
+    Variables are left out if their place is not in the frame, if their type cannot be shown, or if their function was
+    inlined.
     """
     units = file.get_dwarf_info().iter_CUs() if file.has_dwarf_info() else ()
-    found, variables = [], {}
+    functions, variables = [], {}
     for unit in units:
         for die in unit.iter_DIEs():
             if die.tag == "DW_TAG_subprogram":
-                found += _Reader(die, unit).function()
-            elif die.tag == "DW_TAG_variable" and "DW_AT_location" in die.attributes and (kind := _type(die)):
-                variables.setdefault(_name(die), kind)
-    return found, variables
+                functions += _Reader(die, unit).function()
+            elif die.tag == "DW_TAG_variable" and "DW_AT_location" in die.attributes and (kind := _read_type(die)):
+                variables.setdefault(_read_name(die), kind)
+    return functions, variables
 
 
 class _Reader:
@@ -78,16 +78,16 @@ class _Reader:
         self._die, self._expressions = die, DWARFExprParser(unit.structs)
 
     def function(self) -> Iterator[Function]:
-        """The function, if it has code and a frame that is understood."""
-        extent = _extent(self._die)
+        """Yield the function, if it has code and a frame that is understood."""
+        extent = _read_extent(self._die)
         if extent is None or self._base is None:
             return
-        found = Function(_name(self._die), *extent)
-        self._collect(self._die, extent, found, block=False)
-        yield found
+        function = Function(_read_name(self._die), *extent)
+        self._collect(self._die, extent, function, block=False)
+        yield function
 
-    def _operation(self, die: DIE, attribute: str):
-        """The only operation of a location: its name and argument."""
+    def _read_operation(self, die: DIE, attribute: str):
+        """Return the name and argument of a location's only operation; None if it has others."""
         value = die.attributes.get(attribute)
         if value is None or not isinstance(value.value, list):
             return None
@@ -96,49 +96,49 @@ class _Reader:
 
     @cached_property
     def _base(self):
-        """What offsets of variables count from, from the frame pointer; None if it is not known."""
-        match self._operation(self._die, "DW_AT_frame_base"):
+        """The offset from the frame pointer to where variables' offsets count from; None if not known."""
+        match self._read_operation(self._die, "DW_AT_frame_base"):
             case ("DW_OP_call_frame_cfa",):
                 return 16  # where stops.py stops, the frame pointer is below the return address
             case ("DW_OP_reg6",):
                 return 0
         return None
 
-    def _collect(self, scope, extent, found, block):
+    def _collect(self, scope, extent, function, block):
         for die in scope.iter_children():
             if die.tag not in ("DW_TAG_variable", "DW_TAG_formal_parameter") or "DW_AT_artificial" in die.attributes:
                 continue
-            name, kind = _name(die), _type(die)
-            place = self._operation(die, "DW_AT_location")
-            if name and kind and place and place[0] == "DW_OP_fbreg":
-                found.variables.append(Variable(name, kind, self._base + place[1], *extent, block))
-            elif name and kind and "DW_AT_location" in die.attributes:
-                found.shared[name] = kind
+            name, type_ = _read_name(die), _read_type(die)
+            place = self._read_operation(die, "DW_AT_location")
+            if name and type_ and place and place[0] == "DW_OP_fbreg":
+                function.variables.append(Variable(name, type_, self._base + place[1], *extent, block))
+            elif name and type_ and "DW_AT_location" in die.attributes:
+                function.shared[name] = type_
         for die in scope.iter_children():
-            if die.tag == "DW_TAG_lexical_block" and (inner := _extent(die)):
-                self._collect(die, inner, found, block=True)
+            if die.tag == "DW_TAG_lexical_block" and (inner := _read_extent(die)):
+                self._collect(die, inner, function, block=True)
 
 
-def _extent(die: DIE):
-    """The addresses of its code, (low, high); None if it has none, or in several pieces."""
+def _read_extent(die: DIE):
+    """Return the addresses (low, high) of its code; None if it has none, or in several pieces."""
     low, high = (die.attributes.get(f"DW_AT_{end}_pc") for end in ("low", "high"))
     if low is None or high is None:
         return None
     return low.value, high.value + low.value * (describe_form_class(high.form) == "constant")
 
 
-def _name(die: DIE) -> str:
-    """Its name, which may stand at its declaration."""
+def _read_name(die: DIE) -> str:
+    """Return its name, which may stand at its declaration."""
     while "DW_AT_name" not in die.attributes:
-        link = next((each for each in ("DW_AT_specification", "DW_AT_abstract_origin") if each in die.attributes), None)
+        link = next((name for name in ("DW_AT_specification", "DW_AT_abstract_origin") if name in die.attributes), None)
         if link is None:
             return ""
         die = die.get_DIE_from_attribute(link)
     return die.attributes["DW_AT_name"].value.decode(errors="replace")
 
 
-def _type(die: DIE) -> Type | None:
-    """The type of what it declares; None if its values cannot be shown."""
+def _read_type(die: DIE) -> Type | None:
+    """Return the type of what it declares; None if its values cannot be shown."""
     if "DW_AT_type" not in die.attributes:
         return None
     die = die.get_DIE_from_attribute("DW_AT_type")
@@ -155,12 +155,12 @@ def _type(die: DIE) -> Type | None:
     if die.tag == "DW_TAG_enumeration_type":
         return Type(size, f"i{size}") if size <= 8 else None
     if die.tag in _POINTERS:
-        target = None if _points_to_a_struct(die) else _type(die)  # a struct may point to its like
+        target = None if _points_to_a_struct(die) else _read_type(die)  # a struct may point to its like
         return Type(8, "pointer", target)
     if die.tag == "DW_TAG_array_type":
-        return _array(die)
+        return _read_array(die)
     if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
-        return _struct(die, size)
+        return _read_struct(die, size)
     return None
 
 
@@ -168,12 +168,12 @@ def _points_to_a_struct(die: DIE) -> bool:
     while "DW_AT_type" in die.attributes:
         die = die.get_DIE_from_attribute("DW_AT_type")
         if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
-            return _name(die) not in _HALF
+            return _read_name(die) not in _HALF
     return False
 
 
-def _array(die: DIE) -> Type | None:
-    element, shape = _type(die), []
+def _read_array(die: DIE) -> Type | None:
+    element, shape = _read_type(die), []
     for part in die.iter_children():
         if part.tag != "DW_TAG_subrange_type":
             continue
@@ -190,8 +190,8 @@ def _array(die: DIE) -> Type | None:
     return Type(count * element.size, shape=tuple(shape), parts=parts)
 
 
-def _struct(die: DIE, size: int) -> Type | None:
-    if _name(die) in _HALF and size == 2:
+def _read_struct(die: DIE, size: int) -> Type | None:
+    if _read_name(die) in _HALF and size == 2:
         return Type(2, "f2")
     members = [part for part in die.iter_children() if part.tag in ("DW_TAG_member", "DW_TAG_inheritance")]
     members = [part for part in members if "DW_AT_external" not in part.attributes]
@@ -199,16 +199,17 @@ def _struct(die: DIE, size: int) -> Type | None:
         return None
     parts = []
     for part in members:
-        where, kind = part.attributes.get("DW_AT_data_member_location"), _type(part)
+        where, kind = part.attributes.get("DW_AT_data_member_location"), _read_type(part)
         if kind is None or where is None or not isinstance(where.value, int) or "DW_AT_bit_size" in part.attributes:
             return None
-        parts.append((_name(part), where.value, kind))
+        parts.append((_read_name(part), where.value, kind))
     return Type(size, parts=tuple(parts))
 
 
 def decode(kind: Type, data: bytes, known: bytes):
-    """The value of these bytes: a number, a `Pointer`, a dict for a struct, a list for an array. `known` is not zero
-    for each byte that has been set; what has other bytes is None.
+    """Return the value of these bytes: a number, a `Pointer`, a dict for a struct, a list for an array.
+
+    A byte of `known` is not zero if that byte of `data` has been set; what has other bytes is None.
     """
     if kind.parts:
         values = [decode(part, data[at : at + part.size], known[at : at + part.size]) for _, at, part in kind.parts]
@@ -231,7 +232,7 @@ class Pointer:
 
 
 def element(kind: Type | None, size: int) -> Type | None:
-    """The type of `size` bytes of a variable of this type: of an element of an array, or several; None if not known."""
+    """Return the type of `size` bytes of a variable: of one element or several of an array; None if not known."""
     while kind and kind.shape:
         kind = kind.parts[0][2]
     if kind is None or kind.size == size:

@@ -1,4 +1,4 @@
-"""Inserts the logging of check mode into the assembler text of a kernel.
+"""Insert the logging of check mode into the assembler text of a kernel.
 
 The compiler calls a function before each load and store (``-fsanitize=thread``) and at the start of each basic block
 (``-fsanitize-coverage=trace-pc``). Every one of these must be recorded to be counted, and a call takes much longer than
@@ -26,8 +26,8 @@ from pathlib import PurePath
 from hostcuda.errors import CompileError
 from hostcuda.host.toolchain import INCLUDE
 
-FLOW = ".hostcuda_flow"  # the section
-IN_HEADERS = ""  # in place of "file:line": in CUDA's headers for the host, of which a GPU has only the arithmetic
+FLOW = ".hostcuda_flow"  # the name of the section with the blocks
+IN_HEADERS = ""  # instead of "file:line" in the engine's headers: of their code, a GPU has only the arithmetic
 
 _HOOK = re.compile(
     r"\tcallq?\t\*?(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
@@ -56,25 +56,27 @@ WORK = {
         r"c[lqd]\w+q$)"  # with logic, conversions, and moves that extend a number or are of one float
     ),
 }
-ARITHMETIC = range(4)  # the first ones
+ARITHMETIC = range(4)  # the first kinds of `WORK`
 _MOST = 200  # accesses per piece; the runtime's logs have room for as many after their end
 
 
 def able() -> bool:
-    """Whether code for this processor can be instrumented."""
+    """Return whether code for this processor can be instrumented."""
     return platform.machine() == "x86_64"
 
 
 class Block:
-    """A basic block, which is entered only at its start; its pieces, lists of line numbers; and its `WORK`: the number
-    of instructions of each kind by "file:line" of the source."""
+    """A basic block, which is entered only at its start.
+
+    `pieces` are lists of line numbers; `work` is the number of instructions per kind of `WORK`, by "file:line".
+    """
 
     def __init__(self, function):
         self.function, self.pieces, self.next, self.calls, self.work = function, [], [], [], {}
 
 
-def _read(lines):
-    """The blocks of the text, in the text's order."""
+def _read_blocks(lines):
+    """Return the blocks of the text, in the text's order."""
     functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
     blocks, at, function = [], {}, ""
     files, place = {}, IN_HEADERS
@@ -111,7 +113,7 @@ def _read(lines):
                 place = f"{files[match[1]]}:{match[2]}" if files.get(match[1]) else IN_HEADERS
             elif match := _FILE.match(line):
                 path = PurePath(match[2] or "", match[3])
-                files[match[1]] = None if INCLUDE in path.parents else _decoded(path.name)
+                files[match[1]] = None if INCLUDE in path.parents else _decode_name(path.name)
             continue
         if assembler or block is None:
             continue
@@ -137,13 +139,13 @@ def _read(lines):
         elif (call := _CALL.match(line)) and "TLSCALL" not in call[2]:  # a TLSCALL only returns a thread-local address
             piece = None
             block.calls.append(call[2].removesuffix("@PLT"))
-    for each in blocks:
-        each.next = [to for to in ((at.get(to) if isinstance(to, str) else to) for to in each.next) if to is not None]
+    for block in blocks:
+        block.next = [to for to in ((at.get(to) if isinstance(to, str) else to) for to in block.next) if to is not None]
     return blocks
 
 
-def _decoded(name):
-    """A file's name, in which the assembler text has bytes in octal."""
+def _decode_name(name):
+    """Return a file's name from assembler text, which writes some of its bytes in octal."""
     if "\\" not in name:
         return name
     text = _OCTAL.sub(lambda byte: chr(int(byte[1], 8)), name)
@@ -151,10 +153,8 @@ def _decoded(name):
 
 
 def components(nodes, edges):
-    """The strongly connected components of a graph, each before its successors (Tarjan 1972, without recursion).
-    `edges` gives a node's successors.
-    """
-    number, low, on_stack, stack, components = {}, {}, set(), [], []
+    """Return the strongly connected components of a graph, each before its successors (Tarjan 1972)."""
+    number, low, on_stack, stack, components = {}, {}, set(), [], []  # without recursion
     for root in nodes:
         if root in number:
             continue
@@ -187,25 +187,25 @@ def components(nodes, edges):
 
 
 def ordered(blocks):
-    """The blocks in the order in which divergent lanes run them."""
-    of = {}
+    """Return the blocks in the order in which divergent lanes run them."""
+    functions = {}
     for block in blocks:
-        of.setdefault(block.function, []).append(block)
-    called = {name: [to for block in own for to in block.calls if to in of] for name, own in of.items()}
+        functions.setdefault(block.function, []).append(block)
+    callees = {name: [to for block in own for to in block.calls if to in functions] for name, own in functions.items()}
     order = []
-    for names in reversed(components(list(of), called.__getitem__)):
+    for names in reversed(components(list(functions), callees.__getitem__)):
         for name in names:
-            order += _within(of[name], of[name][0])
+            order += _order_within(functions[name], functions[name][0])
     return order
 
 
-def _within(blocks, entry):
-    """The blocks of a function or loop, entered at `entry`: predecessors first, the blocks of a loop together."""
+def _order_within(blocks, entry):
+    """Return a function's or loop's blocks, entered at `entry`: predecessors first, loops together."""
     place = {block: i for i, block in enumerate(blocks)}
     order = []
-    work = [(blocks, entry)]
-    while work:
-        part, head = work.pop()
+    pending = [(blocks, entry)]
+    while pending:
+        part, head = pending.pop()
         if part is None:
             order.append(head)
             continue
@@ -219,16 +219,16 @@ def _within(blocks, entry):
                 continue
             component.sort(key=place.__getitem__)
             inside = set(component)
-            entered = [to for block in part if block not in inside for to in edges[block] if to in inside]
-            rest.append((component, min(entered, key=place.__getitem__) if entered else component[0]))
-        work += reversed(rest)
+            entries = [to for block in part if block not in inside for to in edges[block] if to in inside]
+            rest.append((component, min(entries, key=place.__getitem__) if entries else component[0]))
+        pending += reversed(rest)
     return order
 
 
 def instrument(text: str, checks: bool) -> str:
-    """The assembler text with logging instead of the calls, or beside them: they are the `checks` of the addresses.
+    """Return the assembler text with logging instead of the calls, or beside them as the `checks` of addresses.
 
-    Raises CompileError if the compiler calls these functions in a way that is not known here: nothing would be counted.
+    Raises CompileError if the compiler calls these functions in an unknown way: nothing would be counted.
     """
     lines = text.split("\n")
     for line in lines:
@@ -238,7 +238,7 @@ def instrument(text: str, checks: bool) -> str:
                 "missed: leave out unusual options in CXX, or set it to g++"
             )
     pieces, accesses, stubs = [], [], []
-    blocks = _read(lines)
+    blocks = _read_blocks(lines)
     numbers = {}
     for block in ordered(blocks):
         for piece in block.pieces:
@@ -276,11 +276,11 @@ def instrument(text: str, checks: bool) -> str:
                         f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0"
                     )
                 lines[at] = "\n".join(new)
-    return "\n".join([*lines, *_tail(pieces, accesses, stubs), *_flow(blocks, numbers)])
+    return "\n".join([*lines, *_write_tail(pieces, accesses, stubs), *_write_flow(blocks, numbers)])
 
 
-def _flow(blocks, numbers):
-    """The section `FLOW`: a list in JSON, per block its ``pieces`` by number, the ``next`` blocks, its ``work``."""
+def _write_flow(blocks, numbers):
+    """Return the section `FLOW`: in JSON, per block its ``pieces`` by number, the ``next`` blocks, its ``work``."""
     place = {block: i for i, block in enumerate(blocks)}
     text = json.dumps([
         {"pieces": numbers.get(block, []), "next": [place[to] for to in block.next], "work": block.work}
@@ -290,8 +290,8 @@ def _flow(blocks, numbers):
     return [f'\t.section\t{FLOW},"",@progbits', *(f'\t.ascii\t"{part}"' for part in parts), ""]
 
 
-def _tail(pieces, accesses, stubs):
-    """The log's variables, the call into the runtime when the log is full, and the tables."""
+def _write_tail(pieces, accesses, stubs):
+    """Return the log's variables, the call into the runtime when the log is full, and the tables."""
     registers = ["%rax", "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"]  # an odd number keeps the stack aligned
     return [
         "\t.text",
@@ -314,11 +314,11 @@ def _tail(pieces, accesses, stubs):
         f"\t.local\t.Llk_spare\n\t.comm\t.Llk_spare, {8 * (_MOST + 56)}, 8",
         '\t.section\t.rodata.hostcuda,"a"',
         "\t.balign\t8",
-        *_table("hostcuda_pieces", pieces),
-        *_table("hostcuda_accesses", accesses),
+        *_write_table("hostcuda_pieces", pieces),
+        *_write_table("hostcuda_accesses", accesses),
         "",
     ]
 
 
-def _table(name, rows):
+def _write_table(name, rows):
     return [f"\t.type\t{name}, @object", f"{name}:", *rows, f"\t.size\t{name}, . - {name}"]

@@ -3,7 +3,7 @@
 The environment variable ``HOSTCUDA_CHECK`` turns it on for a process: a list, separated by commas, of the tools
 ``profile``, ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``, or ``step`` alone. Kernels are then compiled so
 that each load and store reports its address to the runtime (``runtime/parts.h``), and `hostcuda.check.records` has what
-it says of each launch. With any tool, an invalid address ends the launch with an error. It does so before the access,
+was found in each launch. With any tool, an invalid address ends the launch with an error. It does so before the access,
 except with ``profile`` alone, which checks the addresses of a warp when all its lanes wait. Findings are only those of
 the chosen tools.
 
@@ -49,7 +49,7 @@ _FLAGS = [
 ]
 _GCC = [
     "-g1",  # lines and inlined calls: a quarter of the assembler text
-    "-gstatement-frontiers",  # as with -g, else some accesses are told with the line of their loop
+    "-gstatement-frontiers",  # as with -g, else some accesses are reported at the line of their loop
     "-fno-reorder-blocks",  # it copies accesses, which divergent lanes would then run one after the other
     "-fno-thread-jumps",
     "--param=tsan-instrument-func-entry-exit=0",
@@ -79,32 +79,34 @@ _CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
 
 
 def flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
-    """The compiler's flags for these tools."""
-    chosen = [*_FLAGS, *(_CLANG if clang else _GCC)]
+    """Return the compiler's flags for these tools."""
+    options = [*_FLAGS, *(_CLANG if clang else _GCC)]
     if "step" in tools:
-        return [*chosen, *_STEP]
+        return [*options, *_STEP]
     if "profile" in tools:
-        chosen += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
+        options += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
     if tools != ("profile",):
-        chosen.append("-DHOSTCUDA_CHECKS")
+        options.append("-DHOSTCUDA_CHECKS")
     if "memcheck" in tools:  # a float4 assembled member by member is then not one access
-        chosen.append("-fsanitize=alignment")
+        options.append("-fsanitize=alignment")
         if "profile" not in tools:  # it would change the counts
-            chosen.append("-fsanitize=bounds")
-    return chosen
+            options.append("-fsanitize=bounds")
+    return options
 
 
-# What an address takes to be no multiple of its type's size: a cast of a pointer or reference, or a type of more than a
-# word. Other names may look like these.
+# What a source must have for an address to be no multiple of its type's size: a cast of a pointer or reference, or a
+# type of more than a word. Other names may look like these.
 _MAY_MISALIGN = re.compile(
     r"[*&]\s*[)>]|\b[A-Za-z]\w*[1-4]\b|\b(?:double|long|union|struct|class|new|asm|alignas|__align__)\b|#\s*include"
 )
 
 
 def unneeded(source: str, clang: bool, folders: Iterable[Path] = ()) -> list[str]:
-    """The flags that this source, with its own headers in `folders`, does without: calls that check alignment keep the
-    compiler from holding a value in a register that ``__restrict__`` permits to hold there. `bounds` reads only g++'s
-    assembler text."""
+    """Return the flags that this source, with its own headers in `folders`, does without.
+
+    Calls that check alignment keep the compiler from holding values in registers where ``__restrict__`` permits it.
+    `bounds` reads only g++'s assembler text.
+    """
     alignment = _MAY_MISALIGN.search(without_comments(source))
     needed = {"-fsanitize=alignment": alignment, "-fsanitize=bounds": not clang and bounds.needed(source, folders)}
     return [flag for flag, value in needed.items() if not value]
@@ -116,7 +118,7 @@ _MOST_LEVELS = 3  # of nested loops that are unrolled: with more, the code would
 
 
 def unrolled(text: str) -> str:
-    """The source with its ``#pragma unroll`` in g++'s form: else each iteration would be recorded."""
+    """Return the source with ``#pragma unroll`` in g++'s form: else each iteration would be recorded."""
     levels = {}  # position of a loop's pragma -> nested loops to be unrolled, including this one
     code = Scan(text).code
     for match in reversed(list(_UNROLL.finditer(text))):
@@ -130,15 +132,15 @@ _ARRAY = re.compile(r"\b(?:\w++|\s++|::|<[\w\s:,]*+>|\(\((?:used)?\)\)){2,32}+(?
 
 
 def changeable(text: str) -> str:
-    """The source with arrays in device memory that may change: compilers record no read of constant ones."""
+    """Return the source with arrays in device memory that may change: reads of constant ones go unrecorded."""
 
     def change(match: re.Match) -> str:
         head, words = match[0], {*match[0].split()}
         if "const" not in words or not words & {"__device__", "__constant__", "static"} or (
                 words & {"extern", "inline"} or re.search(rf"\bextern\b[^;{{]*\b{head.split()[-1]}\s*\[", text)):
             return head
-        kept = "__attribute__((used)) " + "static " * ("static" not in words)  # else it is found to be constant
-        return kept + re.sub(r"\bconst\b", "", head)
+        prefix = "__attribute__((used)) " + "static " * ("static" not in words)  # else it is found to be constant
+        return prefix + re.sub(r"\bconst\b", "", head)
 
     return _ARRAY.sub(change, text)
 
@@ -153,7 +155,7 @@ _GUARDED = re.compile(r"hc_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not the tab
 
 
 def with_red_zones(assembly: str) -> str:
-    """The assembler text with unused bytes after each variable of a module, so that overruns are found."""
+    """Return the assembler text with unused bytes after each variable of a module, so that overruns are found."""
     guarded = False
 
     def visit(match):
@@ -176,9 +178,9 @@ before_link = None  # called with the assembler text of each module; it can rais
 
 
 def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
-    """Prepare a module's assembler text for these tools, and to be linked with the runtime in place of the sanitizer's.
+    """Prepare a module's assembler text for these tools, and for linking with the runtime instead of the sanitizer's.
 
-    Of several files, which are not `alone`, accesses are not counted in the faster way: it has one table per module.
+    If it is not `alone` in its module, accesses are not counted in the faster way, which has one table per module.
     """
     text = path.read_text(encoding="utf-8", errors="surrogateescape")  # clang writes strings byte by byte
     if before_link:

@@ -1,13 +1,13 @@
-"""Inserts a call before each statement into the assembler text of a kernel, so that one thread can be followed.
+"""Insert a call before each statement into the assembler text of a kernel, so that one thread can be followed.
 
 The tool ``step`` compiles kernels without optimization: each variable has its place in the frame from the beginning of
 its function to the end. The compiler marks where each statement of the source begins (``.loc``), and each block with
-variables of its own (``.LBB``). `insert` puts a call there that changes no register. Two more facts are needed: a place
-is only used where the frame pointer is known to point to the frame (``.cfi``), and where a function gets its frame,
-because what is in it then has not been set.
+variables of its own (``.LBB``). `insert` puts a call there that changes no register. Two more facts are needed: where
+the frame pointer is known to point to the frame (``.cfi``), because no other place is used; and where a function gets
+its frame, because nothing in it has been set then.
 
-A table beside the code, ``hostcuda_stops``, has a row per call: `read` gives it back. Only the user's own functions
-are followed, not those of headers in a folder ``include``.
+A table beside the code, ``hostcuda_stops``, has a row per call: `read` returns it. Only the user's own functions are
+followed, not those of headers in a folder ``include``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Stop:
 
 
 def insert(text: str) -> str:
-    """The assembler text with the calls."""
+    """Return the assembler text with the calls."""
     lines, files, rows = text.split("\n"), {}, []
     framed = own = False
     entered = begins = True
@@ -80,14 +80,14 @@ def insert(text: str) -> str:
 
 
 def read(file: ELFFile) -> list[Stop]:
-    """The calls in a compiled file, by place; none if it was not compiled for this."""
+    """Return the calls in a compiled file, by place; none if it was not compiled for this."""
     symbols = file.get_section_by_name(".symtab")
     names = ("hostcuda_stops", "hostcuda_stops_end", "hostcuda_files_end")
-    found = [(symbols.get_symbol_by_name(name) or [None])[0] if symbols else None for name in names]
-    if None in found:
+    marks = [(symbols.get_symbol_by_name(name) or [None])[0] if symbols else None for name in names]
+    if None in marks:
         return []
-    section = file.get_section(found[0]["st_shndx"])
-    table, end, last = (symbol["st_value"] for symbol in found)
+    section = file.get_section(marks[0]["st_shndx"])
+    table, end, last = (symbol["st_value"] for symbol in marks)
     data = section.data()[table - section["sh_addr"] : last - section["sh_addr"]]
     files = dict(line.split("\t", 1) for line in data[end - table :].decode(errors="replace").splitlines())
     stops = []

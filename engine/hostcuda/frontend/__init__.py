@@ -1,1 +1,1 @@
-""""""
+"""Read CUDA C++ text, and rewrite it for a host compiler."""

@@ -1,6 +1,6 @@
 """The tables of a compiled file (64-bit ELF): segments, sections, symbols, relocations.
 
-Own code in place of a library: every compiled kernel is read by it when it is loaded, and this takes 1 ms.
+The engine has code of its own for this, because every compiled kernel is read when it is loaded: it takes 1 ms.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Relocation = namedtuple("Relocation", "place kind symbol addend")  # symbol: a `
 
 
 class Elf:
-    """A file of this processor's kind; other files have no segments and no sections.
+    """A file for this kind of processor; other files have no segments and no sections.
 
     Parameters
     ----------
@@ -32,58 +32,58 @@ class Elf:
 
     def __init__(self, path):
         self._data = Path(path).read_bytes()
-        self._known = self._data[:6] == b"\x7fELF\x02\x01"
+        self._is_known = self._data[:6] == b"\x7fELF\x02\x01"
 
-    def _table(self, pattern, offset, size):
-        """The rows of a table of `size` bytes, which end at the end of the file."""
+    def _iterate_table(self, pattern, offset, size):
+        """Yield the rows of a table of `size` bytes, as far as the file has them."""
         row = struct.calcsize(pattern)
         return struct.iter_unpack(pattern, self._data[offset : offset + size // row * row])
 
-    def _headers(self, pattern, offset_at, count_at):
-        if not self._known:
+    def _read_headers(self, pattern, offset_at, count_at):
+        if not self._is_known:
             return []
         (offset,) = struct.unpack_from("<Q", self._data, offset_at)
         (count,) = struct.unpack_from("<H", self._data, count_at)
-        return list(self._table(pattern, offset, count * struct.calcsize(pattern)))
+        return list(self._iterate_table(pattern, offset, count * struct.calcsize(pattern)))
 
     @cached_property
     def segments(self) -> list[Segment]:
         """A list of `Segment`."""
-        rows = self._headers("<IIQQQQQQ", 0x20, 0x38)
+        rows = self._read_headers("<IIQQQQQQ", 0x20, 0x38)
         return [Segment(kind, flags, at, address, *rest) for kind, flags, at, address, _, *rest in rows]
 
     @cached_property
     def sections(self) -> list[Section]:
         """A list of `Section`."""
-        rows = self._headers("<IIQQQQIIQQ", 0x28, 0x3C)
+        rows = self._read_headers("<IIQQQQIIQQ", 0x28, 0x3C)
         names = rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0
         return [
-            Section(self._text(names + name), kind, flags, at, size, link, info)
+            Section(self._read_text(names + name), kind, flags, at, size, link, info)
             for name, kind, flags, _, at, size, link, info, _, _ in rows
         ]
 
     def content(self, name: str) -> bytes:
-        """The bytes of the section of this name; empty if there is none."""
-        at = next(((section.offset, section.bytes) for section in self.sections if section.name == name), (0, 0))
-        return self._data[at[0] : sum(at)]
+        """Return the bytes of the section of this name; empty if there is none."""
+        span = next(((section.offset, section.bytes) for section in self.sections if section.name == name), (0, 0))
+        return self._data[span[0] : sum(span)]
 
     def symbols(self, table) -> list[Symbol]:
-        """The `Symbol` of each row of the tables of one type."""
-        return [symbol for section in self.sections if section.kind == table for symbol in self._symbols(section)]
+        """Return the `Symbol` of each row of the tables of one type."""
+        return [symbol for section in self.sections if section.kind == table for symbol in self._read_symbols(section)]
 
-    def _symbols(self, section):
+    def _read_symbols(self, section):
         names = self.sections[section.link].offset
-        rows = self._table("<IBBHQQ", section.offset, section.bytes)
-        return [Symbol(self._text(names + name), info & 15, *rest) for name, info, _, *rest in rows]
+        rows = self._iterate_table("<IBBHQQ", section.offset, section.bytes)
+        return [Symbol(self._read_text(names + name), info & 15, *rest) for name, info, _, *rest in rows]
 
     def relocations(self, section) -> list[Relocation]:
-        """The `Relocation` of each row of a section of them."""
-        symbols = self._symbols(self.sections[section.link])
-        rows = self._table("<QQq", section.offset, section.bytes)
+        """Return the `Relocation` of each row of a relocation section."""
+        symbols = self._read_symbols(self.sections[section.link])
+        rows = self._iterate_table("<QQq", section.offset, section.bytes)
         return [
             Relocation(place, info & 0xFFFFFFFF, symbols[info >> 32] if info >> 32 else None, addend)
             for place, info, addend in rows
         ]
 
-    def _text(self, start):
+    def _read_text(self, start):
         return self._data[start : self._data.index(b"\0", start)].decode("utf-8", "replace")

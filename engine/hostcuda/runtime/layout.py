@@ -1,4 +1,4 @@
-"""Where the variables of a compiled kernel file are, as the runtime needs it.
+"""Find the variables of a compiled kernel file, in the form that the runtime needs.
 
 For the compiler, ``__shared__`` variables are thread-local (``include/hostcuda/words.h``). Its code finds a variable
 by two words in the module's data: a function and its argument (a "TLS descriptor", x86-64 and aarch64), or the
@@ -20,7 +20,7 @@ from hostcuda.check import mode as checkmode
 from hostcuda.errors import LogicError
 from hostcuda.runtime import elf
 
-MARGIN = 128  # bytes around an array: one row of banks, so that arrays keep their banks
+MARGIN = 128  # bytes around an array: one row of banks, so that arrays stay in their banks
 # How code finds thread-local variables: relocations of x86-64 and aarch64.
 _DESCRIPTOR, _ARGUMENTS, _OFFSET = {"x86_64": (36, 16, 21), "aarch64": (1031, 1028, None)}[platform.machine()]
 _SPACES = {"global": 0, "constant": 2, "unwatched": 4}  # of enum Space in runtime/check.h
@@ -72,26 +72,26 @@ class Layout:
     text: tuple = (0, 0)  # addresses of its code: begin and end
     functions: dict = field(default_factory=dict)  # address -> symbol
     variables: dict = field(default_factory=dict)  # symbol -> (address, bytes)
-    constant_bytes: int = 0  # of all ``__constant__`` variables
+    constant_bytes: int = 0  # the size of all ``__constant__`` variables
     patches: list = field(default_factory=list)  # `Patch`es: how code finds ``__shared__`` variables, with new values
-    watched: list = field(default_factory=list)  # `WatchedVariable`s: those that check mode knows by name
-    # symbol of a kernel -> (`Static`, bytes of the arrays that it declares, bytes of those outside of functions)
+    watched: list = field(default_factory=list)  # `WatchedVariable`s: what check mode knows by name
+    # symbol of a kernel -> (`Static`, bytes of the arrays that it declares, bytes of arrays outside of functions)
     statics: dict = field(default_factory=dict)
 
     def variable_at(self, address) -> str | None:
         """Return the name of the variable at an address, as declared, or None."""
         names = (name for name, (at, size) in self.variables.items() if at <= address < at + size)
-        return next(map(_as_declared, names), None)
+        return next(map(_demangle, names), None)
 
 
 def layout(path, base, functions) -> Layout:
-    """The `Layout` of a loaded file.
+    """Return the `Layout` of a loaded file.
 
     Parameters
     ----------
     path : path-like
     base : int
-        The address from which its own addresses count.
+        The address at which the file was loaded: its own addresses count from there.
     functions : iterable of int
         Addresses of the functions that are kernels.
 
@@ -116,7 +116,7 @@ def layout(path, base, functions) -> Layout:
 
 
 def _watch(result, file, base, symbols):
-    """What check mode knows of each variable. Constants are counted one by one: there the sections have red zones."""
+    """List the variables for check mode. It counts constants one by one: their sections have red zones there."""
     for segment in file.segments:
         if segment.kind == elf.PT_LOAD and not segment.flags & (elf.PF_W | elf.PF_X):
             result.watched.append(WatchedVariable(None, base + segment.address, segment.bytes, _SPACES["unwatched"]))
@@ -125,7 +125,7 @@ def _watch(result, file, base, symbols):
             continue
         section = file.sections[symbol.section]
         constant, variable = section.name.startswith("hc_constant"), section.name in (".data", ".bss")
-        name, space = _as_declared(symbol.name), "unwatched"
+        name, space = _demangle(symbol.name), "unwatched"
         if symbol.name in ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses"):  # of instrument.py
             name = symbol.name
         elif not section.flags & elf.SHF_WRITE or (variable and re.search("hostcuda_|^completed.0$", symbol.name)):
@@ -143,8 +143,10 @@ def _watch(result, file, base, symbols):
 
 
 def _declares(kernel, variable):
-    """Whether a kernel declares the variable: _ZZ4convPfE4tile is in _Z4convPf, _ZZ4convE4tile in the extern "C" conv,
-    and more Zs stand for functions within."""
+    """Return whether a kernel declares the variable.
+
+    _ZZ4convPfE4tile is in _Z4convPf, _ZZ4convE4tile in the extern "C" conv; more Zs stand for functions within.
+    """
     function = (kernel[2:] if kernel.startswith("_Z") else f"{len(kernel)}{kernel}") + "E"
     return variable.startswith("_ZZ") and variable[1:].lstrip("Z").startswith(function)
 
@@ -152,43 +154,43 @@ def _declares(kernel, variable):
 def _place_shared(result, file, base, symbols, kernels):
     """Choose a place for each variable.
 
-    The arrays of each kernel end at the guard, in the same memory, because a worker runs one kernel at a time. Those
-    that several kernels may use are before them. In a group all are where the compiler has put them.
+    The arrays of each kernel end at the guard, in the same memory, because a worker runs one kernel at a time. Arrays
+    that several kernels may use are before them. In a group, all stay where the compiler has put them.
     """
     segment = next((s for s in file.segments if s.kind == elf.PT_TLS), None)
     arrays = [
-        _Shared(s.name, _as_declared(s.name), s.value, s.bytes, s.name.startswith("_ZGV") or s.name == "__tls_guard")
+        _Shared(s.name, _demangle(s.name), s.value, s.bytes, s.name.startswith("_ZGV") or s.name == "__tls_guard")
         for s in symbols
         if s.kind == elf.STT_TLS and s.bytes
     ]
     arrays.sort(key=lambda array: array.offset)
-    words, offsets = _relocations(file)
+    words, offsets = _find_relocations(file)
     grouped = any(word.kind == _ARGUMENTS for word in words) and not offsets
-    of, common = {kernel: [] for kernel in kernels}, []
+    arrays_by_kernel, common = {kernel: [] for kernel in kernels}, []
     for array in arrays:
-        next((of[kernel] for kernel in kernels if _declares(kernel, array.symbol)), common).append(array)
+        next((arrays_by_kernel[kernel] for kernel in kernels if _declares(kernel, array.symbol)), common).append(array)
 
-    whole = _round_up(segment.bytes, segment.alignment) if segment else 0
+    group_bytes = _round_up(segment.bytes, segment.alignment) if segment else 0
 
-    def place(those, used):
-        for array in reversed(those):
+    def place(own, used):
+        for array in reversed(own):
             align = array.offset & -array.offset
             align = min(align, segment.alignment) if align else segment.alignment
             while align < 16 and align < array.bytes:  # at least that of a float4, as on a GPU
                 align *= 2
             used = _round_up(used + array.bytes, align)
-            array.place = array.offset - whole if grouped else -used
+            array.place = array.offset - group_bytes if grouped else -used
             used += MARGIN
-        return whole + MARGIN if grouped and those else used
+        return group_bytes + MARGIN if grouped and own else used
 
-    used = {kernel: place(own, 0) for kernel, own in of.items()}
+    used = {kernel: place(kernel_arrays, 0) for kernel, kernel_arrays in arrays_by_kernel.items()}
     most = place(common, max(used.values(), default=0))
     outside = sum(array.bytes for array in common if not array.hidden and not array.symbol.startswith("_ZZ"))
-    for kernel, own in of.items():
-        part = arrays if grouped else common + own
-        size = whole + MARGIN if grouped else most if common else used[kernel]
-        rows = (Array * len(part))(*(_row(array, segment, base) for array in part))
-        result.statics[kernel] = Static(rows, len(part), size), sum(array.bytes for array in own), outside
+    for kernel, kernel_arrays in arrays_by_kernel.items():
+        visible = arrays if grouped else common + kernel_arrays
+        size = group_bytes + MARGIN if grouped else most if common else used[kernel]
+        rows = (Array * len(visible))(*(_describe(array, segment, base) for array in visible))
+        result.statics[kernel] = Static(rows, len(visible), size), sum(array.bytes for array in kernel_arrays), outside
     _redirect(result, base, arrays, words, offsets)
 
 
@@ -196,25 +198,25 @@ def _round_up(value, unit):
     return -(-value // unit) * unit
 
 
-def _row(array, segment, base):
+def _describe(array, segment, base):
     image = base + segment.address + array.offset if array.offset < segment.file_bytes else None
     return array.name.encode(), image, array.bytes, array.place, array.hidden
 
 
-def _relocations(file):
-    """The relocations of the words by which code finds thread-local variables of the file, and of offsets in code."""
+def _find_relocations(file):
+    """Return the relocations of the words by which code finds thread-local variables, and of offsets in code."""
     words, offsets = [], []
     for section in file.sections:
         if section.kind != elf.SHT_RELA:
             continue
         if section.flags & elf.SHF_ALLOC:
             words += [
-                each
-                for each in file.relocations(section)
-                if each.kind in (_DESCRIPTOR, _ARGUMENTS) and (each.symbol is None or each.symbol.section)
+                entry
+                for entry in file.relocations(section)
+                if entry.kind in (_DESCRIPTOR, _ARGUMENTS) and (entry.symbol is None or entry.symbol.section)
             ]
         elif file.sections[section.info].flags & elf.SHF_EXECINSTR:
-            offsets += [each for each in file.relocations(section) if each.kind == _OFFSET]
+            offsets += [entry for entry in file.relocations(section) if entry.kind == _OFFSET]
     return words, offsets
 
 
@@ -225,12 +227,12 @@ def _redirect(result, base, arrays, words, offsets):
                 return array.place + offset - array.offset
         raise LogicError(f"no __shared__ variable is at byte {offset} of the thread-local segment")
 
-    for each in offsets:
-        result.patches.append(Patch(base + each.place, new_place(each.symbol.value) + each.addend, ord("c")))
-    for each in words:
-        at = base + each.place
-        if each.kind == _DESCRIPTOR:
-            offset = each.addend + (each.symbol.value if each.symbol else 0)
+    for entry in offsets:
+        result.patches.append(Patch(base + entry.place, new_place(entry.symbol.value) + entry.addend, ord("c")))
+    for entry in words:
+        at = base + entry.place
+        if entry.kind == _DESCRIPTOR:
+            offset = entry.addend + (entry.symbol.value if entry.symbol else 0)
             result.patches.append(Patch(at, new_place(offset), ord("d")))
         else:
             offset = ctypes.c_size_t.from_address(at + 8).value
@@ -240,8 +242,8 @@ def _redirect(result, base, arrays, words, offsets):
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _as_declared(symbol):
-    """A variable's name as declared: _ZZ4convE4tile -> tile."""
+def _demangle(symbol):
+    """Return a variable's name as declared: _ZZ4convE4tile -> tile."""
     if not symbol.startswith("_Z"):
         return symbol
     cxx = ctypes.CDLL(None)  # the runtime brings the C++ library

@@ -11,14 +11,14 @@ from hostcuda.runtime import elf
 class Linkage:
     """How a module is linked and loaded."""
 
-    imported: frozenset  # symbols that it expects from elsewhere, without their versions
+    imported: frozenset  # symbols that other files have to define, without their versions
     functions: tuple  # the symbols of its own functions
-    indirect: tuple  # those of its functions that are chosen by code that runs while it is loaded
-    initializers: int  # functions that are called while it is loaded
+    indirect: tuple  # the symbols of functions that code chooses while the module is loaded
+    initializers: int  # the number of functions that are called while it is loaded
 
 
 def linkage(path) -> Linkage:
-    """The `Linkage` of a 64-bit ELF file."""
+    """Return the `Linkage` of a 64-bit ELF file."""
     file = elf.Elf(path)
     dynamic, own = file.symbols(elf.SHT_DYNSYM), file.symbols(elf.SHT_SYMTAB)
     return Linkage(

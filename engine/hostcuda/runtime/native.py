@@ -1,4 +1,4 @@
-"""The engine's runtime library: built once into the cache, loaded once per process, with wrapped calls.
+"""The engine's runtime library: build it once into the cache, load it once per process, and wrap its calls.
 
 The wrappers stand for functions of the CUDA driver (`TRACED`), raise PyCUDA's exceptions, and check for Ctrl-C while
 they wait. ``runtime/abi.h`` defines the library's interface.
@@ -33,7 +33,7 @@ from hostcuda.runtime import layout
 
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
 _POLL_S = 0.1  # seconds between checks for Ctrl-C in a waiting call
-_LONG_S = 60  # after so many seconds a waiting call says what may keep it
+_LONG_S = 60  # a call that has waited for so many seconds warns of what may be the reason
 _EXCEPTIONS = {
     NOT_READY: RuntimeError,
     LAUNCH_FAILED: LaunchError,
@@ -109,8 +109,8 @@ _loading = threading.Lock()
 _finished = False
 
 
-# Runtime files that are compiled as one: half of the time goes into the standard library's headers. With the header of
-# kernels beside them, two cores have about as much to do. No thread of a block waits for what the cold ones do.
+# Runtime files that are compiled as one: half of the time goes into the standard library's headers. With the kernels'
+# header, which is compiled beside them, two cores have equal work. No thread of a block waits for `_COLD` code.
 _UNITS = {
     "scheduler": ("half", "fibers", "slabs", "warps", "shared", "spins", "scheduler"),
     "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
@@ -124,7 +124,7 @@ _COLD = {"pool", "records"}
 
 
 def build() -> Path:
-    """The path of the runtime library, which is compiled if it is not in the cache."""
+    """Compile the runtime library if it is not in the cache; return its path."""
     command = toolchain.find()
     flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-fvisibility=hidden", "-pthread", "-fno-strict-aliasing"]
     if checkmode.TOOLS:
@@ -137,8 +137,8 @@ def build() -> Path:
         lines = []
         for name, (*before, last) in units.items():
             line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}", *["-Og"] * (name in _COLD)]
-            for each in before:
-                line += ["-include", str(toolchain.RUNTIME / f"{each}.cpp")]
+            for source in before:
+                line += ["-include", str(toolchain.RUNTIME / f"{source}.cpp")]
             lines.append([*line, "-c", str(toolchain.RUNTIME / f"{last}.cpp"), "-o", str(path.with_name(f"{name}.o"))])
         header = threading.Thread(target=precompile_header)  # the first kernel needs both
         header.start()
@@ -157,7 +157,7 @@ def build() -> Path:
 
 
 def library() -> ctypes.CDLL:
-    """The runtime library (a `ctypes.CDLL`). The first call builds, loads and starts it."""
+    """Return the runtime library; the first call builds, loads and starts it."""
     global _library
     if _library is None:
         with _loading:
@@ -272,7 +272,7 @@ def _wait(call, function, *arguments):
 
 
 def _is_done(call, status):
-    """Whether a query's status is ready."""
+    """Return whether a query's status is ready."""
     if status != NOT_READY:
         check(status, call)
     return status != NOT_READY
@@ -359,12 +359,12 @@ def map_host_memory(address, size) -> None:
 
 
 def is_host_memory(address, size, writes) -> bool:
-    """Whether these bytes of this process can be read, or also written."""
+    """Return whether these bytes of this process can be read, or, with `writes`, also written."""
     return library().hc_host_memory(address, size, int(writes)) == OK
 
 
 def host_block(address) -> int:
-    """The size of the block that malloc or new has returned to a program at this address; 0 if it is not known."""
+    """Return the size of the block that malloc or new gave a program at this address; 0 if not known."""
     return library().hc_host_block(address)
 
 
@@ -393,7 +393,7 @@ def mem_free(address) -> None:
 
 
 def mem_release(address) -> None:
-    """`mem_free` for destructors: the next call that waits raises the fault."""
+    """Free an allocation in a destructor, as `mem_free`: the next call that waits raises the fault."""
     if _finished:
         return
     _settle()
@@ -409,7 +409,7 @@ def mem_info() -> tuple[int, int]:
 
 
 def mem_range(address) -> tuple[int, int] | None:
-    """The (base, size) of the allocation that contains `address`, or None."""
+    """Return the (base, size) of the allocation that contains `address`, or None."""
     base, size = c_void_p(), c_size_t()
     if library().hc_mem_range(address, byref(base), byref(size)) != OK:
         return None
@@ -427,7 +427,7 @@ def memcpy(kind, to, source, size, stream, wait) -> None:
 
 
 def _name_place():
-    """Tell check mode the file and line of a Python program's call; of a whole program's, the runtime knows it."""
+    """Tell check mode the file and line of a Python program's call; a whole program's the runtime knows."""
     frame, engine = sys._getframe(1), str(Path(__file__).parents[1])
     while frame and (frame.f_code.co_filename.startswith((engine, "<frozen"))):
         frame = frame.f_back
@@ -476,7 +476,7 @@ def stream_synchronize(handle) -> None:
 
 
 def stream_query(handle) -> bool:
-    """True if the stream has no work left."""
+    """Return whether the stream has no work left."""
     return _is_done("cuStreamQuery", _library.hc_stream_query(handle))
 
 
@@ -509,12 +509,12 @@ def event_synchronize(handle) -> None:
 
 
 def event_query(handle) -> bool:
-    """True if the stream has reached the event."""
+    """Return whether the stream has reached the event."""
     return _is_done("cuEventQuery", _library.hc_event_query(handle))
 
 
 def event_elapsed_ms(start, end) -> float:
-    """Milliseconds between two events."""
+    """Return the milliseconds between two events."""
     milliseconds = c_double()
     check(_library.hc_event_elapsed_ms(start, end, byref(milliseconds)), "cuEventElapsedTime")
     return milliseconds.value
@@ -530,8 +530,8 @@ class LoadedKernel:
     handle: int
     name: str  # as written in the source
     symbol: str  # as mangled by the compiler
-    parameters: list  # ``hc_parameter`` of each
-    packed_bytes: int  # of its arguments
+    parameters: list  # the ``hc_parameter`` of each
+    packed_bytes: int  # the size of its packed arguments
     max_threads: int  # per block: that of its ``__launch_bounds__``, else 1024
     own_shared: int  # bytes of the static shared arrays that it declares
     common_shared: int  # bytes of those outside of functions
@@ -542,7 +542,7 @@ class LoadedKernel:
 
 @dataclass
 class _Module:
-    """What is known of a module while it is loaded: the runtime reads parts of its layout."""
+    """A loaded module. The runtime reads parts of its layout, which lives as long."""
 
     layout: layout.Layout
     kernels: list
@@ -566,12 +566,12 @@ def module_load(path) -> int:
 
 
 def _place(path, module, base):
-    """Tell the runtime where the variables of a loaded module are; return what is known of it."""
+    """Tell the runtime where the variables of a loaded module are; return the `_Module`."""
     infos, kernel, info = [], c_void_p(), _KernelInfo()
     while _library.hc_module_kernel(module, len(infos), byref(kernel), byref(info)) == OK:
         infos.append((kernel.value, info))
         info = _KernelInfo()
-    functions = [each for _, info in infos for each in (info.function, info.loops) if each]
+    functions = [address for _, info in infos for address in (info.function, info.loops) if address]
     places = layout.layout(path, base, functions)
     patches = (layout.Patch * len(places.patches))(*places.patches)
     watched = (layout.WatchedVariable * len(places.watched))(*places.watched)
@@ -605,18 +605,18 @@ def module_unload(handle, copy=None) -> None:
 
 
 def module_kernel(module, name) -> LoadedKernel | None:
-    """The `LoadedKernel` with this name or symbol, or None."""
+    """Return the `LoadedKernel` with this name or symbol, or None."""
     wanted = name.replace(" ", "")
     return next((k for k in _modules[module].kernels if wanted in (k.symbol, k.name.replace(" ", ""))), None)
 
 
 def module_kernels(module) -> list[LoadedKernel]:
-    """A `LoadedKernel` for each of a module's registered kernels."""
+    """Return a `LoadedKernel` for each of a module's registered kernels."""
     return list(_modules[module].kernels)
 
 
 def module_symbol(module, name) -> tuple[int, int] | None:
-    """The (address, size) of a ``__constant__`` or ``__device__`` variable, or None."""
+    """Return the (address, size) of a ``__constant__`` or ``__device__`` variable, or None."""
     variables = _modules[module].layout.variables
     span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")  # of a static variable
     if span:
@@ -626,11 +626,11 @@ def module_symbol(module, name) -> tuple[int, int] | None:
 
 def variable_at(address) -> str | None:
     """Return the name of the variable of a loaded module at an address, or None."""
-    return next(filter(None, (each.layout.variable_at(address) for each in _modules.values())), None)
+    return next(filter(None, (module.layout.variable_at(address) for module in _modules.values())), None)
 
 
 def module_constant_bytes(module) -> int:
-    """The size of all ``__constant__`` variables of a module."""
+    """Return the size of all ``__constant__`` variables of a module."""
     return _modules[module].layout.constant_bytes
 
 
@@ -645,7 +645,7 @@ Dim3 = c_uint * 3
 
 
 def amount(size) -> str:
-    """A number of bytes in readable units."""
+    """Return a number of bytes in readable units."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= scale:
             return f"{size / scale:.1f} {unit}"
@@ -679,7 +679,7 @@ def trace_device(on) -> None:
 
 
 def take_device_records() -> np.ndarray:
-    """The operations finished since the last call, in order of completion.
+    """Return the operations finished since the last call, in order of completion.
 
     Returns
     -------
@@ -701,9 +701,9 @@ def trace_calls(on) -> None:
     """Start or stop recording name, start and duration of driver calls. It costs nothing while it is off."""
     module = globals()
     if on and not _untraced:
-        for name, shown in TRACED.items():
+        for name, driver_name in TRACED.items():
             _untraced[name] = module[name]
-            module[name] = _timed(module[name], shown)
+            module[name] = _time_calls(module[name], driver_name)
     elif not on:
         module.update(_untraced)
         _untraced.clear()
@@ -716,20 +716,20 @@ def record_call(name, start, duration) -> None:
 
 
 def take_calls() -> list[tuple[str, float, float]]:
-    """The calls recorded since the last take: (name, start, duration), in seconds on the monotonic clock."""
-    taken = _calls[:]
-    del _calls[: len(taken)]
-    return taken
+    """Return the calls since the last take: (name, start, duration), in seconds on the monotonic clock."""
+    calls = _calls[:]
+    del _calls[: len(calls)]
+    return calls
 
 
-def _timed(function, shown):
+def _time_calls(function, driver_name):
     def traced(*arguments):
         start = time.monotonic()
         try:
             return function(*arguments)
         finally:
             duration = time.monotonic() - start
-            name = shown
+            name = driver_name
             if name == "cuMemcpy{}":
                 name = f"cuMemcpy{arguments[0]}" + ("" if arguments[5] else "Async")
             elif name == "cuMemsetD{}":
