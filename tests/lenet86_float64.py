@@ -45,14 +45,14 @@ def gradients(weights: dict[str, np.ndarray], images: np.ndarray, labels: np.nda
     scores = fully_connected(hidden, w["fc2"], w["fc2_bias"])
     d_scores = (softmax(scores) - one_hot(labels, scores.shape[1])) / len(images)
     d_hidden = (d_scores @ w["fc2"].T) * (hidden > 0)
-    found = {"fc1": features.T @ d_hidden, "fc1_bias": d_hidden.sum(axis=0),
-             "fc2": hidden.T @ d_scores, "fc2_bias": d_scores.sum(axis=0)}
+    derivatives = {"fc1": features.T @ d_hidden, "fc1_bias": d_hidden.sum(axis=0),
+                   "fc2": hidden.T @ d_scores, "fc2_bias": d_scores.sum(axis=0)}
     d_y = (d_hidden @ w["fc1"].T).reshape(x.shape)
     for i, (x, z, y), window in reversed(list(zip((1, 2), stages, pools, strict=True))):
         d_z = unpooled(d_y * (y > 0), windows_of(z, window).argmax(axis=-1), window, *z.shape[2:])
-        found[f"conv{i}"] = conv_weight_gradient(x, d_z).sum(axis=0)
+        derivatives[f"conv{i}"] = conv_weight_gradient(x, d_z).sum(axis=0)
         d_y = conv_data_gradient(w[f"conv{i}"], d_z)
-    return found
+    return derivatives
 
 
 class Kernels:

@@ -102,15 +102,15 @@ def of(kernel: str) -> list[Mutant]:
     source = variant(kernel).source
     code = Scan(source).code
     begin = code.index("__global__")
-    found: dict[str, list[Mutant]] = {}
+    mutants_by_kind: dict[str, list[Mutant]] = {}
     for kind, pattern, new in _OPERATORS:
         for match in re.compile(pattern).finditer(code, begin):
             text = source[: match.start()] + new + source[match.end() :]
             line = source.count("\n", 0, match.start())
             before, after = (" ".join(code.splitlines()[line].partition("//")[0].split()) for code in (source, text))
             if match[0].strip() != new:
-                found.setdefault(kind, []).append(Mutant(kernel, line + 1, kind, before, after, text))
-    return _spread(list(found.values()))
+                mutants_by_kind.setdefault(kind, []).append(Mutant(kernel, line + 1, kind, before, after, text))
+    return _spread(list(mutants_by_kind.values()))
 
 
 def _spread(kinds: list[list[Mutant]]) -> list[Mutant]:
@@ -161,13 +161,13 @@ def judge(mutant: Mutant) -> dict:
     process.start()
     theirs.close()
     try:
-        found, how = ours.recv()
+        finder, how = ours.recv()
     except EOFError:
-        found, how = "check", "it does not end"
+        finder, how = "check", "it does not end"
     process.join()
     if process.exitcode not in (0, -signal.SIGXCPU):
-        found, how = "error", f"the process ended with status {process.exitcode}"
-    return {**mutant.row, "found_by": found, "how": how}
+        finder, how = "error", f"the process ended with status {process.exitcode}"
+    return {**mutant.row, "found_by": finder, "how": how}
 
 
 def _child(mutant: Mutant, answer) -> None:
@@ -213,8 +213,8 @@ def main() -> None:
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(names)}")
     table = read()
     mutants = [mutant for name in asked.kernels or names for mutant in of(name)]
-    known = {tuple(mutant.row.values()) for name in names for mutant in of(name)}
-    table = table.loc[[tuple(row) in known for row in table[KEY].to_numpy().tolist()]]  # of the kernels as they are now
+    wanted = {tuple(mutant.row.values()) for name in names for mutant in of(name)}
+    table = table.loc[[tuple(row) in wanted for row in table[KEY].to_numpy().tolist()]]  # of the present kernels
     done = {tuple(row) for row in table[KEY].to_numpy().tolist()} if not asked.again else set()
     left = [mutant for mutant in mutants if tuple(mutant.row.values()) not in done]
     with ThreadPoolExecutor(asked.jobs) as pool, tqdm(pool.map(judge, left), "mutants", len(left)) as progress:

@@ -125,23 +125,23 @@ def ways_of(torch, monkeypatch, compiled=True):
 
 
 def test_pytorch_has_bytes_streams_and_its_compiler(monkeypatch):
-    compiled, seen = [], []
+    compiled, calls = [], []
     images, cases = ways_of(fake_torch(compiled), monkeypatch)
     for case in cases:
         # A graph of the stand-in computes once, before it is emptied.
         if not case.label.endswith(("graph", "compiled")) or case.where == "host":
             images.check(case, "before timing")
-        seen.append((case.label, case.where, case.pixels))
+        calls.append((case.label, case.where, case.pixels))
     forms = list(images.forms)
     assert compiled == [benchmark.COMPILERS[0]] * 4
     for mode in benchmark.MODES:
-        own = {row for row in seen if row[0].split(",")[0] == f"PyTorch {mode}"}
+        own = {row for row in calls if row[0].split(",")[0] == f"PyTorch {mode}"}
         wanted = {(f"PyTorch {mode}{suffix}", where, form) for form in forms for suffix, where in (
             ("", "device"), ("", "host"), (", graph", "device"), (", streams", "host"))}
         if mode != "fp32":
             wanted |= {(f"PyTorch {mode}, compiled", where, form) for where in ("device", "host") for form in forms[:2]}
         assert own == wanted
-    assert len(seen) == len(set(seen)) == 3 * 3 * 4 + 2 * 2 * 2
+    assert len(calls) == len(set(calls)) == 3 * 3 * 4 + 2 * 2 * 2
 
 
 @pytest.mark.parametrize(("failing", "measured", "at_chunks", "wrong"),
@@ -168,12 +168,12 @@ def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, failing, measure
     assert sum(case.label.endswith("compiled") for case in cases) == 2 * measured
     assert len(cases) == 3 * 3 * 4 + 2 * measured
     assert tried == [*benchmark.COMPILERS] * 4
-    told = capsys.readouterr().out.splitlines()
-    assert len(told) == 4 * failing
-    assert told[0].startswith("PyTorch tf32, float32: torch.compile fails with comprehensive_padding, max_autotune, "
-                              "max_autotune_conv_backends: " + (
-                                  "CheckFailed: PyTorch tf32, compiled in float32 is wrong once compiled" if wrong else
-                                  "RuntimeError: setStorage: out of bounds"))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 * failing
+    assert lines[0].startswith("PyTorch tf32, float32: torch.compile fails with comprehensive_padding, max_autotune, "
+                               "max_autotune_conv_backends: " + (
+                                   "CheckFailed: PyTorch tf32, compiled in float32 is wrong once compiled" if wrong else
+                                   "RuntimeError: setStorage: out of bounds"))
 
 
 def test_a_wrong_forward_pass_of_pytorch_is_refused(monkeypatch):
@@ -204,9 +204,9 @@ def test_a_row_of_the_table_has_a_networks_best(table):
 
 
 def test_several_devices_are_timed_together():
-    found = bench_devices((1,), 2, ("uint8 8x8",), ("float16",), repeat=1)
-    assert list(found["label"]) == ["fused on 1 GPU"]
-    assert set(found.columns) == set(lab.bench_network(1, 1, False).columns)
+    table = bench_devices((1,), 2, ("uint8 8x8",), ("float16",), repeat=1)
+    assert list(table["label"]) == ["fused on 1 GPU"]
+    assert set(table.columns) == set(lab.bench_network(1, 1, False).columns)
 
 
 def test_recordings_are_merged_and_read(table, tmp_path):

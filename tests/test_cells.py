@@ -25,9 +25,9 @@ REGISTERS = variant("registers").source
 @pytest.fixture(scope="module")
 def shell():
     hostcuda.ensure_context()
-    found = start_ipython()
-    found.run_line_magic("load_ext", "labkit")
-    return found
+    shell = start_ipython()
+    shell.run_line_magic("load_ext", "labkit")
+    return shell
 
 
 def run(shell, magic, line, text):
@@ -197,10 +197,10 @@ def test_functions_are_found_by_their_names():
     text = ("#include <a.h>\nconstexpr int f = g(3);\nstruct S { int h() { return 0; } };\n\n// two lines\n// above\n"
             'template <int N> __device__ int one(int (&a)[N], int b = (1 + 2))\n{\n    return "{"[0];   // }\n}\n'
             'extern "C" __global__ __launch_bounds__(32, 1) void two(float *x) {\n    if (x) { }\n}\n')
-    found = {name: text[slice(*span)] for name, span in functions(text).items()}
-    assert list(found) == ["one", "two"]
-    assert found["one"].startswith("// two lines\n// above\ntemplate") and found["one"].endswith("// }\n}")
-    assert found["two"].startswith('extern "C"')
+    texts = {name: text[slice(*span)] for name, span in functions(text).items()}
+    assert list(texts) == ["one", "two"]
+    assert texts["one"].startswith("// two lines\n// above\ntemplate") and texts["one"].endswith("// }\n}")
+    assert texts["two"].startswith('extern "C"')
 
 
 def test_a_cuda_cell_is_a_module(shell, capsys):
@@ -232,16 +232,16 @@ def test_a_cuda_cells_error_has_its_line(shell):
 
 def test_nvccs_messages_are_understood():
     lines = ["// %%cuda a", "__global__ void f(float *y) {", "    y[0] = z;", "    int unused;", "}"]
-    said = (
+    message = (
         'a.cu(3): error: identifier "z" is undefined\n      y[0] = z;\n             ^\n\n'
         'a.cu(4): warning #177-D: variable "unused" was declared but never referenced\n'
         "      int unused;\n          ^\n\nRemark: The warnings can be suppressed\n1 error detected\n"
     )
-    assert list(messages(said, lines)) == [
+    assert list(messages(message, lines)) == [
         Message(3, 12, "error", 'identifier "z" is undefined'),
         Message(4, 9, "warning", 'variable "unused" was declared but never referenced'),
     ]
-    assert next(messages(said, lines)).show(lines).endswith("    y[0] = z;\n           ^")
+    assert next(messages(message, lines)).show(lines).endswith("    y[0] = z;\n           ^")
 
 
 def test_a_program_is_a_file_that_the_command_runs(shell, capsys, tmp_path, monkeypatch):

@@ -276,9 +276,9 @@ def test_a_result_that_may_be_right_by_luck_has_the_compilers_warning_beside_it(
     assert repr(check(variant(3, text), shapes)).endswith("races were not looked for: lab.sanitize")
     # As if the register of the sum held 0 by luck.
     monkeypatch.setattr(check_module, "_check_shape", lambda *_: {"worst_of_allowed": 0.0})
-    said = repr(check(variant(3, text.replace("float sum = 0;", "float sum;")), shapes))
-    assert said.startswith("PASS 03 registers, own source: 1 shape, exact on integers")
-    assert re.search(r", but the compiler warns: line \d+: .*\bsum\b.* uninitialized", said)
+    report = repr(check(variant(3, text.replace("float sum = 0;", "float sum;")), shapes))
+    assert report.startswith("PASS 03 registers, own source: 1 shape, exact on integers")
+    assert re.search(r", but the compiler warns: line \d+: .*\bsum\b.* uninitialized", report)
 
 
 def test_many_mismatches_are_cut():
@@ -553,11 +553,11 @@ def test_an_output_that_nobody_wrote_is_a_nan_that_nothing_else_is(dtype):
 
 
 def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, capsys):
-    shapes, found = [], SimpleNamespace(clean=True, tools=("memcheck", "racecheck"))
+    shapes, no_findings = [], SimpleNamespace(clean=True, tools=("memcheck", "racecheck"))
 
     def sanitize(variant, layer, batch):
         shapes.append((layer.name, batch))
-        return found
+        return no_findings
 
     monkeypatch.setattr(check_module.sanitizer, "sanitize", sanitize)
     variant = FakeVariant()
@@ -565,7 +565,7 @@ def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, c
     assert "on reals, clean on one past a tile under memcheck, racecheck" in repr(check(variant, sanitize=True))
     check(FakeVariant(), [ODD], sanitize=True)
     assert shapes == [("one past a tile", 1), ("odd", 3)]
-    found.clean = False
+    no_findings.clean = False
     racing = FakeVariant()
     with pytest.raises(CheckFailed, match="computes what it should, but on odd"):
         check(racing, [ODD], sanitize=True)
@@ -593,8 +593,8 @@ def test_a_kernel_that_takes_long_is_named(monkeypatch, capfd):
     monkeypatch.setattr(check_module, "PATIENCE_S", 0.1)
     check(FakeVariant(slow), layer)
     out, err = capfd.readouterr()
-    said = [line for line in err.splitlines() if "has been running for 0.1 s" in line]
-    assert len(said) == 1 and said[0].startswith(f"99 fake on {layer}, B = 3")
+    lines = [line for line in err.splitlines() if "has been running for 0.1 s" in line]
+    assert len(lines) == 1 and lines[0].startswith(f"99 fake on {layer}, B = 3")
     assert "running" not in out  # a cell's output, which tests compare
     monkeypatch.setenv("TQDM_DISABLE", "1")
     check(FakeVariant(slow), layer)

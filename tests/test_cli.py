@@ -26,8 +26,8 @@ def command(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["labkit", *map(str, arguments)])
         with pytest.raises(SystemExit) as done:
             cli.main()
-        said = capsys.readouterr()
-        return done.value.code or 0, said.out, said.err
+        captured = capsys.readouterr()
+        return done.value.code or 0, captured.out, captured.err
 
     return run
 
@@ -251,6 +251,6 @@ def test_python_m_labkit_and_a_light_start():
 
 def test_doctor_as_json(command):
     status, out, _ = command("doctor", "--json")
-    told = json.loads(out)
-    assert status == (0 if told["ready"] else 1)
-    assert {"Python", "C++ compiler", "data"} <= {finding["what"] for finding in told["findings"]}
+    report = json.loads(out)
+    assert status == (0 if report["ready"] else 1)
+    assert {"Python", "C++ compiler", "data"} <= {finding["what"] for finding in report["findings"]}

@@ -35,18 +35,18 @@ def test_every_notebook_is_there_and_only_begins_differently(edition):
 
 
 def test_links_lead_to_files_of_the_repository(edition):
-    known = 0
+    count = 0
     for name, nb in edition.items():
         for cell in nb.cells:
             if cell.cell_type == "markdown":
                 for link in re.findall(r"\]\(([^)]*)\)", cell.source):
                     assert re.match("https?://|#", link), f"{name}: {link} leads nowhere from Colab"
-                    found = re.match(r"https://[\w.]+/(?:github/)?some/lab/blob/(colab|HEAD)/([^#]*)", link)
-                    if found:
-                        known += 1
-                        assert (ROOT / found[2]).is_file(), f"{name}: {link}"
-                        assert (found[1] == "colab") == found[2].endswith(".ipynb")
-    assert known > 3 * len(edition)
+                    match = re.match(r"https://[\w.]+/(?:github/)?some/lab/blob/(colab|HEAD)/([^#]*)", link)
+                    if match:
+                        count += 1
+                        assert (ROOT / match[2]).is_file(), f"{name}: {link}"
+                        assert (match[1] == "colab") == match[2].endswith(".ipynb")
+    assert count > 3 * len(edition)
 
 
 @pytest.mark.parametrize("repository", ["lab", "https://github.com/some/lab", 'some/lab"; rm', ""])

@@ -136,8 +136,8 @@ def test_wheels_and_toolkits_are_searched(monkeypatch, tmp_path):
         path.touch()
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    found = list(cublas._candidates())
-    assert found.index(toolkit) < found.index(wheel) < found.index("libcublas.so")
+    candidates = list(cublas._candidates())
+    assert candidates.index(toolkit) < candidates.index(wheel) < candidates.index("libcublas.so")
 
 
 def test_what_is_no_library_is_refused():

@@ -251,12 +251,12 @@ def data_folder(tmp_path, monkeypatch):
 def test_a_folder_of_ones_own(data_folder):
     images, labels = some_images()
     write_pair(data_folder, images, labels)
-    found = labkit.dataset("fashion-mnist", size=(12, 18))
-    assert found.images.shape == (5, 1, 12, 18)
-    assert (found.labels == labels).all()
-    assert "not the published" in found.note
-    assert "not the published" in cycle(found, 9).note
-    assert "cycled" in cycle(found, 9).note
+    dataset = labkit.dataset("fashion-mnist", size=(12, 18))
+    assert dataset.images.shape == (5, 1, 12, 18)
+    assert (dataset.labels == labels).all()
+    assert "not the published" in dataset.note
+    assert "not the published" in cycle(dataset, 9).note
+    assert "cycled" in cycle(dataset, 9).note
 
     inner_images, inner_labels = some_images(n=3, seed=1)
     write_pair(data_folder / "mnist", inner_images, inner_labels)

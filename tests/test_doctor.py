@@ -27,9 +27,9 @@ def test_the_engine_is_the_one_that_runs(monkeypatch):
     report = doctor.examine()
     assert (report.engine, report.ready) == ("cpu", True)
     assert report.why == "HOSTCUDA_ENGINE=cpu asks for it"
-    told = json.loads(json.dumps(report.as_dict()))
-    assert told["engine"] == "cpu"
-    assert [finding["what"] for finding in told["findings"]] == [
+    findings = json.loads(json.dumps(report.as_dict()))
+    assert findings["engine"] == "cpu"
+    assert [finding["what"] for finding in findings["findings"]] == [
         "labkit", "hostcuda", "Python", "C++ compiler", "NVIDIA driver", "GPU", "nvcc", "PyCUDA", "CUPTI", "cache",
         "data", "notebooks", "fashion-mnist", "mnist", "data cache",
     ]
@@ -101,13 +101,13 @@ PARTS = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-lab
 def put_images(folder, seed):
     """Write files of two images as MNIST and Fashion-MNIST have them; return the note about their source."""
     folder.mkdir(parents=True)
-    said = []
+    sources = []
     images, labels = struct.pack(">4I", 0x803, 2, 3, 4) + bytes([seed]) * 24, struct.pack(">2I", 0x801, 2) + b"\7\7"
     for part in PARTS:
         content = gzip.compress(images if "images" in part else labels)
         (folder / f"{part}-ubyte.gz").write_bytes(content)
-        said.append((f"{part}-ubyte.gz", f"md5:{hashlib.md5(content).hexdigest()}"))
-    return {"train": said[:2], "test": said[2:]}
+        sources.append((f"{part}-ubyte.gz", f"md5:{hashlib.md5(content).hexdigest()}"))
+    return {"train": sources[:2], "test": sources[2:]}
 
 
 def test_fetched_data_is_seen_where_the_loader_finds_it(tmp_path, monkeypatch):

@@ -82,8 +82,8 @@ def said(monkeypatch, drawn):
 
 
 def texts(page):
-    found = (text.get_text() for text in page.fig.findobj(Text) if text.get_visible())
-    return [text for text in found if text.strip()]
+    texts = (text.get_text() for text in page.fig.findobj(Text) if text.get_visible())
+    return [text for text in texts if text.strip()]
 
 
 def collisions(page):
@@ -96,17 +96,17 @@ def collisions(page):
             boxes.append((text.get_text(), text.get_window_extent(), text.get_rotation() % 90))
     edge = page.fig.bbox.frozen()
     page.fig.set_dpi(dpi)
-    found = []
+    pairs = []
     for (a, box_a, slope_a), (b, box_b, slope_b) in itertools.combinations(boxes, 2):
         if slope_a or slope_b:  # the box of a slanted text is mostly empty
             continue
         across = min(box_a.x1, box_b.x1) - max(box_a.x0, box_b.x0)
         down = min(box_a.y1, box_b.y1) - max(box_a.y0, box_b.y0)
         if across > 2 and down > 6:  # pixels: a line's box has air above and below
-            found.append((a, b, round(across), round(down)))
+            pairs.append((a, b, round(across), round(down)))
     outside = [(text, box.bounds) for text, box, _ in boxes
                if box.x0 < 0 or box.y0 < -1 or box.x1 > edge.x1 or box.y1 > edge.y1 + 1]
-    return found + outside
+    return pairs + outside
 
 
 LAYERS = [layer for preset in PRESETS.values() for layer in preset]
@@ -518,8 +518,8 @@ def test_a_dark_style_does_not_get_in(drawn):
 def test_every_figure_says_what_it_takes_and_refuses(name):
     doc = inspect.getdoc(getattr(draw, name))
     parameters, _, raises = doc.partition("\nRaises\n------\n")
-    said = re.findall(r"^(\w+(?:, \w+)*)(?: : .+)?$", parameters.partition("\nParameters\n----------\n")[2], re.M)
-    assert [word for line in said for word in line.split(", ")] == [*inspect.signature(getattr(draw, name)).parameters]
+    names = re.findall(r"^(\w+(?:, \w+)*)(?: : .+)?$", parameters.partition("\nParameters\n----------\n")[2], re.M)
+    assert [word for line in names for word in line.split(", ")] == [*inspect.signature(getattr(draw, name)).parameters]
     assert raises.startswith("LabError\n    If ")
 
 
@@ -628,8 +628,8 @@ SIGHT = {
 @pytest.mark.parametrize("sight", SIGHT)
 def test_colours_stay_apart_for_colour_blind_readers(sight):
     """The lines of a chart differ by more than 30 in CIE76 for everybody (2.3 is just noticeable)."""
-    seen = [lab(np.clip(SIGHT[sight] @ linear(color), 0, 1)) for color in style.CYCLE]
-    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 30
+    colours = [lab(np.clip(SIGHT[sight] @ linear(color), 0, 1)) for color in style.CYCLE]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(colours, 2)) > 30
 
 
 INKS = {style.INK, style.MUTED, style.AMBER, style.GREEN, *(style.READABLE.get(color, color) for color in style.CYCLE)}

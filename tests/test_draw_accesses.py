@@ -40,9 +40,9 @@ LINES = [(1, None), (1, 29), (TILED, None), (TILED, 41), (TILED, 42), (5, 36), (
 @pytest.mark.parametrize(("of", "line"), LINES)
 def test_what_is_drawn_is_what_was_counted(of, line):
     """The engine's sectors and wavefronts of each request are those that the figure draws of its addresses."""
-    found = accesses(of, LENET86[1], line)
-    assert line in (None, found.line)
-    for access in (found.worst, *found.following):
+    counts = accesses(of, LENET86[1], line)
+    assert line in (None, counts.line)
+    for access in (counts.worst, *counts.following):
         drawn_units = {
             "global": lambda a: len(bytes_used(a.lanes, a.size)[1]),
             "shared": lambda a: sum(map(len, wavefronts(a.lanes, a.size, a.op == "ld"))),
@@ -50,8 +50,8 @@ def test_what_is_drawn_is_what_was_counted(of, line):
         }[access.space](access)
         if access.op != "atom":  # lanes with the same address take several passes, each with its sectors
             assert drawn_units == access.units, _words(access)
-        assert access.units <= found.worst.units or access.space != found.worst.space
-    assert len(found.following) == 8 or found.worst.op == "atom" or line in (29, 10, 11, 41, 42)
+        assert access.units <= counts.worst.units or access.space != counts.worst.space
+    assert len(counts.following) == 8 or counts.worst.op == "atom" or line in (29, 10, 11, 41, 42)
 
 
 def test_the_figure_has_the_numbers_of_the_profile(said):  # noqa: F811
@@ -117,8 +117,8 @@ def test_a_race_has_both_threads_lines_and_the_missing_barrier(drawn, race):  # 
 
 def test_a_race_of_blocks_is_not_about_a_barrier(drawn):  # noqa: F811
     everyone = variant(1, variant(1).source.replace("const int b = blockIdx.z;", "const int b = blockIdx.z; y[0] = m;"))
-    found = labkit.sanitize(everyone, SMALL, tool="racecheck", engine="cpu")
-    between = found.table[found.table["kind"] == "race between blocks"]
+    report = labkit.sanitize(everyone, SMALL, tool="racecheck", engine="cpu")
+    between = report.table[report.table["kind"] == "race between blocks"]
     assert len(between)
     page = drawn(draw.race, Findings(between, 1, ("racecheck",), Ended(0, 1.0)))
     assert not collisions(page)

@@ -70,8 +70,8 @@ def test_text_on_heat_maps_has_contrast():
 @pytest.mark.parametrize("sight", SIGHT)
 def test_colours_stay_apart_for_colour_blind_readers(sight):
     """As by day, they differ by more than 30 in CIE76."""
-    seen = [lab(np.clip(SIGHT[sight] @ linear(color), 0, 1)) for color in night(*style.CYCLE)]
-    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 30
+    colours = [lab(np.clip(SIGHT[sight] @ linear(color), 0, 1)) for color in night(*style.CYCLE)]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(colours, 2)) > 30
 
 
 def test_the_mapping_is_continuous_and_turns_lightness_round():

@@ -83,8 +83,8 @@ def test_a_gantt_chart_begins_at_zero_wherever_the_timeline_does(said):  # noqa:
 def test_every_kernel_can_be_seen_however_short(drawn):  # noqa: F811
     page = drawn(draw.gantt, planned(pinned=False, kernel_ms=0.01))
     pixels = image.imread(page.file)[160:, :, :3]  # below the legend
-    seen = (np.abs(pixels - to_rgb(style.ORANGE)) < 0.1).all(axis=2).any(axis=0).astype(int)
-    assert (np.diff(seen) == 1).sum() == 10  # one place a chunk
+    orange = (np.abs(pixels - to_rgb(style.ORANGE)) < 0.1).all(axis=2).any(axis=0).astype(int)
+    assert (np.diff(orange) == 1).sum() == 10  # one place a chunk
 
 
 def test_several_timelines_share_an_axis_and_are_named(said):  # noqa: F811

@@ -43,11 +43,11 @@ def test_memories_are_those_of_the_h200(said):  # noqa: F811
 def test_a_scheduler_is_as_busy_as_its_warps_allow(warps, work, latency):
     """One instruction per cycle; a warp needs work + latency cycles for its work instructions."""
     period = work + latency
-    told = issued(warps, work, latency, 20 * period)
-    busy = sum("issues" in cycle for cycle in zip(*told, strict=True))
-    assert max(cycle.count("issues") for cycle in zip(*told, strict=True)) == 1
+    issue_slots = issued(warps, work, latency, 20 * period)
+    busy = sum("issues" in cycle for cycle in zip(*issue_slots, strict=True))
+    assert max(cycle.count("issues") for cycle in zip(*issue_slots, strict=True)) == 1
     assert abs(busy / (20 * period) - min(1, warps * work / period)) < 0.05
-    assert told[0][: period + 1] == ["issues"] * work + ["waits"] * latency + [told[0][period]]
+    assert issue_slots[0][: period + 1] == ["issues"] * work + ["waits"] * latency + [issue_slots[0][period]]
 
 
 def test_hiding_says_what_it_counts(said):  # noqa: F811

@@ -36,9 +36,9 @@ def test_errors_are_within_the_bound_and_half_sums_are_the_worst(errors):
 def test_an_error_that_is_there_is_found(errors):
     """A kernel whose sums are a tenth too large is off by a tenth of a sum of positive products."""
     source = labkit.variant(6).source.replace("] = sum;", "] = 1.1f * sum;")
-    found = rounding_errors(labkit.variant(6, source=source), Layer("one", 1, 1, 1, 1, 1), batch=1)
-    assert found["largest"].iloc[0] == pytest.approx(0.1, rel=1e-3)
-    assert found["largest"].iloc[0] > 100 * found["bound"].iloc[0]
+    table = rounding_errors(labkit.variant(6, source=source), Layer("one", 1, 1, 1, 1, 1), batch=1)
+    assert table["largest"].iloc[0] == pytest.approx(0.1, rel=1e-3)
+    assert table["largest"].iloc[0] > 100 * table["bound"].iloc[0]
 
 
 def test_errors_of_a_layer_that_a_variant_does_not_take():

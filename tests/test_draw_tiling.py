@@ -33,17 +33,17 @@ def test_the_message_names_the_best_width_and_the_worst(said):  # noqa: F811
 @pytest.mark.parametrize("width", [1, 3, 8, 16, 27, 32])
 @pytest.mark.parametrize("layer", [LENET86[0], LENET72[1], ODD], ids=str)
 def test_costs_are_those_of_the_loops(layer, width):
-    found, side = costs(layer, width), width + layer.K - 1
+    cost, side = costs(layer, width), width + layer.K - 1
     threads = idle = loaded = 0
     for top in range(0, layer.Ho, width):
         for left in range(0, layer.Wo, width):
             threads += width * width
             idle += sum(top + y >= layer.Ho or left + x >= layer.Wo for y in range(width) for x in range(width))
             loaded += sum(top + i < layer.H and left + j < layer.W for i in range(side) for j in range(side))
-    assert found["idle"] == pytest.approx(idle / threads)
-    assert found["loaded"] == pytest.approx(loaded / (layer.H * layer.W))
-    assert found["across"] * found["down"] * width**2 == threads
-    assert found["bytes"] == labkit.variant(4, tile=width).launches(layer)[0].shared
+    assert cost["idle"] == pytest.approx(idle / threads)
+    assert cost["loaded"] == pytest.approx(loaded / (layer.H * layer.W))
+    assert cost["across"] * cost["down"] * width**2 == threads
+    assert cost["bytes"] == labkit.variant(4, tile=width).launches(layer)[0].shared
 
 
 def test_wavefronts_are_those_counted():

@@ -26,8 +26,8 @@ def project():
 
 
 def test_jedi_completes_every_public_name(project):
-    found = {completion.name for completion in jedi.Script("import labkit as lab\nlab.", project=project).complete()}
-    assert set(labkit.__all__) <= found
+    names = {completion.name for completion in jedi.Script("import labkit as lab\nlab.", project=project).complete()}
+    assert set(labkit.__all__) <= names
 
 
 @pytest.mark.parametrize(("name", "parameters"), MOST_USED.items())
@@ -55,12 +55,12 @@ def test_the_stub_exports_each_name_as_type_checkers_read_it():
 
 @pytest.mark.parametrize("name", sorted(set(labkit.__all__) - {"__version__"}))
 def test_what_is_public_explains_itself(name):
-    found = getattr(labkit, name)
-    if not callable(found):
-        found = inspect.getmodule(found) or type(found)
-    assert (inspect.getdoc(found) or "").strip()
-    if inspect.isfunction(found):
-        untyped = [parameter.name for parameter in inspect.signature(found).parameters.values()
+    value = getattr(labkit, name)
+    if not callable(value):
+        value = inspect.getmodule(value) or type(value)
+    assert (inspect.getdoc(value) or "").strip()
+    if inspect.isfunction(value):
+        untyped = [parameter.name for parameter in inspect.signature(value).parameters.values()
                    if parameter.annotation is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD]
         assert not untyped, f"{name}: annotate {', '.join(untyped)}"
 
@@ -79,9 +79,9 @@ def test_pyright_knows_the_types(tmp_path):
     command = [pyright, "--outputjson", program]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     diagnostics = json.loads(ended.stdout)["generalDiagnostics"]
-    told = [(diagnostic["severity"], diagnostic["message"]) for diagnostic in diagnostics]
-    revealed = "".join(message for severity, message in told if severity == "information")
+    messages = [(diagnostic["severity"], diagnostic["message"]) for diagnostic in diagnostics]
+    revealed = "".join(message for severity, message in messages if severity == "information")
     assert '"CheckReport"' in revealed and '"Variant"' in revealed and "variants: Variant | int" in revealed
-    assert [message for severity, message in told if severity == "error"] == [
+    assert [message for severity, message in messages if severity == "error"] == [
         '"chekc" is not a known attribute of module "labkit"'
     ]

@@ -70,9 +70,9 @@ def test_a_row_chooses_options_and_layers(tmp_path):
 # ---------------------------------------------------------------------------------------------------- the programs
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_a_program_runs_and_checks_itself(path):
-    found = edits.run_program(path, "cpu", size_of(path))
-    assert found["name"] == path.stem and found["size"] == int(size_of(path)) and found["ms"] > 0
-    assert f"void {found['kernel']}(" in path.read_text()
+    result = edits.run_program(path, "cpu", size_of(path))
+    assert result["name"] == path.stem and result["size"] == int(size_of(path)) and result["ms"] > 0
+    assert f"void {result['kernel']}(" in path.read_text()
 
 
 @pytest.mark.thorough

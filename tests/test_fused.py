@@ -63,12 +63,12 @@ def test_images_are_within_the_bound(network, digits):
     random = np.random.default_rng(1).normal(0, 2, (2, 1, 86, 86)).clip(-LIMIT, LIMIT).astype(np.float32)
     images = np.concatenate([digits.images[:6], random, np.full_like(random[:1], LIMIT)])
     expected, bound = bounded(images, network.weights, network.dtype)
-    found = network.forward(images)
-    assert (np.abs(found - expected) <= bound).all()
+    probabilities = network.forward(images)
+    assert (np.abs(probabilities - expected) <= bound).all()
     plain = Network().forward(images)
-    assert (np.abs(found - plain) <= 2 * bound).all()
+    assert (np.abs(probabilities - plain) <= 2 * bound).all()
     usual = {"float16": 5e-3, "float32": 1e-5}[network.dtype.name]  # far below the bound for the errors of any weights
-    assert np.abs(found[:8] - expected[:8]).max() < usual
+    assert np.abs(probabilities[:8] - expected[:8]).max() < usual
 
 
 def test_the_bound_rejects_a_wrong_network(digits):
@@ -200,9 +200,9 @@ with FusedNetwork("digits", sys.argv[1], sys.argv[2] or None) as network, Buffer
 def test_the_kernel_has_no_race_and_reads_nothing_foreign(dtype, step, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
-    found = sanitize_script(str(script), [dtype, step or ""], engine="cpu")
-    assert found.launches == 2
-    assert found.table.empty
+    report = sanitize_script(str(script), [dtype, step or ""], engine="cpu")
+    assert report.launches == 2
+    assert report.table.empty
 
 
 def test_a_batch_split_over_threads_is_the_same(digits):

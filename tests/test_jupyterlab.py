@@ -70,12 +70,12 @@ def server(tmp_path_factory):
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )
     try:
-        known = home / f"JUPYTER_RUNTIME_DIR/jpserver-{process.pid}.json"
+        address_file = home / f"JUPYTER_RUNTIME_DIR/jpserver-{process.pid}.json"
         until = time.monotonic() + 120
-        while not known.exists():
+        while not address_file.exists():
             assert process.poll() is None and time.monotonic() < until, log.read_text()
             time.sleep(0.1)
-        url = json.loads(known.read_text())["url"]
+        url = json.loads(address_file.read_text())["url"]
         yield folder, lambda name: f"{url}lab/tree/{name}?reset&token={token}"  # no tabs of the last test
     finally:
         process.send_signal(signal.SIGTERM)  # it ends its kernels
@@ -187,8 +187,8 @@ def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):
     kernel.run()
     line = 1 + source.split("\n").index(f"    {right}")
     caret = " " * (4 + wrong.index("zero")) + "^"
-    said = rf"line {line}: error: .*zero.*\n    {re.escape(wrong)}\n{re.escape(caret)}"
-    expect(kernel.error).to_have_text(re.compile(said))
+    message = rf"line {line}: error: .*zero.*\n    {re.escape(wrong)}\n{re.escape(caret)}"
+    expect(kernel.error).to_have_text(re.compile(message))
     check.run()
     expect(check.error).to_contain_text("the cell of `mine` did not compile")  # and not an older kernel
 

@@ -87,23 +87,23 @@ def test_a_full_disk_is_no_error(joined):
 
 
 def test_the_state_is_that_of_files_compiler_settings_and_packages(tmp_path, monkeypatch):
-    seen = {kept.state()}
+    states = {kept.state()}
     monkeypatch.setenv("HOSTCUDA_GEAR", "fibers")
-    seen.add(kept.state())
+    states.add(kept.state())
     monkeypatch.setattr(kept, "data_dir", lambda: tmp_path)
-    seen.add(kept.state())
+    states.add(kept.state())
     for text in ("1", "2"):
         (tmp_path / "table.csv").write_text(text)
-        seen.add(kept.state())
+        states.add(kept.state())
     monkeypatch.setenv("CXX", "g++ -O1")
-    seen.add(kept.state())
-    assert len(seen) == 6
-    assert kept.state() in seen
+    states.add(kept.state())
+    assert len(states) == 6
+    assert kept.state() in states
     monkeypatch.syspath_prepend(tmp_path)  # a checkout, in which a build has left its notes
     (tmp_path / "lab.egg-info").mkdir()
-    assert kept.state() in seen
+    assert kept.state() in states
     (tmp_path / "lab-2.0.dist-info").mkdir()
-    assert kept.state() not in seen
+    assert kept.state() not in states
 
 
 def test_old_files_are_removed(joined, monkeypatch):

@@ -29,8 +29,8 @@ def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
     assert [rung.number for rung in LADDER] == [*range(1, 12)]  # 12, streams, has no kernel of its own
     folder = rung(1).file.parent
     networks = {folder / "00_network.cu", folder / "13_network.cu", *folder.glob("steps/network/*")}
-    found = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*/*")} - networks
-    assert found == {kernel.path for kernel in KERNELS}
+    files = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*/*")} - networks
+    assert files == {kernel.path for kernel in KERNELS}
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
@@ -249,12 +249,12 @@ def test_headers_of_ones_own_are_part_of_the_identity(tmp_path):
         (tmp_path / name).write_text(text)
     path = tmp_path / "mine.cu"
     path.write_text('#include "op.h"\n#include <cuda_fp16.h>\n' + rung(1).source)
-    mine, seen = variant(1, path), set()
+    mine, identities = variant(1, path), set()
     kept = {mine}
     for name in names:
-        seen.add(mine.identity)
+        identities.add(mine.identity)
         (tmp_path / name).write_text((tmp_path / name).read_text() + "\n// changed")
-    assert len({*seen, mine.identity}) == 5
+    assert len({*identities, mine.identity}) == 5
     assert variant(1, path) == mine and mine in kept
     assert variant(1, path.read_text()) != mine
 

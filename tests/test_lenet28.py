@@ -132,8 +132,8 @@ ALONE = ("loops", "register", "unrolled", "constant_input")  # no thread reads w
 
 def assert_clean(model):
     """Assert that a step of the model, in a process of its own, has no invalid access and no race."""
-    found = sanitize(model._command(), engine="cpu", capture=True)
-    assert found.clean and not found.ended.problem, found
+    report = sanitize(model._command(), engine="cpu", capture=True)
+    assert report.clean and not report.ended.problem, report
 
 
 QUICK = ("atomics", "together", "minibatch")  # the others in `make thorough`
@@ -169,8 +169,8 @@ def test_an_epoch_in_one_launch_has_no_races_and_needs_its_last_barrier():
         text = model.source("train").source
         assert text.count(barrier) == 1
         for own, clean in (("", True), (text.replace(barrier, ""), False)):
-            found = sanitize([sys.executable, "-c", EPOCH, own], "racecheck", "cpu", capture=True)
-            assert found.clean == clean
+            report = sanitize([sys.executable, "-c", EPOCH, own], "racecheck", "cpu", capture=True)
+            assert report.clean == clean
 
 
 def test_a_block_that_forgets_its_second_image_is_refused():

@@ -41,8 +41,8 @@ def outputs_as_text(cell):
 
 def test_a_notebook_of_several_names_is_found_once(monkeypatch):
     monkeypatch.chdir(FOLDER)
-    found = execute.find(["01", "0", "1", "01_baseline", "01_baseline.ipynb", "00_start_here"])
-    assert [path.stem for path in found] == ["01_baseline", "00_start_here"]
+    paths = execute.find(["01", "0", "1", "01_baseline", "01_baseline.ipynb", "00_start_here"])
+    assert [path.stem for path in paths] == ["01_baseline", "00_start_here"]
 
 
 def test_a_companion_is_found_by_its_folder(monkeypatch):

@@ -65,12 +65,12 @@ OF_THE_ENGINE = requirements(everything(ENGINE))
 
 def locked(name):
     """Map each name in a lock file to (version, number of hashes)."""
-    found = {}
+    packages = {}
     for entry in re.split(r"\n(?=\S)", (ROOT / name).read_text()):
         match = re.match(r"([\w.-]+)==([\w.+!-]+)", entry)
         if match:
-            found[canonicalize_name(match[1])] = Version(match[2]), len(re.findall(r"--hash=sha256:\w{64}", entry))
-    return found
+            packages[canonicalize_name(match[1])] = Version(match[2]), len(re.findall(r"--hash=sha256:\w{64}", entry))
+    return packages
 
 
 @pytest.mark.parametrize("line", [*everything(PROJECT), *everything(ENGINE)])
@@ -291,8 +291,8 @@ def test_a_path_that_breaks_scripts_is_refused(checkout, character):
 
 def test_make_lab_hands_arguments_on():
     make = ["make", "--no-print-directory", "-n", "lab", "ARGS=--port 9000"]
-    told = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    command = told.replace("\\\n", " ").strip().splitlines()[-1]
+    commands = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    command = commands.replace("\\\n", " ").strip().splitlines()[-1]
     assert "--port 9000 notebooks/00_start_here.ipynb" in command
     assert ("--allow-root" in command) == (os.geteuid() == 0)
     assert ("--ip=0.0.0.0" in command) == any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv")))

@@ -42,19 +42,19 @@ def test_import_is_light():
 
 
 def test_setup_says_which_engine_and_what_its_times_mean():
-    said = page.setup()
-    assert labkit.device().name in said.page
-    assert repr(said).startswith("CPU engine" if labkit.device().engine == "cpu" else "GPU")
+    banner = page.setup()
+    assert labkit.device().name in banner.page
+    assert repr(banner).startswith("CPU engine" if labkit.device().engine == "cpu" else "GPU")
     if labkit.device().engine == "cpu":
-        assert "<b>not a GPU's</b>" in said.page
-    assert "<" not in repr(said)
+        assert "<b>not a GPU's</b>" in banner.page
+    assert "<" not in repr(banner)
 
 
 @pytest.mark.parametrize(("engine", "begins"), [("gpu", "GPU: NVIDIA <H200>"), ("cpu", "CPU engine: NVIDIA <H200>")])
 def test_a_stored_banner_is_known_by_its_date(engine, begins):
-    said = page.banner(engine, "NVIDIA <H200>", datetime.date(2026, 11, 3))
-    assert repr(said).startswith(f"{begins}. These cells ran on 3 November 2026. If that is not today, the page")
-    assert "NVIDIA &lt;H200&gt;" in said.page
+    banner = page.banner(engine, "NVIDIA <H200>", datetime.date(2026, 11, 3))
+    assert repr(banner).startswith(f"{begins}. These cells ran on 3 November 2026. If that is not today, the page")
+    assert "NVIDIA &lt;H200&gt;" in banner.page
     assert f"{datetime.date.today():%B %Y}" in page.setup().page
 
 
@@ -64,18 +64,18 @@ def test_table_rounds_for_reading_and_keeps_the_units():
         "batch": [10000, 100], "x_reference": [29.51, 1.0], "gb_s": [4321.0, 3.14159],
     })
     frame.attrs["note"] = "Not GPU times."
-    told = table(frame, "A caption")
+    panel = table(frame, "A caption")
     for text in ("01 &lt;baseline&gt;", "12,346", "0.0123", "50.0%", "–", "10,000", "29.5×", "4,321", "3.14",
                  "op time (ms)", "time over reference", "GB/s", "A caption", "Not GPU times."):
-        assert text in told.page
-    assert "A caption" in repr(told)
-    assert "<td>" not in repr(told)
+        assert text in panel.page
+    assert "A caption" in repr(panel)
+    assert "<td>" not in repr(panel)
 
 
 def test_table_takes_the_columns_asked_for_in_their_order():
     frame = pd.DataFrame({"a": [1], "b": [2.5]})
-    told = table(frame, columns={"b": "second", "a": "first"})
-    assert told.page.index("second") < told.page.index("first")
+    panel = table(frame, columns={"b": "second", "a": "first"})
+    assert panel.page.index("second") < panel.page.index("first")
     with pytest.raises(EngineError, match=r"no column 'c' in this table; it has a, b"):
         table(frame, columns={"c": "third"})
 
@@ -89,24 +89,24 @@ def test_table_shows_a_named_index():
 
 def test_prediction_is_held_against_the_measurement():
     guess = page.predict(op_time_ratio=2.0, share=0.5)
-    told = guess.against(op_time_ratio=3.0)
-    assert "op time ratio" in told.page
-    assert "1.5" in told.page
-    assert "share" not in repr(told).split("\n", 1)[1]
+    panel = guess.against(op_time_ratio=3.0)
+    assert "op time ratio" in panel.page
+    assert "1.5" in panel.page
+    assert "share" not in repr(panel).split("\n", 1)[1]
     with pytest.raises(LabError, match="'bytes' was not predicted"):
         guess.against(bytes=1)
 
 
 def test_nothing_may_be_predicted():
-    told = page.predict(conflicts=0, atomics=0.0).against(conflicts=12, atomics=0)
-    rows = [line.split() for line in repr(told).splitlines()[2:]]
+    panel = page.predict(conflicts=0, atomics=0.0).against(conflicts=12, atomics=0)
+    rows = [line.split() for line in repr(panel).splitlines()[2:]]
     assert rows == [["conflicts", "0", "12", "–"], ["atomics", "0", "0", "–"]]
 
 
 def test_a_place_that_is_not_filled_in_is_a_dash_and_the_caption_says_what_to_do():
-    told = page.predict(loads=..., time=2.0)
-    assert "write numbers in place of ..." in repr(told.against(loads=3))
-    rows = [line.split() for line in repr(told.against(loads=3, time=1)).splitlines()[2:]]
+    panel = page.predict(loads=..., time=2.0)
+    assert "write numbers in place of ..." in repr(panel.against(loads=3))
+    rows = [line.split() for line in repr(panel.against(loads=3, time=1)).splitlines()[2:]]
     assert rows == [["loads", "–", "3", "–"], ["time", "2", "1", "0.500"]]
     assert "in place" not in repr(page.predict(loads=1).against(loads=3))
 
@@ -117,12 +117,12 @@ TWO = [1, 2]
 def test_without_a_gpu_times_are_recorded_and_counts_are_counted(monkeypatch):
     monkeypatch.setattr(times_of_a_page, "bench", lambda *args, **options: pytest.fail("no time is measured"))
     monkeypatch.setattr(times_of_a_page, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
-    told = labkit.times(TWO, LENET86[0], counts={"global_load_requests": "loads"})
-    rows = [line.split()[-3:] for line in repr(told).splitlines() if line.strip().startswith(("01", "02"))]
+    panel = labkit.times(TWO, LENET86[0], counts={"global_load_requests": "loads"})
+    rows = [line.split()[-3:] for line in repr(panel).splitlines() if line.strip().startswith(("01", "02"))]
     assert [(loads, recorded) for loads, _, recorded in rows] == [("78,400", "12.3"), ("39,200", "12.3")]
     assert all(float(estimated) > 0 for _, estimated, _ in rows)
-    assert told.op_ms.isna().all(axis=None) and list(told.op_ms.index) == ["01 baseline", "02 constant"]
-    assert "op time here" not in told.page and "no time is measured" in told.page
+    assert panel.op_ms.isna().all(axis=None) and list(panel.op_ms.index) == ["01 baseline", "02 constant"]
+    assert "op time here" not in panel.page and "no time is measured" in panel.page
 
 
 def test_on_a_gpu_times_are_measured_and_a_readers_kernel_has_none_recorded(monkeypatch):
@@ -130,11 +130,11 @@ def test_on_a_gpu_times_are_measured_and_a_readers_kernel_has_none_recorded(monk
     measured = pd.DataFrame({"layer": LENET86[0].name, "label": ["01 baseline", mine.label], "op_ms": [1.5, 2.5]})
     monkeypatch.setattr(times_of_a_page, "device", lambda: SimpleNamespace(engine="gpu", name="Some GPU"))
     monkeypatch.setattr(times_of_a_page, "bench", lambda *args, **options: measured)
-    told = labkit.times([1, mine], LENET86[0])
-    rows = [line.split()[-2:] for line in repr(told).splitlines() if line.strip().startswith("01")]
+    panel = labkit.times([1, mine], LENET86[0])
+    rows = [line.split()[-2:] for line in repr(panel).splitlines() if line.strip().startswith("01")]
     assert rows == [["1.50", "12.3"], ["2.50", "–"]]
-    assert told.op_ms.at[mine.label, LENET86[0].name] == 2.5
-    assert "Measured here on Some GPU, 1,000 images" in told.page
+    assert panel.op_ms.at[mine.label, LENET86[0].name] == 2.5
+    assert "Measured here on Some GPU, 1,000 images" in panel.page
 
 
 def test_times_of_a_wrong_kernel_are_not_shown():
@@ -170,5 +170,5 @@ def test_only_a_gpu_agrees_or_not(capsys, monkeypatch, engine, here, said):
 
 
 def test_a_prediction_may_be_left_empty():
-    told = page.predict(ratio=..., share=0.5).against(ratio=3.0, share=0.5)
-    assert [line.split()[-3:] for line in repr(told).splitlines()[-2:]] == [["–", "3", "–"], ["0.500", "0.500", "1"]]
+    panel = page.predict(ratio=..., share=0.5).against(ratio=3.0, share=0.5)
+    assert [line.split()[-3:] for line in repr(panel).splitlines()[-2:]] == [["–", "3", "–"], ["0.500", "0.500", "1"]]

@@ -122,12 +122,12 @@ def test_nothing_is_cut_off_and_axe_finds_nothing(browse, name, folder, chromium
         show(tab, size, theme).evaluate(LOOK)
     tab.evaluate(MARK_THE_FIRST)
     tab.evaluate(axe)
-    found = {}
+    violations = {}
     for size, theme in four:
-        found[size["width"], theme] = show(tab, size, theme).evaluate(AXE, CONTRAST)
+        violations[size["width"], theme] = show(tab, size, theme).evaluate(AXE, CONTRAST)
         if theme == "dark":
-            found[size["width"]] = tab.evaluate(AXE, OTHERS)
-    assert not {where: what for where, what in found.items() if what}
+            violations[size["width"]] = tab.evaluate(AXE, OTHERS)
+    assert not {where: what for where, what in violations.items() if what}
     pytestconfig.cache.set(passed, state)
 
 

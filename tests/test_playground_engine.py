@@ -167,11 +167,12 @@ def native(asked, source):
 def compare(lab, asked, source):
     """Run an attempt on both engines; the lab has to judge both alike, word for word."""
     mine = native(asked, source)
-    said = grade.judge(asked, source, mine)
+    judgement = grade.judge(asked, source, mine)
     page = lab("grade", {"exercise": asked.number, "source": source})
     lines = [(line["ok"], line["text"], line["kind"]) for line in page["lines"]]
-    assert (page["verdict"], lines) == (said.verdict, [(line.ok, line.text, line.kind) for line in said.lines])
-    assert page["advice"] == (said.mistake or grade._advice(said, source, record=False))
+    assert (page["verdict"], lines) == (
+        judgement.verdict, [(line.ok, line.text, line.kind) for line in judgement.lines])
+    assert page["advice"] == (judgement.mistake or grade._advice(judgement, source, record=False))
     return mine
 
 
@@ -223,6 +224,6 @@ def test_wrong_answers_are_judged_as_natively(lab, number):
             assert page["text"] == str(refused.value), trial.about
             continue
         source = asked.attempt(given)
-        said = grade.judge(asked, source, native(asked, source))
-        assert page["verdict"] == said.verdict, trial.about
-        assert [line["ok"] for line in page["lines"]] == [line.ok for line in said.lines], trial.about
+        judgement = grade.judge(asked, source, native(asked, source))
+        assert page["verdict"] == judgement.verdict, trial.about
+        assert [line["ok"] for line in page["lines"]] == [line.ok for line in judgement.lines], trial.about

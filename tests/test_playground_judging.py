@@ -115,11 +115,11 @@ def judged(tree, asked, source):
     """Return the lab's judgement of an attempt, and that of the page's modules on the same run."""
     with temporary.folder() as folder:
         command, environment = grade.job(asked, source, folder)
-        ran = grade.collect(asked, folder, processes.run(command, environment, 300, capture=True))
-    mine = grade.judge(asked, source, ran)
-    arrays = [[{name: array.tobytes().hex() for name, array in run.items()} for run in runs] for runs in ran.arrays]
+        outcome = grade.collect(asked, folder, processes.run(command, environment, 300, capture=True))
+    mine = grade.judge(asked, source, outcome)
+    arrays = [[{name: array.tobytes().hex() for name, array in run.items()} for run in runs] for runs in outcome.arrays]
     (tree / "asked.json").write_text(json.dumps(
-        {"number": asked.number, "source": source, "events": ran.events, "arrays": arrays}))
+        {"number": asked.number, "source": source, "events": outcome.events, "arrays": arrays}))
     done = subprocess.run([sys.executable, "-I", "-c", CHILD, str(tree)], capture_output=True, text=True, check=True)
     return mine, json.loads(done.stdout)
 

@@ -65,6 +65,6 @@ def test_the_row_here_exists(row):
     elif here.startswith("python -m recording "):
         assert (PACKAGE.parent / "recording" / f"{here.split()[-1]}.py").is_file()
     else:
-        found = lab.variant(name, **options(chosen))
-        assert all(f"{option}={short(found.options[option])}" in chosen for option in options(chosen))
-        assert not lab.recorded("H200").select(found, lab.LENET86[0], 10_000).empty
+        kernel = lab.variant(name, **options(chosen))
+        assert all(f"{option}={short(kernel.options[option])}" in chosen for option in options(chosen))
+        assert not lab.recorded("H200").select(kernel, lab.LENET86[0], 10_000).empty

@@ -75,8 +75,8 @@ def words_of_results():
 def test_what_is_said_of_the_opponents_is_what_was_recorded():
     table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv", keep_default_na=False)
     best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
-    ours, half, told = (best.index.str.match(pattern) for pattern in (r"\d\d ", "10 |.*FP16", ".*TF32"))
-    exact = ~half & (~told | best.index.str.contains("3×"))
+    ours, half, opponents = (best.index.str.match(pattern) for pattern in (r"\d\d ", "10 |.*FP16", ".*TF32"))
+    exact = ~half & (~opponents | best.index.str.contains("3×"))
     many = best.columns.get_level_values("batch") == 10_000
     for kind, wanted in ((half, "3.9 to 10.4 times"), (~half, "2.2 to 6.3 times")):
         over = best[kind & ~ours].min() / best[kind & ours].min()
@@ -123,11 +123,11 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     words, many = words_of_results(), 10_000
     assert list(over(many, "device", "float32", "fused$")) == ["1.9", "1.6"]
     assert "1.9 times as fast as page 13's kernel in half, and 1.6 times in float" in words
-    for where, pixels, told in (
+    for where, pixels, ratios in (
             ("device", "float32", "{} times as long from float images in half, and {} times in TF32"),
             ("host", "float32", "best way takes {} times as long in half, and {} times in TF32"),
             ("host", "uint8 86x86", "From bytes of 86 × 86 its best way takes {} and {} times as long")):
-        assert told.format(*over(many, where, pixels)) in words
+        assert ratios.format(*over(many, where, pixels)) in words
     plain = over(many, "host", "float32", "PyTorch (?:fp16|tf32)$")
     assert "without torch.compile, it takes {} and {} times as long".format(*plain) in words
     for where in ("device", "host"):
@@ -145,8 +145,8 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
 def test_what_page_10_says_of_the_step_is_what_was_recorded():
     layers = [labkit.LENET86[1], labkit.LENET72[1]]
     times = labkit.recorded("H200").op_ms(labkit.variant(10, step="warpgroups"), layers)
-    told = " and ".join(f"{ratio:.2f}" for ratio in times)
-    assert f"take {told} ms" in (ROOT / "notebooks" / "10_speed_of_light.ipynb").read_text(encoding="utf-8")
+    ratios = " and ".join(f"{ratio:.2f}" for ratio in times)
+    assert f"take {ratios} ms" in (ROOT / "notebooks" / "10_speed_of_light.ipynb").read_text(encoding="utf-8")
 
 
 def test_the_networks_table_is_what_was_recorded():
@@ -215,9 +215,9 @@ def test_the_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     (tmp_path / "my_kernel.cu").write_text(labkit.variant(1).source)
     monkeypatch.chdir(tmp_path)
     exec(compile(example, "faq.md", "exec"), {})
-    said = capsys.readouterr().out
-    assert "PASS 01 baseline, my_kernel.cu" in said
-    assert said.count("lenet86 layer") == 4
+    output = capsys.readouterr().out
+    assert "PASS 01 baseline, my_kernel.cu" in output
+    assert output.count("lenet86 layer") == 4
 
 
 def test_the_h100s_table_has_what_was_recorded():
@@ -234,10 +234,10 @@ def test_the_h100s_table_has_what_was_recorded():
             ms, over = (h100.value(name, label, layer) for name in ("op_ms", "x_reference"))
             assert cell == f"{ms:#.3g} ms · {over:.2f}×"
             longer[label, layer.name] = ms / h200.value("op_ms", label, layer)
-    said = " ".join(text.split())
+    words = " ".join(text.split())
     halves = ("10 speed of light", "10 speed of light, warpgroups")
-    told = [longer.pop((label, f"{network} layer 1")) for label in halves for network in ("lenet86", "lenet72")]
-    assert "by 25 to 37 %" in said and (round(min(told), 2), round(max(told), 2)) == (1.25, 1.37)
-    assert "by 27 %" in said and round(longer.pop(("11 split floats", "lenet86 layer 1")), 2) == 1.27
-    assert "by 12 %" in said and round(longer.pop(("10 speed of light, warpgroups", "lenet86 layer 2")), 2) == 1.12
-    assert "less than 7 %" in said and all(abs(ratio - 1) < 0.07 for ratio in longer.values())
+    first_layers = [longer.pop((label, f"{network} layer 1")) for label in halves for network in ("lenet86", "lenet72")]
+    assert "by 25 to 37 %" in words and (round(min(first_layers), 2), round(max(first_layers), 2)) == (1.25, 1.37)
+    assert "by 27 %" in words and round(longer.pop(("11 split floats", "lenet86 layer 1")), 2) == 1.27
+    assert "by 12 %" in words and round(longer.pop(("10 speed of light, warpgroups", "lenet86 layer 2")), 2) == 1.12
+    assert "less than 7 %" in words and all(abs(ratio - 1) < 0.07 for ratio in longer.values())

@@ -109,9 +109,9 @@ def test_a_sweep_whose_time_runs_out_begins_no_new_part(monkeypatch, seconds, pa
     clock = count()
     monkeypatch.setattr(sweep, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     monkeypatch.setattr(sweep, "measure", SimpleNamespace(sweep=swept))
-    said = run("sweep", "--dry", "--seconds", seconds).output
-    assert (said.count("points, 0 cannot run"), said.count("no time left")) == (parts, 20 - parts)
-    assert said.count("batch 1000") == min(parts, 4)
+    output = run("sweep", "--dry", "--seconds", seconds).output
+    assert (output.count("points, 0 cannot run"), output.count("no time left")) == (parts, 20 - parts)
+    assert output.count("batch 1000") == min(parts, 4)
 
 
 # ---------------------------------------------------------------------------------------------------- the counters
@@ -120,10 +120,10 @@ def test_a_program_tells_the_owner_of_each_launch():
     with jobs.program(several) as (command, owners):
         subprocess.run(command, check=True)
         assert [job.shape for job, _ in owners(4)] == ["lenet86 layer 1"] * 2 + ["lenet86 layer 2"] * 2
-        assert {ran["images"] for _, ran in owners(4)} == {2}
-        for seen in (3, 5):
-            with pytest.raises(LabError, match=f"{seen} launches were counted, but the jobs of 05 .* made 4"):
-                owners(seen)
+        assert {result["images"] for _, result in owners(4)} == {2}
+        for launches in (3, 5):
+            with pytest.raises(LabError, match=f"{launches} launches were counted, but the jobs of 05 .* made 4"):
+                owners(launches)
 
 
 def test_counters_are_those_of_the_first_launches(monkeypatch):

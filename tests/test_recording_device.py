@@ -12,22 +12,22 @@ from recording import device as recorder
 
 
 def test_a_new_card_is_appended_and_found(tmp_path, monkeypatch, capsys):
-    known = (devices.data_dir() / "devices.toml").read_text()
-    (tmp_path / "devices.toml").write_text(known)
+    own_list = (devices.data_dir() / "devices.toml").read_text()
+    (tmp_path / "devices.toml").write_text(own_list)
     monkeypatch.setitem(sys.modules, "torch", None)
     measured = recorder.copies(1 << 16) | recorder.products()
     assert set(measured) == {"copy_tb_s", "write_tb_s"} | {
         f"{way}_device_{kind}_gb_s" for way in ("to", "from") for kind in ("pinned", "pageable")}
     assert all(value > 0 for value in measured.values())
     card = dataclasses.replace(devices.device("H200"), name="NVIDIA Test", multiprocessors=40)
-    (tmp_path / "devices.toml").write_text(known + recorder.entry(card, measured, 3.2e9, 256))
+    (tmp_path / "devices.toml").write_text(own_list + recorder.entry(card, measured, 3.2e9, 256))
     monkeypatch.setattr(devices, "data_dir", lambda: tmp_path)
     devices._listed_device.cache_clear()
-    found = devices.device("Test")
-    assert (found.name, found.multiprocessors, found.l2_bytes) == ("NVIDIA Test", 40, card.l2_bytes)
-    assert found.peak_bandwidth == pytest.approx(2 * 3.2e9 * 256 / 8)
-    assert found.ceilings["reference_bandwidth"] == pytest.approx(1e12 * measured["copy_tb_s"], rel=0.01)
-    assert found.link(pinned=False)[0] == pytest.approx(1e9 * measured["to_device_pageable_gb_s"], rel=0.01)
+    listed = devices.device("Test")
+    assert (listed.name, listed.multiprocessors, listed.l2_bytes) == ("NVIDIA Test", 40, card.l2_bytes)
+    assert listed.peak_bandwidth == pytest.approx(2 * 3.2e9 * 256 / 8)
+    assert listed.ceilings["reference_bandwidth"] == pytest.approx(1e12 * measured["copy_tb_s"], rel=0.01)
+    assert listed.link(pinned=False)[0] == pytest.approx(1e9 * measured["to_device_pageable_gb_s"], rel=0.01)
     assert devices.device("H200").multiprocessors == 132
     devices._listed_device.cache_clear()
 

@@ -170,10 +170,10 @@ def test_the_pages_say_what_failed_and_the_others_run(made):
 
 
 def test_progress_counts_the_cells(made):
-    assert [seen[1:] for seen in made[2] if seen[0] == "01_tiling"] == [
+    assert [event[1:] for event in made[2] if event[0] == "01_tiling"] == [
         ("start",), (0, 3), (1, 3), (2, 3), (3, 3), ("finish",),
     ]
-    assert [seen[1:] for seen in made[2] if seen[0] == "02_fails"] == [("start",), (0, 3), (1, 3), ("finish",)]
+    assert [event[1:] for event in made[2] if event[0] == "02_fails"] == [("start",), (0, 3), (1, 3), ("finish",)]
 
 
 def test_mathematics_is_mathml(made):
@@ -263,8 +263,8 @@ def test_the_first_page_has_the_parts(tmp_path):
         save(folder, name, STORED)
     report.make(sorted(map(str, folder.glob("*.ipynb"))), tmp_path / "out", stored=True)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    found = re.findall(r'<h2 class="part">(Part \d)|<a class="number" href="(\w+)\.html"', page)
-    assert ["".join(parts) for parts in found] == [
+    headings = re.findall(r'<h2 class="part">(Part \d)|<a class="number" href="(\w+)\.html"', page)
+    assert ["".join(parts) for parts in headings] == [
         "Part 1", "00_a", "07_b", "07_c", "Part 2", "08_d", "Part 3", "12_e", "14_f"]
 
 
@@ -392,12 +392,12 @@ def test_a_companion_has_a_page_beside_its_notebook(tmp_path, monkeypatch):
     (["closer_look/1"], False, ["closer_look/01_one"]),
 ])
 def test_closer_looks_are_executed_when_asked_for(tmp_path, monkeypatch, names, companions, executed):
-    folder, ran = tmp_path / "notebooks", []
+    folder, executed_notebooks = tmp_path / "notebooks", []
     monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
 
     def run(notebooks, *_):
         for notebook in notebooks:
-            ran.append(notebook)
+            executed_notebooks.append(notebook)
             yield notebook
 
     monkeypatch.setattr(report.side_by_side, "run", run)
@@ -405,7 +405,7 @@ def test_closer_looks_are_executed_when_asked_for(tmp_path, monkeypatch, names, 
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         save(folder, name, [new_markdown_cell("# One")])
     pages = report.make(names, tmp_path / "out", companions=companions)
-    assert [notebook.name for notebook in ran] == executed
+    assert [notebook.name for notebook in executed_notebooks] == executed
     assert all(page.path.is_file() for page in pages) and len(pages) == (1 if names else 3)
 
 
@@ -498,8 +498,8 @@ def test_html_of_a_notebook_takes_no_name_of_the_page(stored):
     theirs = ("contents", "cell-0", "bar", "sheet", "failure")
 
     def taken(page):
-        found = [attributes for tag in ("div", "p", "mi") for attributes in tags(page, tag)]
-        names = [name for attributes in found for name in (attributes.get("id"), *attributes.get("class", "").split())]
+        elements = [attributes for tag in ("div", "p", "mi") for attributes in tags(page, tag)]
+        names = [name for element in elements for name in (element.get("id"), *element.get("class", "").split())]
         return sorted(name for name in names if name in theirs)
 
     named = '<div id="contents" class="bar lab-note sheet"><p id=cell-0 class=failure>text</p></div>'
@@ -631,9 +631,9 @@ def test_print_wraps_the_labs_listings():
     style = (report.PACKAGE / "notebooks" / "template" / "notebook" / "style.css").read_text()
     page = listing.Diff("a", "a.cu", "int i;\n", "b", "b.cu", "int j;\n")._repr_html_()
     source = listing.Listing("a.cu", "int i;\n")._repr_html_()
-    known = re.findall(r"\.html ([^{]+) \{", style.partition("@media print")[2])
-    assert len(known) == 3
-    for name in re.findall(r"[a-z-]+", " ".join(known).replace(":is", "")):
+    listings = re.findall(r"\.html ([^{]+) \{", style.partition("@media print")[2])
+    assert len(listings) == 3
+    for name in re.findall(r"[a-z-]+", " ".join(listings).replace(":is", "")):
         assert re.search(rf'<{name}\b|class="[^"]*\b{name}\b', page + source), name
 
 

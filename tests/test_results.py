@@ -428,12 +428,12 @@ def test_merging_a_file_with_its_own_rows_changes_nothing(tmp_path, folder):
 
 
 def test_a_ratio_of_several_kernels_pairs_them_and_refuses_unequal_lists():
-    found = recorded("H200")
-    pairs = found.ratio("op_ms", [4, 5], [3, 4], LENET86[0])
-    assert list(pairs) == [found.ratio("op_ms", 4, 3, LENET86[0]), found.ratio("op_ms", 5, 4, LENET86[0])]
-    table = found.ratio("op_ms", 3, [4, 5], LENET86)
-    assert table.shape == (2, 2) and table.iloc[1, 1] == pytest.approx(found.ratio("op_ms", 3, 5, LENET86[1]))
+    results = recorded("H200")
+    pairs = results.ratio("op_ms", [4, 5], [3, 4], LENET86[0])
+    assert list(pairs) == [results.ratio("op_ms", 4, 3, LENET86[0]), results.ratio("op_ms", 5, 4, LENET86[0])]
+    table = results.ratio("op_ms", 3, [4, 5], LENET86)
+    assert table.shape == (2, 2) and table.iloc[1, 1] == pytest.approx(results.ratio("op_ms", 3, 5, LENET86[1]))
     with pytest.raises(LabError, match="pairs 2 kernels with 1"):
-        found.ratio("op_ms", [4, 5], [3], LENET86[0])
+        results.ratio("op_ms", [4, 5], [3], LENET86[0])
     with pytest.raises(LabError, match="no kernel was given"):
-        found.select([])
+        results.select([])

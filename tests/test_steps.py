@@ -23,12 +23,12 @@ X, MASK = (RANDOM.random(shape, np.float32) for shape in (LAYER.x_shape(1), LAYE
 
 def sums(m, h, w):
     """Return the sum after each product, in the kernels' order."""
-    found = [np.float32(0)]
+    partial = [np.float32(0)]
     for c in range(LAYER.C):
         for p in range(LAYER.K):
             for q in range(LAYER.K):
-                found.append(np.float32(found[-1] + np.float32(X[0, c, h + p, w + q] * MASK[m, c, p, q])))
-    return [float(value) for value in found[1:]]
+                partial.append(np.float32(partial[-1] + np.float32(X[0, c, h + p, w + q] * MASK[m, c, p, q])))
+    return [float(value) for value in partial[1:]]
 
 
 def rows(steps, text):

@@ -147,12 +147,12 @@ def test_finished_points_are_not_measured_again(path, monkeypatch):
 
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(path, monkeypatch):
-    real, seen = sweep_module._timed, []
+    real, calls = sweep_module._timed, []
 
     def timed(point):
-        if len(seen) == 2:
+        if len(calls) == 2:
             raise KeyboardInterrupt
-        seen.append(point)
+        calls.append(point)
         return real(point)
 
     monkeypatch.setattr(sweep_module, "_timed", timed)

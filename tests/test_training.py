@@ -60,10 +60,10 @@ def test_finite_differences():
     def loss(w):
         return (w["a"] ** 3).sum() + w["a"][0] * w["b"].sum()
 
-    found = finite_differences(loss, weights, count=5)
-    np.testing.assert_allclose(found["a"], 3 * weights["a"] ** 2 + [12, 0, 0], rtol=1e-8)
-    assert np.isnan(found["b"]).sum() == 7
-    np.testing.assert_allclose(found["b"][~np.isnan(found["b"])], 1, rtol=1e-8)
+    differences = finite_differences(loss, weights, count=5)
+    np.testing.assert_allclose(differences["a"], 3 * weights["a"] ** 2 + [12, 0, 0], rtol=1e-8)
+    assert np.isnan(differences["b"]).sum() == 7
+    np.testing.assert_allclose(differences["b"][~np.isnan(differences["b"])], 1, rtol=1e-8)
     assert (weights["a"] == [1.0, -2.0, 0.5]).all()
     with pytest.raises(LabError, match="element 0 of a: it has no gradient"), np.errstate(invalid="ignore"):
         finite_differences(lambda w: float(np.log(w["a"][0])), {"a": np.zeros(1)})
@@ -86,13 +86,13 @@ def test_the_kernels_gradients_agree_with_finite_differences(sizes, count):
         model.forward(3)
         on_device, order = (model.memory.copy_in(array.astype(np.int32)) for array in (labels, np.arange(3)))
         model.backward(on_device, order, 3)
-        loss, found = model.losses(3).astype(np.float64).mean(), model.gradients.read()
+        loss, computed = model.losses(3).astype(np.float64).mean(), model.gradients.read()
     by_chain_rule = float64.gradients(weights, images, labels, sizes.pools)
     assert loss == pytest.approx(float64.loss(weights, images, labels, sizes.pools), rel=1e-5)
     loss_of = lambda w: float64.loss(w, images, labels, sizes.pools)
     by_differences = finite_differences(loss_of, weights, count, seed=7)
-    assert set(found) == set(weights) == set(by_differences)
-    for name, gradient in found.items():
+    assert set(computed) == set(weights) == set(by_differences)
+    for name, gradient in computed.items():
         most = abs(by_chain_rule[name]).max()
         assert most > 0, name
         drawn = ~np.isnan(by_differences[name])
@@ -159,8 +159,8 @@ def test_images_are_sampled_as_resize_does(small):
         images = memory.copy_in(small.images[:3])
         order, maps = memory.copy_in(np.int32([2, 0, 1])), memory.copy_in(np.float32([backprop.IDENTITY] * 3))
         model.sample(images, order, maps, 3, *small.images.shape[2:])
-        found = memory.copy_out(model.x[0], (3, 1, 86, 86))
-    np.testing.assert_allclose(found, resize(small.images[[2, 0, 1], 0], 86, white=1), atol=2e-6)
+        sampled = memory.copy_out(model.x[0], (3, 1, 86, 86))
+    np.testing.assert_allclose(sampled, resize(small.images[[2, 0, 1], 0], 86, white=1), atol=2e-6)
 
 
 def test_random_maps():
@@ -377,11 +377,11 @@ def test_ctrl_c_keeps_the_checkpoint(small, tmp_path):
             raise KeyboardInterrupt
 
     images, path = cycle(small, 8), tmp_path / "c"
-    for every, said in ((1e9, "There is no checkpoint yet"), (0, f"The checkpoint of step 2 is kept: {path}"),
+    for every, note in ((1e9, "There is no checkpoint yet"), (0, f"The checkpoint of step 2 is kept: {path}"),
                         (1e9, f"The older checkpoint is unchanged: {path}")):
         with of(images) as trainer, pytest.raises(Interrupted) as stopped:
             train(trainer, images, tmp_path / "w.npz", path, fresh=True, every=every, progress=stop)
-        assert str(stopped.value) == f"stopped at step 3 of 4. {said}"
+        assert str(stopped.value) == f"stopped at step 3 of 4. {note}"
     assert read_checkpoint(path)[0]["step"] == 2
 
 

@@ -144,7 +144,7 @@ def test_the_compiler_stops_when_its_time_is_over(given, monkeypatch):
 
 
 def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
-    ran = []
+    calls = []
 
     class Kernel:
         def __getitem__(self, grid):
@@ -155,17 +155,17 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
                     raise RuntimeError("out of resource: shared memory")
                 y[...] = labkit.conv_numpy(np.asarray(x), np.asarray(k))
                 Event.clock += 1.0 if terms == 64 else 2.0
-                ran.append((size, terms, num_warps, num_stages, precision))
+                calls.append((size, terms, num_warps, num_stages, precision))
             return run
 
     monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
     several = list(opponents.triton(given))
     assert [contestant.label for contestant in several] == ["Triton TF32", "Triton 3×TF32", "Triton FP16"]
     assert {contestant.how for contestant in several} == {"128 pixels, 64 terms, 4 warps, 2 stages"}
-    ran.clear()
+    calls.clear()
     assert versus._right(several, given, "before", set()) == several
-    assert {call[:4] for call in ran} == {opponents.TILES[2]}
-    assert [call[4] for call in ran[:4]] == ["tf32", "tf32", "tf32x3", "tf32x3"]  # first those in float
+    assert {call[:4] for call in calls} == {opponents.TILES[2]}
+    assert [call[4] for call in calls[:4]] == ["tf32", "tf32", "tf32x3", "tf32x3"]  # first those in float
 
 
 def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
@@ -175,9 +175,9 @@ def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
             return lambda *arguments, **options: None
 
     monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
-    said = set()
-    assert versus._right(list(opponents.triton(given)), given, "before", said) == []
-    assert len(said) == 3
+    printed_lines = set()
+    assert versus._right(list(opponents.triton(given)), given, "before", printed_lines) == []
+    assert len(printed_lines) == 3
     assert "Triton FP16 is left out: LabError: Triton FP16, NCHW, on lenet86" in capsys.readouterr().out
 
 
@@ -215,10 +215,10 @@ def test_who_is_not_installed_is_left_out_and_said_so_once(given, monkeypatch, c
     monkeypatch.setitem(sys.modules, "triton", None)
     monkeypatch.delitem(sys.modules, "recording.implicit_gemm", raising=False)
     monkeypatch.delenv("CUTLASS", raising=False)
-    said = set()
+    printed_lines = set()
     for _ in range(2):
-        found = list(versus._opponents(given, ("triton", "cutlass", "compile"), said))
-        assert [contestant.label for contestant in found] == ["torch.compile FP16", "torch.compile TF32"]
+        contestants = list(versus._opponents(given, ("triton", "cutlass", "compile"), printed_lines))
+        assert [contestant.label for contestant in contestants] == ["torch.compile FP16", "torch.compile TF32"]
     out = capsys.readouterr().out
     assert out.count("triton is left out: ModuleNotFoundError") == 1
     assert out.count("cutlass is left out: LabError: the environment variable CUTLASS names no checkout") == 1
@@ -234,10 +234,10 @@ def rows(*several):
 def test_the_table_says_what_was_not_measured_and_from_what_cudnn_chose():
     table = rows(("07 tuning", 10, 2.0, ""), ("07 tuning", 1000, 4.0, ""), ("CUTLASS FP16", 1000, 3.0, "128"),
                  ("cuDNN TF32", 10, 1.0, "10 plans"), ("cuDNN TF32", 1000, 5.0, "all plans"))
-    told = versus.markdown(table)
-    assert "with 10 · 1,000 images" in told and "the fastest of 10 plans (of all with 1,000 images)" in told
-    assert "CUTLASS: its implicit" in told and "Triton" not in told
-    assert told.splitlines()[-3:] == ["| 07 tuning | 2.00 · **4.00** |", "| CUTLASS FP16 | – · **3.00** |",
+    page = versus.markdown(table)
+    assert "with 10 · 1,000 images" in page and "the fastest of 10 plans (of all with 1,000 images)" in page
+    assert "CUTLASS: its implicit" in page and "Triton" not in page
+    assert page.splitlines()[-3:] == ["| 07 tuning | 2.00 · **4.00** |", "| CUTLASS FP16 | – · **3.00** |",
                                       "| cuDNN TF32 | **1.00** · 5.00 |"]
     assert "the fastest of all its plans" in versus.markdown(table[table["batch"] == 1000])
     assert "the fastest of 10 plans," in versus.markdown(table[table["batch"] == 10].drop(columns="how"))

@@ -49,10 +49,10 @@ def installed(tmp_path_factory):
 
 @pytest.mark.thorough
 def test_the_doctor_of_an_installed_package_finds_its_data(installed):
-    found = installed("doctor", "--json")
-    report = json.loads(found.stdout)
+    process = installed("doctor", "--json")
+    report = json.loads(process.stdout)
     findings = {finding["what"]: finding for finding in report["findings"]}
-    assert report["ready"] and found.returncode == 0
+    assert report["ready"] and process.returncode == 0
     assert "an installed package" in findings["labkit"]["found"]
     assert findings["data"]["found"].endswith(os.path.join("site", "labkit", "data"))
 

@@ -73,9 +73,9 @@ THEIRS = pd.DataFrame([{
 
 
 def test_wavefronts_that_no_address_needs_are_subtracted():
-    found = script.as_addressed(THEIRS).iloc[0]
+    counters = script.as_addressed(THEIRS).iloc[0]
     names = [f"shared_{op}_{name}" for op in ("store", "load") for name in ("wavefronts", "conflicts", "added")]
-    assert found[names].tolist() == [1000, 30, 100, 5000, 7, 0]
+    assert counters[names].tolist() == [1000, 30, 100, 5000, 7, 0]
     text = script.added(script.as_addressed(THEIRS))
     assert "| 05 unroll gemm | lenet86 layer 1 | gemm | stores | 1,000 | 100 |\n" in text
     assert "| loads |" not in text
@@ -106,9 +106,9 @@ def test_other_launches_are_refused():
     )
     with pytest.raises(script.LabError, match="other sources"):
         script.compare(a, b)
-    found = script.compare(pd.concat([a, twice], ignore_index=True), twice)
-    assert found[["launch", "counted", "ncu"]].to_numpy().tolist() == [[1, 1, 1], [2, 2, 2]]
-    assert found.attrs["left_out"] == ["05 unroll gemm (lenet86 layer 1)"]
+    table = script.compare(pd.concat([a, twice], ignore_index=True), twice)
+    assert table[["launch", "counted", "ncu"]].to_numpy().tolist() == [[1, 1, 1], [2, 2, 2]]
+    assert table.attrs["left_out"] == ["05 unroll gemm (lenet86 layer 1)"]
 
 
 def test_every_kernel_file_of_the_ladder_is_compared():

@@ -85,7 +85,7 @@ def test_bank_conflicts_of_no_known_line_count(tmp_path, line):
 
 
 def test_a_real_profile_is_drawn(tmp_path):
-    found = labkit.profile([3, 4], labkit.Layer("odd", 2, 11, 13, 3, 3), engine="cpu")
-    draw.traffic(found, path=tmp_path / "a.png")
-    draw.bank_conflicts(found, path=tmp_path / "b.png")
+    profiles = labkit.profile([3, 4], labkit.Layer("odd", 2, 11, 13, 3, 3), engine="cpu")
+    draw.traffic(profiles, path=tmp_path / "a.png")
+    draw.bank_conflicts(profiles, path=tmp_path / "b.png")
     assert "04 tiling" in said(tmp_path / "a.png") and (tmp_path / "b.png").stat().st_size > 1000

@@ -27,20 +27,20 @@ def test_an_unknown_architecture_is_refused():
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_nvcc_compiles_the_ladder_without_a_gpu():
-    found = resources.resources([1, 5], labkit.LENET86[1]).set_index("kernel")
-    assert list(found.index) == ["conv", "im2col", "gemm"]
-    assert found.loc["gemm", "shared_bytes"] == 2048
-    assert found["registers"].between(16, 64).all() and (found["occupancy"] == 1).all()
-    assert set(found["source"]) == {"nvcc, sm_90"}
+    by_kernel = resources.resources([1, 5], labkit.LENET86[1]).set_index("kernel")
+    assert list(by_kernel.index) == ["conv", "im2col", "gemm"]
+    assert by_kernel.loc["gemm", "shared_bytes"] == 2048
+    assert by_kernel["registers"].between(16, 64).all() and (by_kernel["occupancy"] == 1).all()
+    assert set(by_kernel["source"]) == {"nvcc, sm_90"}
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_products_of_four_warps_are_compiled_as_on_an_h200():
     """For sm_90a; in float with the registers that a launch may use whose warps exchange some of them."""
     steps = [labkit.variant(number, step="warpgroups") for number in (10, 11)]
-    found = resources.resources(steps, labkit.LENET86[1]).query("kernel == 'conv'").set_index("variant")
-    assert set(found["source"]) == {"nvcc, sm_90a"} and (found["spill_store_bytes"] == 0).all()
-    assert found.loc[steps[1].label, "registers"] == 168 == (8 * 216 + 4 * 72) // 12
+    by_variant = resources.resources(steps, labkit.LENET86[1]).query("kernel == 'conv'").set_index("variant")
+    assert set(by_variant["source"]) == {"nvcc, sm_90a"} and (by_variant["spill_store_bytes"] == 0).all()
+    assert by_variant.loc[steps[1].label, "registers"] == 168 == (8 * 216 + 4 * 72) // 12
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
@@ -72,7 +72,7 @@ def test_what_nvcc_refuses_is_told():
 
 @pytest.mark.skipif(nsight.find("nvdisasm") is None or shutil.which("nvcc") is None, reason="needs nvcc and nvdisasm")
 def test_nvcc_joins_the_reads_of_a_row():
-    found = resources.memory_instructions(labkit.variant(5), labkit.LENET86[0])
-    loads = found[(found["space"] == "shared") & (found["op"] == "ld")]
+    instructions = resources.memory_instructions(labkit.variant(5), labkit.LENET86[0])
+    loads = instructions[(instructions["space"] == "shared") & (instructions["op"] == "ld")]
     assert dict(zip(loads["instruction"], loads["count"], strict=True)) == {"LDS": 16, "LDS.128": 4}
     assert loads["line"].nunique() == 1 and set(loads["variant"]) == {"05 unroll gemm"}

@@ -21,9 +21,9 @@ def test_the_ladder_is_clean_and_a_broken_variant_is_not(tmp_path):
     source = labkit.variant(1).source
     broken = source.replace("w >= Wo", "w > Wo")
     assert broken != source
-    found = labkit.sanitize(labkit.variant(1, source=broken), layer, tool="memcheck", engine="cpu")
-    assert not found.clean and set(found.table["kind"]) == {"out of bounds"}
-    assert "<table" in found._repr_html_()
+    report = labkit.sanitize(labkit.variant(1, source=broken), layer, tool="memcheck", engine="cpu")
+    assert not report.clean and set(report.table["kind"]) == {"out of bounds"}
+    assert "<table" in report._repr_html_()
 
 
 def finding(**more):
@@ -35,9 +35,9 @@ def finding(**more):
 
 def test_the_same_mistake_in_several_launches_is_told_once():
     records = [{"findings": [finding(), finding(line=9)]}, {"findings": [finding()]}]
-    found = checked(records, ["racecheck"], Ended(0, 1.0))
-    assert found.table[["line", "count", "launches"]].to_numpy().tolist() == [[8, 6, 2], [9, 3, 1]]
-    assert "6 such accesses in 2 launches" in repr(found) and "2 findings in 2 launches" in repr(found)
+    report = checked(records, ["racecheck"], Ended(0, 1.0))
+    assert report.table[["line", "count", "launches"]].to_numpy().tolist() == [[8, 6, 2], [9, 3, 1]]
+    assert "6 such accesses in 2 launches" in repr(report) and "2 findings in 2 launches" in repr(report)
 
 
 def test_a_program_that_fails_without_a_finding_is_an_error(monkeypatch):
@@ -52,6 +52,6 @@ def test_without_a_layer_a_small_one_shows_the_race():
     whole = labkit.variant(4).source
     at = whole.rindex("__syncthreads();")
     racy = labkit.variant(4, whole[:at] + whole[at + len("__syncthreads();"):])
-    found = labkit.sanitize(racy, tool="racecheck")
-    assert not found.clean and set(found.table["tool"]) == {"racecheck"}
+    report = labkit.sanitize(racy, tool="racecheck")
+    assert not report.clean and set(report.table["tool"]) == {"racecheck"}
     assert labkit.sanitize(4, tool="racecheck").clean

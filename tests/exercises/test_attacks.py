@@ -65,9 +65,9 @@ def test_what_is_no_kernel_is_refused(name):
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "virtual" else pytest.mark.thorough)
                                   for name in STOPPED_LATER])
 def test_what_looks_like_a_kernel_is_stopped(name):
-    found, _ = grading.in_sandbox(ASKED, KERNELS[name])
-    assert not found.passed and found.verdict == "not right yet"
-    assert STOPPED_LATER[name] in str(found)
+    grade, _ = grading.in_sandbox(ASKED, KERNELS[name])
+    assert not grade.passed and grade.verdict == "not right yet"
+    assert STOPPED_LATER[name] in str(grade)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -141,15 +141,15 @@ def test_a_missing_wall_is_found(tmp_path, monkeypatch):
 
     run = sandbox._run
     monkeypatch.setattr(sandbox, "_run", outside)
-    found = sandbox.walls.__wrapped__()
-    assert "reaches 127.0.0.1, reaches @labkit-" in found["network"] and "libseccomp2" in found["network"]
-    assert f"reads {SERIES}" in found["files"] and "writes to" in found["files"]
-    assert "signals the grader" in found["processes"] and "starts more than 16 processes" in found["processes"]
-    assert "uses more than it may" in found["memory"]
-    assert "calls socket" in found["calls"]
-    monkeypatch.setattr(sandbox, "walls", lambda: {**found, "network": ""})
+    walls = sandbox.walls.__wrapped__()
+    assert "reaches 127.0.0.1, reaches @labkit-" in walls["network"] and "libseccomp2" in walls["network"]
+    assert f"reads {SERIES}" in walls["files"] and "writes to" in walls["files"]
+    assert "signals the grader" in walls["processes"] and "starts more than 16 processes" in walls["processes"]
+    assert "uses more than it may" in walls["memory"]
+    assert "calls socket" in walls["calls"]
+    monkeypatch.setattr(sandbox, "walls", lambda: {**walls, "network": ""})
     assert sandbox.why_not.__wrapped__().startswith("the wall around the file system is missing: a kernel reads ")
-    monkeypatch.setattr(sandbox, "walls", lambda: {**dict.fromkeys(found, ""), "calls": found["calls"]})
+    monkeypatch.setattr(sandbox, "walls", lambda: {**dict.fromkeys(walls, ""), "calls": walls["calls"]})
     assert sandbox.why_not.__wrapped__() == ""
     assert "memory; missing: system calls (a kernel calls " in sandbox.standing()
 
@@ -157,8 +157,8 @@ def test_a_missing_wall_is_found(tmp_path, monkeypatch):
 @needs_sandbox
 def test_without_libseccomp_the_other_walls_stand(monkeypatch):
     monkeypatch.setattr(seccomp, "_LIBRARY", "libseccomp.so.none")
-    found = sandbox.walls.__wrapped__()
-    assert found.pop("calls").endswith(": sudo apt install libseccomp2") and not any(found.values())
+    walls = sandbox.walls.__wrapped__()
+    assert walls.pop("calls").endswith(": sudo apt install libseccomp2") and not any(walls.values())
     with pytest.raises(OSError, match=r"libseccomp.so.none is missing or fails"):
         seccomp.load()
 
@@ -185,11 +185,11 @@ def test_links_huge_files_and_names_that_lie_reach_nothing(tmp_path):
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "handed-in" / "long.ipynb")
     lying = tmp_path / "handed-in" / "<script>..\u202e01b_\u2028.cu"
     lying.write_text(KERNELS["unicode"])
-    found = submissions([tmp_path / "handed-in"])
-    assert not any(ASKED.solution in str(attempt.answer) for attempt in found)
-    problems = " ".join(attempt.problem for attempt in found)
-    for said in ("01b.cu is a link: hand in the file itself", "huge.ipynb has more than 20 MB", "deep.ipynb"):
-        assert said in problems
-    (long,) = [attempt for attempt in found if attempt.student == "long"]
+    entries = submissions([tmp_path / "handed-in"])
+    assert not any(ASKED.solution in str(attempt.answer) for attempt in entries)
+    problems = " ".join(attempt.problem for attempt in entries)
+    for problem in ("01b.cu is a link: hand in the file itself", "huge.ipynb has more than 20 MB", "deep.ipynb"):
+        assert problem in problems
+    (long,) = [attempt for attempt in entries if attempt.student == "long"]
     with pytest.raises(LabError, match=r"this has more than 65,536 characters"):
         ASKED.attempt(long.answer)

@@ -28,8 +28,8 @@ def none_added(monkeypatch):
 @pytest.fixture(scope="module")
 def zipped(tmp_path_factory):
     out = tmp_path_factory.mktemp("zip") / "grader.zip"
-    said = CliRunner().invoke(app, ["autograder", "--gradescope", "--out", str(out), "04a", "12a", str(SMOOTH)])
-    assert said.stdout.strip() == f"{out}: 3 points in all", said.output
+    result = CliRunner().invoke(app, ["autograder", "--gradescope", "--out", str(out), "04a", "12a", str(SMOOTH)])
+    assert result.stdout.strip() == f"{out}: 3 points in all", result.output
     with zipfile.ZipFile(out) as file:
         return {member.filename: (member.external_attr >> 16, file.read(member)) for member in file.infolist()}
 
@@ -57,8 +57,8 @@ def test_the_same_grader_is_the_same_file(tmp_path):
 
 
 def test_an_image_is_a_folder_with_a_containerfile(tmp_path):
-    said = CliRunner().invoke(app, ["autograder", "--image", "--out", str(tmp_path / "image")])
-    assert "podman build" in said.stdout
+    result = CliRunner().invoke(app, ["autograder", "--image", "--out", str(tmp_path / "image")])
+    assert "podman build" in result.stdout
     assert {"Containerfile", "setup.sh", "enter", "asked"} <= {path.name for path in (tmp_path / "image").iterdir()}
     with pytest.raises(LabError, match="is not an empty folder"):
         autograder.write_image(tmp_path / "image", [])
@@ -81,10 +81,10 @@ def test_gradescopes_folder_is_graded(tmp_path, monkeypatch):
     (tmp_path / "submission_metadata.json").write_text('{"users": [{"email": "alice@example.org"}]}')
     path = autograder.gradescope(tmp_path)
     assert path == tmp_path / "results" / "results.json"
-    found = json.loads(path.read_text())
-    points = {test["name"]: (test["score"], test["max_score"]) for test in found["tests"]}
+    report = json.loads(path.read_text())
+    points = {test["name"]: (test["score"], test["max_score"]) for test in report["tests"]}
     assert points["04a handed in"] == points["12a handed in"] == (0, 1)
-    assert sum(score for name, (score, _) in points.items() if name.startswith("smooth")) == 1 == found["score"]
+    assert sum(score for name, (score, _) in points.items() if name.startswith("smooth")) == 1 == report["score"]
 
 
 def test_a_container_needs_a_root_and_its_walls(monkeypatch):
@@ -96,6 +96,6 @@ def test_a_container_needs_a_root_and_its_walls(monkeypatch):
     monkeypatch.setattr(sandbox, "_run", lambda *_, **__: failed)
     assert sandbox.why_not.__wrapped__() == "this container does not let commands run as other users (no setpriv)"
     monkeypatch.setattr(sandbox, "_run", lambda *_, **__: replace(failed, status=0, problem=""))
-    found = dict.fromkeys(sandbox.WALLS, "") | {"files": "a kernel writes to /tmp"}
-    monkeypatch.setattr(sandbox, "walls", lambda: found)
+    walls = dict.fromkeys(sandbox.WALLS, "") | {"files": "a kernel writes to /tmp"}
+    monkeypatch.setattr(sandbox, "walls", lambda: walls)
     assert sandbox.why_not.__wrapped__() == "the wall around the file system is missing: a kernel writes to /tmp"

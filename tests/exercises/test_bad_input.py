@@ -65,5 +65,5 @@ def test_cells_that_ran_out_of_order_are_read_from_top_to_bottom(tmp_path):
     cells = [new_code_cell(head + "// the first", execution_count=9), new_code_cell(head + "// the last")]
     cells[1].execution_count = 2
     nbformat.write(new_notebook(cells=cells), tmp_path / "alice.ipynb")
-    (found,) = submissions([tmp_path])
-    assert found.answer.endswith("// the last")
+    (entry,) = submissions([tmp_path])
+    assert entry.answer.endswith("// the last")

@@ -59,9 +59,9 @@ def test_a_cell_has_the_starting_code(path):
 @pytest.mark.parametrize("number", sorted(number for number, asked in EXERCISES.items() if asked.start))
 def test_the_starting_code_of_a_rungs_exercise_is_a_kernel_of_the_ladder(number):
     files = [*cuda_src().glob("[0-9][0-9]_*.cu"), *cuda_src().glob("steps/*/*.cu")]
-    known = {view(path.read_text(encoding="utf-8"), skeleton=True) for path in files}
+    starts = {view(path.read_text(encoding="utf-8"), skeleton=True) for path in files}
     of_a_rung = isinstance(EXERCISES[number].subject, InPlaceOf) and number not in OWN_START
-    assert (EXERCISES[number].start in known) == of_a_rung
+    assert (EXERCISES[number].start in starts) == of_a_rung
 
 
 @pytest.mark.parametrize("number", [number for number in EXERCISES if "04" <= number[:2] <= "07"])

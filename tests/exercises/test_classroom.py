@@ -70,8 +70,8 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(tmp_p
     carol.write_text("")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("lab.grade('12a', 2, 2)")])
     nbformat.write(notebook, tmp_path / "in" / "alice.ipynb")
-    said = CliRunner().invoke(app, ["grade", "in", "--ranking"]).stdout.splitlines()
-    assert said[1:] == [
+    lines = CliRunner().invoke(app, ["grade", "in", "--ranking"]).stdout.splitlines()
+    assert lines[1:] == [
         "    2  not graded:",
         "       carol: there is no .ipynb or .cu file, only carol.docx",
         "       frank: there is no .ipynb or .cu file, only the folder frank",
@@ -86,8 +86,8 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(tmp_p
     nbformat.write(notebook, carol.with_suffix(".ipynb"))  # the row of the other file goes
     CliRunner().invoke(app, ["grade", "in"])
     assert [*pd.read_csv("grades/grades.csv")["student"]] == ["alice", "carol", "frank"]
-    said = CliRunner().invoke(app, ["grade", "in/alice.ipynb", "--out", "one"]).stdout
-    assert said.endswith("one/grades.csv, and a page for one student\n")
+    output = CliRunner().invoke(app, ["grade", "in/alice.ipynb", "--out", "one"]).stdout
+    assert output.endswith("one/grades.csv, and a page for one student\n")
 
 
 def test_times_are_taken_once_per_device_and_only_of_kernels_that_met_the_goal():
@@ -409,9 +409,9 @@ def test_what_cannot_be_graded_by_its_own_fault_gets_no_points_and_is_not_tried_
     Path("mallory_04a.cu").write_text(answer or TILING.solution)
     for _ in range(2):
         command = ["grade", "mallory_04a.cu", "--roster", "class.csv", "--format", "canvas"]
-        said = CliRunner().invoke(app, command).stdout
-        assert said.startswith("    1  not right yet\n    1  no points, because:\n       mallory 04a: ")
-        assert says in said
+        output = CliRunner().invoke(app, command).stdout
+        assert output.startswith("    1  not right yet\n    1  no points, because:\n       mallory 04a: ")
+        assert says in output
         (row,) = csv.DictReader(Path("grades/grades.csv").read_text().splitlines())
         assert (row["points"], row["of"]) == ("0", "1") and says in row["why"]
         assert [*csv.reader(Path("grades/canvas.csv").read_text().splitlines())][-1][-1] == "0"
@@ -423,8 +423,8 @@ def test_what_cannot_be_graded_by_its_own_fault_gets_no_points_and_is_not_tried_
 @pytest.mark.parametrize("number", ["11a", "11b", "12a", "12b", "13a", "13b",
                                     pytest.param("14b", marks=pytest.mark.thorough)])
 def test_an_answer_by_numbers_that_is_none_gets_no_points(number, answer):
-    found = grading._grade(Submission("mallory", number, answer), unsafe=False)
-    assert found.lines and not found.passed and found.answer, found.verdict
+    grade = grading._grade(Submission("mallory", number, answer), unsafe=False)
+    assert grade.lines and not grade.passed and grade.answer, grade.verdict
 
 
 def test_what_is_not_the_fault_of_a_hand_in_is_tried_again(monkeypatch):

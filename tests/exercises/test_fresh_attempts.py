@@ -500,9 +500,9 @@ class TestClass:
     @pytest.mark.parametrize("kind", GOALS)
     def test_a_goal_is_not_met_by_a_trick(self, graded, kind):
         prefix = f"g{[*GOALS].index(kind) + 1:02}_"
-        found = [result for result in graded[2] if result["student"].startswith(prefix)]
-        assert len(found) == len(GOALS[kind])
-        assert [result["student"] for result in found if result["passed"]] == []
+        results = [result for result in graded[2] if result["student"].startswith(prefix)]
+        assert len(results) == len(GOALS[kind])
+        assert [result["student"] for result in results if result["passed"]] == []
 
     def test_nothing_but_what_is_right_gets_marks(self, graded):
         right = {"honest", "r5c", *(f"r19{k}" for k in range(6))}

@@ -34,9 +34,9 @@ def answer(source, number="04a"):
 
 def test_the_starting_code_is_no_attempt(capsys):
     start = grade("04a", labkit.variant(4, source=TILING.start))
-    said = capsys.readouterr().out
-    assert said.startswith("04a Rows apart: goal missed: this is the starting code\n✓ clean under")
-    assert said.endswith("✗ wavefronts per shared load, layer 1: 2, wanted at most 1.05\n")
+    output = capsys.readouterr().out
+    assert output.startswith("04a Rows apart: goal missed: this is the starting code\n✓ clean under")
+    assert output.endswith("✗ wavefronts per shared load, layer 1: 2, wanted at most 1.05\n")
     assert not start.passed
     assert progress.read() == {}
 
@@ -50,8 +50,8 @@ def test_a_kernel_that_meets_the_goal_is_noted(capsys):
 
 @pytest.mark.parametrize("number", ["00a", "12a"])
 def test_a_solution_that_was_shown_is_not_the_readers(number):
-    found = labkit.solution(number)
-    graded = grade(number, *(found if isinstance(found, tuple) else [found]), quiet=True)
+    solution = labkit.solution(number)
+    graded = grade(number, *(solution if isinstance(solution, tuple) else [solution]), quiet=True)
     assert graded.passed and graded.advice.startswith("This is the lab's own solution")
     assert progress.read() == {}
 
@@ -90,8 +90,8 @@ def test_each_new_miss_unlocks_a_hint():
 
     hints = [_advice(missed, source, record=True) for source in ("first", "first", "second", "third", "fourth")]
     shown = [0, 0, 1, 2, 2]
-    for said, at in zip(hints, shown, strict=True):
-        assert said.startswith(f"Hint {at + 1} of 3: {asked.hints[at]}")
+    for hint, at in zip(hints, shown, strict=True):
+        assert hint.startswith(f"Hint {at + 1} of 3: {asked.hints[at]}")
     assert "lab.solution" in hints[-1] and "lab.solution" not in hints[0]
 
 
@@ -176,8 +176,8 @@ def test_a_kernel_that_does_not_do_the_work_meets_no_goal_of_it(dodge):
 
 def test_a_kernel_that_knows_the_shapes_of_the_lab_is_not_right():
     others = " && ".join(f"n != {case.what[0]}" for case in exercise("00a").subject.cases)
-    known = exercise("00a").solution.replace("{", f"{{ if ({others}) return;", 1)
-    assert "✗ right\n  sum, n = " in answer(known, "00a")
+    source = exercise("00a").solution.replace("{", f"{{ if ({others}) return;", 1)
+    assert "✗ right\n  sum, n = " in answer(source, "00a")
 
 
 WRONG = "right\non {}, B = 2 (integers): 9 of 5780 outputs\nThe first two:\n   b  m  h  w  got\n   {} 2 17  9 -3.5 4\n"
@@ -207,10 +207,10 @@ def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
     asked = exercise("00a")
     text = "right\nsum, 50 elements, is wrong: 2 of 50 elements. The first, [3]: 4, expected 3"
     wrong = Grade(asked, (Line(False, text), *(Line(None, goal.what) for goal in asked.goals)))
-    said = [_advice(wrong, source, record=True) for source in ("first", "first", "second", "third")]
-    assert all(advice.startswith("Which thread should store element [3], or add to it?") for advice in said)
-    assert ["Hint" in advice for advice in said] == [False, False, True, True]
-    assert f"\nHint 1 of 3: {asked.hints[0]}" in said[2] and "\nHint 2 of 3" in said[3]
+    answers = [_advice(wrong, source, record=True) for source in ("first", "first", "second", "third")]
+    assert all(advice.startswith("Which thread should store element [3], or add to it?") for advice in answers)
+    assert ["Hint" in advice for advice in answers] == [False, False, True, True]
+    assert f"\nHint 1 of 3: {asked.hints[0]}" in answers[2] and "\nHint 2 of 3" in answers[3]
 
 
 @pytest.mark.parametrize(("text", "says"), [
@@ -289,10 +289,10 @@ def test_an_answer_in_a_sentence(edit, says):
     source = TILING.start.replace(*edit)
     assert source != TILING.start
     try:
-        said = answer(source)
+        verdict = answer(source)
     except LabError as error:
-        said = str(error)
-    assert says in said
+        verdict = str(error)
+    assert says in verdict
 
 
 @pytest.mark.thorough

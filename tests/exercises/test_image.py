@@ -73,12 +73,12 @@ def test_programs_that_attack_are_held(image, tmp_path):
         (tmp_path / name).write_text("bob's")
     mounts = [word for path in tmp_path.iterdir() for word in ("-v", f"{path}:/work/{path.name}")]
     done = tool(*AS_DOCUMENTED, *mounts, "--entrypoint", "sh", image, "-c", ENTERED, "sh", *PROGRAMS)
-    found = json.loads(done.stdout)
-    assert not any(found.pop("walls").values())
-    assert found.keys() == PROGRAMS.keys() and len(found) == len([*ATTACKS.glob("*.cpp")])
-    for name, (said, status, problem, stopped) in found.items():
-        assert "REACHED" not in said, name
-        assert "held" in said or status is None or status < 0, (name, problem)
+    outcomes = json.loads(done.stdout)
+    assert not any(outcomes.pop("walls").values())
+    assert outcomes.keys() == PROGRAMS.keys() and len(outcomes) == len([*ATTACKS.glob("*.cpp")])
+    for name, (output, status, problem, stopped) in outcomes.items():
+        assert "REACHED" not in output, name
+        assert "held" in output or status is None or status < 0, (name, problem)
         assert stopped, name
     assert {path.name: path.read_text() for path in tmp_path.rglob("*") if path.suffix in (".json", ".cu")} == {
         "04a.cu": "bob's", "bob-04a.json": "bob's"}

@@ -76,10 +76,10 @@ def test_a_semester(course, monkeypatch):
     hand_in("bob_saxpy.cu", right, "2026-11-02T02:59+01:00")  # three hours late
     hand_in("cem/saxpy.cu", saxpy.solution, "2026-11-03T12:00+01:00")  # has an extension
     hand_in("zoe_saxpy.cu", saxpy.start, "2026-11-01T00:00+01:00")  # nobody knows her
-    said = labkit("in", *DUE)
+    output = labkit("in", *DUE)
     assert sorted(graded) == ["saxpy"] * 3  # Cem's text is Ann's
     absent = ", ".join(["Dee Day", *WRITTEN, *COPIED])
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         "    2  goal met", "    1  goal missed", "    1  goal missed: this is the starting code",
         f"   12  nothing handed in: {absent}", "    1  not in the roster: zoe", "    1  late",
         "grades/grades.csv, and a page for each of 4 students"]
@@ -94,9 +94,9 @@ def test_a_semester(course, monkeypatch):
     hand_in("ann/P5a.cu", softmax.solution, "2026-12-01T21:00+01:00")
     for name, text in {**WRITTEN, **COPIED}.items():
         hand_in(f"{name}/P5a.cu", text, f"2026-12-0{2 if name == 'dora' else 1}T01:59+01:00")
-    said = labkit("in", *DUE)
+    output = labkit("in", *DUE)
     assert sorted(graded[3:]) == ["P5a"] * 13
-    assert "    1  handed in under two names: Ann Ode (1001, ann)" in said and "    2  late" in said
+    assert "    1  handed in under two names: Ann Ode (1001, ann)" in output and "    2  late" in output
     assert table()["dora", "P5a"]["late_h"] == "2.00"
 
     # Similarity finds the copies: renamed, reordered, reformatted. No pair of others is as much alike.
@@ -104,8 +104,8 @@ def test_a_semester(course, monkeypatch):
     assert done.exit_code == 0, done.output
     *lines, short, last = done.stdout.splitlines()
     assert short.strip() == "saxpy: 1 too short to compare, 0 of them equal to another"
-    found = [re.fullmatch(r" *(\d+) %  (\S+)  (\S+) and (\S+)", line).groups() for line in lines]
-    alike = {frozenset(who): int(share) for share, number, *who in found if number == "P5a"}
+    pairs = [re.fullmatch(r" *(\d+) %  (\S+)  (\S+) and (\S+)", line).groups() for line in lines]
+    alike = {frozenset(who): int(share) for share, number, *who in pairs if number == "P5a"}
     copies = {frozenset((how, how.partition("_")[2])) for how in COPIED}
     assert [how.partition("_")[0] for how in COPIED] == ["reformatted", "renamed", "reordered"]
     assert {*list(alike)[:3]} == copies and len(alike) > 3
@@ -113,19 +113,19 @@ def test_a_semester(course, monkeypatch):
     assert last.endswith("a reason to look, not a verdict")
 
     # Lateness is another question to the same results: nothing is graded, and no hand-in is needed.
-    said = labkit("--due", "2026-10-01T00:00Z")
-    assert "   17  late" in said and len(graded) == 16
+    output = labkit("--due", "2026-10-01T00:00Z")
+    assert "   17  late" in output and len(graded) == 16
 
     # After a change of an exercise what was graded stands, until it is graded again.
     path = course / "saxpy" / "exercise.py"
     path.write_text(path.read_text().replace("lines=3", "lines=2"))
-    said = labkit("in", *DUE)
-    assert len(graded) == 16 and "    4  graded with an earlier version of the exercise or the lab: --again" in said
+    output = labkit("in", *DUE)
+    assert len(graded) == 16 and "    4  graded with an earlier version of the exercise or the lab: --again" in output
     today = datetime.now(UTC).date()
     for _ in range(2):  # the second time it has nothing to do, and says the same
-        said = labkit("in", "--again", *DUE).splitlines()
-        assert said[:3] == ["    2  verdicts changed:", f"       1001 saxpy: goal met -> goal missed ({today})",
-                            f"       cem saxpy: goal met -> goal missed ({today})"]
+        output = labkit("in", "--again", *DUE).splitlines()
+        assert output[:3] == ["    2  verdicts changed:", f"       1001 saxpy: goal met -> goal missed ({today})",
+                              f"       cem saxpy: goal met -> goal missed ({today})"]
         assert sorted(graded[16:]) == ["saxpy"] * 3
 
     # Zoe takes hers back. It counts until the instructor says so.
@@ -155,9 +155,9 @@ def test_a_semester(course, monkeypatch):
         Path("one/results").mkdir(parents=True, exist_ok=True)
         shutil.copy(path, "one/results")
     labkit("--out", "one", "--format", "classroom50", "--points", "2")
-    found = classroom50_reads("one/result.json")
-    assert (found["owner"], found["score"], found["max-score"], found["datetime"]) == (
-        "ann", found["max-score"], found["max-score"], "2026-12-01T20:00:00Z")
+    record = classroom50_reads("one/result.json")
+    assert (record["owner"], record["score"], record["max-score"], record["datetime"]) == (
+        "ann", record["max-score"], record["max-score"], "2026-12-01T20:00:00Z")
 
 
 @pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
@@ -174,14 +174,14 @@ def test_a_start_stays_a_start_and_points_that_change_are_told(course):
     (course / "saxpy" / "exercise.py").write_text(text.replace("lines=3", "lines=3, partial=0.5"))
     hand_in("bee_saxpy.cu", right + "\n__device__ int more;\n", "2026-11-01T20:00+01:00")
     hand_in("cem_saxpy.cu", f"// mine\n{saxpy.start}", "2026-11-01T20:00+01:00")
-    said = labkit("in", "--again")
-    assert "    1  changed starting code since the last grading: saxpy. A hand-in" in said
+    output = labkit("in", "--again")
+    assert "    1  changed starting code since the last grading: saxpy. A hand-in" in output
     assert {key[0]: (row["verdict"], row["points"]) for key, row in table().items() if row["exercise"]} == {
         "ann": (untouched, "0"), "cem": (untouched, "0"), "bee": ("goal missed", "0.5")}
     text = (course / "saxpy" / "exercise.py").read_text()
     (course / "saxpy" / "exercise.py").write_text(text.replace("partial=0.5", "partial=0.4"))
-    said = labkit("in", "--again")
-    assert said.startswith("    1  points changed:\n       bee saxpy: 0.5 -> 0.4\n") and "code since" not in said
+    output = labkit("in", "--again")
+    assert output.startswith("    1  points changed:\n       bee saxpy: 0.5 -> 0.4\n") and "code since" not in output
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -190,14 +190,14 @@ def test_a_start_stays_a_start_and_points_that_change_are_told(course):
 
 def csv_reads(path):
     """Read ``grades.csv``: the best points by id and exercise. No cell may be a formula."""
-    found = {}
+    best = {}
     with open(path, newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             assert None not in row and not any(cell.startswith(("=", "+", "-", "@")) for cell in row.values())
             if row["id"] and row["exercise"]:
-                own = found.setdefault(row["id"], {})
+                own = best.setdefault(row["id"], {})
                 own[row["exercise"]] = max(own.get(row["exercise"], 0), float(row["points"]))
-    return found
+    return best
 
 
 def canvas_reads(path, roster):
@@ -208,15 +208,15 @@ def canvas_reads(path, roster):
     assert re.search(r"SIS\s+Login\s+ID", head[3]) and "Section" in head[4]
     assert not any(re.search(r"Current|Final|Override", title) or re.search(r"\(\d+\)$", title) for title in head[5:])
     titles = [title.split()[0] for title in head[5:]]
-    students, found, possible = {row["ID"] for row in csv.DictReader(roster.splitlines())}, {}, {}
+    students, points, possible = {row["ID"] for row in csv.DictReader(roster.splitlines())}, {}, {}
     for row in rows:
         assert len(row) == len(head)
         if "Points Possible" in row[0]:
             possible = dict(zip(titles, map(float, row[5:]), strict=True))
             continue
         assert row[1] == "" and row[2] in students  # an ID of Canvas's own would be another student's
-        found[row[2]] = {title: float(cell) for title, cell in zip(titles, row[5:], strict=True) if cell}
-    return found, possible
+        points[row[2]] = {title: float(cell) for title, cell in zip(titles, row[5:], strict=True) if cell}
+    return points, possible
 
 
 def moodle_reads(path, roster):
@@ -224,13 +224,13 @@ def moodle_reads(path, roster):
     with open(path, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         assert reader.fieldnames[:2] == ["ID number", "Email address"]
-        students, found = {row["ID"] for row in csv.DictReader(roster.splitlines())}, {}
+        students, points = {row["ID"] for row in csv.DictReader(roster.splitlines())}, {}
         for row in reader:
             assert row["ID number"] in students
             grades = {name.split()[0]: cell for name, cell in row.items() if name.split()[0] in ("saxpy", "P5a")}
             assert all(cell == "-" or 0 <= float(cell) <= 100 for cell in grades.values())
-            found[row["ID number"]] = {name: float(cell) for name, cell in grades.items() if cell != "-"}
-    return found
+            points[row["ID number"]] = {name: float(cell) for name, cell in grades.items() if cell != "-"}
+    return points
 
 
 VISIBILITY = {"enum": ["hidden", "after_due_date", "after_published", "visible"]}
@@ -253,11 +253,11 @@ GRADESCOPE = {
 
 def gradescope_reads(path):
     """Return score and points of Gradescope's ``results.json``; the score has to be the sum of the tests' scores."""
-    found = json.loads(Path(path).read_text())
-    jsonschema.validate(found, GRADESCOPE)
-    assert found["score"] == pytest.approx(sum(test["score"] for test in found["tests"]))
-    assert all(test["score"] <= test["max_score"] and test["name"] and test["output"] for test in found["tests"])
-    return found["score"], sum(test["max_score"] for test in found["tests"])
+    report = json.loads(Path(path).read_text())
+    jsonschema.validate(report, GRADESCOPE)
+    assert report["score"] == pytest.approx(sum(test["score"] for test in report["tests"]))
+    assert all(test["score"] <= test["max_score"] and test["name"] and test["output"] for test in report["tests"])
+    return report["score"], sum(test["max_score"] for test in report["tests"])
 
 
 JOB = {
@@ -284,28 +284,28 @@ CLASSROOM50 = {
 
 def classroom50_reads(path):
     """Read a result of Classroom 50: check the schema classroom50/result/v1 and what its collector checks besides."""
-    found = json.loads(Path(path).read_text())
-    jsonschema.validate(found, CLASSROOM50)
-    for record in (found, *found["tests"]):
+    report = json.loads(Path(path).read_text())
+    jsonschema.validate(report, CLASSROOM50)
+    for record in (report, *report["tests"]):
         assert record["score"] <= record["max-score"]
-    assert (found["score"], found["max-score"]) == tuple(
-        sum(test[name] for test in found["tests"]) for name in ("score", "max-score"))
-    return found
+    assert (report["score"], report["max-score"]) == tuple(
+        sum(test[name] for test in report["tests"]) for name in ("score", "max-score"))
+    return report
 
 
 def test_the_readers_refuse_what_is_wrong(tmp_path):
     question = [Question("04a", Fraction(1, 2), Fraction(1), "right")]
     results = [grading.Result("bob", "04a", False, "goal missed")]
-    found = gradebooks.classroom50(results, {"04a": question}, JOB)
-    assert (found["score"], found["max-score"]) == (1, 2)  # whole points
+    report = gradebooks.classroom50(results, {"04a": question}, JOB)
+    assert (report["score"], report["max-score"]) == (1, 2)  # whole points
     path = tmp_path / "result.json"
     for wrong in ({"score": 0.5}, {"datetime": "2026-12-01"}, {"submission": "tag"}, {"usernames": []}, {"score": 3}):
-        path.write_text(json.dumps(found | wrong))
+        path.write_text(json.dumps(report | wrong))
         with pytest.raises((jsonschema.ValidationError, AssertionError)):
             classroom50_reads(path)
-    found = gradebooks.gradescope(results, {"04a": question})
+    report = gradebooks.gradescope(results, {"04a": question})
     for wrong in ({"visibility": "public"}, {"score": "1"}, {"points": 1}):
-        path.write_text(json.dumps(found | wrong))
+        path.write_text(json.dumps(report | wrong))
         with pytest.raises(jsonschema.ValidationError):
             gradescope_reads(path)
 

@@ -65,13 +65,13 @@ def test_another_right_answer_gets_no_sentence_for_a_mistake(number, edit):
 @pytest.fixture(scope="module")
 def grades():
     """Return the printed grades by exercise. They are of the starting code; nbval grades it again and compares."""
-    found = {}
+    grade_lines = {}
     for path in execute.series():
         for cell in execute.read(path).nb.cells:
             if match := re.match(r'lab\.grade\("(\w+)"', cell.source):
                 assert "nbval-ignore-output" not in cell.metadata.get("tags", [])
-                found[match[1]] = "".join(output.text for output in cell.outputs).splitlines()
-    return found
+                grade_lines[match[1]] = "".join(output.text for output in cell.outputs).splitlines()
+    return grade_lines
 
 
 @pytest.mark.parametrize("number", [number for number in KERNELS if not number.startswith("P")])  # there it is empty

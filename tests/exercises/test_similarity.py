@@ -25,12 +25,12 @@ def handed_in(**texts):
 
 
 def test_renamed_reordered_and_reformatted_copies_rank_above_all_others():
-    found = similarity.pairs(handed_in(**INDEPENDENT, **COPIES), most=1000)
-    ranked = [{*pair.students} for pair in found]
+    pairs = similarity.pairs(handed_in(**INDEPENDENT, **COPIES), most=1000)
+    ranked = [{*pair.students} for pair in pairs]
     assert {how.partition("_")[0] for how in COPIES} == {"renamed", "reordered", "reformatted"}
     assert all(pair in ranked[:3] for pair in ({how, how.partition("_")[2]} for how in COPIES))
-    assert found[2].alike > 0.5 and found[3].alike < 0.45
-    assert [pair.alike for pair in found] == sorted((pair.alike for pair in found), reverse=True)
+    assert pairs[2].alike > 0.5 and pairs[3].alike < 0.45
+    assert [pair.alike for pair in pairs] == sorted((pair.alike for pair in pairs), reverse=True)
     scores = [pair.alike for pair in similarity.pairs(handed_in(**INDEPENDENT), most=1000)]
     assert max(scores) < 0.45
 
@@ -87,8 +87,8 @@ def test_the_page_shows_pairs_side_by_side_and_runs_nothing(tmp_path):
         (tmp_path / "in" / name).mkdir(parents=True)
         (tmp_path / "in" / name / "P5a.cu").write_text(source)
     out = tmp_path / "similarity.html"
-    said = CliRunner().invoke(app, ["similarity", str(tmp_path / "in"), "--out", str(out), "--most", "1"]).stdout
-    assert said.splitlines() == [" 100 %  P5a  dora and eve<script>", f"{out}: a reason to look, not a verdict"]
+    output = CliRunner().invoke(app, ["similarity", str(tmp_path / "in"), "--out", str(out), "--most", "1"]).stdout
+    assert output.splitlines() == [" 100 %  P5a  dora and eve<script>", f"{out}: a reason to look, not a verdict"]
     page = html5lib.HTMLParser(strict=True).parse(out.read_text())
     tags = {element.tag.rpartition("}")[2]: element for element in page.iter() if isinstance(element.tag, str)}
     assert not {*tags} & {"script", "img", "link", "iframe"}

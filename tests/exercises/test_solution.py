@@ -17,15 +17,15 @@ TRAINS = "14b"  # several networks, to know what its goals reach
 @pytest.mark.parametrize("number", [pytest.param(number, marks=pytest.mark.thorough if number == TRAINS else ())
                                     for number in exercises()])
 def test_every_exercise_has_one(number):
-    asked, found = exercises()[number], lab.solution(number)
+    asked, solution = exercises()[number], lab.solution(number)
     if isinstance(asked.subject, Numbers):
-        assert all(goal.met(goal.number(asked.subject.counts(found))) for goal in asked.goals)
+        assert all(goal.met(goal.number(asked.subject.counts(solution))) for goal in asked.goals)
     else:
-        assert asked.subject.source(found).rstrip() == asked.solution.rstrip()
-        assert asked.solution.splitlines()[-3] in str(lab.show(found))
-        assert isinstance(found, Listing) != isinstance(asked.subject, InPlaceOf)
-        assert repr(found).strip() == asked.solution.strip()  # and so shows the last line of a cell
-        assert found._repr_html_() == lab.show(found)._repr_html_()
+        assert asked.subject.source(solution).rstrip() == asked.solution.rstrip()
+        assert asked.solution.splitlines()[-3] in str(lab.show(solution))
+        assert isinstance(solution, Listing) != isinstance(asked.subject, InPlaceOf)
+        assert repr(solution).strip() == asked.solution.strip()  # and so shows the last line of a cell
+        assert solution._repr_html_() == lab.show(solution)._repr_html_()
 
 
 def test_a_solution_can_be_graded():
@@ -33,9 +33,9 @@ def test_a_solution_can_be_graded():
 
 
 def test_a_solution_is_a_variant_like_any_other():
-    found = lab.solution("04a")
-    assert found == pickle.loads(pickle.dumps(found)) == variants.solution("tiling", "a")
-    assert repr(variants.solution("tiling", "a")) == f"<Variant {found.label}>"
+    solution = lab.solution("04a")
+    assert solution == pickle.loads(pickle.dumps(solution)) == variants.solution("tiling", "a")
+    assert repr(variants.solution("tiling", "a")) == f"<Variant {solution.label}>"
 
 
 def test_options_are_those_of_the_exercise_or_the_readers():

@@ -32,9 +32,9 @@ def notebook(path, *cells):
 def test_kernel_cells_are_found_with_the_lines_of_the_cell(tmp_path):
     path = notebook(tmp_path / "alice.ipynb", "import labkit as lab",
                     f"%%kernel 04 --exercise 04a --name mine\n{KERNEL}")
-    (found,) = submissions([path])
-    assert (found.student, found.exercise) == ("alice", "04a")
-    assert found.answer == f"// %%kernel 04 --exercise 04a --name mine\n{KERNEL}"
+    (entry,) = submissions([path])
+    assert (entry.student, entry.exercise) == ("alice", "04a")
+    assert entry.answer == f"// %%kernel 04 --exercise 04a --name mine\n{KERNEL}"
 
 
 def test_a_part_of_a_kernel_is_completed_with_the_starting_code(tmp_path):
@@ -42,8 +42,8 @@ def test_a_part_of_a_kernel_is_completed_with_the_starting_code(tmp_path):
     own = start[slice(*functions(start)["conv"])].replace("__syncthreads();", "__syncwarp();")
     path = notebook(tmp_path / "alice.ipynb", f"%%kernel 10 --part --exercise 10b --name mine\n{own}")
     other = notebook(tmp_path / "bob.ipynb", f"%%kernel 10 --part --exercise 10b\n{KERNEL.replace('conv', 'other')}")
-    found, refused = submissions([path, other])
-    assert found.answer.replace("// %%kernel 10 --part --exercise 10b --name mine\n", "") == start.replace(
+    entry, refused = submissions([path, other])
+    assert entry.answer.replace("// %%kernel 10 --part --exercise 10b --name mine\n", "") == start.replace(
         start[slice(*functions(start)["conv"])], own)
     assert refused.problem.startswith("the cell has to define one of the kernel's functions, arrange, ")
 
@@ -54,8 +54,8 @@ def test_the_lowest_cell_counts_whatever_ran_last(tmp_path):
     nb = nbformat.read(path, 4)
     nb.cells[0].execution_count, nb.cells[1].execution_count = 7, 2
     nbformat.write(nb, path)
-    (found,) = submissions([path])
-    assert found.answer.endswith("// second")
+    (entry,) = submissions([path])
+    assert entry.answer.endswith("// second")
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_a_kernel_file_belongs_to_a_student_and_an_exercise(tmp_path, file, stud
     path = tmp_path / file
     path.parent.mkdir(exist_ok=True)
     path.write_text(KERNEL)
-    (found,) = submissions([tmp_path])
-    assert (found.student, found.exercise, found.answer, found.problem) == (student, "04a", KERNEL, "")
+    (entry,) = submissions([tmp_path])
+    assert (entry.student, entry.exercise, entry.answer, entry.problem) == (student, "04a", KERNEL, "")
 
 
 def test_the_folder_says_whose_it_is_whatever_the_name_of_a_file(tmp_path):
@@ -77,14 +77,14 @@ def test_the_folder_says_whose_it_is_whatever_the_name_of_a_file(tmp_path):
         (tmp_path / name).write_text(KERNEL)
     notebook(tmp_path / "mallory" / "alice.ipynb", f"%%kernel 01 --exercise 01b\n{KERNEL}")
     (tmp_path / "mallory" / "alice_02a.cu").symlink_to("/etc/hostname")
-    found = {(submission.student, submission.exercise): submission.problem for submission in submissions([tmp_path])}
-    assert {key for key, problem in found.items() if not problem} == {
+    problems = {(submission.student, submission.exercise): submission.problem for submission in submissions([tmp_path])}
+    assert {key for key, problem in problems.items() if not problem} == {
         ("alice", "00a"), ("mallory", "04a"), ("mallory", "01b"), ("mallory", "00a")}
-    assert {key[0] for key in found} == {"alice", "mallory", "eve"}
+    assert {key[0] for key in problems} == {"alice", "mallory", "eve"}
     (tmp_path / "mallory" / "00a.cu").write_text(KERNEL)
-    found = {(submission.student, submission.exercise): submission.problem for submission in submissions([tmp_path])}
-    assert found["alice", "00a"] == ""
-    assert found["mallory", "00a"] == "it was handed in twice, in 00a.cu and alice_00a.cu: leave one"
+    problems = {(submission.student, submission.exercise): submission.problem for submission in submissions([tmp_path])}
+    assert problems["alice", "00a"] == ""
+    assert problems["mallory", "00a"] == "it was handed in twice, in 00a.cu and alice_00a.cu: leave one"
 
 
 def test_moodles_folders_begin_with_the_name(tmp_path):
@@ -104,8 +104,8 @@ def test_of_nested_folders_the_outermost_is_the_students(tmp_path):
 @pytest.mark.parametrize("name", ["04_tiling", "04_tiling (1)", "04-homework", "04"])
 def test_a_notebook_named_after_its_page_belongs_to_the_folder(tmp_path, name):
     notebook(tmp_path / "erin" / f"{name}.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
-    (found,) = submissions([tmp_path])
-    assert found.student == "erin"
+    (entry,) = submissions([tmp_path])
+    assert entry.student == "erin"
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_a_notebook_named_after_its_page_belongs_to_the_folder(tmp_path, name):
 )
 def test_what_cannot_be_graded_says_why(tmp_path, name, text, says):
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    (found,) = submissions([tmp_path / name])
-    assert says in found.problem
-    assert str(tmp_path) not in found.problem
+    (entry,) = submissions([tmp_path / name])
+    assert says in entry.problem
+    assert str(tmp_path) not in entry.problem
 
 
 def test_a_notebook_without_an_exercise_says_so(tmp_path):
-    (found,) = submissions([notebook(tmp_path / "ivan.ipynb", f"%%kernel 04\n{KERNEL}")])
-    assert "has no kernel cell with --exercise" in found.problem
+    (entry,) = submissions([notebook(tmp_path / "ivan.ipynb", f"%%kernel 04\n{KERNEL}")])
+    assert "has no kernel cell with --exercise" in entry.problem
 
 
 def test_nothing_to_grade(tmp_path):
@@ -147,8 +147,8 @@ def test_a_student_who_has_handed_in_other_files_or_none_is_listed(tmp_path):
     assert {submission.student: submission.problem for submission in submissions([tmp_path])} == {
         "alice": "", "carol": "", "bob": f"{nothing}, only bob.docx and bob_04a.zip",
         "eve": f"{nothing}, only the folder eve", "frank": f"{nothing}, only the folder frank"}
-    found = submissions(sorted(tmp_path.glob("[!.]*/")))  # each folder named by itself
-    assert {submission.student: submission.problem for submission in found if not submission.exercise} == {
+    entries = submissions(sorted(tmp_path.glob("[!.]*/")))  # each folder named by itself
+    assert {submission.student: submission.problem for submission in entries if not submission.exercise} == {
         "eve": f"{nothing} in the folder", "frank": f"{nothing} in the folder"}
 
 
@@ -157,35 +157,35 @@ def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
     (tmp_path / "alice" / "04a.cu").write_text(KERNEL)
     (tmp_path / "eve_04a.cu").symlink_to(tmp_path / "alice" / "04a.cu")
     (tmp_path / "mallory_04a.cu").write_text(str(tmp_path / "alice" / "04a.cu"))
-    found = {submission.student: submission for submission in submissions([tmp_path])}
-    assert "is a link: hand in the file itself" in found["eve_04a"].problem
+    by_student = {submission.student: submission for submission in submissions([tmp_path])}
+    assert "is a link: hand in the file itself" in by_student["eve_04a"].problem
     with pytest.raises(LabError, match="has to define conv"):
-        exercise("04a").subject.source(found["mallory"].answer)
+        exercise("04a").subject.source(by_student["mallory"].answer)
 
 
 def test_two_files_for_one_exercise_are_told(tmp_path):
     (tmp_path / "alice_04a.cu").write_text(KERNEL)
     notebook(tmp_path / "alice.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
-    (found,) = submissions([tmp_path])
-    assert "it was handed in twice, in alice.ipynb and alice_04a.cu" in found.problem
+    (entry,) = submissions([tmp_path])
+    assert "it was handed in twice, in alice.ipynb and alice_04a.cu" in entry.problem
 
 
 @pytest.mark.parametrize("call", ["n = 3; lab.grade('12a', n, 5); n = 4", "lab.grade('12a', count, 5)"])
 def test_numbers_that_are_not_written_out_are_told(tmp_path, call):
-    (found,) = submissions([notebook(tmp_path / "alice.ipynb", call)])
-    assert "12a: write the numbers into the call" in found.problem
+    (entry,) = submissions([notebook(tmp_path / "alice.ipynb", call)])
+    assert "12a: write the numbers into the call" in entry.problem
 
 
 @pytest.mark.parametrize("cell", ["lab.grade({[]: 1})", "lab.grade()", "lab.grade('99z', 1)",
                                   f"lab.grade('12a', 0x{'f' * 5000})"])  # which Python cannot write in decimal
 def test_a_strange_call_does_not_stop_the_class(tmp_path, cell):
-    (found,) = submissions([notebook(tmp_path / "alice.ipynb", cell)])
-    assert found.problem
+    (entry,) = submissions([notebook(tmp_path / "alice.ipynb", cell)])
+    assert entry.problem
 
 
 def test_lines_above_the_magic_count(tmp_path):
-    (found,) = submissions([notebook(tmp_path / "alice.ipynb", f"\n  \n%%kernel 04 --exercise 04a\n{KERNEL}")])
-    assert found.answer == f"\n\n// %%kernel 04 --exercise 04a\n{KERNEL}"
+    (entry,) = submissions([notebook(tmp_path / "alice.ipynb", f"\n  \n%%kernel 04 --exercise 04a\n{KERNEL}")])
+    assert entry.answer == f"\n\n// %%kernel 04 --exercise 04a\n{KERNEL}"
 
 
 def test_a_file_was_handed_in_when_it_was_changed_or_when_a_manifest_says(tmp_path):
@@ -221,25 +221,25 @@ def test_a_manifest_that_may_be_the_students_own_says_nothing(tmp_path):
         (tmp_path / student).mkdir()
         (tmp_path / student / "04a.cu").write_text(KERNEL)
     (tmp_path / "mallory" / "manifest.csv").write_text("file,submitted_at,student\n04a.cu,2020-01-01T00:00Z,alice\n")
-    found = submissions([tmp_path / "alice", tmp_path / "mallory"])
-    assert [(submission.student, submission.clock) for submission in found] == [("alice", "file"), ("mallory", "file")]
+    entries = submissions([tmp_path / "alice", tmp_path / "mallory"])
+    assert [(entry.student, entry.clock) for entry in entries] == [("alice", "file"), ("mallory", "file")]
     assert [submission.clock for submission in submissions([tmp_path / "mallory"], "mallory")] == ["file"]
 
 
 def test_half_a_character_does_not_stop_the_class(tmp_path):
-    (found,) = submissions([notebook(tmp_path / "alice.ipynb", "%%kernel 04 --exercise 04a\n// \\ud800\n")])
+    (entry,) = submissions([notebook(tmp_path / "alice.ipynb", "%%kernel 04 --exercise 04a\n// \\ud800\n")])
     path = tmp_path / "bob.ipynb"
     path.write_text((tmp_path / "alice.ipynb").read_text().replace("\\\\ud800", "\\ud800"))
-    (found,) = submissions([path])
-    assert found.answer.encode() and "ud800" in found.answer
+    (entry,) = submissions([path])
+    assert entry.answer.encode() and "ud800" in entry.answer
 
 
 def test_a_name_that_is_no_text_is_told_like_any_other(tmp_path):
     for name in (b"\xff_04a.cu", b"\xff\xfe.docx"):
         (tmp_path / os.fsdecode(name)).write_text(KERNEL)
-    found = submissions([tmp_path])
-    assert [submission.student for submission in found] == [r"\xff", r"\xff\xfe"]
-    for submission in found:
+    entries = submissions([tmp_path])
+    assert [submission.student for submission in entries] == [r"\xff", r"\xff\xfe"]
+    for submission in entries:
         (submission.student + submission.problem).encode()
 
 
@@ -247,8 +247,8 @@ def test_all_may_be_of_one_student(tmp_path):
     for name in ("README.md", "week 4/alice_04a.cu", "04b.cu", "notes/plan.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(KERNEL)
-    found = submissions([tmp_path], "bob")
-    assert [(sent.student, sent.exercise, sent.problem) for sent in found] == [("bob", "04b", ""), ("bob", "04a", "")]
+    entries = submissions([tmp_path], "bob")
+    assert [(sent.student, sent.exercise, sent.problem) for sent in entries] == [("bob", "04b", ""), ("bob", "04a", "")]
     (nothing,) = submissions([tmp_path / "notes"], "bob")
     assert (nothing.student, nothing.problem) == ("bob", "there is no .ipynb or .cu file")
 
@@ -279,20 +279,20 @@ PATHS = ("in/mallory/saxpy", "./in/mallory/saxpy", "saxpy", "saxpy/", "in/../sax
                                   "%%kernel 04 --exercise={}\n" + KERNEL, "lab.grade({{'{}': 1}}, '{}')"])
 def test_no_path_of_a_hand_in_is_loaded(evil, tmp_path, name, cell):
     notebook(tmp_path / "in" / "mallory" / "n.ipynb", cell.format(*[name.format(tmp_path=tmp_path)] * 2))
-    (found,) = submissions([tmp_path / "in"])
-    assert found.problem and found.student == "mallory"
-    assert "there is no exercise" in found.problem or "has no kernel cell" in found.problem
+    (entry,) = submissions([tmp_path / "in"])
+    assert entry.problem and entry.student == "mallory"
+    assert "there is no exercise" in entry.problem or "has no kernel cell" in entry.problem
 
 
 def test_the_name_of_an_added_exercise_is_that_exercise_wherever_the_grader_stands(evil, tmp_path):
     added = add(Path(__file__).parent / "own" / "saxpy")
     for folder in ("saxpy", "in/mallory/saxpy"):
         notebook(tmp_path / "in" / "mallory" / "n.ipynb", f"%%cuda x --exercise {folder}\n{added.solution}")
-        (found,) = submissions([tmp_path / "in"])
-        assert (found.exercise, found.problem) == ("saxpy", "")
+        (entry,) = submissions([tmp_path / "in"])
+        assert (entry.exercise, entry.problem) == ("saxpy", "")
     assert grading.state("saxpy") == grading.state(added.folder)
-    assert grading.changed_starts(tmp_path, [found]) == []
-    assert grading._attempt(added, found.answer) == found.answer
+    assert grading.changed_starts(tmp_path, [entry]) == []
+    assert grading._attempt(added, entry.answer) == entry.answer
 
 
 @pytest.mark.parametrize("name", ["in\nmallory", "\x1b[2J\x1b[31mbob", "alice\u202egpj", "bob\u200b", "\x07", "a\rb",
@@ -300,26 +300,27 @@ def test_the_name_of_an_added_exercise_is_that_exercise_wherever_the_grader_stan
 def test_a_name_is_shown_as_it_is(tmp_path, name):
     (tmp_path / name).mkdir()
     (tmp_path / name / f"{name}.cu").write_text(KERNEL)
-    (found,) = submissions([tmp_path])
-    assert (found.student + found.problem).isprintable() and "does not say which exercise" in found.problem
-    assert found.student == name or "\\" in found.student or not name.strip("_1abcdefghijklmnopqrstuvwxyz")
+    (entry,) = submissions([tmp_path])
+    assert (entry.student + entry.problem).isprintable() and "does not say which exercise" in entry.problem
+    assert entry.student == name or "\\" in entry.student or not name.strip("_1abcdefghijklmnopqrstuvwxyz")
 
 
 @pytest.mark.parametrize("name", ["Zoë", "Łukasz Żak", "王小明", "नमस्ते", "می\u200cخواهم", "O'Neil-Smith, Jr."])
 def test_names_of_any_language_stay(tmp_path, name):
     (tmp_path / name).mkdir()
     (tmp_path / name / "04a.cu").write_text(KERNEL)
-    (found,) = submissions([tmp_path])
-    assert (found.student, found.problem) == (name, "")
+    (entry,) = submissions([tmp_path])
+    assert (entry.student, entry.problem) == (name, "")
 
 
 def test_two_badly_named_files_are_told_as_bad_names(tmp_path):
     for name in ("kernel.cu", "mine.cu", "04a.cu"):
         (tmp_path / "eve").mkdir(exist_ok=True)
         (tmp_path / "eve" / name).write_text(KERNEL)
-    found = {submission.exercise: submission.problem for submission in submissions([tmp_path])}
-    assert [*found] == ["04a", ""] and found["04a"] == ""
-    assert "kernel.cu does not say" in found[""] and "mine.cu does not say" in found[""] and "twice" not in found[""]
+    problems = {submission.exercise: submission.problem for submission in submissions([tmp_path])}
+    assert [*problems] == ["04a", ""] and problems["04a"] == ""
+    unnamed = problems[""]
+    assert "kernel.cu does not say" in unnamed and "mine.cu does not say" in unnamed and "twice" not in unnamed
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -370,12 +371,12 @@ def test_a_poisoned_notebook_takes_little_and_the_others_are_read(tmp_path, text
     notebook(tmp_path / "alice.ipynb", ALICE)
     tracemalloc.start()
     began = time.process_time()
-    found = submissions([tmp_path])
+    entries = submissions([tmp_path])
     seconds, (_, peak) = time.process_time() - began, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert seconds < 20 and peak < 200e6  # traced it is several times slower
-    own = [submission for submission in found if submission.student == "mallory"]
-    assert [submission.problem for submission in found if submission.student == "alice"] == [""]
+    own = [submission for submission in entries if submission.student == "mallory"]
+    assert [submission.problem for submission in entries if submission.student == "alice"] == [""]
     assert 1 <= len(own) <= 101 and all(len(entry.answer) < 70_000 and len(entry.exercise) <= 60 for entry in own)
     assert says is None or says in " ".join(submission.problem for submission in own)
 
@@ -395,11 +396,11 @@ def test_a_folder_of_one_student_is_read_to_a_limit(tmp_path):
     os.close(os.open("04a.cu", os.O_CREAT, dir_fd=here))
     os.close(here)
     (tmp_path / "alice_04a.cu").write_text(KERNEL)
-    found = {submission.student: submission for submission in submissions([tmp_path])}
+    by_student = {submission.student: submission for submission in submissions([tmp_path])}
     subprocess.run(["rm", "-rf", str(inside)], check=True)  # pytest, which removes old folders, would recurse
-    assert {*found} == {"mallory", "eve", "alice"} and found["alice"].answer == KERNEL
-    assert "there is no .ipynb or .cu file, only the folder eve" in found["eve"].problem
-    assert len(found["mallory"].problem) <= 1000
+    assert {*by_student} == {"mallory", "eve", "alice"} and by_student["alice"].answer == KERNEL
+    assert "there is no .ipynb or .cu file, only the folder eve" in by_student["eve"].problem
+    assert len(by_student["mallory"].problem) <= 1000
 
 
 @pytest.mark.parametrize("kind", ["link", "folder link", "pipe", "device", "socket", "folder", "unreadable"])
@@ -426,6 +427,6 @@ def test_what_is_no_file_is_not_opened(tmp_path, monkeypatch, kind):
         path.chmod(0)
         path.parent.chmod(0o500)
     (tmp_path / "in" / "alice_04a.cu").write_text(KERNEL)
-    found = {submission.student: submission for submission in submissions([tmp_path / "in"])}
-    assert {*found} == {"alice", "mallory"}
-    assert kind == "unreadable" or (found["mallory"].problem and "secret" not in found["mallory"].answer)
+    by_student = {submission.student: submission for submission in submissions([tmp_path / "in"])}
+    assert {*by_student} == {"alice", "mallory"}
+    assert kind == "unreadable" or (by_student["mallory"].problem and "secret" not in by_student["mallory"].answer)

@@ -80,8 +80,8 @@ def test_sums_that_nobody_sets_to_zero(code, unset):
     ("__shared__ float a[4]; a[i] = a[i + 1];", (), "right", ""),
 ])
 def test_causes_that_any_kernel_may_have(code, findings, wrong, says):
-    found = [*causes(Attempt(code, {}, findings, wrong), ["const int t = i % 4, m = i / 4;"])]
-    assert found[0].startswith(says) or says in found[0] if says else found == [], found
+    sentences = [*causes(Attempt(code, {}, findings, wrong), ["const int t = i % 4, m = i / 4;"])]
+    assert sentences[0].startswith(says) or says in sentences[0] if says else sentences == [], sentences
 
 
 SLOW = ("for ( ", "for ()x ", "int a = 0 a += ", "__shared__ float a[1] a[", "a += ", "float a[", "__global__ void a(",
