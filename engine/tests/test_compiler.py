@@ -311,7 +311,7 @@ def test_a_damaged_runtime_or_header_is_made_again(tmp_path, monkeypatch):
 
 
 def test_an_entry_in_the_place_of_another_is_not_run(fresh_cache, tmp_path):
-    """Both are whole: the manifest and the library of one kernel stand under the other's key."""
+    """Both entries are intact, but the manifest and the library of one kernel stand under the other's key."""
     assert (value(WRITE % "58"), value(WRITE % "59")) == (58, 59)
     one, other = {path.parent for path in fresh_cache.rglob("manifest.json")}
     for source, target in ((one, tmp_path / "one"), (other, one), (tmp_path / "one", other)):
@@ -543,7 +543,7 @@ def test_a_kernel_may_have_a_name_that_the_engine_uses(name):
 
 
 def test_commands_run_at_the_same_time_without_semaphores(monkeypatch):
-    """A sandbox without shared memory has none."""
+    """A sandbox without shared memory has no semaphores."""
     def refuse(*_):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 

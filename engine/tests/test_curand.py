@@ -105,7 +105,7 @@ def test_xorwow_begins_as_published(draw):
 
 
 def test_philox_gives_the_known_answers(module):
-    """Random123's, for Philox4x32-10."""
+    """The answers are those of Random123 for Philox4x32-10."""
     counters = np.array([[0] * 4, [2**32 - 1] * 4, [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]], np.uint32)
     keys = np.array([[0] * 2, [2**32 - 1] * 2, [0xA4093822, 0x299F31D0]], np.uint32)
     out = np.zeros((3, 4), np.uint32)

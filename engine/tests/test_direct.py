@@ -99,7 +99,7 @@ def test_a_fault_names_its_thread(monkeypatch):
 
 
 def test_an_unsigned_that_is_subtracted_from_a_long():
-    """In 64 bits: negated in its own 32 it would be 4294967293, and the address far away."""
+    """It is subtracted in 64 bits: negated in its own 32 bits it would be 4294967293, and the address far away."""
     code = """
     __global__ void m(const float *x, float *y, long n, long K, unsigned d) {
         const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -187,7 +187,7 @@ def test_an_unwritable_cache(tmp_path, monkeypatch):
 
 
 def test_a_home_folder_of_another_user(tmp_path, monkeypatch):
-    """As sudo and su may leave HOME: nothing in it can be entered."""
+    """sudo and su may leave such a HOME: nothing in it can be entered."""
     (tmp_path / "home").mkdir(mode=0)
     monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "home" / "cache"))
     root = os.geteuid() == 0
@@ -220,7 +220,7 @@ def test_an_old_python(monkeypatch):
 
 
 def test_the_engine_is_the_one_that_runs(monkeypatch):
-    """Asked for real, in processes of their own."""
+    """Processes of their own are asked for the engine."""
     monkeypatch.setenv("HOSTCUDA_ENGINE", "cpu")
     report = doctor.examine()
     assert (report.engine, report.ready) == ("cpu", True)

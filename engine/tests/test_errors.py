@@ -90,7 +90,7 @@ def test_unknown_kernel(module):
 
 
 def test_a_kernel_that_only_c_plus_plus_names():
-    """Likewise on a GPU, where the plain name is not found either."""
+    """The same happens on a GPU, where the plain name is not found either."""
     module = SourceModule("__global__ void plain(int *y) { *y = 1; }", no_extern_c=True)
     assert module.get_function("_Z5plainPi").symbol == "_Z5plainPi"
     with pytest.raises(cuda.LogicError, match="'plain' has the symbol '_Z5plainPi': write extern \"C\""):

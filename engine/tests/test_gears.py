@@ -50,7 +50,7 @@ def test_the_page_says_which_kernel_runs_in_which_gear():
 @pytest.mark.thorough
 @pytest.mark.parametrize("file", sorted({file for _, file, *_ in textbook.CASES}))
 def test_textbook_kernels_run_on_fibers(monkeypatch, file):
-    """By default, those that can run as thread loops, in test_textbook_corpus.py."""
+    """Kernels that can run as thread loops do so by default, in test_textbook_corpus.py."""
     module = modules((textbook.CORPUS / file).read_text(), monkeypatch)["fibers"]
     monkeypatch.setattr(textbook, "module", lambda _: module)
     for case in textbook.CASES:

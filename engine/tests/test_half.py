@@ -787,7 +787,7 @@ int main() {
 
 
 def test_conversions_without_the_processors_are_exact(tmp_path):
-    """As in WebAssembly: the short ones against those in integer arithmetic, on every half and 17 million floats."""
+    """WebAssembly uses them: the short ones equal those in integer arithmetic, on every half and 17 million floats."""
     source, program = tmp_path / "source.cpp", tmp_path / "program"
     source.write_text(CONVERSIONS)
     flags = ["-std=gnu++17", "-O2", "-mno-f16c", "-w", f"-I{toolchain.INCLUDE}", "-Wl,--unresolved-symbols=ignore-all"]

@@ -414,7 +414,7 @@ def test_a_template_must_be_called_with_its_type():
 
 
 def test_a_function_that_changes_its_callers_array_is_called(monkeypatch):
-    """On fibers: g++ 12 removed the call unless a null pointer may be an address."""
+    """It runs on fibers, where g++ 12 removed the call unless a null pointer may be an address."""
     monkeypatch.setenv("HOSTCUDA_GEAR", "fibers")
     module = compiler.SourceModule("""
         __device__ void cross(int (&a)[4], int o) {

@@ -102,7 +102,7 @@ def test_product(module, form, warps, turns):
 
 
 def test_every_element_has_its_place(module):
-    """One term a product, so that a misplaced half shows with certainty."""
+    """There is one term per product, so that a misplaced half shows with certainty."""
     for k, kind, separate in FORMS:
         a = (np.arange(16 * k).reshape(16, k) % 251).astype(np.float16)
         c = np.zeros((16, 8), np.float32 if kind == "f32" else np.float16)

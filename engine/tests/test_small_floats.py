@@ -186,7 +186,7 @@ def test_bfloat16_rounds_in_every_direction(module):
 
 
 def test_bfloat16_of_integers_and_relations(module):
-    """Of 2**62 + 2**54 + 1 a double loses the 1 that decides; and of 2**40 + 2**32 the tie goes to the even one."""
+    """Of 2**62 + 2**54 + 1 a double loses the 1 that decides; the tie of 2**40 + 2**32 goes to the even code."""
     x = np.array([2**62 + 2**54 + 1, 2**62 + 2**54, 2**40 + 2**32, -3, 257, -(2**63)], np.int64)
     out, relations = np.zeros(6, np.float32), np.zeros(6, np.int32)
     module.get_function("brain_integers")(

@@ -183,7 +183,7 @@ def test_broken_sources_are_left_to_the_compiler(text):
 
 
 def test_deep_nesting_is_read():
-    """Also tens of thousands of braces; a grader reads what others have sent."""
+    """Tens of thousands of braces are read, too: a grader reads what others have sent."""
     depth = 20_000
     scan = Scan("namespace n { void f() " + "{" * depth + "}" * depth + "}")
     first, innermost = sorted(scan.closing)[1], max(scan.closing)

@@ -69,7 +69,7 @@ def installed(tmp_path_factory):
 @pytest.mark.thorough
 @pytest.mark.parametrize("program", ["good.cu", "good.py"])
 def test_programs_run_without_pandas_and_matplotlib(installed, program):
-    """Every process that the command starts says what it imports."""
+    """Every process that the command starts reports what it imports."""
     ended = installed("run", program, PYTHONPROFILEIMPORTTIME="1")
     assert (ended.returncode, ended.stdout) == (0, "64.0\n"), ended.stderr
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in ended.stderr.splitlines()}

@@ -25,7 +25,7 @@ def hostcuda_command(monkeypatch, capfd):
 
 @pytest.fixture
 def limit():
-    """Let a program's time limit be reached when the program sends SIGUSR1: how fast a kernel starts differs."""
+    """Let a program's time limit be reached when it sends SIGUSR1: the time until its kernel runs varies by machine."""
 
     def reached(*_):
         raise subprocess.TimeoutExpired("the program", 0)

@@ -174,7 +174,7 @@ def test_in_shared_memory_there_are_no_reductions(counts):
 
 
 def test_a_log_written_by_calls_says_the_same(counts):
-    """But where the order of the code is not known, lanes may meet later."""
+    """Where the order of the code is not known, lanes may meet later."""
     other = counted("calls")
     for kernel in ("first_come", "reductions", "through_a_function", "shared_atomics"):
         assert other[kernel] == counts[kernel]

@@ -170,7 +170,7 @@ cuda.Context.synchronize()
 
 
 def test_local_requests_are_those_that_can_be_seen(program):
-    """Of an array whose address another function gets: 40 stores; the host's compiler keeps the rest to itself."""
+    """The 40 stores to an array whose address another function gets are counted; other variables stay in registers."""
     profile = profile_script(program(LOCAL), engine="cpu", capture=True)
     assert profile.ended.status == 0, profile.ended.output
     local = profile.table.set_index("kernel")["lab__local_requests_address_taken.sum"]
@@ -203,7 +203,7 @@ def fake_nvcc(monkeypatch, tmp_path):
 
 
 def test_registers_come_from_nvcc(program, fake_nvcc):
-    """Of the kernel `twice`, of the same source twice over; another is refused."""
+    """The kernel `twice` gets them, from the same source given twice; another source is refused."""
     rest = """
 launch(2)
 for i in range(2):
@@ -248,7 +248,7 @@ exit 1
     (FORBIDDEN, "permits counters only to administrators (ERR_NVGPUCTRPERM)"),
 ])
 def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsys):
-    """The rows of a GPU without counters: event times and resources, and a line that says why."""
+    """Rows of a GPU without counters hold event times and resources, and a line says why."""
     if ncu:
         (tmp_path / "ncu").write_text(ncu)
         (tmp_path / "ncu").chmod(0o755)

@@ -131,7 +131,7 @@ print(json.dumps(found))
 
 
 def test_reads_of_constant_arrays_are_counted():
-    """A compiler records no read of what cannot change."""
+    """A compiler records no read of memory that cannot change."""
     environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
     done = subprocess.run([sys.executable, "-c", READS, json.dumps([*TABLES])], env=environment, capture_output=True,
                           text=True, check=False)
