@@ -15,7 +15,7 @@ _FUNCTION = re.compile(r"[Ii]n (?:static )?(?:member )?function '(?:[^'(]*\bhost
 
 
 def of_warnings(warnings: str, source: str) -> list[dict]:
-    """The findings among a compiler's warnings (`hostcuda.source.warnings_about`) about a source: unset variables.
+    """Return the findings about unset variables in a compiler's warnings (`hostcuda.source.warnings_about`).
 
     g++ is sure of some. Where it says "may be", a condition that it does not see may set the variable first. It is sure
     then, too, if each statement that sets the variable also reads it, as ``sum += x`` does; not for a struct's member.
@@ -23,7 +23,7 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
     Returns
     -------
     list of dict
-        As those of `of`, one per variable, at the line of its declaration.
+        Like those of `of`, one per variable, at the line of its declaration.
     """
     lines = Scan(source).masked.splitlines()
     rows: dict[tuple, dict] = {}
@@ -49,7 +49,7 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
 
 
 def _always_read(name: str, lines: Sequence[str]) -> bool:
-    """Whether all statements that set a variable also read it; its declaration is in the first line."""
+    """Return whether all statements that set a variable also read it; its declaration is in the first line."""
     scope, depth = "", 0
     for sign in "\n".join(lines).partition(name)[2]:
         depth += (sign == "{") - (sign == "}")
@@ -57,16 +57,16 @@ def _always_read(name: str, lines: Sequence[str]) -> bool:
             break
         scope += sign
     sets = re.finditer(rf"\b{name}\b\s*(?:\[[^]]*\]\s*)*(?:\.\w+\s*)*=(?!=)([^;]*)", scope)
-    return not re.search(rf"(?:&|>>)\s*{name}\b", scope) and all(re.search(rf"\b{name}\b", each[1]) for each in sets)
+    return not re.search(rf"(?:&|>>)\s*{name}\b", scope) and all(re.search(rf"\b{name}\b", match[1]) for match in sets)
 
 
 def of(records: Sequence[dict]) -> list[dict]:
-    """The findings in the CPU engine's records, a dict per launch.
+    """Return the findings in the CPU engine's records, a dict per launch.
 
     Returns
     -------
     list of dict
-        The fields of `hostcuda.checking.Finding`; ``count`` and ``launches``, in which it was found; and ``source``.
+        The fields of `hostcuda.checking.Finding`; ``count``; ``launches``, the number of those with it; and ``source``.
     """
     rows: dict[tuple, dict] = {}
     for record in records:
@@ -79,19 +79,18 @@ def of(records: Sequence[dict]) -> list[dict]:
             row["count"] += finding["count"]
             row["launches"] += key not in seen
             seen.add(key)
-    return _folded(list(rows.values()))
+    return _fold(list(rows.values()))
 
 
 def _follows(row: dict, what: tuple, races: dict[tuple, set], exited: list[tuple]) -> bool:
-    """Whether a finding follows from another one: a read that comes too early from a race of that array at that line, a
-    shuffle's absent lane from one that has ended."""
+    """Return whether a finding follows from another: a read from a race there, an absent lane from an ended one."""
     place = (row["file"], row["line"])
     early = row["kind"] == "uninitialized" and place in races.get(what[1:], ())
     return early or (row["kind"] == "absent lane" and (row["kernel"], *place) in exited)
 
 
-def _folded(rows: Sequence[dict]) -> list[dict]:
-    """The rows, with one for all races on an array with lines in common: often one barrier prevents all of them."""
+def _fold(rows: Sequence[dict]) -> list[dict]:
+    """Return the rows, with one for all races on an array that share lines: often one barrier prevents all of them."""
     groups: list[tuple[tuple, set, list]] = []  # kind, kernel and array; the places; the rows
     for row in rows:
         ends = [row, row["other"]] if row["tool"] == "racecheck" and row["other"] and row["buffer"] else []

@@ -45,7 +45,7 @@ class Findings:
     launches : int or None
         Number of launches that were checked; None if the tool does not report it.
     tools : tuple of str
-        Those that ran.
+        The tools that ran.
     ended : Ended
         How the program ended under the last tool.
     note : str
@@ -99,7 +99,7 @@ class Findings:
         return 130 if self.ended.interrupted else STATUS[self.outcome[0]]
 
     def as_dict(self) -> dict:
-        """What ``hostcuda sanitize --json`` prints."""
+        """Return what ``hostcuda sanitize --json`` prints, as a dict."""
         verdict, reason = self.outcome
         return {
             "verdict": verdict.replace(" ", "_"), "status": self.status, "reason": reason,
@@ -113,11 +113,11 @@ class Findings:
         return "\n".join([*self.lines(), self.verdict()])
 
     def lines(self) -> list[str]:
-        """Each finding in a few lines: error, place, thread, address."""
+        """Return each finding in a few lines: error, place, thread, address."""
         return [_words(row) for row in self.table.to_dict("records")]
 
     def verdict(self) -> str:
-        """The last line."""
+        """Return the last line: the tools, the number of findings, and what was not checked."""
         n = len(self.table)
         result = f"{n} finding{'s' * (n != 1)}" if n else "nothing found"
         if not n and self.launches == 0:
@@ -157,7 +157,7 @@ def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all
     capture : bool
         Keep what the program prints in `Findings.ended` instead of printing it.
     options : sequence of str
-        nvcc's, for a ``.cu`` program.
+        nvcc's options, for a ``.cu`` program.
     """
     command = processes.program(script, arguments, processes.engine(engine), options)
     return watch(command, tool, engine, timeout, capture)
@@ -180,7 +180,7 @@ def _tools(tool: str) -> tuple[str, ...]:
 
 
 def _check(command, tools, out: Path, timeout, capture) -> Findings:
-    """On the CPU engine."""
+    """Check a command's launches on the CPU engine."""
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
     if "initcheck" in tools:  # the compiler knows of variables without a value
         environment["HOSTCUDA_WARNINGS"] = "1"
@@ -190,7 +190,7 @@ def _check(command, tools, out: Path, timeout, capture) -> Findings:
 
 def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended,
             events: Sequence[dict] = ()) -> Findings:
-    """The findings in the CPU engine's records, a dict per launch, and in what it has told of the program."""
+    """Return the findings in the CPU engine's records, a dict per launch, and in its events outside of the launches."""
     cut = [record for record in records if record.get("error") and not _ran(record)]
     unexplained = [record["error"] for record in cut if not record["findings"]]
     note = f"{_launches(len(cut))} not checked to the end" if cut else ""
@@ -219,7 +219,7 @@ def _launches(count: int) -> str:
 
 
 def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findings:
-    """On a GPU: one run per tool. nvcc adds line numbers, and PyCUDA's cache for these kernels is a separate one."""
+    """Check a command on a GPU, in one run per tool. nvcc adds line numbers; PyCUDA's cache is a separate one."""
     cache, launched = folder / "cache", folder / "launched"
     cache.mkdir()
     environment = {"HOSTCUDA_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
@@ -247,7 +247,7 @@ def _frame(rows: list[dict]) -> pd.DataFrame:
 
 
 def _where(row: dict) -> str:
-    """file:line, with the path relative to the working directory, or only the name of a file elsewhere."""
+    """Return file:line, with the path relative to the working directory, or only the name of a file elsewhere."""
     if not row["file"]:
         return "(no source line)"
     path, here = Path(row["file"]), Path.cwd()

@@ -187,7 +187,7 @@ def test_an_unwritable_cache(tmp_path, monkeypatch):
 
 
 def test_a_home_folder_of_another_user(tmp_path, monkeypatch):
-    """sudo and su may leave such a HOME: nothing in it can be entered."""
+    """The commands sudo and su may leave such a HOME: nothing in it can be entered."""
     (tmp_path / "home").mkdir(mode=0)
     monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "home" / "cache"))
     root = os.geteuid() == 0

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def whole(number, call, what) -> int:
-    """A size, count or value argument: like PyCUDA, only a non-negative Python int."""
+    """Check a size, count or value argument; like PyCUDA, take only a non-negative Python int."""
     if not isinstance(number, int):
         raise errors.TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
     if number < 0:
@@ -65,7 +65,7 @@ class DeviceAllocation:
         native.mem_free(address)
 
     def as_buffer(self, size, offset=0) -> memoryview:
-        """The memory as a writable buffer: on this engine, device memory is host memory."""
+        """Return the memory as a writable buffer: on this engine, device memory is host memory."""
         device_span(index(self) + offset, size, "as_buffer")
         return Raw(index(self) + offset, size, self).array.data
 
@@ -82,7 +82,7 @@ class PointerHolderBase:
 
     @property
     def gpudata(self) -> int:
-        """The address."""
+        """The address of the memory."""
         return self.get_pointer()
 
     def __int__(self):
@@ -102,7 +102,7 @@ def mem_alloc(size) -> DeviceAllocation:
     Raises
     ------
     MemoryError
-        There is not that much; the message has the numbers.
+        There is not that much memory; the message has the numbers.
     LogicError
         The size is 0.
     """
@@ -127,15 +127,14 @@ def know_symbol(base, size) -> None:
 
 
 def forget_symbols(spans) -> None:
-    """The inverse of `know_symbol`, when a module is unloaded."""
+    """Undo `know_symbol` for the variables of a module that is unloaded."""
     for span in spans:
         if span in _symbols:
             _symbols.remove(span)
 
 
 def device_span(pointer, size, call, other=None, fills=False) -> int:
-    """The address of a device pointer argument; at least `size` bytes must be allocated there, which the array `other`
-    fills or gets."""
+    """Return a device pointer's address; `size` bytes must be allocated there, for the host array `other`."""
     if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
         raise errors.TypeError(f"{call}: a device pointer is a DeviceAllocation or a Python int, not "
                                f"{type(pointer).__name__}; it comes first in memcpy_htod, second in memcpy_dtoh")
@@ -173,7 +172,7 @@ def device_span(pointer, size, call, other=None, fills=False) -> int:
 
 
 def host_span(obj, call, writable=False) -> tuple[int, int, np.ndarray]:
-    """(address, size in bytes, the array) of a host argument that has the buffer interface."""
+    """Return (address, size in bytes, the array) of a host argument that has the buffer interface."""
     array = obj
     if not isinstance(obj, np.ndarray):
         try:
@@ -225,7 +224,7 @@ class _LockedMemory:
         native.map_host_memory(address, size)
 
     def get_device_pointer(self) -> int:
-        """The address for kernels (mapped memory)."""
+        """Return the address for kernels (mapped memory)."""
         return self._address
 
     def _unlock(self):
@@ -246,7 +245,7 @@ class PagelockedHostAllocation(_LockedMemory):
         self._unlock()
 
     def get_flags(self) -> int:
-        """Always 0."""
+        """Return 0, always."""
         return 0
 
 
@@ -277,7 +276,7 @@ class mem_host_register_flags(enum.IntFlag):
 
 
 def aligned_empty(shape, dtype, order="C", alignment=4096) -> np.ndarray:
-    """An uninitialized host array whose address is a multiple of `alignment` bytes."""
+    """Return an uninitialized host array whose address is a multiple of `alignment` bytes."""
     if alignment <= 0 or alignment & (alignment - 1):
         raise ValueError(f"alignment must be a power of two, not {alignment}")
     dtype = np.dtype(dtype)
@@ -288,7 +287,7 @@ def aligned_empty(shape, dtype, order="C", alignment=4096) -> np.ndarray:
     return storage[start : start + size].view(dtype).reshape(shape, order=order)
 
 
-def _order(array):
+def _find_order(array):
     if array.flags.c_contiguous:
         return "C"
     if array.flags.f_contiguous:
@@ -297,8 +296,8 @@ def _order(array):
                      "to copy")
 
 
-def _like(empty):
-    """From ``NAME_empty`` the functions ``NAME_zeros``, ``NAME_empty_like`` and ``NAME_zeros_like``."""
+def _make_likes(empty):
+    """Make the functions ``NAME_zeros``, ``NAME_empty_like`` and ``NAME_zeros_like`` from ``NAME_empty``."""
 
     def zeros(shape, dtype, order="C", *options, **named) -> np.ndarray:
         result = empty(shape, dtype, order, *options, **named)
@@ -306,10 +305,10 @@ def _like(empty):
         return result
 
     def empty_like(array, *options, **named) -> np.ndarray:
-        return empty(array.shape, array.dtype, _order(array), *options, **named)
+        return empty(array.shape, array.dtype, _find_order(array), *options, **named)
 
     def zeros_like(array, *options, **named) -> np.ndarray:
-        return zeros(array.shape, array.dtype, _order(array), *options, **named)
+        return zeros(array.shape, array.dtype, _find_order(array), *options, **named)
 
     zeros.__doc__ = f"`{empty.__name__}`, zeroed."
     empty_like.__doc__ = f"`{empty.__name__}` with the shape, dtype and order of `array`."
@@ -317,17 +316,17 @@ def _like(empty):
     return zeros, empty_like, zeros_like
 
 
-aligned_zeros, aligned_empty_like, aligned_zeros_like = _like(aligned_empty)
+aligned_zeros, aligned_empty_like, aligned_zeros_like = _make_likes(aligned_empty)
 
 
 def pagelocked_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
-    """An uninitialized page-locked host array, for copies in the background."""
+    """Return an uninitialized page-locked host array, for copies in the background."""
     del mem_flags
     storage = aligned_empty(shape, dtype, order)
     return np.asarray(PagelockedHostAllocation(storage, storage.ctypes.data, storage.nbytes, storage.shape, storage))
 
 
-pagelocked_zeros, pagelocked_empty_like, pagelocked_zeros_like = _like(pagelocked_empty)
+pagelocked_zeros, pagelocked_empty_like, pagelocked_zeros_like = _make_likes(pagelocked_empty)
 
 
 def register_host_memory(array, flags=0) -> np.ndarray:
@@ -355,15 +354,15 @@ class ManagedAllocation(DeviceAllocation):
     __slots__ = ("__array_interface__",)
 
     def get_device_pointer(self) -> int:
-        """The address, which is that of the array."""
+        """Return the address, which is that of the array."""
         return index(self)
 
     def attach(self, mem_flags, stream=None) -> None:
-        """Without effect."""
+        """Do nothing: attaching has no effect here."""
 
 
 def managed_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
-    """An array that kernels take as an argument, too; its memory is device memory.
+    """Return an array that kernels take as an argument, too; its memory is device memory.
 
     The host may use it while no kernel does: call `Context.synchronize` first. It holds zeros, as on a GPU.
     """
@@ -376,12 +375,12 @@ def managed_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
     return np.asarray(allocation)
 
 
-_, managed_empty_like, _ = _like(managed_empty)
+_, managed_empty_like, _ = _make_likes(managed_empty)
 managed_zeros, managed_zeros_like = managed_empty, managed_empty_like  # which hold zeros
 
 
 def is_managed(array) -> bool:
-    """Whether an array is managed memory, or a view of it."""
+    """Return whether an array is managed memory, or a view of it."""
     while isinstance(array, np.ndarray):
         array = array.base
     return isinstance(array, ManagedAllocation)
@@ -458,8 +457,8 @@ def fill(dest, data, count, width, stream) -> None:
     native.memset(width, address, value, count, handle_of(stream), False)
 
 
-def _memset(width):
-    """``memset_d8`` and ``memset_d8_async``, or those of other words."""
+def _make_memset(width):
+    """Make ``memset_d8`` and ``memset_d8_async``, or the functions for larger words."""
 
     def memset(dest, data, count) -> None:
         fill(dest, data, count, width, None)
@@ -472,9 +471,9 @@ def _memset(width):
     return memset, memset_async
 
 
-memset_d8, memset_d8_async = _memset(1)
-memset_d16, memset_d16_async = _memset(2)
-memset_d32, memset_d32_async = _memset(4)
+memset_d8, memset_d8_async = _make_memset(1)
+memset_d16, memset_d16_async = _make_memset(2)
+memset_d32, memset_d32_async = _make_memset(4)
 
 
 def to_device(bf_obj) -> DeviceAllocation:
@@ -512,7 +511,7 @@ class ArgumentHandler:
         self.dev_alloc = None
 
     def get_device_alloc(self) -> DeviceAllocation:
-        """The device memory for the array during the call."""
+        """Return the device memory for the array during the call."""
         if self.dev_alloc is None:
             if not hasattr(self.array, "nbytes"):
                 raise errors.TypeError(f"In, Out and InOut need a NumPy array, not {type(self.array).__name__}")
@@ -520,7 +519,7 @@ class ArgumentHandler:
         return self.dev_alloc
 
     def pre_call(self, stream) -> None:
-        """Before the launch."""
+        """Prepare the array before the launch."""
 
 
 class In(ArgumentHandler):

@@ -1,4 +1,4 @@
-"""Runs a whole program in CUDA C++ on the CPU engine.
+"""Run a whole program in CUDA C++ on the CPU engine.
 
 ``python -m hostcuda.programs.program [--options=...] FILE.cu [ARGUMENT ...]`` is what ``hostcuda run`` starts. The
 program is compiled as a module, and its ``main`` is called in this process. CUDA's runtime API in it
@@ -57,7 +57,7 @@ _libc = ctypes.CDLL(None)
 
 
 class _Refused(Exception):
-    """A call that fails with an error number, and the reason; after "failed: " it follows the call's name."""
+    """A call that fails: its error number, and the reason; one with "failed: " in front follows the call's name."""
 
     def __init__(self, number, reason):
         super().__init__(reason)
@@ -68,7 +68,7 @@ _WORD = (1 << 64) - 1
 
 
 def _host(what, address, size, writes):
-    """Refuse what the host cannot read, or not write."""
+    """Refuse memory that the host cannot read, or not write."""
     if not native.is_host_memory(address & _WORD, size, writes):
         why = "a null pointer" if not address else "never allocated, freed, or shorter"
         cannot = "written" if writes else "read"
@@ -76,7 +76,7 @@ def _host(what, address, size, writes):
 
 
 def _at(address, kind=ctypes.c_void_p):
-    """The variable of the program at an address, to read or write its `value`."""
+    """Return the program's variable at an address, to read or write its `value`."""
     _host("failed: the address of a result or a list", address, ctypes.sizeof(kind), True)
     return kind.from_address(address)
 
@@ -95,7 +95,7 @@ def _callable(function):
 
 
 def _size(number):
-    """A number of bytes, which is a word without a sign; half of them exist in no memory."""
+    """Check a number of bytes, which is a word without a sign: half of these numbers fit no memory."""
     if number < 0:
         raise MemoryError(f"{number & _WORD} bytes were asked for")
     return number
@@ -165,7 +165,7 @@ class _Runtime:
 
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, packed, size):
         kernel = self._kernel(function)
-        sizes = [each & 0xFFFFFFFF for each in (gx, gy, gz, bx, by, bz)]
+        sizes = [number & 0xFFFFFFFF for number in (gx, gy, gz, bx, by, bz)]
         try:
             arguments = ctypes.string_at(packed, size)
             self._look_at_pointers(function, kernel, arguments)
@@ -176,7 +176,7 @@ class _Runtime:
             native.synchronize()
 
     def _look_at_pointers(self, function, kernel, arguments):
-        """Tell of pointers to memory of the host: a GPU ends the launch if it uses them."""
+        """Warn of pointers to memory of the host: a GPU ends the launch if it uses them."""
         if checkmode.TOOLS:  # it finds each access
             return
         for i, parameter in enumerate(kernel._parameters):
@@ -192,21 +192,21 @@ class _Runtime:
                      "it is used, a GPU reports an illegal address: copy the data to memory of cudaMalloc")
 
     def _is_the_hosts(self, address):
-        """Whether it is certain that this is a pointer to the host's heap or to this thread's stack."""
+        """Return whether it is certain that this is a pointer to the host's heap or to this thread's stack."""
         if self._is_pinned(address) or any(native.mem_range(near) for near in (address, address - 1)):
             return False
         return bool(native.host_block(address)) or self._on_stack(address)
 
     @staticmethod
     def _on_stack(address):
-        """Whether the address is on the stack of the program's main thread."""
+        """Return whether the address is on the stack of the program's main thread."""
         with open("/proc/self/maps", encoding="utf-8") as maps:
             span = next((line.split()[0] for line in maps if line.rstrip().endswith("[stack]")), "0-0")
         low, high = (int(end, 16) for end in span.split("-"))
         return low <= address < high
 
     def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
-        """cudaLaunchKernel: an array with the address of each argument."""
+        """Launch with an array that has the address of each argument: cudaLaunchKernel."""
         kernel = self._kernel(function)
         packed = bytearray(kernel._packed_bytes)
         for i, parameter in enumerate(kernel._parameters):
@@ -239,15 +239,15 @@ class _Runtime:
         _write(out, sizes)
 
     def occupancy(self, blocks, function, threads, shared):
-        """cudaOccupancyMaxActiveBlocksPerMultiprocessor, without registers."""
+        """Answer cudaOccupancyMaxActiveBlocksPerMultiprocessor, without registers."""
         kernel = self._kernel(function)
         most = limits.MULTIPROCESSOR["sm_90"]
         warps = max(1, math.ceil(threads / limits.WARP))
-        each = kernel.shared_size_bytes + shared + limits.DRIVER_BYTES
-        _at(blocks, ctypes.c_int).value = min(most["blocks"], most["warps"] // warps, most["shared"] // each)
+        bytes_ = kernel.shared_size_bytes + shared + limits.DRIVER_BYTES
+        _at(blocks, ctypes.c_int).value = min(most["blocks"], most["warps"] // warps, most["shared"] // bytes_)
 
     def block_size(self, grid, threads, function, shared, limit):
-        """cudaOccupancyMaxPotentialBlockSize."""
+        """Answer cudaOccupancyMaxPotentialBlockSize."""
         most = self._kernel(function).max_threads_per_block
         _at(threads, ctypes.c_int).value = min(most, limit) if limit else most
         _at(grid, ctypes.c_int).value = native.library().hc_workers()
@@ -322,7 +322,7 @@ class _Runtime:
     cudaThreadSynchronize = cudaDeviceReset = cudaThreadExit = cudaDeviceSynchronize
 
     def cudaSetDeviceFlags(self):
-        """Without effect."""
+        """Do nothing: this setting has no effect here."""
 
     cudaDeviceSetCacheConfig = cudaDeviceSetSharedMemConfig = cudaSetDeviceFlags
     cudaProfilerStart = cudaProfilerStop = cudaMemAdvise = cudaMemPrefetchAsync = cudaSetDeviceFlags
@@ -542,7 +542,7 @@ class _Runtime:
     # -- streams and events
 
     def _handle(self, stream):
-        """A stream's handle; 0, 1 and 2 are the default stream."""
+        """Return a stream's handle; 0, 1 and 2 are the default stream."""
         if stream in (0, 1, 2):
             return None
         if stream not in self.streams:
@@ -639,7 +639,7 @@ def _say(sentence):
 
 
 class _Output:
-    """Where kernels' printf goes: the C library's buffer, in order with what the host prints."""
+    """The file that kernels' printf writes to: the C library's buffer, in order with what the host prints."""
 
     def __init__(self):
         self._file = ctypes.c_void_p.in_dll(_libc, "stdout")
@@ -655,7 +655,7 @@ class _Output:
 
 
 def _leave(status, unseen=""):
-    """End the process as the C library does; what the device has not done is done first.
+    """End the process as the C library does, after the device has finished its work.
 
     A program that ignores its errors ends with its own status, as on a GPU; the last line names the first of them.
     """
@@ -675,7 +675,7 @@ def _leave(status, unseen=""):
 
 
 def _split(arguments):
-    """nvcc's options, and the rest of the command line."""
+    """Split the command line into nvcc's options and the rest."""
     options = []
     while arguments and arguments[0].startswith("--options="):
         options += shlex.split(arguments.pop(0).partition("=")[2])
@@ -695,7 +695,7 @@ def _load(path, options):
 
 
 def _with_lines(message, path):
-    """A compiler's message with the lines of the program, each with a caret below.
+    """Return a compiler's message with the lines of the program, each with a caret below.
 
     The compiler runs in a folder of its own, where g++ does not find a relative path; clang++ shows the lines itself.
     """
@@ -705,7 +705,7 @@ def _with_lines(message, path):
 
     def with_line(place):
         message = place[0].partition("\n")[0]
-        if int(place[1]) > len(lines):  # of what the engine adds at the end
+        if int(place[1]) > len(lines):  # in the text that the engine adds at the end
             return message
         text = lines[int(place[1]) - 1]
         before = re.sub(r"[^\t]", " ", text[: int(place[2]) - 1])
@@ -723,7 +723,7 @@ def main(arguments: list[str]) -> NoReturn:
     except Interrupted:
         sys.exit(128 + signal.SIGINT)
     except (EngineError, errors.Error) as error:
-        compiled = not isinstance(error, errors.CompileError)  # else of the options, or of the engine's start
+        compiled = not isinstance(error, errors.CompileError)  # then one of the options, or of the engine's start
         text = str(error) if compiled else _with_lines(error.msg, Path(file))
         records.tell("refused" if compiled else "compile error", text)
         sys.exit(f"hostcuda: {text}")

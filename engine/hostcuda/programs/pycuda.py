@@ -1,6 +1,6 @@
-"""Runs a PyCUDA program, unchanged: ``python -m hostcuda.programs.pycuda PROGRAM.py [ARGUMENT ...]``.
+"""Run a PyCUDA program, unchanged: ``python -m hostcuda.programs.pycuda PROGRAM.py [ARGUMENT ...]``.
 
-What a program imports as ``pycuda.driver``, ``pycuda.compiler`` and ``pycuda.autoinit`` is the engine. PyCUDA's other
+The engine takes the place of ``pycuda.driver``, ``pycuda.compiler`` and ``pycuda.autoinit``. PyCUDA's other
 modules (``gpuarray``, ``elementwise``, ``reduction``, ...) are Python that works on these; they are PyCUDA's own, from
 an installed PyCUDA or from its source package, which `fetch` brings.
 """
@@ -25,21 +25,21 @@ from hostcuda.errors import EngineError
 
 VERSION = "2026.1"
 _SHA256 = "759516160628ba06f32ce7e563e3f5b9214691dc9528a03ea99ea1073f4e14ba"
-_NEEDS = ("pytools>=2024.1", "mako>=1.3")  # of PyCUDA's Python modules
+_NEEDS = ("pytools>=2024.1", "mako>=1.3")  # packages that PyCUDA's Python modules import
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # PyCUDA's own modules
 
 
-def _kept():
+def _find_cache():
     return paths.cache_dir() / f"pycuda-{VERSION}"
 
 
-def _source():
-    """The folder of PyCUDA's Python modules, or None."""
-    if (_kept() / "pycuda").is_dir():
-        return _kept() / "pycuda"
+def _find_source():
+    """Return the folder of PyCUDA's Python modules, or None."""
+    if (_find_cache() / "pycuda").is_dir():
+        return _find_cache() / "pycuda"
     spec = importlib.util.find_spec("pycuda")
     return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
@@ -47,7 +47,7 @@ def _source():
 def fetch() -> Path:
     """Fetch PyCUDA's source package and what its Python modules need, with pip, into the cache.
 
-    Returns the folder. Raises EngineError if pip cannot fetch them, or the package is not the one that is known here.
+    Returns the folder. Raises EngineError if pip cannot fetch them, or if the package has another checksum.
     """
     with tempfile.TemporaryDirectory(dir=files.private(paths.cache_dir())) as place:
         folder, new = Path(place), Path(place, "new")
@@ -62,9 +62,9 @@ def fetch() -> Path:
                 wanted = path.parts[:1] in (("pycuda",), ("LICENSE",)) and ".." not in path.parts
                 if member.isfile() and wanted:
                     files.write(new / path, archive.extractfile(member).read())
-        shutil.rmtree(_kept(), ignore_errors=True)
-        new.rename(_kept())
-    return _kept()
+        shutil.rmtree(_find_cache(), ignore_errors=True)
+        new.rename(_find_cache())
+    return _find_cache()
 
 
 def _pip(*arguments):
@@ -75,7 +75,7 @@ def _pip(*arguments):
 
 
 class _Finder:
-    """Says how to get PyCUDA's own modules where they are missing. It is asked last."""
+    """A finder of modules that says how to get PyCUDA's own modules where they are missing. It is asked last."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -87,7 +87,7 @@ class _Finder:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the engine's modules lack
+# Stand-ins for parts of PyCUDA
 
 
 class _Pool:
@@ -112,7 +112,7 @@ class _Pool:
         return (((17 + (bin_number & 15)) << (bin_number >> 4)) - 1) >> 4
 
     def free_held(self):
-        """Without effect: nothing is held."""
+        """Do nothing: no memory is held."""
 
     stop_holding = free_held
 
@@ -130,54 +130,54 @@ _SYNCHRONIZED = r"{ out_type hostcuda_both = \1; __syncwarp(); smem[tid] = hostc
 
 
 class _SourceModule(compiler.SourceModule):
-    """The engine's, which finds PyCUDA's own headers, too."""
+    """The engine's class, which finds PyCUDA's own headers, too."""
 
     def __init__(self, source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None,
                  cache_dir=None, include_dirs=None, cuda_libdir=None):
-        folder, source = _source(), _IN_STEP.sub(_SYNCHRONIZED, str(source))
+        folder, source = _find_source(), _IN_STEP.sub(_SYNCHRONIZED, str(source))
         own = [folder / "cuda"] if folder else []
         super().__init__(source, nvcc, options, keep, no_extern_c, arch, code, cache_dir, [*(include_dirs or ()), *own])
 
 
 class _DynamicModule:
-    """PyCUDA's module of several sources. They are compiled as one text, each with lines of its own."""
+    """PyCUDA's module of several sources. They are compiled as one text, each with line numbers of its own."""
 
     def __init__(self, nvcc="nvcc", link_options=None, *, message_handler=None, log_verbose=False, **how):
         self._how, self._sources, self._options = how, [], []
 
     def add_source(self, source, nvcc_options=None, name="kernel.ptx"):
-        """Add a source, with options that are those of the whole module."""
+        """Add a source; its options apply to the whole module."""
         self._sources.append(f'#line 1 "{Path(name).stem}-{len(self._sources)}.cu"\n{source}\n')
         self._options += nvcc_options or ()
         return self
 
     def add_stdlib(self, libname):
-        """Without effect: the engine has the device's runtime."""
+        """Do nothing: the engine has the device's runtime."""
         return self
 
     def link(self):
-        """Compile what was added."""
+        """Compile the sources that were added."""
         self.module = _SourceModule("".join(self._sources), options=self._options, **self._how)
         self.get_function, self.get_global = self.module.get_function, self.module.get_global
         return self
 
 
-def _driver():
+def _make_driver():
     names = {name: getattr(driver, name) for name in driver.__all__}
-    return _module("driver", **names)
+    return _make_module("driver", **names)
 
 
-def _memory():
-    return _module(
+def _make_memory():
+    return _make_module(
         "_driver", DeviceMemoryPool=_Pool, PageLockedMemoryPool=_PageLockedPool, PageLockedAllocator=_PageLockedPool,
         bitlog2=lambda value: int(value).bit_length() - 1,
-        # Of cuRAND's generators those without tables; (3, 2, 0) is the first version that PyCUDA supports.
+        # Of cuRAND's generators only those without tables; (3, 2, 0) is the first version that PyCUDA supports.
         get_curand_version=lambda: (3, 2, 0), _get_direction_vectors=None, direction_vector_set=types.SimpleNamespace(
             VECTOR_32=101, SCRAMBLED_VECTOR_32=102, VECTOR_64=103, SCRAMBLED_VECTOR_64=104),
     )
 
 
-def _module(name, **contents):
+def _make_module(name, **contents):
     module = types.ModuleType(f"pycuda.{name}")
     vars(module).update(contents)
     module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None)
@@ -186,26 +186,26 @@ def _module(name, **contents):
 
 def install() -> None:
     """Let this process import the engine as PyCUDA."""
-    package, folder = types.ModuleType("pycuda"), _source()
+    package, folder = types.ModuleType("pycuda"), _find_source()
     package.__path__ = [str(folder)] if folder else []
     package.VERSION = tuple(map(int, VERSION.split(".")))
     package.VERSION_STATUS, package.VERSION_TEXT = "", VERSION
     package.__spec__ = importlib.machinery.ModuleSpec("pycuda", None, is_package=True)
     context = driver.Device(0).make_context()
     contents = {
-        "driver": _driver(),
-        "_driver": _memory(),
-        "compiler": _module("compiler", **{**vars(compiler), "SourceModule": _SourceModule,
-                                           "DynamicSourceModule": _SourceModule, "DynamicModule": _DynamicModule}),
-        "autoinit": _module("autoinit", context=context, device=driver.Device(0)),
-        "autoprimaryctx": _module("autoprimaryctx", context=context, device=driver.Device(0)),
+        "driver": _make_driver(),
+        "_driver": _make_memory(),
+        "compiler": _make_module("compiler", **{**vars(compiler), "SourceModule": _SourceModule,
+                                                "DynamicSourceModule": _SourceModule, "DynamicModule": _DynamicModule}),
+        "autoinit": _make_module("autoinit", context=context, device=driver.Device(0)),
+        "autoprimaryctx": _make_module("autoprimaryctx", context=context, device=driver.Device(0)),
     }
     sys.modules["pycuda"] = package
     for name, module in contents.items():
         setattr(package, name, module)
         sys.modules[f"pycuda.{name}"] = module
-    if _kept().is_dir():
-        sys.path.append(str(_kept()))
+    if _find_cache().is_dir():
+        sys.path.append(str(_find_cache()))
     sys.meta_path.append(_Finder)
 
 
