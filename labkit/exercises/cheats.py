@@ -1,6 +1,6 @@
-"""Four ways to meet goals without doing the work, made from any exercise: `labkit.exercises.trial` tries them.
+"""Make four cheats from any exercise, which meet goals without the work: `labkit.exercises.trial` tries them.
 
-If one succeeds, inputs can be known, or a goal is met by doing nothing.
+If a cheat succeeds, inputs can be known, or a goal is met by doing nothing.
 """
 
 from __future__ import annotations
@@ -25,44 +25,43 @@ _THREADS = "gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockD
 
 
 def cheats(asked: Exercise, right: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Names and texts of what can be tried; `right` are kernels with right results, the solution first."""
+    """Yield names and texts of the cheats; `right` are kernels with right results, the solution first."""
     right = list(dict.fromkeys(right))
     if isinstance(asked.subject, Kernels):
-        yield from _stored(asked, right[0])
-    yield from [("all by one thread", text) for source in right if (text := _alone(source))][:1]
-    yield from [("atomics for loads", text) for source in right[1:] if (text := _by_atomics(source)) != source][:2]
+        yield from _store_answers(asked, right[0])
+    yield from [("all by one thread", text) for source in right if (text := _use_one_thread(source))][:1]
+    yield from [("atomics for loads", text) for source in right[1:] if (text := _load_by_atomics(source)) != source][:2]
 
 
-def _head(source: str) -> re.Match | None:
-    """The head of the only kernel; None if there are several."""
-    found = list(_KERNEL.finditer(code_only(source)))
-    return found[0] if len(found) == 1 else None
+def _find_head(source: str) -> re.Match | None:
+    """Return the head of the only kernel, or None if there are several."""
+    heads = list(_KERNEL.finditer(code_only(source)))
+    return heads[0] if len(heads) == 1 else None
 
 
-def _function(source: str, head: re.Match, more: str = "") -> str:
-    """The source with a function in place of its kernel, and the kernel's head after it."""
+def _wrap_in_function(source: str, head: re.Match, more: str = "") -> str:
+    """Return the source with a function in place of its kernel, and the kernel's head after it."""
     function = f"{source[: head.start()]}__device__ void honest({head[2]}{more})\n{{{source[head.end() :]}\n"
     return f"{function}#undef threadIdx\n#undef blockIdx\n{source[head.start() : head.end()]}\n"
 
 
-def _names(parameters: str) -> list[str]:
-    """Of the parameters; 0 for one without a name."""
+def _parameter_names(parameters: str) -> list[str]:
+    """Return the names of the parameters; 0 for one without a name."""
     return [words[-1] if len(words := re.findall(r"\w+", part)) > 1 else "0" for part in parameters.split(",")]
 
 
-def _stored(asked: Exercise, honest: str) -> Iterator[tuple[str, str]]:
-    """The results of the counted shape for other inputs, from a table, or as parts of the code, without a load; for
-    other shapes, what is right."""
-    subject, head = asked.drawn(STORED).subject, _head(honest)
+def _store_answers(asked: Exercise, honest: str) -> Iterator[tuple[str, str]]:
+    """Yield kernels that hold the counted shape's results in a table, or as stores without a load."""
+    subject, head = asked.drawn(STORED).subject, _find_head(honest)
     launches = subject.launched(next(case for case in subject.cases if case.counted))
     if len(launches) > 1 or not head:
         return
-    arguments = dict(zip(names := _names(head[2]), launches[0].arguments, strict=False))
-    written = {name: each.expected.ravel() for name, each in arguments.items() if isinstance(each, Output)}
-    if len(arguments) < len(launches[0].arguments) or {each.dtype.name for each in written.values()} - {*_TYPES}:
+    arguments = dict(zip(names := _parameter_names(head[2]), launches[0].arguments, strict=False))
+    written = {name: argument.expected.ravel() for name, argument in arguments.items() if isinstance(argument, Output)}
+    if len(arguments) < len(launches[0].arguments) or {output.dtype.name for output in written.values()} - {*_TYPES}:
         return
     there = [f"gridDim.x == {launches[0].grid[0]}",
-             *(f"{name} == {each}" for name, each in arguments.items() if isinstance(each, int) and name != "0")]
+             *(f"{name} == {value}" for name, value in arguments.items() if isinstance(value, int) and name != "0")]
     tables, copies, stores = [], [], []
     for name, values in written.items():
         literals = [f"{value!r}f" if values.dtype == np.float32 else repr(value) for value in values.tolist()]
@@ -70,27 +69,27 @@ def _stored(asked: Exercise, honest: str) -> Iterator[tuple[str, str]]:
         tables.append(f"__device__ const {kind} of_{name}[] = {{{', '.join(literals)}}};\n")
         steps = f"for (int i = {_THREAD}; i < {len(values)}; i += {_THREADS})"
         copies.append(f"{steps} (({kind} *){name})[i] = of_{name}[i];")
-        stores += [f"{kind} *{to} = ({kind} *){name};", *(f"{to}[{i}] = {each};" for i, each in enumerate(literals))]
-    begin = f"{_function(honest, head)}if (!({' && '.join(there)})) {{ honest({', '.join(names)}); return; }}\n"
+        stores += [f"{kind} *{to} = ({kind} *){name};", *(f"{to}[{i}] = {value};" for i, value in enumerate(literals))]
+    begin = f"{_wrap_in_function(honest, head)}if (!({' && '.join(there)})) {{ honest({', '.join(names)}); return; }}\n"
     for about, text in (("stored answers", "".join([*tables, begin, *copies, "}\n"])),
                         ("no load", "".join([begin, f"if ({_THREAD}) return;\n", *stores, "}\n"]))):
         if len(text) <= SOURCE_CHARACTERS:
             yield about, text
 
 
-def _alone(source: str) -> str:
-    """The kernel with one thread that does the work of all; empty if its threads work together."""
-    if not (head := _head(source)) or _TOGETHER.search(code_only(source)):
+def _use_one_thread(source: str) -> str:
+    """Return the kernel with one thread that does the work of all; empty if its threads work together."""
+    if not (head := _find_head(source)) or _TOGETHER.search(code_only(source)):
         return ""
     turns = "".join(f"for (unsigned {word}{axis} = 0; {word}{axis} < {size}.{axis}; ++{word}{axis})\n"
                     for word, size in (("b", "gridDim"), ("t", "blockDim")) for axis in "zyx")
-    function = _function(source, head, ", uint3 at_thread, uint3 at_block")
+    function = _wrap_in_function(source, head, ", uint3 at_thread, uint3 at_block")
     return (f"#define threadIdx at_thread\n#define blockIdx at_block\n{function}if ({_THREAD}) return;\n{turns}honest("
-            f"{', '.join(_names(head[2]))}, make_uint3(tx, ty, tz), make_uint3(bx, by, bz));\n}}\n")
+            f"{', '.join(_parameter_names(head[2]))}, make_uint3(tx, ty, tz), make_uint3(bx, by, bz));\n}}\n")
 
 
-def _by_atomics(source: str) -> str:
-    """The kernel with an atomic addition of 0 in place of each load of an input."""
+def _load_by_atomics(source: str) -> str:
+    """Return the kernel with an atomic addition of 0 in place of each load of an input."""
     inputs = re.findall(r"\bconst\s+(float|int|unsigned)\s*\*\s*(?:__restrict__\s*)?(\w+)", code_only(source))
     for kind, name in inputs:
         element = rf"(?<![\w.&]){name}(\[(?:[^\[\]]|\[[^\[\]]*\])*\])"

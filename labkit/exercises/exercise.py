@@ -1,8 +1,8 @@
-"""What an exercise is: a folder with a kernel to start from, its solution, and goals that can be counted.
+"""Define exercises: folders with a kernel to start from, its solution, and goals that can be counted.
 
     a_no_conflicts/
         exercise.py          EXERCISE = Exercise(...): shapes, launch, reference, goals, hints, typical mistakes
-        a_no_conflicts.cu    what is asked, the starting code and the solution
+        a_no_conflicts.cu    the question, the starting code and the solution
         wrong.toml           wrong answers, each with a part of the sentence that it gets: `labkit.exercises.trial`
 
 Starting code and solution are two views of one file, so that they cannot drift apart:
@@ -43,27 +43,27 @@ if TYPE_CHECKING:
     import numpy as np
 
 Counts = Mapping[str, float]  # counters of one case, by their friendly names
-# What an attempt may take of the machine.
-ATTEMPT_S = 300.0  # for all of it, compiler included
-RUN_S = 20.0  # of processor time, for the launches of a case: they take less than a second
+# The limits of an attempt.
+ATTEMPT_S = 300.0  # for the whole attempt, compiler included
+RUN_S = 20.0  # of processor time for the launches of a case, which take less than a second
 SOURCE_LINES, SOURCE_CHARACTERS = 1000, 1 << 16  # the rungs have up to 200 lines
 FILE_BYTES = 128 << 20  # of the largest file that the compiler or a kernel writes
 
-SOURCE = "source"  # in place of a case: what is counted in the attempt's text, see `labkit.exercises.text`
+SOURCE = "source"  # in place of a case's name, for counts of the attempt's text: see `labkit.exercises.text`
 
 
 class Case(NamedTuple):
-    """What a kernel is run on.
+    """Inputs of one shape on which a kernel is run.
 
     Attributes
     ----------
     name : str
-        As messages call it: "layer 2".
+        The name in messages: "layer 2".
     what : object
         What the subject needs to make the inputs: for a convolution, a layer and a batch; for `Kernels`, a tuple of
         arguments.
     counted : bool
-        Whether goals are counted on it; the other cases are hidden shapes, for the check alone.
+        Whether goals are counted on it; the other cases are hidden shapes, which are only checked.
     """
 
     name: str
@@ -72,29 +72,29 @@ class Case(NamedTuple):
 
 
 class LastLaunch(NamedTuple):
-    """The last launch of a convolution, to say which thread computes an output."""
+    """The last launch of a convolution; it tells which thread computes an output."""
 
     kernel: str
     grid: Sequence[int]
     block: Sequence[int]
-    outputs: tuple[int, int, int]  # maps, and their rows and columns
-    layer: str  # its repr
+    outputs: tuple[int, int, int]  # the number of maps, and of their rows and columns
+    layer: str  # the layer's repr
 
 
 class Subject(Protocol):
     """How an attempt at an exercise is run and judged. The child process executes, the parent compares."""
 
     cases: Sequence[Case]
-    headers: Sequence[str]  # those that come with the exercise: a kernel may include them
+    headers: Sequence[str]  # headers that come with the exercise: a kernel may include them
 
     def drawn(self, shapes: str, values: str = "") -> Self:
-        """The same with a hidden shape drawn from the text `shapes`, and inputs drawn from the text `values`."""
+        """Return a copy with a hidden shape drawn from the text `shapes`, and inputs from the text `values`."""
 
     def inputs(self, case: Case) -> object:
-        """What the child process gets for a case: inputs, and nothing of what is expected."""
+        """Return what the child process gets for a case: inputs, and nothing of the expected results."""
 
     def source(self, attempt: object) -> str:
-        """The text of an attempt; raises LabError if it cannot be one."""
+        """Return the text of an attempt. LabError if it cannot be one."""
 
     def prepare(self, source: str) -> None:
         """Compile what the cases need."""
@@ -106,13 +106,13 @@ class Subject(Protocol):
         """Raise CheckFailed if an array is wrong."""
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
-        """Numbers for goals that follow from the results, beside the counters."""
+        """Return numbers for goals that follow from the results, beside the counters."""
 
     def warnings(self, source: str) -> str:
-        """What the host's compiler warns of."""
+        """Return the warnings of the host's compiler."""
 
     def last_launch(self, message: str) -> LastLaunch:
-        """Of a convolution: that of the shape which a message of `compare` names."""
+        """Return the last launch of a convolution, on the shape that a message of `compare` names."""
 
 
 @dataclass(frozen=True)
@@ -124,18 +124,18 @@ class Goal:
     what : str
         Its name and where it is counted: "wavefronts per shared load, layer 1".
     number : callable
-        Of the counts of all cases, by the case's name; of one kernel of a case by "layer 1, gemm"; of the attempt's
-        text by `SOURCE`.
+        Computes the number from the counts of all cases: by the case's name, by "layer 1, gemm" for one kernel of a
+        case, and by `SOURCE` for the attempt's text.
     at_most, at_least, exactly : float, optional
-        One of them: what is wanted.
+        One of them: the wanted number.
     words : str
-        What is wanted, in place of the number: for a number that the reader has to find.
+        The goal in words that do not give the number, where the reader has to find it.
     weight : float
-        Its part of the points that the goals of the exercise share.
+        The part of the points that the goals of the exercise share.
     predicted : str
         The name under which the page lets the reader predict this number.
     least : str
-        In words, the work that it takes: the number of an attempt that does less is infinite, and never what is wanted.
+        In words, the least work that it takes. An attempt that does less reaches infinity, which never meets the goal.
     """
 
     what: str
@@ -149,7 +149,7 @@ class Goal:
     least: str = ""
 
     def met(self, reached: float) -> bool:
-        """Whether this number is what is wanted; NaN never is."""
+        """Return whether this number meets the goal; NaN never does."""
         if self.exactly is not None:
             return reached == self.exactly
         return reached <= self.at_most if self.at_most is not None else reached >= self.at_least
@@ -169,38 +169,37 @@ def counted(
     name: str, on: str, per: str | float = 1, what: str | None = None, least: Mapping[str, float] | None = None,
     **wanted: float | str,
 ) -> Goal:
-    """A goal for one counter: ``counted("global_store_requests", "layer 1", per=800, what="stores", exactly=1)``.
+    """Return a goal for one counter: ``counted("global_store_requests", "layer 1", per=800, exactly=1)``.
 
     Parameters
     ----------
     name : str
         The counter's friendly name, see `hostcuda.metrics`.
     on : str
-        The name of the case on which it is counted; with the name of a kernel, that kernel's share: "layer 1, gemm".
+        The case on which it is counted, by its name; with the name of a kernel, only in that kernel: "layer 1, gemm".
     per : str or float
         Another counter, or a number, by which it is divided.
     what : str, optional
-        Its words; by default the counter's name without underscores.
+        The goal's name; by default the counter's name without underscores.
     least : mapping of str to float, optional
-        Counters of the same case, and how large they are at least where the work is done: a goal that is met by doing
-        nothing, such as no conflicts, needs them. By default there is something to divide by.
+        Counters of the same case, with the least value that each has if the work is done. A goal that is met by doing
+        nothing, such as no conflicts, needs them. By default only the divisor must not be zero.
     **wanted
-        One of `at_most`, `at_least`, `exactly`, and its `words`, `weight` and `predicted`, as `Goal` takes them.
+        One of `at_most`, `at_least`, `exactly`; and `words`, `weight` and `predicted`, as `Goal` takes them.
     """
-
     least = least or ({per: 1} if isinstance(per, str) else {})
 
     def reached(counts: Mapping[str, Counts]) -> float:
-        if any(counts[on].get(each, 0.0) < value for each, value in least.items()):
+        if any(counts[on].get(counter, 0.0) < value for counter, value in least.items()):
             return -math.inf if "at_least" in wanted else math.inf
         return counts[on].get(name, 0.0) / (counts[on][per] if isinstance(per, str) else per)
 
-    words = " and ".join(f"at least {number(value)} {each.replace('_', ' ')}" for each, value in least.items())
+    words = " and ".join(f"at least {number(value)} {counter.replace('_', ' ')}" for counter, value in least.items())
     return Goal(f"{what or name.replace('_', ' ')}, {on}", reached, least=words, **wanted)
 
 
 def number(value: float) -> str:
-    """A count or a ratio as messages show it: "39,200", "1.05"."""
+    """Return a count or a ratio as messages show it: "39,200", "1.05"."""
     if value != value:
         return "none"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
@@ -215,12 +214,12 @@ class Attempt:
     source : str
         Its code, without comments and strings.
     counts : mapping of str to counts
-        Of each counted case; empty if it did not come that far.
+        The counts of each counted case; empty if it did not come that far.
     findings : tuple of str
-        The kinds of the sanitizer's findings. After a divergent barrier others may only follow from it, and are left
-        out.
+        The kinds of the sanitizer's findings. After a divergent barrier the others are left out: they may only follow
+        from it.
     wrong : str
-        What is wrong with its results; empty if nothing is.
+        What is wrong with its results, or "".
     """
 
     source: str
@@ -259,17 +258,17 @@ class Exercise:
     lines : int or None
         The most lines that may differ from the starting code.
     hints : tuple of str
-        From the vaguest to the plainest: each attempt that misses the goal, or is wrong again, unlocks the next.
+        From the vaguest to the plainest: each attempt that misses the goal, or is wrong again, unlocks the next one.
     mistakes : tuple of Mistake
-        The first that fits says its sentence in place of a hint.
+        The first one that fits gives its sentence in place of a hint.
     points : float
-        What it counts for in a class.
+        The points that it counts for in a class.
     partial : float
         The share of the points for a kernel that is clean and right and misses the goal, from 0 to 1.
     folder : Path
-        Where it was found: `exercise` fills it in.
+        The folder that it was loaded from: `load` fills it in.
     seed : str
-        What its inputs and a hidden shape are `drawn` from.
+        The seed from which its inputs and a hidden shape are `drawn`.
     """
 
     title: str
@@ -284,7 +283,7 @@ class Exercise:
     seed: str = ""
 
     def drawn(self, seed: str) -> Exercise:
-        """The same with inputs and a hidden shape that follow from a seed: who does not know it cannot know them."""
+        """Return a copy whose inputs and hidden shape follow from a seed: nobody else can know them."""
         return replace(self, seed=seed, subject=self.subject.drawn(_shapes(seed), seed))
 
     @property
@@ -294,17 +293,17 @@ class Exercise:
 
     @property
     def page(self) -> str:
-        """The file name of the notebook that poses it: "04_tiling"; empty for an exercise of one's own."""
+        """The file name of its notebook, "04_tiling"; empty for an added exercise."""
         return self.folder.parent.name if self.of_series else ""
 
     @property
     def number(self) -> str:
-        """What its page calls it, "04a"; the name of its folder for an exercise of one's own."""
+        """The number by which its page calls it, "04a"; the name of its folder for an added exercise."""
         return _number(self.folder) if self.of_series else self.folder.name
 
     @property
     def key(self) -> str:
-        """What `exercise` finds it by, here and now: the number, or the path."""
+        """The text by which `exercise` finds it, here and now: the number, or the path."""
         return self.number if self.of_series else Path(os.path.relpath(self.folder)).as_posix()
 
     @cached_property
@@ -324,25 +323,25 @@ class Exercise:
         return view(read(self.file), skeleton=False) if self.file else ""
 
     def attempt(self, given: object) -> str:
-        """The text of an attempt.
+        """Return the text of an attempt.
 
-        Raises LabError if it cannot be one, is too long, or has other kernels than the starting code; or there is none.
+        LabError if it cannot be one, is too long, has other kernels than the starting code, or if there is no start.
         """
         if not self.start:
             raise LabError(f"{self.folder} has no starting code: write it into {self.folder.name}.cu, between #ifdef "
                            "SKELETON and #else")
         if isinstance(given, str):
-            _short(given)  # before it is read
-        text = _short(self.subject.source(given))
-        asked, found = (kernel_names(code_only(source)) for source in (self.start, text))
-        if set(found) != set(asked):
-            wanted, has = (" and ".join(names) or "no __global__ void function" for names in (asked, found))
-            must = f"kernel{'s' * (len(asked) > 1)} must be called {wanted}, as in the starting code"
+            _require_short(given)  # before it is read
+        text = _require_short(self.subject.source(given))
+        start, own = (kernel_names(code_only(source)) for source in (self.start, text))
+        if set(own) != set(start):
+            wanted, has = (" and ".join(names) or "no __global__ void function" for names in (start, own))
+            must = f"kernel{'s' * (len(start) > 1)} must be called {wanted}, as in the starting code"
             raise LabError(f"exercise {self.number} asks for the kernel {wanted}, and this has {has}: the {must}")
         return text
 
 
-def _short(text: str) -> str:
+def _require_short(text: str) -> str:
     if len(text) > SOURCE_CHARACTERS:
         raise LabError(f"this has more than {SOURCE_CHARACTERS:,} characters: an attempt may not have more")
     if (lines := text.count("\n")) > SOURCE_LINES:
@@ -354,7 +353,7 @@ def _short(text: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # Where they are
 
-_added: dict[str, Path] = {}  # folders by the name of the exercise
+_added: dict[str, Path] = {}  # the folders of added exercises, by their names
 
 
 def _number(folder: Path) -> str:
@@ -363,19 +362,19 @@ def _number(folder: Path) -> str:
 
 @functools.cache
 def _series() -> dict[str, Path]:
-    """The folders of the lab's own exercises by their numbers, in the order of the pages."""
+    """Return the folders of the lab's own exercises by their numbers, in the order of the pages."""
     return {_number(folder): folder for folder in sorted(SERIES.glob("*_*/[a-z]_*"))}
 
 
 def add(folder: Path | str) -> Exercise:
-    """Let an exercise of one's own be found by the name of its folder, as those of the series are by their numbers."""
-    found = load(Path(folder))
-    _added[found.number] = found.folder
-    return found
+    """Add an exercise, so that the name of its folder finds it as a number finds those of the series."""
+    added = load(Path(folder))
+    _added[added.number] = added.folder
+    return added
 
 
 def load(folder: Path) -> Exercise:
-    """The exercise in a folder. Raises LabError if there is none, or its ``exercise.py`` fails."""
+    """Return the exercise in a folder. LabError if there is none, or its ``exercise.py`` fails."""
     path = folder.expanduser().resolve() / "exercise.py"
     if not path.is_file():
         raise LabError(f"{folder} is no exercise: it has no exercise.py. `labkit exercise new {folder}` writes one")
@@ -387,16 +386,16 @@ def load(folder: Path) -> Exercise:
         raise
     except Exception as error:
         raise LabError(f"{path} fails: {type(error).__name__}: {error}") from error
-    if not isinstance(found := getattr(module, "EXERCISE", None), Exercise):
+    if not isinstance(defined := getattr(module, "EXERCISE", None), Exercise):
         raise LabError(f"{path} defines no exercise: write EXERCISE = Exercise(...)")
-    return replace(found, folder=path.parent)
+    return replace(defined, folder=path.parent)
 
 
 _of_series = functools.cache(load)
 
 
 def exercises() -> dict[str, Exercise]:
-    """All exercises by their numbers, in the order of the pages; then those that were added."""
+    """Return all exercises by their numbers, in the order of the pages; then those that were added."""
     return {**{name: _of_series(folder) for name, folder in _series().items()},
             **{name: load(folder) for name, folder in _added.items()}}
 
@@ -422,10 +421,10 @@ def by_name(name: str) -> Exercise:
 
 
 def exercise(which: str | Path) -> Exercise:
-    """The exercise that a page calls by this number, "04a", or that lies in this folder, whose code is executed.
+    """Return the exercise with this number, "04a", or that in this folder, whose code is executed.
 
-    What is handed in is looked up by `by_name`. Raises LabError if there is no such exercise; the message lists those
-    there are; or if the folder has none, or one that fails.
+    For what students hand in, use `by_name`. LabError if there is no such exercise, with a list of those there are; or
+    if the folder has none, or one that fails.
     """
     text = str(which).strip()
     own = bool(text) and (isinstance(which, Path) or "/" in text or os.sep in text or Path(text).is_dir())
@@ -439,14 +438,14 @@ def exercise(which: str | Path) -> Exercise:
 
 
 def _shapes(seed: str) -> str:
-    """What shapes are drawn from: a child process knows it, and it tells nothing of the seed."""
+    """Return the text from which shapes are drawn: a child process gets it, and cannot tell the seed from it."""
     return hashlib.sha256(f"{seed}\nshapes".encode()).hexdigest() if seed else ""
 
 
 def hand_over(asked: Exercise, source: str, folder: Path) -> None:
-    """Write what a child process reads: `received` gives it back there.
+    """Write the files that a child process reads with `received`.
 
-    What stays here: the solution, wrong answers, the seed, and what is expected.
+    The solution, wrong answers, the seed and the expected results stay here.
     """
     (folder / "exercise").mkdir()
     for path in asked.folder.iterdir():
@@ -458,7 +457,7 @@ def hand_over(asked: Exercise, source: str, folder: Path) -> None:
 
 
 def received(folder: Path) -> tuple[Exercise, str]:
-    """The exercise, without its solution, and the text of the attempt that `hand_over` has written."""
-    found = load(folder / "exercise")
-    subject = found.subject.drawn((folder / "shapes").read_text(encoding="utf-8"))
-    return replace(found, subject=subject), (folder / "attempt.cu").read_text(encoding="utf-8")
+    """Return the exercise, without its solution, and the text of the attempt that `hand_over` has written."""
+    loaded = load(folder / "exercise")
+    subject = loaded.subject.drawn((folder / "shapes").read_text(encoding="utf-8"))
+    return replace(loaded, subject=subject), (folder / "attempt.cu").read_text(encoding="utf-8")

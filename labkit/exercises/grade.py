@@ -1,7 +1,7 @@
-"""The grader: says of an attempt what is right, what is wrong and where, goal by goal.
+"""Grade attempts: say what is right, what is wrong and where, goal by goal.
 
-An attempt runs in a child process (`labkit.exercises.grader`), in the CPU engine's check mode. What it wrote, what was
-found and what was counted is judged here.
+An attempt runs in a child process (`labkit.exercises.grader`), in the CPU engine's check mode. Its arrays, findings and
+counts are judged here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from labkit.spec.layers import LENET72, LENET86
 
 _RECORDED = "H200"  # the device whose times stand in where there is no GPU
 _GRADER = "labkit.exercises.grader"
-CHECKS = ",".join(("profile", *TOOLS))  # of check mode, as the child has them
+CHECKS = ",".join(("profile", *TOOLS))  # the tools of check mode in the child
 
 
 def grade(
@@ -44,24 +44,24 @@ def grade(
 ) -> Grade:
     """Grade an attempt at an exercise, print the answer, and note it in the reader's progress.
 
-    The sanitizer's tools look first. Then the results are compared on shapes that the page does not name, with integers
-    that have to be exact and real numbers within their rounding. Then the goals are counted. All of it is done by the
-    CPU engine, on every machine alike; where there is a GPU, the kernel is checked there, too.
+    The sanitizer's tools look first. Then the results are compared on shapes that the page does not name: integers have
+    to be exact, real numbers within their rounding. Then the goals are counted. The CPU engine does all of this, on
+    every machine alike. Where there is a GPU, the kernel is checked there, too.
 
     Parameters
     ----------
     which : str or Path
-        The exercise, as its page calls it: "04a"; or the folder of one's own.
+        The number of the exercise on its page, "04a"; or the folder of an added exercise.
     *attempt
-        A variant or a module of a kernel cell, the path of a .cu file, or its text. For an exercise that is answered
-        by numbers: these.
+        A variant or a module of a kernel cell, the path of a .cu file, or its text. The numbers, for an exercise that
+        is answered by numbers.
     quiet : bool
         Print nothing.
     record : bool
-        Note it in the progress, and give the hint that is due; without it, the first.
+        Note it in the progress, and give the hint that is due; if False, give the first hint.
     seed : str
-        What inputs and a hidden shape are drawn from; by default the attempt's text: the same text gets the same
-        answer, and no text can hold results of inputs that follow from it.
+        The seed of the inputs and of a hidden shape, by default from the attempt's text: the same text gets the same
+        answer, and no text can hold the results of inputs that follow from it.
 
     Returns
     -------
@@ -77,31 +77,31 @@ def grade(
     asked = exercise(which)
     if isinstance(asked.subject, Numbers):
         answer, source = attempt, repr(attempt)
-        done = _of_numbers(asked, answer)
+        done = _grade_numbers(asked, answer)
     else:
         if len(attempt) != 1:
             raise LabError(f"exercise {asked.number} is answered by one kernel: grade(\"{asked.key}\", mine)")
         source = asked.attempt(attempt[0])
         done = of_source(asked, source, seed)
         if done.passed and isinstance(asked.subject, InPlaceOf) and device().engine == "gpu":
-            done = _on_the_gpu(done, source)
+            done = _check_on_gpu(done, source)
     done = _predicted(done)
     done = replace(done, advice=_advice(done, source, record))
     if not quiet:
         print(done)
         if done.passed and isinstance(asked.subject, InPlaceOf):
-            print(_estimated(asked, source), end="")
+            print(_estimate_line(asked, source), end="")
     return done
 
 
 def _predicted(done: Grade) -> Grade:
-    """Miss a goal whose number the page lets the reader predict, as long as the prediction is not that number."""
+    """Fail a goal whose number the reader has to predict on the page, until the prediction is right."""
     for n, (goal, got) in enumerate(zip(done.exercise.goals, done.reached, strict=True), -len(done.reached)):
         guess = progress.predicted.get(goal.predicted, got)
         if not done.passed or guess == got:
             continue
-        found = "not shown yet" if guess is ... else f"{number(got)}, and you predicted {guess}"
-        line = Line(False, f"{goal.what}: {found}; wanted {goal.wanted}")
+        prediction = "not shown yet" if guess is ... else f"{number(got)}, and you predicted {guess}"
+        line = Line(False, f"{goal.what}: {prediction}; wanted {goal.wanted}")
         first = "count before you look" if guess is ... else "count again"
         done = replace(done, lines=(*done.lines[:n], line, *done.lines[len(done.lines) + n + 1 :]), mistake=(
             f"The kernel is right. Now {first}, write your number into lab.predict({goal.predicted}=...), run that "
@@ -109,9 +109,10 @@ def _predicted(done: Grade) -> Grade:
     return done
 
 
-def _estimated(asked: Exercise, source: str) -> str:
-    """A line with the attempt's estimated time beside that of the starting code; empty where there is no estimate."""
-    layer = next((each for each in reversed(asked.subject.layers.values()) if each in (*LENET86, *LENET72)), None)
+def _estimate_line(asked: Exercise, source: str) -> str:
+    """Return a line with the estimated times of the attempt and of the starting code; "" without an estimate."""
+    known_layers = (*LENET86, *LENET72)
+    layer = next((layer for layer in reversed(asked.subject.layers.values()) if layer in known_layers), None)
     if layer is None or not asked.start or device().engine == "gpu":
         return ""
     try:
@@ -144,19 +145,19 @@ def _advice(done: Grade, source: str, record: bool) -> str:
 
 
 def times_of(asked: Exercise) -> str:
-    """What the goal is worth: recorded times of the start, the solution and the rung; on a GPU, how to measure."""
+    """Return recorded times of start, solution and rung; on a GPU, how to measure; "" if nothing is recorded."""
     subject = asked.subject
     layers = [layer for layer in getattr(subject, "layers", {}).values() if layer in (*LENET86, *LENET72)]
     if not layers or not asked.of_series:
         return ""
     if device().engine == "gpu":
         return "Now measure yours with lab.bench, beside the rung."
-    like, layer, known = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
+    like, layer, records = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
     base = variant(like.rung.base) if like.rung.base else like  # 03a begins with rung 02
-    start = next((each for each in (like, base) if code_lines(each.source) == code_lines(asked.start)), like)
+    start = next((code for code in (like, base) if code_lines(code.source) == code_lines(asked.start)), like)
     try:
-        solved = solution(subject.name, subject.letter)
-        before, after, rungs = (known.op_ms(each, layer) for each in (start, solved, like))
+        solved_kernel = solution(subject.name, subject.letter)
+        before, after, rungs = (records.op_ms(kernel, layer) for kernel in (start, solved_kernel, like))
     except EngineError:  # not recorded, or without solutions
         return ""
     beside = "" if start is like else f" The kernel of the page, {like.label}: {three(rungs)} ms."
@@ -164,7 +165,7 @@ def times_of(asked: Exercise) -> str:
             f"solution {three(after)} ms.{beside}")
 
 
-def _of_numbers(asked: Exercise, answer: tuple) -> Grade:
+def _grade_numbers(asked: Exercise, answer: tuple) -> Grade:
     counts = asked.subject.counts(answer)
     reached = tuple(goal.number(counts) for goal in asked.goals)
     untouched = repr(answer) == repr(asked.subject.start)
@@ -176,7 +177,7 @@ def _of_numbers(asked: Exercise, answer: tuple) -> Grade:
     return Grade(asked, lines, reached, untouched, mistake)
 
 
-def _on_the_gpu(done: Grade, source: str) -> Grade:
+def _check_on_gpu(done: Grade, source: str) -> Grade:
     try:
         check(done.exercise.subject.variant(source), quiet=True)
         line = Line(True, f"right on the {device().name}")
@@ -187,10 +188,10 @@ def _on_the_gpu(done: Grade, source: str) -> Grade:
 
 
 def of_source(asked: Exercise, source: str, seed: str = "") -> Grade:
-    """Grade the text of a kernel in a child process of this one, if a report has not done so before."""
-    text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()  # with all that may hold a number
+    """Grade the text of a kernel in a child of this process, unless a report has graded it before."""
+    text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()  # strings may hold numbers
     asked = asked.drawn(seed or hashlib.sha256(f"{asked.number}\n{text}".encode()).hexdigest()[:16])
-    if not asked.of_series:  # its folder is not among what kept grades depend on
+    if not asked.of_series:  # kept grades do not depend on its folder
         return Grade(asked, *_in_a_child(asked, source)[0])
     name = "grade", asked.number, asked.seed, source
     fields, _ = kept.once(lambda: _in_a_child(asked, source), *name, only=lambda it: it[1])
@@ -198,27 +199,27 @@ def of_source(asked: Exercise, source: str, seed: str = "") -> Grade:
 
 
 def _in_a_child(asked: Exercise, source: str) -> tuple[tuple, bool]:
-    """The fields of a grade, and whether it would be the same on a machine that is less busy."""
+    """Return the fields of a grade, and whether a less busy machine would give the same."""
     with temporary.folder() as folder:
         command, environment = job(asked, source, folder)
-        ended = processes.run(command, environment, ATTEMPT_S, capture=True)
-        if ended.interrupted:
-            ended.require("grading")
-        ran = collect(asked, folder, ended)
-        done = judge(asked, source, ran)
-        sure = not ended.problem and "endless" not in marks(ran)
+        child = processes.run(command, environment, ATTEMPT_S, capture=True)
+        if child.interrupted:
+            child.require("grading")
+        result = collect(asked, folder, child)
+        done = judge(asked, source, result)
+        sure = not child.problem and "endless" not in marks(result)
         return (done.lines, done.reached, done.untouched, done.mistake), sure
 
 
 def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Write the child's input into an empty folder; the command that runs it, and its environment."""
+    """Write the child's input into an empty folder; return the command that runs it, and its environment."""
     hand_over(asked, source, folder)
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": CHECKS, "HOSTCUDA_CHECK_OUT": str(folder / "events")}
     return [sys.executable, "-m", _GRADER, str(folder)], environment
 
 
 def collect(asked: Exercise, folder: Path, ended: processes.Ended) -> Ran:
-    """Read what a child has left in its folder."""
+    """Read the arrays and events that a child has left in its folder."""
     arrays = {}
     for path in folder.glob("*.npy"):
         with contextlib.suppress(ValueError, OSError, EOFError):  # incomplete: the child was stopped while it wrote
@@ -227,9 +228,9 @@ def collect(asked: Exercise, folder: Path, ended: processes.Ended) -> Ran:
 
 
 def by_case(asked: Exercise, arrays: Mapping[str, np.ndarray]) -> list[list[dict[str, np.ndarray]]]:
-    """The arrays of `Ran`, from those that a child has named "case-run-name" with the numbers of case and run."""
-    found: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in asked.subject.cases]
+    """Return the arrays of `Ran`, sorted by case and run, from arrays named "CASE-RUN-NAME"."""
+    by_run: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in asked.subject.cases]
     for label, array in arrays.items():
         case, run, name = label.split("-", 2)
-        found[int(case)].setdefault(int(run), {})[name] = array
-    return [[runs[run] for run in sorted(runs)] for runs in found]
+        by_run[int(case)].setdefault(int(run), {})[name] = array
+    return [[runs[run] for run in sorted(runs)] for runs in by_run]

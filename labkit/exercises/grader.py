@@ -1,12 +1,12 @@
-"""The child process of `labkit.exercises.grade`: runs an attempt in the CPU engine's check mode.
+"""Run an attempt in the CPU engine's check mode: the child process of `labkit.exercises.grade`.
 
 ``python -m labkit.exercises.grader FOLDER`` reads the attempt from `FOLDER/attempt.cu`, the exercise from
-`FOLDER/exercise`, and the inputs of its cases from `FOLDER/inputs`. It writes the arrays that the kernel wrote, and to
-`FOLDER/events`, among the engine's records of the launches, what it does. It judges nothing: the parent does, from
-these, and what is expected stays there.
+`FOLDER/exercise`, and the inputs of its cases from `FOLDER/inputs`. It writes the arrays that the kernel wrote, and
+notes its steps in `FOLDER/events`, between the engine's records of the launches. It judges nothing: the parent process
+judges these files, and the expected results stay there.
 
-``--untrusted`` after the folder: the attempt is somebody else's. It is checked before it is compiled and loaded (see
-`hostcuda.untrusted`), and all that was written is packed into one answer, with a word from standard input.
+With ``--untrusted`` after the folder, somebody else has written the attempt. It is checked before it is compiled and
+loaded (see `hostcuda.untrusted`), and its files are packed into one answer, with a word from standard input.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hostcuda.errors import EngineError
 from hostcuda.untrusted import guard, refuse
 from labkit.exercises.exercise import FILE_BYTES, RUN_S, Exercise, received
 
-_SAID = 1 << 16  # characters that are kept of what compiler or engine say
+_MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or the engine
 
 
 def main(folder: Path, untrusted: bool = False) -> None:
@@ -47,34 +47,34 @@ def main(folder: Path, untrusted: bool = False) -> None:
     done()
 
 
-def _run(asked: Exercise, source: str, folder: Path, untrusted: bool, done: Callable[[], None]) -> None:
-    """Run it on each case, until one has a finding."""
-    subject = asked.subject
+def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, done: Callable[[], None]) -> None:
+    """Run the attempt on each case, until a case has a finding."""
+    subject = exercise.subject
     try:
         if untrusted:
             refuse(source, subject.headers)
             guard(source)
         hostcuda.ensure_context()
         subject.prepare(source)
-        _mark("warnings", text=subject.warnings(source)[:_SAID], filled=checking.fills_variables())
-        given = pickle.loads((folder / "inputs").read_bytes())
+        _mark("warnings", text=subject.warnings(source)[:_MESSAGE], filled=checking.fills_variables())
+        inputs = pickle.loads((folder / "inputs").read_bytes())
         for number, case in enumerate(subject.cases):
-            with _watched(case.name, done):
-                for run, arrays in enumerate(subject.execute(source, case, given[number])):
+            with _watch_case(case.name, done):
+                for run, arrays in enumerate(subject.execute(source, case, inputs[number])):
                     for name, array in arrays.items():
                         np.save(folder / f"{number}-{run}-{name}.npy", array, allow_pickle=False)
             if any(record.findings for record in checking.launches()):
                 break
         _mark("done")
     except hostcuda.driver.CompileError as error:
-        _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}"[:_SAID])
+        _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}"[:_MESSAGE])
     except (EngineError, hostcuda.driver.Error, MemoryError, TypeError) as error:  # TypeError: of a kernel's arguments
         checking.take()
-        _mark("failed", text=str(error)[:_SAID], fault=isinstance(error, hostcuda.driver.Error))
+        _mark("failed", text=str(error)[:_MESSAGE], fault=isinstance(error, hostcuda.driver.Error))
 
 
 def _limit() -> None:
-    """No core dumps, no huge files; what kernels print is not wanted."""
+    """Forbid core dumps and huge files, and drop what kernels print."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     with contextlib.suppress(OSError):
@@ -88,14 +88,13 @@ def _pack(folder: Path, word: str) -> None:
 
 
 def write_answer(path: Path, word: str, record: Mapping) -> None:
-    """Write a result that its reader believes, because it carries the word: `labkit.classroom.sandbox.answer`."""
+    """Write a result with a word by which its reader, `labkit.classroom.sandbox.answer`, recognizes it."""
     Path(path).write_text(json.dumps({"nonce": word, "record": record}))
 
 
 @contextlib.contextmanager
-def _watched(name: str, done: Callable[[], None]) -> Iterator[None]:
+def _watch_case(name: str, done: Callable[[], None]) -> Iterator[None]:
     """Note where the launches of a case begin and end; end the process if they do not."""
-
     ended = threading.Event()
 
     def watch() -> None:

@@ -1,6 +1,6 @@
-"""Judging: what an attempt is worth, from what its child process left behind.
+"""Judge what an attempt is worth, from what its child process left behind.
 
-All of it does without NumPy, but for the subject's own comparison: the playground judges with it, too.
+The playground judges with it, too, so nothing here imports NumPy; only the subject's own comparison may.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from hostcuda.processes import Ended
 
-TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")  # that look at an attempt
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")  # the sanitizer's tools that look at an attempt
 _MARKS = {True: "✓", False: "✗", None: "–"}
 _NOT_YET = "not counted, because of the above"
 _DIVERGENT = "divergent barrier"
 _FIRST_OUTPUT = re.compile(r"\n *b +m +h +w .*\n +(\d+) +(\d+) +(\d+) +(\d+) ")
-# What to look for when the sanitizer has found something, by the kind of the finding.
+# A question that helps to find the cause, by the kind of the sanitizer's finding.
 _LOOK = {
     "race": "Two threads use the same place, and nothing orders them: is a barrier missing between these lines, or do "
             "two threads compute the same index?",
@@ -64,7 +64,7 @@ UNTOUCHED = "goal missed: this is the starting code"
 class Line:
     """One line of a grade: ✓, ✗, or – for what was not looked at.
 
-    `kind` is that of the sanitizer's finding, or `BUDGET`.
+    `kind` is the kind of the sanitizer's finding, or `BUDGET`.
     """
 
     ok: bool | None
@@ -88,7 +88,7 @@ class Grade:
     untouched : bool
         Whether the attempt is the starting code.
     mistake : str
-        The sentence for a typical wrong answer that this is; else empty.
+        The sentence for a typical mistake, if the attempt makes one; else empty.
     advice : str
         The last paragraph: a hint, or what to do next.
     """
@@ -124,12 +124,12 @@ class Grade:
 
     @property
     def follow(self) -> str:
-        """Of wrong results without a known cause: the thread to follow, and how; else empty."""
-        return "" if self.mistake else _follow(self)
+        """For wrong results without a known cause: which thread to follow, and how; else empty."""
+        return "" if self.mistake else _find_thread(self)
 
     @property
     def wants_hint(self) -> bool:
-        """Whether a hint is what it needs: nothing else says what to do."""
+        """Whether the attempt needs a hint: nothing else says what to do."""
         return bool(self.follow) or not (self.verdict == "not right yet" or self.long or self.mistake)
 
     def __repr__(self) -> str:
@@ -145,20 +145,20 @@ class Grade:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a child process left behind."""
+    """The results that a child process has left behind."""
 
     ended: Ended
     events: list[dict]  # the grader's marks and the engine's records of launches, in order
-    # for each case, for each run of it: the arrays that the kernel wrote, by their names
+    # For each case and each of its runs, the arrays that the kernel wrote, by their names.
     arrays: list[list[dict[str, np.ndarray]]]
 
 
 def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
-    """What an attempt is worth, from what its child process left behind."""
-    lines = _questions(asked, source, ran)
+    """Return the grade of an attempt, from what its child process left behind."""
+    lines = _answer_questions(asked, source, ran)
     counts = {}
     if all(line.ok for line in lines):
-        counts = {**_numbers(asked, ran), SOURCE: counts_in(code_only(source))}
+        counts = {**_collect_numbers(asked, ran), SOURCE: counts_in(code_only(source))}
     reached = tuple(goal.number(counts) if counts else float("nan") for goal in asked.goals)
     attempt = Attempt(code_only(source), counts, tuple(_kinds(ran)), next((x.text for x in lines if x.ok is False), ""))
     budget = []
@@ -171,12 +171,12 @@ def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
 
 
 def code_lines(source: str) -> list[str]:
-    """The lines of a source that hold code, without comments."""
+    """Return the lines of a source that hold code, without comments."""
     return [line for line in code_only(source).splitlines() if line.strip()]
 
 
 def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[Line]:
-    """A line per goal."""
+    """Yield a line per goal."""
     for goal, got in zip(asked.goals, reached, strict=True):
         if got != got:
             yield Line(None, f"{goal.what}: {_NOT_YET}; wanted {goal.wanted}")
@@ -187,16 +187,16 @@ def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[Line]:
 
 
 def mistake_of(asked: Exercise, attempt: Attempt, lines: Sequence[Line]) -> str:
-    """The sentence for a typical mistake; empty if it is none, or if nothing is missed but the number of lines."""
+    """Return the sentence for a typical mistake; "" if there is none, or if only the number of lines is missed."""
     if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""
     right = [*asked.start.splitlines(), *asked.solution.splitlines()]
-    own = (each.sentence for each in asked.mistakes if each.when(attempt))
-    return next(itertools.chain(causes(attempt, map(code_only, right)), own), "")
+    sentences = (mistake.sentence for mistake in asked.mistakes if mistake.when(attempt))
+    return next(itertools.chain(causes(attempt, map(code_only, right)), sentences), "")
 
 
 def marks(ran: Ran) -> dict[str, dict]:
-    """The grader's marks by their words."""
+    """Return the grader's marks by their words."""
     return {event["mark"]: event for event in ran.events if "mark" in event}
 
 
@@ -209,34 +209,34 @@ def _kinds(ran: Ran) -> list[str]:
     return [_DIVERGENT] if _DIVERGENT in kinds else kinds
 
 
-def _questions(asked: Exercise, source: str, ran: Ran) -> list[Line]:
-    """Compiles, ends, is clean, is right: up to the first that is answered with no."""
-    text, said = source.splitlines(), marks(ran)
-    if "compile" in said:
-        output = said["compile"]["text"]
+def _answer_questions(asked: Exercise, source: str, ran: Ran) -> list[Line]:
+    """Return the lines up to the first no: whether it compiles, ends, is clean, is right."""
+    text, notes = source.splitlines(), marks(ran)
+    if "compile" in notes:
+        output = notes["compile"]["text"]
         return [Line(False, f"compiles\n{errors(output, text) or output.strip()}")]
-    about = said.get("warnings", {})
-    unset = [each for each in messages(about.get("text", ""), text) if "uninitialized" in each.text]
-    # What only may be: if the compiler has filled all variables, the results show whether it is.
-    doubtful = [each for each in unset if about.get("filled") and "may be used" in each.text]
+    about = notes.get("warnings", {})
+    unset = [warning for warning in messages(about.get("text", ""), text) if "uninitialized" in warning.text]
+    # A variable that may be unset: if the compiler has filled all variables, the results show whether one is.
+    doubtful = [warning for warning in unset if about.get("filled") and "may be used" in warning.text]
     if len(unset) > len(doubtful):
         return [Line(False, f"every variable has a value before it is read\n{report(unset, text)}")]
     if sums := unset_sums(code_only(source)):
-        line = next((n for n, each in enumerate(text, 1) if sums[0] in each), 0)
+        line = next((n for n, row in enumerate(text, 1) if sums[0] in row), 0)
         message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
         return [Line(False, f"every variable has a value before it is read\n{message}")]
-    if found := findings.of(_records(ran)):
-        first = min(found, key=lambda finding: finding["kind"] != _DIVERGENT)
+    if rows := findings.of(_records(ran)):
+        first = min(rows, key=lambda finding: finding["kind"] != _DIVERGENT)
         first["line"] = first["line"] or 0
-        return [Line(False, f"clean under {', '.join(TOOLS)}\n{_finding(first, text)}", first["kind"])]
-    if "endless" in said:
-        late = f"on {said['endless']['case']} it was still running after {RUN_S:.0f} s"
+        return [Line(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(first, text)}", first["kind"])]
+    if "endless" in notes:
+        late = f"on {notes['endless']['case']} it was still running after {RUN_S:.0f} s"
         return [Line(False, f"ends\n{late}: a loop does not end, or prints or "
                      "allocates too much, or threads wait for each other")]
-    if "failed" in said:
-        failed = said["failed"]
+    if "failed" in notes:
+        failed = notes["failed"]
         return [Line(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")]
-    if "done" not in said:
+    if "done" not in notes:
         what = ran.ended.problem or "ended before the grader had finished: a kernel may not call exit"
         return [Line(False, f"runs to its end\nit {what}")]
     clean = Line(True, f"clean under {', '.join(TOOLS)}")
@@ -244,18 +244,18 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> list[Line]:
         try:
             asked.subject.compare(source, case, runs)
         except CheckFailed as wrong:
-            parts = filter(None, ["right", _first_wrong(str(wrong)), report(doubtful, text)])
+            parts = filter(None, ["right", _shorten(str(wrong)), report(doubtful, text)])
             return [clean, Line(False, "\n".join(parts))]
         except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
             return [clean, Line(False, f"runs to its end\nit left no result for {case.name}: grade it again")]
     hidden = sum(not case.counted for case in asked.subject.cases)
-    known = [case.name for case in asked.subject.cases if case.counted]
-    *others, last = [*([f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []), *known]
+    counted = [case.name for case in asked.subject.cases if case.counted]
+    *others, last = [*([f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []), *counted]
     return [clean, Line(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")]
 
 
-def _finding(row: Mapping, text: list[str]) -> str:
-    """A finding in words: what, the line of the source, who."""
+def _describe_finding(row: Mapping, text: list[str]) -> str:
+    """Return a finding in words: what it is, the line of the source, and the thread."""
     place = f"line {row['line']}" if row["line"] else f"in {row['kernel']}"
     lines = [f"{row['kind']}, {place}: {row['message'].removeprefix(row['kind'] + ', ')}"]
     if 1 <= row["line"] <= len(text):
@@ -270,24 +270,24 @@ def _finding(row: Mapping, text: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _first_wrong(message: str) -> str:
-    """A mismatch without all rows of its table but the first two."""
+def _shorten(message: str) -> str:
+    """Return the message of a mismatch with only the first two rows of its table."""
     lines = re.sub(r"(?m)^The first \d+:$", "The first two:", message).splitlines()
     heads = [i for i, line in enumerate(lines) if line.split()[:4] == list("bmhw")]
     return "\n".join(lines[: heads[0] + 3] if heads else lines)
 
 
-def _numbers(asked: Exercise, ran: Ran) -> dict[str, dict[str, float]]:
-    """The counters of each counted case, and what was measured from the results of any."""
-    found = _counts(asked, ran.events)
+def _collect_numbers(asked: Exercise, ran: Ran) -> dict[str, dict[str, float]]:
+    """Return the counters of each counted case, and the numbers measured from the results of any case."""
+    numbers = _sum_counters(asked, ran.events)
     for case, runs in zip(asked.subject.cases, ran.arrays, strict=True):
         if more := asked.subject.measured(case, runs):
-            found.setdefault(case.name, {}).update(more)
-    return found
+            numbers.setdefault(case.name, {}).update(more)
+    return numbers
 
 
-def _counts(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, float]]:
-    """The counters of each counted case, and of each kernel in it, under their friendly names."""
+def _sum_counters(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, float]]:
+    """Return the counters of each counted case, and of each kernel in it, under their friendly names."""
     counted = {case.name for case in asked.subject.cases if case.counted}
     sums: dict[str, dict[str, float]] = {}
     case = None
@@ -303,17 +303,17 @@ def _counts(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, floa
     for mine in sums.values():
         for friendly, parts in SUMS.items():
             mine[friendly] = sum(mine[part] for part in parts)
-        _with_atomics(mine)
+        _add_atomics(mine)
         for friendly, (over, under) in QUOTIENTS.items():
             mine[friendly] = mine[over] / mine[under] if mine[under] else float("nan")
     return sums
 
 
-def _with_atomics(mine: dict[str, float]) -> None:
-    """Add atomic operations to the loads and stores that they stand for: nothing is saved by ``atomicAdd(p, 0)``.
+def _add_atomics(mine: dict[str, float]) -> None:
+    """Add atomic operations to the loads and stores that they stand for: ``atomicAdd(p, 0)`` saves nothing.
 
-    One whose old value is used is a load and a store of global memory, one whose is not is a store; of shared memory
-    each is both. All of global memory count as reductions.
+    On global memory, an atomic is a store, and also a load if its old value is used; it always counts as a reduction.
+    On shared memory, an atomic is a load and a store.
     """
     for figure in ("requests", "sectors"):
         used, unused = mine[f"atomic_{figure}"], mine[f"reduction_{figure}"]
@@ -321,24 +321,24 @@ def _with_atomics(mine: dict[str, float]) -> None:
         mine[f"global_store_{figure}"] += used + unused
         mine[f"reduction_{figure}"] += used
     requests, wavefronts = mine["shared_atomic_requests"], mine["shared_atomic_wavefronts"]
-    for each in ("shared", "shared_load", "shared_store"):
-        mine[f"{each}_instructions"] += requests
-        mine[f"{each}_wavefronts"] += wavefronts
-        mine[f"{each}_conflicts"] += wavefronts - requests
+    for kind in ("shared", "shared_load", "shared_store"):
+        mine[f"{kind}_instructions"] += requests
+        mine[f"{kind}_wavefronts"] += wavefronts
+        mine[f"{kind}_conflicts"] += wavefronts - requests
 
 
 def advice(done: Grade, hints: int, own: str, times: str) -> str:
-    """The last paragraph of a grade: a hint, or what to do next.
+    """Return the last paragraph of a grade: a hint, or what to do next.
 
-    `hints` is the number of the hint that is due, from 1; 0 if none is, after wrong results that can be followed. `own`
-    shows the lab's own solution, and is empty if there is none. `times` says what the goal is worth, to an attempt that
-    has reached it.
+    `hints` is the number of the hint that is due, from 1; it is 0 if none is due, after wrong results that can be
+    followed. `own` is the call that shows the lab's own solution, or "". `times` says what the goal is worth, to an
+    attempt that has reached it.
     """
     asked, follow = done.exercise, done.follow
     if done.untouched:
         return ""
     if done.verdict == "not right yet" and not (follow and hints):
-        return follow or next((_look(line) for line in done.lines if line.kind in _LOOK), "")
+        return follow or next((_question_for(line) for line in done.lines if line.kind in _LOOK), "")
     if done.long:
         return "The goal is met, with more lines than it takes: which of them can stay as they were?"
     if done.passed:
@@ -350,13 +350,13 @@ def advice(done: Grade, hints: int, own: str, times: str) -> str:
     return f"{follow}{follow and chr(10)}Hint {due} of {len(asked.hints)}: {asked.hints[due - 1]}{more}"
 
 
-def _follow(done: Grade) -> str:
-    """Of wrong results: the thread to follow, and how; else empty."""
+def _find_thread(done: Grade) -> str:
+    """Return for wrong results which thread to follow, and how; else ""."""
     text = next((line.text for line in done.lines if line.ok is False and line.text.startswith("right\n")), "")
-    if found := _FIRST_OUTPUT.search(text):
-        b, m, h, w = map(int, found.groups())
+    if match := _FIRST_OUTPUT.search(text):
+        b, m, h, w = map(int, match.groups())
         launch = done.exercise.subject.last_launch(text)
-        if b > 0 or done.exercise.subject.moves or not (owner := _owner(launch, m, h, w)):
+        if b > 0 or done.exercise.subject.moves or not (owner := _find_owner(launch, m, h, w)):
             return (f"Which thread of which block should store y[{b}, {m}, {h}, {w}]? Follow it through the kernel: "
                     "lab.step(mine, thread=(x, y), block=(x, y)) shows a thread line by line.")
         thread, block = owner
@@ -367,19 +367,19 @@ def _follow(done: Grade) -> str:
     if "1 of 1 elements" in text:
         return ("Which threads take part in this one result, and which inputs does each of them take? Try it with a "
                 "few inputs more than there are threads: is each input taken exactly once?")
-    found = re.search(r"The first, (\[[\d, ]+\]): ([-\w.]+)", text)
-    if found and found[2] in ("nan", "inf", "-inf") and "no thread has stored" not in text:
-        return (f"A thread stores {found[2]} to element {found[1]}. x / 0 and exp of a large number are inf; 0 / 0, "
+    match = re.search(r"The first, (\[[\d, ]+\]): ([-\w.]+)", text)
+    if match and match[2] in ("nan", "inf", "-inf") and "no thread has stored" not in text:
+        return (f"A thread stores {match[2]} to element {match[1]}. x / 0 and exp of a large number are inf; 0 / 0, "
                 "inf - inf and inf / inf are nan. Go through the kernel for this element: which number is the first "
                 "that is 0, inf or nan and should not be?")
-    if found:
-        return (f"Which thread should store element {found[1]}, or add to it? Write down blockIdx and threadIdx, and "
+    if match:
+        return (f"Which thread should store element {match[1]}, or add to it? Write down blockIdx and threadIdx, and "
                 "go through the kernel with these numbers: what does it load, and where does it store?")
     return ""
 
 
-def _owner(launch: LastLaunch, m: int, h: int, w: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Thread and block of an output of the first image if blocks are tiles of a map or of [M,Ho*Wo]; else None."""
+def _find_owner(launch: LastLaunch, m: int, h: int, w: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Return thread and block of an output of the first image if blocks are tiles of a map or of [M,Ho*Wo]; or None."""
     (x, y, _), (M, Ho, Wo), n = launch.block, launch.outputs, h * launch.outputs[2] + w
     across = -(-Wo // x)
     if tuple(launch.grid[:2]) == (across * -(-Ho // y), M):
@@ -389,6 +389,6 @@ def _owner(launch: LastLaunch, m: int, h: int, w: int) -> tuple[tuple[int, int],
     return None
 
 
-def _look(line: Line) -> str:
+def _question_for(line: Line) -> str:
     shared = line.kind == "out of bounds" and re.search("__shared__ array|dynamic shared memory", line.text)
     return _LOOK_SHARED if shared else _LOOK[line.kind]

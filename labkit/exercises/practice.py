@@ -1,4 +1,4 @@
-"""The launches of the practice pages' exercises, with their inputs and what is expected."""
+"""Launches for the practice pages' exercises, with their inputs and expected results."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def transpose(random: np.random.Generator, rows: int, columns: int):
 
 
 def histogram(random: np.random.Generator, n: int, blocks: int, threads: int):
-    """Launch on pixels of which many are dark, as those of an image are, and on bins that are zero."""
+    """Launch on pixels of which many are dark, as in most images, and on bins that are zero."""
     pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
     bins = np.bincount(pixels, minlength=256).astype(np.uint32)
     return launch("histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads)

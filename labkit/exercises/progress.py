@@ -1,4 +1,4 @@
-"""How far a reader has come: a file of the reader's own, outside of the checkout."""
+"""Keep a reader's progress in a file of the reader's own, outside of the checkout."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from labkit.base.paths import of_user
 from labkit.base.tables import table
 from labkit.exercises.exercise import exercises
 
-predicted: dict[str, object] = {}  # what `lab.predict` was given in this process, by its names
+predicted: dict[str, object] = {}  # the predictions of `lab.predict` in this process, by their names
 shown: set[Path] = set()  # the folders of the exercises whose solution `lab.solution` has shown in this process
 
 
 def path() -> Path:
-    """The file: `LABKIT_PROGRESS`, else `labkit/progress.json` in the folder of the user's data."""
+    """Return the file: `LABKIT_PROGRESS`, else `labkit/progress.json` in the folder of the user's data."""
     return of_user("LABKIT_PROGRESS", "XDG_DATA_HOME", "~/.local/share", "labkit/progress.json")
 
 
 def read() -> dict[str, dict]:
-    """What is known of each exercise that was tried.
+    """Return the notes on each exercise that was tried, by its number.
 
-    ``failed`` are the digests of its failed attempts, ``hinted`` of those that unlocked a hint; ``met`` is a date, or
-    None. Raises LabError if the file is damaged.
+    ``failed`` lists the digests of failed attempts, ``hinted`` of those that unlocked a hint; ``met`` is a date, or
+    None. LabError if the file is damaged.
     """
     try:
-        known = json.loads(path().read_text(encoding="utf-8"))
+        stored = json.loads(path().read_text(encoding="utf-8"))
         return {
             number: {
-                "failed": [*map(str, each["failed"])],
-                "hinted": [*map(str, each.get("hinted", each["failed"]))],  # older files have those alone
-                "met": each["met"],
+                "failed": [*map(str, notes["failed"])],
+                "hinted": [*map(str, notes.get("hinted", notes["failed"]))],  # older files have those alone
+                "met": notes["met"],
             }
-            for number, each in known.items()
+            for number, notes in stored.items()
         }
     except FileNotFoundError:
         return {}
@@ -49,31 +49,31 @@ def read() -> dict[str, dict]:
 
 
 def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = True) -> int:
-    """Add an attempt by its digest, once; return how many different attempts have unlocked a hint up to now.
+    """Note an attempt by its digest, once; return how many different attempts have unlocked a hint until now.
 
-    One that has not `met` the goal unlocks a hint if `hint`; as the first one that failed, only if `first`.
+    An attempt that has not `met` the goal unlocks a hint if `hint`; the first one that failed, only if `first`.
     """
     with locked(path()):
-        known = read()
-        mine = known.setdefault(number, {"failed": [], "hinted": [], "met": None})
+        everything = read()
+        notes = everything.setdefault(number, {"failed": [], "hinted": [], "met": None})
         if met:
-            mine["met"] = mine["met"] or datetime.date.today().isoformat()
-        hint = hint and (first or any(other != digest for other in mine["failed"]))
+            notes["met"] = notes["met"] or datetime.date.today().isoformat()
+        hint = hint and (first or any(other != digest for other in notes["failed"]))
         for kind in () if met else ("failed", "hinted") if hint else ("failed",):
-            if digest not in mine[kind]:
-                mine[kind].append(digest)
-        write(path(), json.dumps(known, indent=1) + "\n")
-    return len(mine["hinted"])
+            if digest not in notes[kind]:
+                notes[kind].append(digest)
+        write(path(), json.dumps(everything, indent=1) + "\n")
+    return len(notes["hinted"])
 
 
 def progress() -> HTML:
-    """The exercises with those that are done, as a table for a page."""
-    known = read()
+    """Return a table of the exercises and their states, for a page."""
+    everything = read()
     rows = []
-    for number, each in exercises().items():
-        mine = known.get(number, {"failed": [], "met": None})
-        state = f"goal met on {mine['met']}" if mine["met"] else "tried" if mine["failed"] else ""
-        rows.append({"exercise": number, "title": each.title, "state": state, "failed attempts": len(mine["failed"])})
+    for number, task in exercises().items():
+        notes = everything.get(number, {"failed": [], "met": None})
+        state = f"goal met on {notes['met']}" if notes["met"] else "tried" if notes["failed"] else ""
+        rows.append({"exercise": number, "title": task.title, "state": state, "failed attempts": len(notes["failed"])})
     done = sum(row["state"].startswith("goal met") for row in rows)
     frame = pd.DataFrame(rows)
     return table(frame, f"Exercises: {done} of {len(rows)} done", {name: name for name in frame})

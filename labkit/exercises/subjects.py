@@ -1,4 +1,4 @@
-"""How attempts at exercises are run and judged: a kernel in place of a rung's, kernels on arrays, or numbers."""
+"""Run and judge attempts at exercises: a kernel in place of a rung's, kernels on arrays, or numbers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from labkit.measure.compare import compare, compare_array, draw_integers, draw_r
 from labkit.spec.layers import LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
 
-_TRIES = 100  # to draw a shape that a rung supports
+_TRIES = 100  # attempts to draw a shape that a rung supports
 LAYERS = {"layer 1": LENET86[0], "layer 2": LENET86[1]}
 LAYER_1 = {"layer 1": LENET86[0]}
-# Two values of K, because each is compiled anew: several rows of tiles with a rest, outputs that fill whole tiles, and
-# a map smaller than a tile with more channels and maps than most loops have steps.
+# Only two values of K, because each one is compiled anew. The shapes: several rows of tiles with a rest, outputs that
+# fill whole tiles, and a map smaller than a tile with more channels and maps than most loops have steps.
 HIDDEN = (
     (Layer("several rows of tiles", C=2, H=40, W=23, M=5, K=7), 2),
     (Layer("whole tiles", C=1, H=38, W=54, M=3, K=7), 1),
@@ -38,7 +38,7 @@ HIDDEN = (
 
 
 def generator(*texts: str) -> np.random.Generator:
-    """Random numbers that follow from texts: from a seed, and from what they are for."""
+    """Return a generator of random numbers that follow from texts: a seed, and the use of the numbers."""
     return np.random.default_rng([*hashlib.sha256("\n".join(texts).encode()).digest()])
 
 
@@ -49,17 +49,17 @@ class InPlaceOf:
     Attributes
     ----------
     name : str
-        Of the rung.
+        The name of the rung.
     letter : str, optional
-        Of an exercise of the series: `Rung.solved` has the options of its launch.
+        The letter of an exercise of the series: `Rung.solved` has the options of its launch.
     layers : mapping of str to Layer
-        Those on which its goals are counted, with one image, by the names that messages give them.
+        The layers on which its goals are counted, with one image, by their names in messages.
     hidden : tuple of (Layer, batch)
-        The shapes on which it is checked besides. Those that the variant does not support are left out.
+        More shapes on which it is checked. Shapes that the variant does not support are left out.
     chosen : mapping, optional
-        The options of its launch, if they are not those for which the solution is recorded.
+        The options of its launch, if they differ from those for which the solution is recorded.
     seed : str
-        What inputs are drawn from: `drawn` sets it.
+        The seed of the inputs: `drawn` sets it.
     moves : bool
         Whether outputs belong to other threads in a solution than in the starting code.
     """
@@ -75,19 +75,19 @@ class InPlaceOf:
 
     @cached_property
     def options(self) -> dict:
-        """Of the rung, for this exercise."""
+        """The options of the rung for this exercise."""
         return dict(rung(self.name).solved.get(self.letter, {}) if self.chosen is None else self.chosen)
 
     def drawn(self, shapes: str, values: str = "") -> Self:
-        """The same with a hidden shape drawn from `shapes`, and inputs from `values`.
+        """Return a copy with a hidden shape drawn from `shapes`, and inputs from `values`.
 
-        Its K is that of another hidden shape: each K is compiled anew.
+        Its K is that of another hidden shape, because a new K would be compiled anew.
         """
         random, like = generator(shapes), variant(self.name, **self.options)
         for _ in range(_TRIES if shapes and self.hidden else 0):
             K = int(random.choice([layer.K for layer, _ in self.hidden]))
-            C, H, W, M, batch = (int(random.integers(*each)) for each in ((1, 5), (K, 42), (K, 42), (1, 19), (1, 4)))
-            if _supported(like, layer := Layer("a drawn shape", C=C, H=H, W=W, M=M, K=K)):
+            C, H, W, M, batch = (int(random.integers(*limit)) for limit in ((1, 5), (K, 42), (K, 42), (1, 19), (1, 4)))
+            if _supports(like, layer := Layer("a drawn shape", C=C, H=H, W=W, M=M, K=K)):
                 return replace(self, hidden=(*self.hidden, (layer, batch)), seed=values)
         return replace(self, seed=values)
 
@@ -95,15 +95,15 @@ class InPlaceOf:
     def cases(self) -> tuple[Case, ...]:
         """The hidden shapes, then the layers that are counted."""
         like = variant(self.name, **self.options)
-        hidden = [Case(layer.name, (layer, batch)) for layer, batch in self.hidden if _supported(like, layer)]
+        hidden = [Case(layer.name, (layer, batch)) for layer, batch in self.hidden if _supports(like, layer)]
         return (*hidden, *(Case(name, (layer, 1), counted=True) for name, layer in self.layers.items()))
 
     def variant(self, source: str) -> Variant:
-        """The attempt as a variant."""
+        """Return the attempt as a variant."""
         return variant(self.name, source, **self.options)
 
     def source(self, attempt: Variant | Path | str) -> str:
-        """The text of an attempt: of a variant, of a file, or the text itself."""
+        """Return the text of an attempt: of a variant, of a file, or the text itself."""
         if isinstance(attempt, Variant):
             wanted = self.variant(attempt.source)
             if (attempt.rung.name, dict(attempt.options)) != (wanted.rung.name, dict(wanted.options)):
@@ -114,50 +114,50 @@ class InPlaceOf:
         return text
 
     def prepare(self, source: str) -> None:
-        """Compile what the cases need, side by side."""
+        """Compile what the cases need, in parallel."""
         self.variant(source).precompile(*(case.what[0] for case in self.cases))
 
     def inputs(self, case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
-        """x and k of each run: integers, then real numbers where nothing is counted."""
+        """Return x and k of each run: integers; then real numbers, unless the case is counted."""
         like, random = variant(self.name, **self.options), generator(self.seed, case.name)
         draws = (draw_integers,) if case.counted else (draw_integers, draw_reals)
         return [draw(like, *case.what, random) for draw in draws]
 
     def execute(self, source: str, case: Case, given: list[tuple]) -> Iterator[dict[str, np.ndarray]]:
         """Run on the `inputs`; yield y [B,M,Ho,Wo] of each run."""
-        mine, (layer, batch) = self.variant(source), case.what
-        with mine.plan(layer, batch) as plan:
+        attempt, (layer, batch) = self.variant(source), case.what
+        with attempt.plan(layer, batch) as plan:
             for x, k in given:
                 plan.load(x, k)
-                poison(plan, layer, batch, mine.io_dtype)
+                poison(plan, layer, batch, attempt.io_dtype)
                 plan.run()
                 yield {"y": plan.result()}
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed at the first wrong output."""
-        mine, (layer, batch) = self.variant(source), case.what
+        attempt, (layer, batch) = self.variant(source), case.what
         for run, ((x, k), arrays) in enumerate(zip(self.inputs(case), runs, strict=True)):
-            allowed = tolerance(mine.rounding, error_scale(x, k), layer.terms) if run else 0.0
+            allowed = tolerance(attempt.rounding, error_scale(x, k), layer.terms) if run else 0.0
             title = f"on {layer}, B = {batch} ({'real numbers' if run else 'integers'})"
-            compare(arrays["y"], conv_float64(x, k), allowed, mine.io_dtype, title, (x, k))
+            compare(arrays["y"], conv_float64(x, k), allowed, attempt.io_dtype, title, (x, k))
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
-        """The largest error of a hidden shape's real numbers, relative to sum |x| |k| of the output."""
+        """Return the largest error for real numbers on a hidden shape, relative to sum |x| |k| of the output."""
         if case.counted:
             return {}
         _, (x, k) = self.inputs(case)
         return {"largest_error": float((np.abs(runs[-1]["y"] - conv_float64(x, k)) / error_scale(x, k)).max())}
 
     def last_launch(self, message: str) -> LastLaunch:
-        """The last launch of the rung, on the shape which a message of `compare` names."""
+        """Return the last launch of the rung, on the shape that a message of `compare` names."""
         layer = next(case.what[0] for case in self.cases if f"on {case.what[0]}, B" in message)
         launch = variant(self.name, **self.options).launches(layer)[-1]
         return LastLaunch(launch.kernel, launch.grid, launch.block, (layer.M, layer.Ho, layer.Wo), repr(layer))
 
     def warnings(self, source: str) -> str:
-        """What the host's compiler warns of."""
-        mine = self.variant(source)
-        return warnings_about(**mine.compiler_arguments(mine.defines(self.cases[-1].what[0])))
+        """Return the warnings of the host's compiler."""
+        attempt = self.variant(source)
+        return warnings_about(**attempt.compiler_arguments(attempt.defines(self.cases[-1].what[0])))
 
 
 @dataclass(frozen=True)
@@ -167,12 +167,12 @@ class Output:
     Attributes
     ----------
     name : str
-        As messages call it.
+        The name in messages.
     expected : ndarray
-        What it has to hold in the end: the reference. Shape and dtype are those of the array on the device.
+        The values that it has to hold in the end, with the shape and dtype of the array on the device.
     before : ndarray or number, optional
-        What it holds before the launch; by default a NaN of its own, or an integer that is not expected, so that an
-        element which no thread stores is wrong.
+        The values before the launch; by default a special NaN, or an integer that is not expected, so that an element
+        which no thread stores is wrong.
     allowed : float or ndarray
         The largest error of an element.
     """
@@ -183,7 +183,7 @@ class Output:
     allowed: np.ndarray | float = 0.0
 
     def filled(self) -> np.ndarray:
-        """The array before the launch."""
+        """Return the array as it is before the launch."""
         dtype, before = self.expected.dtype, self.before
         if before is None and dtype.kind == "f":
             return np.full(self.expected.nbytes, 0xFF, np.uint8).view(dtype).reshape(self.expected.shape)
@@ -193,18 +193,18 @@ class Output:
         return np.array(np.broadcast_to(before, self.expected.shape), dtype, order="C")
 
     def compare(self, got: np.ndarray, where: str) -> None:
-        """Raise CheckFailed if an element is wrong; the message says how many no thread has stored."""
+        """Raise CheckFailed if an element is wrong; the message says how many elements no thread has stored."""
         try:
             compare_array(f"{self.name}, {where},", got, self.expected, self.allowed)
         except CheckFailed as wrong:
             words = f"u{self.expected.itemsize}"
-            left = int((got.view(words) == self.filled().view(words)).sum()) if self.before is None else 0
-            unset = f"\n{left:,} of its elements hold what they held before the launch: no thread has stored them"
-            raise CheckFailed(f"{wrong}{unset if left else ''}") from None
+            untouched = int((got.view(words) == self.filled().view(words)).sum()) if self.before is None else 0
+            unset = f"\n{untouched:,} of its elements hold what they held before the launch: no thread has stored them"
+            raise CheckFailed(f"{wrong}{unset if untouched else ''}") from None
 
 
 class Before(NamedTuple):
-    """An `Output` as the child process gets it: its name, and what it holds before the launch."""
+    """An `Output` as the child process gets it: its name, and its values before the launch."""
 
     name: str
     array: np.ndarray
@@ -221,18 +221,18 @@ class Launch(NamedTuple):
 
 
 def launch(kernel: str, *arguments: object, grid: int | tuple, block: int | tuple, shared: int = 0) -> Launch:
-    """A launch, for `Kernels`: ``launch("saxpy", n, 2.0, x, Output("y", 2 * x + y, before=y), grid=4, block=128)``.
+    """Return a launch for `Kernels`: ``launch("fill", n, Output("y", np.ones(n)), grid=4, block=128)``.
 
     Parameters
     ----------
     kernel : str
-        Its name.
+        The kernel's name.
     *arguments
-        In the kernel's order: arrays that it reads, an `Output` for each that it writes, and scalars. A Python int is
-        passed as an int, a float as a float; a NumPy scalar as what it is. Launches that get the same array or the
-        same Output share it.
+        In the kernel's order: arrays that it reads, an `Output` for each array that it writes, and scalars. A Python
+        int is passed as an int, a float as a float, and a NumPy scalar as its own type. Launches that get the same
+        array or the same Output share it.
     grid, block : int or tuple of int
-        Blocks, and threads of a block, in x or in x, y, z.
+        Blocks of the grid, and threads of a block, in x or in x, y, z.
     shared : int
         Bytes of dynamic shared memory per block.
     """
@@ -242,24 +242,24 @@ def launch(kernel: str, *arguments: object, grid: int | tuple, block: int | tupl
 
 @dataclass(frozen=True)
 class Kernels:
-    """CUDA C++ on arrays, as of a ``%%cuda`` cell.
+    """CUDA C++ kernels on arrays, like those of a ``%%cuda`` cell.
 
     Attributes
     ----------
     launches : callable
-        Of random numbers, ``random``, a `numpy.random.Generator`, and of what a case holds, its arguments: the
-        `launch`, or several in their order. Inputs that are drawn from `random` are others in each grading, so that no
-        attempt can compute or store them. It is called twice, once for the inputs and once for the reference, and has
-        to answer alike.
+        Called with ``random``, a `numpy.random.Generator`, and the arguments that a case holds; returns the `launch`,
+        or several in their order. Inputs that are drawn from `random` differ in each grading, so that no attempt can
+        compute or store them. It is called twice, for the inputs and for the reference, and has to return the same
+        both times.
     cases : tuple of Case
     options : callable
-        Of the same arguments: the options that the compiler gets for the case.
+        Called with the arguments that a case holds; returns the compiler's options for the case.
     headers : tuple of str
-        Names that come with the exercise and may be included.
+        Headers that come with the exercise and may be included.
     hidden : sequence of sequences
-        Of each number of a case, what is possible: a hidden shape that is another one in each grading.
+        The possible values of each argument of a case: each grading draws a hidden shape from them.
     seed : str
-        What inputs are drawn from: `drawn` sets it.
+        The seed of the inputs: `drawn` sets it.
     """
 
     launches: Callable[..., Launch | Sequence[Launch]]
@@ -270,11 +270,11 @@ class Kernels:
     seed: str = ""
 
     def drawn(self, shapes: str, values: str = "") -> Self:
-        """The same with a hidden shape drawn from `shapes`, and inputs from `values`."""
+        """Return a copy with a hidden shape drawn from `shapes`, and inputs from `values`."""
         if not (shapes and self.hidden):
             return replace(self, seed=values)
         random = generator(shapes)
-        what = tuple(each[random.integers(len(each))] for each in self.hidden)
+        what = tuple(possible[random.integers(len(possible))] for possible in self.hidden)
         names = [*inspect.signature(self.launches).parameters][1:]
         name = ", ".join(f"{name} = {value}" for name, value in zip(names, what, strict=True))
         first = [case.counted for case in self.cases].index(True)
@@ -282,7 +282,7 @@ class Kernels:
         return replace(self, cases=cases, seed=values)
 
     def source(self, attempt: object) -> str:
-        """The text of an attempt: of a module of ``%%cuda``, of a file, or the text itself."""
+        """Return the text of an attempt: of a module of ``%%cuda``, of a file, or the text itself."""
         return _text(attempt)
 
     def prepare(self, source: str) -> None:
@@ -292,50 +292,51 @@ class Kernels:
             self._module(source, case)
 
     def inputs(self, case: Case) -> list[Launch]:
-        """The launches of a case, with a `Before` in place of each `Output`."""
-        launches, known = self.launched(case), {}
+        """Return the launches of a case, with a `Before` in place of each `Output`."""
+        launches, by_id = self.launched(case), {}
 
-        def given(each: object) -> object:
-            return known.setdefault(id(each), Before(each.name, each.filled())) if isinstance(each, Output) else each
+        def given(item: object) -> object:
+            return by_id.setdefault(id(item), Before(item.name, item.filled())) if isinstance(item, Output) else item
 
         return [one._replace(arguments=tuple(map(given, one.arguments))) for one in launches]
 
     def execute(self, source: str, case: Case, given: list[Launch]) -> Iterator[dict[str, np.ndarray]]:
         """Launch the kernels of a case on its `inputs`; yield the arrays that they have written."""
         module = self._module(source, case)
-        arrays = {id(each): each for one in given for each in one.arguments if isinstance(each, (np.ndarray, Before))}
+        items = [item for one in given for item in one.arguments if isinstance(item, (np.ndarray, Before))]
+        arrays = {id(item): item for item in items}
         on_device = {key: hostcuda.driver.to_device(
-            each.array if isinstance(each, Before) else np.ascontiguousarray(each)) for key, each in arrays.items()}
+            item.array if isinstance(item, Before) else np.ascontiguousarray(item)) for key, item in arrays.items()}
         for kernel, arguments, grid, block, shared in given:
-            passed = [on_device[id(each)] if id(each) in on_device else _scalar(each) for each in arguments]
+            passed = [on_device[id(item)] if id(item) in on_device else _as_scalar(item) for item in arguments]
             module.get_function(kernel)(*passed, grid=grid, block=block, shared=shared)
-        yield {each.name: hostcuda.driver.from_device_like(on_device[key], each.array)
-               for key, each in arrays.items() if isinstance(each, Before)}
+        yield {item.name: hostcuda.driver.from_device_like(on_device[key], item.array)
+               for key, item in arrays.items() if isinstance(item, Before)}
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed at the first wrong element."""
         (got,) = runs
-        for each in (each for one in self.launched(case) for each in one.arguments if isinstance(each, Output)):
-            each.compare(got[each.name], case.name)
+        for output in (output for one in self.launched(case) for output in one.arguments if isinstance(output, Output)):
+            output.compare(got[output.name], case.name)
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
-        """Nothing: the goals of kernels are counters."""
+        """Return nothing: the goals of kernels are counters."""
         return {}
 
     def launched(self, case: Case) -> Sequence[Launch]:
-        """The launches of a case, with its inputs and what is expected."""
-        found = self.launches(generator(self.seed, case.name), *case.what)
-        return [found] if isinstance(found, Launch) else found
+        """Return the launches of a case, with its inputs and expected results."""
+        launches = self.launches(generator(self.seed, case.name), *case.what)
+        return [launches] if isinstance(launches, Launch) else launches
 
     def arguments(self, source: str, case: Case | None = None) -> dict:
-        """The arguments of `SourceModule` for a case; by default for the one that is counted."""
+        """Return the arguments of `SourceModule` for a case; by default for the last one, which is counted."""
         return cell_arguments(source, "attempt", *self.options(*(case or self.cases[-1]).what))
 
     def _module(self, source: str, case: Case):
         return hostcuda.compiler.SourceModule(**self.arguments(source, case))
 
     def warnings(self, source: str) -> str:
-        """What the host's compiler warns of."""
+        """Return the warnings of the host's compiler."""
         return warnings_about(**self.arguments(source))
 
 
@@ -346,13 +347,13 @@ class Numbers:
     Attributes
     ----------
     count : callable
-        Of the answer: what the goals are counted from, by the names of cases.
+        Called with the answer; returns the counts for the goals, by the names of cases.
     start : tuple
         The answer that the page begins with.
     solution : callable
-        Without arguments: an answer that meets the goals.
+        Called without arguments; returns an answer that meets the goals.
     cases : tuple of Case
-        None: nothing is launched.
+        Empty: nothing is launched.
     """
 
     count: Callable[..., Mapping[str, Counts]]
@@ -361,16 +362,16 @@ class Numbers:
     cases: tuple[Case, ...] = ()
 
     def drawn(self, shapes: str, values: str = "") -> Self:
-        """The same: nothing is launched, and nothing is drawn."""
+        """Return the subject itself: nothing is launched, and nothing is drawn."""
         return self
 
     def counts(self, answer: tuple) -> Mapping[str, Counts]:
-        """Of an answer.
+        """Return the counts of an answer.
 
         Raises
         ------
         LabError
-            It has another number of values, or one of another type.
+            The answer has the wrong number of values, or a value of the wrong type.
         """
         try:
             inspect.signature(self.count).bind(*answer)
@@ -381,23 +382,23 @@ class Numbers:
 
 
 def whole_number(value: object, what: str, least: int, most: int) -> int:
-    """A value of an answer by numbers that has to be an integer from `least` to `most`.
+    """Return a value of an answer by numbers as an integer from `least` to `most`.
 
     Raises
     ------
     LabError
-        It is none.
+        It is no such integer.
     """
     if not is_whole(value, least, most):
         raise LabError(f"{value!r} is no {what}; it is an integer from {least} to {most:,}")
     return int(value)
 
 
-def _scalar(value: object) -> object:
+def _as_scalar(value: object) -> object:
     return np.int32(value) if isinstance(value, int) else np.float32(value) if isinstance(value, float) else value
 
 
-def _supported(which: Variant, layer: Layer) -> bool:
+def _supports(which: Variant, layer: Layer) -> bool:
     try:
         which.supports(layer)
     except EngineError:

@@ -1,4 +1,4 @@
-"""What the text of a kernel shows: counts for goals, sums that nobody has set to zero, mistakes of any kernel."""
+"""Read the text of a kernel: counts for goals, sums that nothing sets to zero, mistakes that any kernel may have."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ _DIVISION = re.compile(r"[/%]|\b(?:l{0,2}div|f?mod[fl]?|divides|modulus|remainde
 _MACRO = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+).*")
 _FUNCTION = re.compile(r"\b(\w+)\s*\([^(){};]{0,1000}\)\s*(?:const\s*)?\{|"
                        r"\b(\w+)\s*=\s*\[[^\[\]{}]{0,200}\]\s*(?:\([^(){};]{0,1000}\))?[^(){};]{0,200}\{")
-_DEEPEST = 8  # braces in braces, of functions that are looked for
+_DEEPEST = 8  # the deepest braces in which functions are looked for
 _JUMP = re.compile(r"\bgoto\s+(\w+)")
 _LABEL = re.compile(r"(?m)(?<![?\w])\b([A-Za-z_]\w*)\s*:(?!:)")
 _ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")
-# Sources of floats: their types, functions that return them or convert to them, and constants but for a half's value.
+# Sources of floats: their types, functions that return or convert to them, and constants except in a half's value.
 _FLOATS = re.compile(r"\b(?!__float)\w*(?:float|double)\w*|\b__f(?!loat)\w+_r[nzud]\b|\bfma\b|##"
                      r"|\b(?!(?:if|half|sizeof)\b)[a-z]\w*f(?= *\()|(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[fFeE]))[\w.]*")
 _HALF_CONSTANT = re.compile(r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)")
 _DROPPED = re.compile(r"\b(?:n|rows|columns) / (?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b)")
 _EXCHANGED = str.maketrans("/%", "%/")
-EXPLAINED = 20_000  # characters of a text for whose mistakes sentences are looked for: the rungs have up to 12,000
-# A loop whose body begins with a declaration, which is all of it without braces.
+EXPLAINED = 20_000  # the most characters of a text whose mistakes are explained: the rungs have up to 12,000
+# A loop without braces whose body begins with a declaration, and so ends there.
 _BODY = re.compile(r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int|unsigned|float) \w+ = ")
 
 
 def counts(code: str) -> dict[str, float]:
-    """Of a source without comments and strings: its ``divisions_in_loops``, remainders among them, and ``floats``: the
-    places where it names the type, converts to it, or has such a constant."""
-    divisions = len(_DIVISION.findall(_repeated(code)))
+    """Count ``divisions_in_loops``, with remainders, and ``floats`` (types, conversions, constants) in bare code."""
+    divisions = len(_DIVISION.findall(_repeated_code(code)))
     return {"divisions_in_loops": divisions, "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code)))}
 
 
-def _repeated(code: str) -> str:
-    """Return all that may run many times: loops, those by goto, and the functions and macros that they name."""
+def _repeated_code(code: str) -> str:
+    """Return all code that may run many times: loops, also by goto, and the functions and macros that they name."""
     code, opened, ends = code.replace("\\\n", " "), [], {}
     for brace in re.finditer(r"[{}]", code):
         if brace[0] == "{":
@@ -44,22 +43,22 @@ def _repeated(code: str) -> str:
         elif opened:
             begin = opened.pop()
             ends |= {begin: brace.end()} if len(opened) < _DEEPEST else {}
-    named = {found[1]: found[0] for found in _MACRO.finditer(code)}
-    named |= {found[1] or found[2]: code[found.end() : ends.get(found.end() - 1, 0)]
-              for found in _FUNCTION.finditer(code)}
+    definitions = {macro[1]: macro[0] for macro in _MACRO.finditer(code)}
+    definitions |= {function[1] or function[2]: code[function.end() : ends.get(function.end() - 1, 0)]
+                    for function in _FUNCTION.finditer(code)}
     last = {jump[1]: jump.start() for jump in _JUMP.finditer(code)}
     texts, end = [*loops(code)], 0
     for label in _LABEL.finditer(code):
         begin, end = max(label.end(), end), max(last.get(label[1], 0), end)
         texts.append(code[begin:end])
     for text in texts:  # it grows
-        texts += [named.pop(name) for name in {*re.findall(r"\w+", text)} & named.keys()]
+        texts += [definitions.pop(name) for name in {*re.findall(r"\w+", text)} & definitions.keys()]
     return "\n".join(texts)
 
 
 def unset_sums(code: str) -> list[str]:
-    """The declarations of arrays of a thread that are added to and never set: a compiler warns of variables only."""
-    return [found[0].strip() for found in _ARRAY.finditer(code) if _only_added_to(found[1], code)]
+    """Return the declarations of a thread's arrays that are added to and never set: compilers miss those."""
+    return [array[0].strip() for array in _ARRAY.finditer(code) if _only_added_to(array[1], code)]
 
 
 def _only_added_to(name: str, code: str) -> bool:
@@ -72,13 +71,13 @@ def _only_added_to(name: str, code: str) -> bool:
 
 
 def _is_float(added: str) -> bool:
-    """Whether a term looks like a product of elements, or like a power."""
+    """Return whether a term looks like a product of elements, or like a power."""
     product = "*" in added and "[" in added and added.count("(") == added.count(")")
     return product or added.startswith(("exp(", "expf("))
 
 
 def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
-    """Sentences for mistakes that any kernel may have; `right` are lines of code that are right."""
+    """Yield sentences for mistakes that any kernel may have; `right` lists lines of right code."""
     code = attempt.source
     if attempt.wrong.startswith("compiles") and re.search(r"\brestrict\b", code):
         yield "`restrict` is a word of C. CUDA C++ spells it __restrict__, with two underscores on each side."
@@ -97,10 +96,10 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
         return
     if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
-    known = {"".join(line.split()) for line in right}
+    right_lines = {"".join(line.split()) for line in right}
     for number, line in enumerate(code.splitlines(), 1):
         text = "".join(line.split())
-        if text not in known and text != (other := text.translate(_EXCHANGED)) and other in known:
+        if text not in right_lines and text != (other := text.translate(_EXCHANGED)) and other in right_lines:
             yield (f"Line {number} has / and % exchanged: the quotient says which row or group an element is in, the "
                    "remainder its place there.")
     if attempt.wrong.startswith("right"):
@@ -110,12 +109,12 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
         for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):
             added = re.findall(rf"\b{name} \+= ([^;{{}}]{{0,300}});", code)
             # With as many ) as (: not the step of a loop.
-            if any(_is_float(each) for each in added):
+            if any(_is_float(term) for term in added):
                 yield f"`{name}` is an int, so whatever is added loses its fraction: sum floats in a float."
     if "uninitialized" not in attempt.findings:
         return
     for name in dict.fromkeys(re.findall(r"__shared__ \w+ (\w+)\[", code)):
         filled = re.findall(rf"\b{name}\[[^=;]{{0,300}}\]\s*=(?!=)([^;]{{0,300}});", code)
-        if filled and all(f"{name}[" in each for each in filled):
+        if filled and all(f"{name}[" in term for term in filled):
             yield (f"`{name}` is filled from itself: inside the kernel this name is the shared array's, which "
                    "hides any array of that name outside. Copy from the pointer that the kernel gets.")

@@ -1,15 +1,15 @@
-"""Begins exercises and tries them out: the start misses, the solution passes, each wrong answer gets its sentence.
+"""Begin exercises, and try them: the start misses, the solution passes, each wrong answer gets its sentence.
 
-Wrong answers are in the ``wrong.toml`` of the exercise's folder, a table each:
+Wrong answers are in the ``wrong.toml`` of the exercise's folder, with a table for each one:
 
     ["no barrier after the copy"]
     says = "is a barrier missing"
     of = "solution"
     edits = [["__syncthreads();    // the mask is complete", ""]]
 
-``says`` is a part of the grader's answer. An edit replaces a text that occurs exactly once, of the starting code unless
-``of`` says otherwise. In place of edits, ``file`` names a .cu file of the folder, and ``answer`` lists the values of
-an answer by numbers.
+``says`` is a part of the grader's answer. An edit replaces a text that occurs exactly once: in the starting code, or in
+the code that ``of`` names. In place of edits, ``file`` names a .cu file of the folder, and ``answer`` lists the numbers
+of an answer.
 
 Then `labkit.exercises.cheats` are tried, which must not meet all goals.
 """
@@ -37,13 +37,13 @@ _KEYS = {"says", "of", "edits", "file", "answer"}
 
 @dataclass(frozen=True)
 class Trial:
-    """An attempt, and what the grader has to say of it."""
+    """An attempt, and the answer that the grader should give to it."""
 
     exercise: Exercise
-    about: str  # `START`, `SOLUTION`, or what is wrong with it
+    about: str  # `START`, `SOLUTION`, or the name of a wrong answer
     attempt: tuple
     says: str = ""  # a part of the answer to a wrong attempt
-    seed: str = ""  # of a cheat
+    seed: str = ""  # the seed of the grading, for a cheat
 
     @cached_property
     def graded(self) -> Grade | LabError:
@@ -54,7 +54,7 @@ class Trial:
             return refused
 
     def problem(self) -> str:
-        """What is not as it should be, with the grader's answer; empty if all is."""
+        """Return what is wrong, with the grader's answer; "" if nothing is."""
         graded = self.graded
         if isinstance(graded, LabError):
             return "" if self.seed or (self.says and self.says in str(graded)) else f"is refused: {graded}"
@@ -79,18 +79,18 @@ def begin(folder: Path) -> list[Path]:
 
 
 def cheating(tried: list[Trial]) -> Iterator[Trial]:
-    """The cheats of an exercise, after its `trials`: some are made of those that were right."""
+    """Yield the cheats of an exercise, after its `trials`: some are made from right attempts."""
     asked = tried[0].exercise
     if not isinstance(asked.subject, Numbers):
-        right = [each for each in tried if each.about != SOLUTION and isinstance(each.graded, Grade)
-                 and any(line.ok and line.text.startswith("right") for line in each.graded.lines)]
-        texts = [asked.subject.source(each.attempt[0]) for each in right]
+        right = [trial for trial in tried if trial.about != SOLUTION and isinstance(trial.graded, Grade)
+                 and any(line.ok and line.text.startswith("right") for line in trial.graded.lines)]
+        texts = [asked.subject.source(trial.attempt[0]) for trial in right]
         for about, text in cheats(asked, [asked.solution, *texts]):
             yield Trial(asked, f"a cheat: {about}", (text,), seed=GRADED)
 
 
 def trials(asked: Exercise) -> Iterator[Trial]:
-    """What an exercise is tried out with: starting code, solution, wrong answers.
+    """Yield the trials of an exercise: starting code, solution, wrong answers.
 
     Raises LabError if ``wrong.toml`` is damaged, or does not fit the kernel; the message names the wrong answer.
     """

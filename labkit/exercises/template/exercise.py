@@ -6,9 +6,9 @@ from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, 
 
 
 def clamp(random: np.random.Generator, n: int, blocks: int):
-    """The launch for n numbers: its arguments in the kernel's order, with what the output has to be.
+    """Launch on n numbers: pass the arguments in the kernel's order, with the output's expected values.
 
-    Draw all inputs from `random`: they are others in each grading, so that no kernel can know them.
+    Draw all inputs from `random`: they differ in each grading, so that no kernel can know them.
     """
     x = random.uniform(-2, 2, n).astype(np.float32)
     return launch("clamp", x, Output("y", np.clip(x, -1, 1)), n, grid=blocks, block=128)

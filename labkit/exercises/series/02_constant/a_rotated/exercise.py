@@ -8,7 +8,7 @@ _READS = 39_200  # of the mask by the warps of layer 1: K * K by each of 800
 
 
 def _turns(counts):
-    """Of a read of constant memory: one, and one more for each further word. Reads that nobody needs lower it not."""
+    """Return the turns per read: one, and one per further word. Reads beyond those needed do not lower it."""
     reads = counts["layer 1"]["constant_requests"]
     return 1 + counts["layer 1"]["constant_serialized"] / _READS if reads >= _READS else math.inf
 

@@ -8,7 +8,7 @@ _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
 
 
 def _stores(attempt: Attempt) -> float:
-    """Per output."""
+    """Return the stores per output."""
     return attempt.count("global_store_requests", "layer 1") / _REQUESTS
 
 

@@ -34,7 +34,7 @@ EXERCISE = Exercise(
         Mistake(
             "Near the edges of the image row - p or column - q is negative, or beyond the last window: then there is "
             "no window. (h, w) has limits on all four sides: compare both with 0, h with Ho, w with Wo.",
-            lambda attempt: attempt.runs_wrong and not all(re.search(each, attempt.source) for each in _LIMITS),
+            lambda attempt: attempt.runs_wrong and not all(re.search(limit, attempt.source) for limit in _LIMITS),
         ),
         Mistake(
             "`if (n >= pixels) return` is the guard for outputs, and there are more inputs than outputs. Remove it, "

@@ -53,5 +53,5 @@ EXERCISE = Exercise(
 
 
 def _begins_with_its_row(code):
-    """Whether threadIdx.y is used before the loop, besides in m."""
+    """Return whether threadIdx.y is used before the loop, other than in m."""
     return code.partition("for (int step")[0].count("threadIdx.y") > 1

@@ -12,7 +12,7 @@ _STORES = "wavefronts_per_shared_store"
 
 
 def _gaps(attempt: Attempt) -> bool:
-    """Whether maps in `out` have a size of their own, under the name that the hints give it."""
+    """Return whether maps in `out` have a size of their own, under the name that the hints give it."""
     return re.search(r"\bMAP\b", attempt.source) is not None
 
 

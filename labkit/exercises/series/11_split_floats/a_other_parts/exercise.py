@@ -9,18 +9,18 @@ import numpy as np
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
 
 _BITS = {"BF16": 8, "TF32": 11}
-_LARGEST = 2.0**-21  # of what is left out, relative to the product
+_LARGEST = 2.0**-21  # the largest error, relative to the product
 _MOST = 16
 
 
 def _rounded(x: np.ndarray, bits: int) -> np.ndarray:
-    """x with `bits` significant bits."""
+    """Round x to `bits` significant bits."""
     fraction, exponent = np.frexp(x)
     return np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits)
 
 
 def _parts(x: np.ndarray, bits: int, count: int) -> list[np.ndarray]:
-    """`count` numbers of so many bits, which add up to x as nearly as they can, the largest first."""
+    """Return `count` numbers of `bits` bits, the largest first, whose sum is as near to x as possible."""
     parts = []
     for _ in range(count):
         parts.append(_rounded(x - sum(parts), bits))
@@ -28,21 +28,21 @@ def _parts(x: np.ndarray, bits: int, count: int) -> list[np.ndarray]:
 
 
 def _left_out(bits: int, products: int) -> float:
-    """The largest error of a product of floats, as a sum of so many products of parts, the largest first."""
+    """Return the largest error of a product of floats, summed from the `products` largest products of parts."""
     x, k = np.random.default_rng(11).uniform(1, 2, (2, 10_000)).astype(np.float32).astype(np.float64)
-    order = sorted(itertools.product(range(4), repeat=2), key=lambda each: (sum(each), each))
+    order = sorted(itertools.product(range(4), repeat=2), key=lambda pair: (sum(pair), pair))
     of_x, of_k = _parts(x, bits, 4), _parts(k, bits, 4)
     total = sum(of_x[i] * of_k[j] for i, j in order[:products])
     return float(np.max(np.abs(total - x * k) / (x * k)))
 
 
 def _products(BF16: object, TF32: object) -> dict[str, dict[str, float]]:
-    found = {}
+    counts = {}
     for name, value in zip(_BITS, (BF16, TF32), strict=True):
         count = whole_number(value, "number of products", 1, _MOST)
-        found[name] = {"products": count, "error": _left_out(_BITS[name], count),
-                       "fewer": _left_out(_BITS[name], count - 1) if count > 1 else 1.0}
-    return found
+        counts[name] = {"products": count, "error": _left_out(_BITS[name], count),
+                        "fewer": _left_out(_BITS[name], count - 1) if count > 1 else 1.0}
+    return counts
 
 
 def _fewest() -> tuple[int, ...]:

@@ -11,7 +11,7 @@ _FARTHEST = 60
 
 
 def _kept(n: int) -> tuple[float, float]:
-    """Of pixels about 2^n times smaller than the largest: their largest relative error, the share that becomes 0."""
+    """Return, for pixels 2^n times below the largest, the largest relative error and the share that becomes 0."""
     pixels = np.ldexp(np.random.default_rng(11).uniform(1, 2, 10_000).astype(np.float32), 14 - n)
     high = pixels.astype(np.float16)
     both = high.astype(np.float64) + (pixels - high).astype(np.float16)

@@ -17,7 +17,7 @@ _ABOVE = "% above the reference time"
 
 
 def _above(layer: Layer, chunk: int) -> float:
-    """How far the layer time on two streams of an H200 is above the link's reference time, in per cent."""
+    """Return how far, in per cent, the layer time on two streams of an H200 is above the link's reference time."""
     op_ms = recorded("H200").op_ms(_RUNG, layer, _IMAGES)
     planned = span_ms(schedule(layer, _IMAGES, op_ms, chunk, streams=2, on="H200"))
     return 100 * (float(planned / layer.link_reference_ms(_IMAGES, device="H200")) - 1)
@@ -33,7 +33,7 @@ def _equal(lenet86: object, lenet72: object) -> dict[str, dict[str, float]]:
 
 
 def _fewest() -> tuple[int, ...]:
-    """Beside the way back only the first chunk is visible: its way in, and its kernel."""
+    """Return the fewest chunks: only the first chunk's way in and kernel add to the time of the way back."""
     found = []
     for layer in _FIRST.values():
         into, back = layer.link_ms(_IMAGES, device="H200")
@@ -67,12 +67,12 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "Within 5 % this is, but fewer chunks are, too: each chunk costs three calls.",
-            lambda attempt: all(each["above"] <= _SLACK for each in _on_each(attempt))
-            and any(each["fewer"] < _SLACK for each in _on_each(attempt)),
+            lambda attempt: all(counts["above"] <= _SLACK for counts in _on_each(attempt))
+            and any(counts["fewer"] < _SLACK for counts in _on_each(attempt)),
         ),
         Mistake(
             "A single chunk overlaps with nothing: its copy in, its kernel and its copy out follow each other.",
-            lambda attempt: any(each["chunks"] == 1 for each in _on_each(attempt)),
+            lambda attempt: any(counts["chunks"] == 1 for counts in _on_each(attempt)),
         ),
     ),
 )

@@ -18,7 +18,7 @@ _ABOVE = "% above the reference time"
 
 
 def _above(chunks: Sequence[int]) -> float:
-    """How far the layer time on two streams of an H200 is above the link's reference time, in per cent."""
+    """Return how far, in per cent, the layer time on two streams of an H200 is above the link's reference time."""
     op_ms = recorded("H200").op_ms(_RUNG, _FIRST, _IMAGES)
     planned = span_ms(schedule(_FIRST, _IMAGES, op_ms, chunks, streams=2, on="H200"))
     return 100 * (float(planned / _FIRST.link_reference_ms(_IMAGES, device="H200")) - 1)
@@ -33,7 +33,7 @@ def _grow(sizes: object) -> dict[str, dict[str, float]]:
 
 
 def _growing(factor: int = 2) -> tuple[tuple[int, ...]]:
-    """Each chunk is `factor` times the one before; the last takes what is left."""
+    """Return the chunks, each `factor` times as large as the one before; the last takes the rest."""
     sizes = [_IMAGES * factor**i // (factor**_MOST - 1) for i in range(_MOST - 1)]
     return ((*sizes, _IMAGES - sum(sizes)),)
 

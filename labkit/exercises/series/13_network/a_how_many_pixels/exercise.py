@@ -13,26 +13,26 @@ _TYPES = {"half": "float16", "float": "float32"}
 
 
 def _link_ms(side: int) -> float:
-    """The time of 10,000 images of side x side bytes from page-locked memory to an H200 [ms]."""
+    """Return the time [ms] of 10,000 images of side x side bytes from page-locked memory to an H200."""
     return float(1e3 * _IMAGES * side**2 / device("H200").measured["to_device_pinned"])
 
 
 def _kernel_ms(dtype: str) -> float:
-    """The recorded time of the fused network for 10,000 images on an H200 [ms]."""
+    """Return the recorded time [ms] of the fused network for 10,000 images on an H200."""
     rows = recorded("H200").network(label="fused", dtype=dtype, where="device", pixels="uint8 86x86")
     return float(rows["ms"].item())
 
 
 def _sides(half: object, float: object) -> dict[str, dict[str, float]]:
-    found = {}
+    counts = {}
     for (name, dtype), value in zip(_TYPES.items(), (half, float), strict=True):
         side, kernel_ms = whole_number(value, "side in pixels", 1, 1000), _kernel_ms(dtype)
-        found[name] = {"side": side, "link": _link_ms(side) / kernel_ms, "larger": _link_ms(side + 1) / kernel_ms}
-    return found
+        counts[name] = {"side": side, "link": _link_ms(side) / kernel_ms, "larger": _link_ms(side + 1) / kernel_ms}
+    return counts
 
 
 def _largest() -> tuple[int, ...]:
-    """Where the bytes of the images take as long as the kernel."""
+    """Return the sides at which the transfer of the images takes as long as the kernel."""
     rate = device("H200").measured["to_device_pinned"]
     return tuple(math.isqrt(int(_kernel_ms(dtype) / 1e3 / _IMAGES * rate)) for dtype in _TYPES.values())
 
@@ -65,7 +65,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "With these the link is the shorter one, but it still is with larger images.",
-            lambda attempt: _both(attempt, lambda each: each["larger"] < 1),
+            lambda attempt: _both(attempt, lambda counts: counts["larger"] < 1),
         ),
     ),
 )

@@ -25,7 +25,7 @@ def _chunk(images: object) -> dict[str, dict[str, float]]:
 
 
 def _one_turn() -> tuple[int]:
-    """As many images as there is room for blocks."""
+    """Return how many images the device has room for: one block per image."""
     return (_MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"],)
 
 

@@ -14,24 +14,23 @@ _LAUNCH = FILES["atomics"]["bp_weight_c1"]
 
 
 def _options(s: Sizes, batch: int) -> tuple[str, ...]:
-    """The sizes, and the folder of lenet28.h."""
+    """Return the compiler's options: the sizes, and the folder of lenet28.h."""
     return *s.defines, f"-I{cuda_src() / 'training' / 'lenet28'}"
 
 
 def gradient(random: np.random.Generator, s: Sizes, batch: int):
-    """The gradient of c1: images [B+1,side,side], their order [B], and the values: integers, so that every sum is
-    exact, NaN elsewhere."""
+    """Launch on images [B+1,side,side], their order [B] and d_c1, all integers for exact sums; other values are NaN."""
     images = random.integers(1, 5, (batch + 1, s.side, s.side)).astype(np.float32)
     order = random.permutation(batch + 1)[:batch].astype(np.int32)
     values = {name: np.full((batch, *shape), np.nan, np.float32) for name, shape in s.values.items()}
     values["d_c1"][...] = random.choice([-4, -3, -2, -1, 1, 2, 3, 4], values["d_c1"].shape)
-    known = parameter_gradients(images[order].astype(np.float64), {name: np.nan_to_num(each.astype(np.float64))
-                                                                   for name, each in values.items()})
-    expected = np.concatenate([np.ravel(known[name] if name.startswith("c1") else np.zeros(shape))
+    gradients = parameter_gradients(images[order].astype(np.float64), {name: np.nan_to_num(value.astype(np.float64))
+                                                                       for name, value in values.items()})
+    expected = np.concatenate([np.ravel(gradients[name] if name.startswith("c1") else np.zeros(shape))
                                for name, shape in s.weights.items()])
     block = _LAUNCH.block(s)
     return launch(
-        "bp_weight_c1", images, order, np.concatenate([each.reshape(batch, -1) for each in values.values()], axis=1),
+        "bp_weight_c1", images, order, np.concatenate([value.reshape(batch, -1) for value in values.values()], axis=1),
         Output("gradient of all parameters, those of c1 first", expected.astype(np.float32), before=0), batch,
         block=block, grid=(tiles(_LAUNCH.threads(s), block), batch),
     )

@@ -26,7 +26,7 @@ def _accuracy(rate: object) -> dict[str, dict[str, float]]:
 
 @functools.cache
 def _trained(rate: float) -> float:
-    """The accuracy after five passes, 50 images per step; without atomics, so that it is the same in every run."""
+    """Return the accuracy after five passes, 50 images per step; without atomics, every run gives the same."""
     train, test = (dataset("digits", part, size=28) for part in ("train", "test"))
     with Lenet28("unrolled", batch=50, rate=rate) as model:
         for _ in range(5):
