@@ -167,8 +167,8 @@ def sanitize(
         print(f"hostcuda: {script} {findings.ended.problem}; above is what was seen before", file=sys.stderr)
     if not json:
         first = next((line for line in reason.splitlines() if "error: " in line), reason.partition("\n")[0])
-        shown = "" if reason.startswith(findings.verdict()) else f": {first}"
-        print(f"verdict: {verdict} (exit status {findings.status}){shown}")
+        detail = "" if reason.startswith(findings.verdict()) else f": {first}"
+        print(f"verdict: {verdict} (exit status {findings.status}){detail}")
     raise typer.Exit(findings.status)
 
 
@@ -189,8 +189,8 @@ def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:
 
 def _print(ended, result: object) -> None:
     """Print the program's captured output on standard error, and the result alone on standard output."""
-    most = os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
-    print(ended.output[: int(most) if most else None], end="", file=sys.stderr)
+    limit = os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
+    print(ended.output[: int(limit) if limit else None], end="", file=sys.stderr)
     print(result, end="\n" if result else "")
 
 

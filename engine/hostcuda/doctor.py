@@ -98,7 +98,7 @@ def examine() -> Report:
 def _run(command: list[str], **environment: str) -> tuple[int, str]:
     """Run a command; return its exit status and its output. Status 127 if it cannot be run."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=_TIMEOUT, check=False,
         )
@@ -106,7 +106,7 @@ def _run(command: list[str], **environment: str) -> tuple[int, str]:
         return 124, f"{command[0]} did not answer within {_TIMEOUT} s"
     except OSError as error:
         return 127, f"{command[0]}: {error.strerror}"
-    return done.returncode, done.stdout.decode("utf-8", "replace").strip()
+    return result.returncode, result.stdout.decode("utf-8", "replace").strip()
 
 
 def _python_says(code: str, **environment: str) -> tuple[int, str]:
@@ -157,14 +157,14 @@ def _is_in_container() -> bool:
 
 
 def _python() -> Requirement:
-    version, wanted = platform.python_version(), ".".join(map(str, PYTHON))
+    version, needed = platform.python_version(), ".".join(map(str, PYTHON))
     if sys.version_info >= PYTHON:
         return Requirement("Python", OK, f"{version}, {sys.executable}")
     remedy = _choose_install_command(
         conda="python>=3.11", apt="python3.11", dnf="python3.11", brew="python@3.13", pacman="python",
         zypper="python311", apk="python3", otherwise="see https://www.python.org/downloads/",
     )
-    return Requirement("Python", MISSING, f"{version} is too old, hostcuda needs {wanted}", remedy)
+    return Requirement("Python", MISSING, f"{version} is too old, hostcuda needs {needed}", remedy)
 
 
 def _compiler() -> Requirement:
@@ -181,11 +181,11 @@ def _compiler() -> Requirement:
     with temporary.folder() as folder:
         source, program = folder / "line.cpp", folder / "line"
         source.write_text("#include <cmath>\nint main() { return std::lround(std::sqrt(1764.0)) == 42 ? 0 : 1; }\n")
-        status, said = _run([*command, "-std=gnu++17", "-O1", str(source), "-o", str(program)])
+        status, output = _run([*command, "-std=gnu++17", "-O1", str(source), "-o", str(program)])
         if status == 0:
-            status, said = _run([str(program)])
+            status, output = _run([str(program)])
     if status:
-        reason = said.splitlines()[-1] if said else f"status {status}"
+        reason = output.splitlines()[-1] if output else f"status {status}"
         return Requirement(what, MISSING, f"{command[0]} cannot compile and run one line: {reason}", remedy)
     for mode, tools in _MODES.items():
         if problem := _kernel_fails(tools):
@@ -220,15 +220,15 @@ except Exception as error:
 
 def _kernel_fails(tools: str) -> str:
     """Return why the CPU engine cannot run a kernel with these tools of check mode; empty if it can."""
-    status, said = _python_says(_KERNEL, HOSTCUDA_CHECK=tools)
-    return said if status else ""
+    status, output = _python_says(_KERNEL, HOSTCUDA_CHECK=tools)
+    return output if status else ""
 
 
 def _list_gpus() -> list[tuple[str, str]]:
     """List (name, driver version) of every GPU."""
     if shutil.which("nvidia-smi"):
-        status, said = _run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
-        rows = [tuple(part.strip() for part in line.split(",")) for line in said.splitlines()]
+        status, output = _run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
+        rows = [tuple(part.strip() for part in line.split(",")) for line in output.splitlines()]
         if status == 0 and rows and all(len(row) == 2 for row in rows):
             return rows
     return _list_gpus_by_library()
@@ -236,7 +236,7 @@ def _list_gpus() -> list[tuple[str, str]]:
 
 def _list_gpus_by_library() -> list[tuple[str, str]]:
     """List the GPUs as `_list_gpus` does, from the driver's library: for machines without nvidia-smi."""
-    status, said = _python_says(
+    status, output = _python_says(
         "import ctypes\n"
         "cuda = ctypes.CDLL('libcuda.so.1')\n"
         "assert cuda.cuInit(0) == 0\n"
@@ -248,7 +248,7 @@ def _list_gpus_by_library() -> list[tuple[str, str]]:
     )
     if status:
         return []
-    version, *names = said.split("|")
+    version, *names = output.split("|")
     return [(name, version) for name in names]
 
 
@@ -294,17 +294,17 @@ def _examine_gpus(gpu: list, for_gpu: bool) -> Requirement:
 def _nvcc(for_gpu: bool) -> Requirement:
     path = shutil.which("nvcc")
     if path:
-        status, said = _run(["nvcc", "--version"])
-        release = next((line for line in said.splitlines() if "release" in line), said[-100:])
+        status, text = _run(["nvcc", "--version"])
+        release = next((line for line in text.splitlines() if "release" in line), text[-100:])
         if status == 0:
             return Requirement("nvcc", OK, f"{release.split(', ')[-2] if ', ' in release else release}, {path}")
-        return Requirement("nvcc", MISSING, f"{path} does not work: {said[-100:]}", _find_nvcc_remedy())
-    said = "not on the path; PyCUDA compiles kernels with it"
+        return Requirement("nvcc", MISSING, f"{path} does not work: {text[-100:]}", _find_nvcc_remedy())
+    text = "not on the path; PyCUDA compiles kernels with it"
     if not for_gpu:
         path = nsight.find("nvcc")
-        said = f"{path}, for registers and estimated times" if path else (
+        text = f"{path}, for registers and estimated times" if path else (
             'not on the path; estimated times are finer with it: pip install "hostcuda[nvcc]"')
-    return _report_absence("nvcc", for_gpu, said, _find_nvcc_remedy())
+    return _report_absence("nvcc", for_gpu, text, _find_nvcc_remedy())
 
 
 def _find_nvcc_remedy() -> str:
@@ -323,10 +323,10 @@ _CUPTI = "from cupti import cupti; from importlib.metadata import version; print
 
 def _examine_package(what: str, code: str, for_gpu: bool, remedy: str) -> Requirement:
     """Examine whether a Python package imports; `code` prints its version."""
-    status, said = _python_says(code)
+    status, output = _python_says(code)
     if status == 0:
-        return Requirement(what, OK, said)
-    return _report_absence(what, for_gpu, f"does not import: {said}", remedy)
+        return Requirement(what, OK, output)
+    return _report_absence(what, for_gpu, f"does not import: {output}", remedy)
 
 
 def _cache() -> Requirement:
@@ -340,21 +340,21 @@ def _cache() -> Requirement:
 
 def _engine(findings: list[Requirement]) -> tuple[str | None, str]:
     """Return the engine that a process of its own chooses, and the reason."""
-    status, said = _python_says("try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
-                                "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
-                                "'.join(str(error).split()))\n")
-    if status or said not in ("gpu", "cpu"):
-        return None, said.rstrip(".")
+    status, choice = _python_says("try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
+                                  "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
+                                  "'.join(str(error).split()))\n")
+    if status or choice not in ("gpu", "cpu"):
+        return None, choice.rstrip(".")
     by_name = {finding.what: finding for finding in findings}
-    if said == "cpu" and by_name["C++ compiler"].state != OK:
+    if choice == "cpu" and by_name["C++ compiler"].state != OK:
         return None, "there is neither a GPU that PyCUDA can use nor a C++ compiler for the CPU engine"
-    name, wanted = settings.variable("ENGINE")
-    if wanted.lower() not in ("", "auto"):
-        return said, f"{name}={wanted} asks for it"
-    if said == "gpu":
-        return said, "PyCUDA imports and a GPU answers"
+    name, value = settings.variable("ENGINE")
+    if value.lower() not in ("", "auto"):
+        return choice, f"{name}={value} asks for it"
+    if choice == "gpu":
+        return choice, "PyCUDA imports and a GPU answers"
     lacking = [name for name in ("NVIDIA driver", "GPU", "PyCUDA") if by_name[name].state == MISSING]
-    return said, f"missing for the GPU: {', '.join(lacking)}" if lacking else "there is no NVIDIA GPU here"
+    return choice, f"missing for the GPU: {', '.join(lacking)}" if lacking else "there is no NVIDIA GPU here"
 
 
 def show(report: Report, what: str = "CUDA") -> None:

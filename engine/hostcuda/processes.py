@@ -169,9 +169,9 @@ def _compile(path: Path, options: Sequence[str]) -> str:
     out = folder / path.stem
     _made.add(str(out))
     command = [nvcc, "-arch=native", "-lineinfo", *options, "-o", str(out), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode:
-        raise EngineError(f"nvcc does not compile {path}:\n{done.stderr.strip() or done.stdout.strip()}")
+    result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if result.returncode:
+        raise EngineError(f"nvcc does not compile {path}:\n{result.stderr.strip() or result.stdout.strip()}")
     return str(out)
 
 
@@ -198,17 +198,17 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     if timeout is not None and not timeout > 0:
         raise EngineError(f"a time limit of {timeout:g} s: give a positive number of seconds, or none")
     path = os.pathsep.join(filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")]))
-    most = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
+    limit = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     limited = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     began = time.monotonic()
     process = subprocess.Popen(
         command, env={**os.environ, "PYTHONPATH": path, **environment}, start_new_session=True,
         stdin=subprocess.DEVNULL if capture else None, preexec_fn=_end_with_parent(),
-        **(pipe if capture else limited if most else {}),
+        **(pipe if capture else limited if limit else {}),
     )
-    copiers = [threading.Thread(target=_copy, args=(stream, to, int(most))) for stream, to in (
-        (process.stdout, 1), (process.stderr, 2))] if most else []
+    copiers = [threading.Thread(target=_copy, args=(stream, to, int(limit))) for stream, to in (
+        (process.stdout, 1), (process.stderr, 2))] if limit else []
     for copier in copiers:
         copier.start()
     if copiers:  # the copiers read the streams, not communicate()

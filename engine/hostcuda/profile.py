@@ -121,8 +121,8 @@ class Profile:
                            f"{self.note}")
         rows = counts if which is None else self._rows(counts, which)
         if len(rows) != 1:
-            known = ", ".join(map(str, counts[self.by]))
-            raise EngineError(f"{len(rows)} rows of this profile are {which!r}; it has {known}")
+            names = ", ".join(map(str, counts[self.by]))
+            raise EngineError(f"{len(rows)} rows of this profile are {which!r}; it has {names}")
         return float(rows[name].iloc[0])
 
     def _rows(self, counts: pd.DataFrame, which: str) -> pd.DataFrame:
@@ -250,15 +250,15 @@ def counted(records: Sequence[dict], ended: processes.Ended, modules: Sequence[d
 
 def _explain_register_refusals(rows: Sequence[dict]) -> str:
     """Explain which launches a GPU refuses because a block needs more registers than there are."""
-    sentences, most = {}, MULTIPROCESSOR[ARCH]["registers"]
+    sentences, available = {}, MULTIPROCESSOR[ARCH]["registers"]
     for row in rows:
         threads, used = math.prod(row["block"]), row.get(NAMES["registers"], 0)
         needed = math.ceil(threads / WARP) * math.ceil(used * WARP / REGISTER_UNIT) * REGISTER_UNIT
-        if needed > most:
+        if needed > available:
             sentences[row["kernel"]] = (
                 f" A GPU refuses launch {row['launch']} with error 701 (too many resources requested): {row['kernel']} "
                 f"has {used} registers per thread (ptxas), so {threads:,} threads need {needed:,}, and a block has "
-                f"at most {most:,}. Take smaller blocks, or write __launch_bounds__({threads})."
+                f"at most {available:,}. Take smaller blocks, or write __launch_bounds__({threads})."
             )
     return "".join(sentences.values())
 
@@ -326,7 +326,7 @@ def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
 def _build_profile(rows: list[dict], note: str, ended: processes.Ended, sites: Sequence[dict] = ()) -> Profile:
     """Build the profile of these launches, with the columns in the order of `_FIRST`, `NAMES`, others and `_LAST`."""
     frame = pd.DataFrame(rows, columns=None if rows else [*_FIRST, *NAMES.values(), *_LAST])
-    known = [*_FIRST, *NAMES.values()]
-    more = [name for name in frame if name not in known and name not in _LAST]
-    frame = frame[[name for name in (*known, *more, *_LAST) if name in frame]]
+    columns = [*_FIRST, *NAMES.values()]
+    more = [name for name in frame if name not in columns and name not in _LAST]
+    frame = frame[[name for name in (*columns, *more, *_LAST) if name in frame]]
     return Profile(frame, pd.DataFrame(sites), note if rows else f"{note} No kernel was launched.", ended)

@@ -72,11 +72,11 @@ class Findings:
     @property
     def outcome(self) -> tuple[str, str]:
         """The verdict, one of `STATUS`, and a sentence with the reason."""
-        told = {event["kind"]: event["message"] for event in reversed(self.events)}  # the first of each kind
+        messages = {event["kind"]: event["message"] for event in reversed(self.events)}  # the first of each kind
         if self.ended.interrupted:
             return "not checked", f"the program {self.ended.problem}"
-        if "compile error" in told:
-            return "compile error", told["compile error"]
+        if "compile error" in messages:
+            return "compile error", messages["compile error"]
         if self.ended.status is None:
             return "hang", self.verdict()
         if stuck := next((event["message"] for event in self.events if _STUCK in event["message"]), None):
@@ -85,10 +85,10 @@ class Findings:
             return "unsafe", self.verdict()
         if self.ended.status in (-signal.SIGSEGV, -signal.SIGBUS):
             return "unsafe", f"the program {self.ended.problem}: its host code accessed an invalid address"
-        if "refused" in told:
-            return "refused", told["refused"]
+        if "refused" in messages:
+            return "refused", messages["refused"]
         if self.launches == 0 or not self.whole:
-            return "not checked", told.get("failed") or self.verdict()
+            return "not checked", messages.get("failed") or self.verdict()
         if self.ended.status:
             return "wrong result", f"{self.verdict()}, but the program {self.ended.problem}"
         return "pass", self.verdict()
@@ -130,13 +130,13 @@ class Findings:
     def _repr_html_(self) -> str:
         if self.table.empty:
             return f"<p>{html.escape(self.verdict())}</p>"
-        shown = self.table.assign(
+        frame = self.table.assign(
             where=[_where(row) for row in self.table.to_dict("records")],
             thread=[_thread(row) for row in self.table.to_dict("records")],
         )
         columns = {"kind": "error", "kernel": "kernel", "where": "place", "thread": "thread", "message": "message",
                    "count": "count"}
-        return table(shown, self.verdict(), columns)._repr_html_()
+        return table(frame, self.verdict(), columns)._repr_html_()
 
 
 def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all", engine: str | None = None,
@@ -226,18 +226,18 @@ def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findin
     script = not processes.is_compiled(command) and command[1] != "-m"
     if script:
         command = [command[0], "-m", "hostcuda.gpu.launches", "--count", str(launched), *command[1:]]
-    rows, ran = [], []
+    rows, finished = [], []
     for tool in tools:
         log = folder / tool
         ended = processes.run(nsight.sanitizer_command(command, tool, log), environment, timeout, capture)
-        ran.append(tool)
+        finished.append(tool)
         text = log.read_text(errors="replace") if log.is_file() else ""
         rows += [{**finding, "source": "compute-sanitizer"} for finding in nsight.read_sanitizer(text, tool)]
         if ended.stopped:
             break
     none = script and not (launched.is_file() and launched.stat().st_size)  # child processes are not counted
     note = "the program itself launched no kernel" if none else ""
-    return Findings(_frame(rows), 0 if none else None, tuple(ran), ended, note)
+    return Findings(_frame(rows), 0 if none else None, tuple(finished), ended, note)
 
 
 def _frame(rows: list[dict]) -> pd.DataFrame:
@@ -251,8 +251,8 @@ def _where(row: dict) -> str:
     if not row["file"]:
         return "(no source line)"
     path, here = Path(row["file"]), Path.cwd()
-    shown = path.relative_to(here) if path.is_relative_to(here) else path.name
-    return f"{shown}:{row['line']}"
+    place = path.relative_to(here) if path.is_relative_to(here) else path.name
+    return f"{place}:{row['line']}"
 
 
 def _thread(row: dict) -> str:
@@ -276,8 +276,8 @@ def _words(row: dict) -> str:
         missed = buffer["missed_by"]
         side = f"{missed:,} bytes beyond the end of" if missed > 0 else f"{-missed:,} bytes before" if missed else "in"
         of = f"of {buffer['name']} " if buffer.get("name") else ""
-        whole = f"the {buffer['bytes']:,} bytes {of}at {buffer['base']:#x}"
-        lines.append(f"  address {int(row['address']):#x}, {side} {whole}")
+        extent = f"the {buffer['bytes']:,} bytes {of}at {buffer['base']:#x}"
+        lines.append(f"  address {int(row['address']):#x}, {side} {extent}")
     if row["count"] > 1:
         several = f" in {row['launches']:,} launches" if row["launches"] and row["launches"] > 1 else ""
         lines.append(f"  {row['count']:,} such accesses{several}")

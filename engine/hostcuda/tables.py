@@ -67,15 +67,15 @@ def table(
     note = frame.attrs.get("note", "")
     if missing := [name for name in columns if name not in frame.columns]:
         raise EngineError(f"no column {missing[0]!r} in this table; it has {', '.join(map(str, frame.columns))}")
-    shown = pd.DataFrame({heading: [form(name, v) for v in frame[name]] for name, heading in columns.items()})
+    texts = pd.DataFrame({heading: [form(name, v) for v in frame[name]] for name, heading in columns.items()})
     full = html.escape(caption) + (f'<div class="lab-note">{html.escape(note)}</div>' if note else "")
     figures = [pd.api.types.is_numeric_dtype(frame[name]) for name in columns]
-    rows = "".join(_format_row(cells, figures, "td") for cells in shown.itertuples(index=False, name=None))
+    rows = "".join(_format_row(cells, figures, "td") for cells in texts.itertuples(index=False, name=None))
     page = (
         f'<table class="lab-table"><caption style="text-align:left">{full}</caption>'
-        f"<thead>{_format_row(shown.columns, figures, 'th')}</thead><tbody>{rows}</tbody></table>"
+        f"<thead>{_format_row(texts.columns, figures, 'th')}</thead><tbody>{rows}</tbody></table>"
     )
-    lines = [line for line in (caption, note, shown.to_string(index=False)) if line]
+    lines = [line for line in (caption, note, texts.to_string(index=False)) if line]
     return HTML(page, "\n".join(lines))
 
 

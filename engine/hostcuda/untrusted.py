@@ -280,8 +280,8 @@ def symbols(path: Path | str, source: str = "") -> None:
             raise EngineError(f"the kernel {what}: CUDA does not allow it")
     for name in sorted(imported):
         if name not in _IMPORTED and not _IMPORTED_FAMILIES.fullmatch(name):
-            shown = toolchain.demangled(name).partition("(")[0]
-            raise EngineError(f"{_name_line(source, shown)}the kernel calls {shown}, which is no function of CUDA")
+            callee = toolchain.demangled(name).partition("(")[0]
+            raise EngineError(f"{_name_line(source, callee)}the kernel calls {callee}, which is no function of CUDA")
     if module.indirect:
         name = module.indirect[0]
         raise EngineError(f"the kernel's function {name} is chosen while it is loaded: remove its attribute")

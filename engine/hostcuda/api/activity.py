@@ -25,10 +25,10 @@ def stop() -> list[tuple]:
         `kind` is "kernel", "copy" or "api"; times in seconds on the monotonic clock.
     """
     driver.trace_calls(False)
-    done = driver.take_device_records()  # before the trace is switched off, which discards them
+    device_records = driver.take_device_records()  # before the trace is switched off, which discards them
     driver.trace_device(False)
     records = [
         (_KINDS[int(r["kind"])], r["name"].decode(), r["started"], r["ended"] - r["started"], r["bytes"], r["stream"])
-        for r in done
+        for r in device_records
     ]
     return records + [("api", name, start, duration, 0, 0) for name, start, duration in driver.take_calls()]

@@ -103,7 +103,7 @@ class shared_config(enum.IntEnum):
 
 
 def _list_attributes():
-    a, most = device_attribute, limits.MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
+    a, sm = device_attribute, limits.MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
     values = dict.fromkeys(a, 0)
     values |= {
         a.MAX_THREADS_PER_BLOCK: limits.MAX_THREADS,
@@ -111,13 +111,13 @@ def _list_attributes():
         **dict(zip((a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z), limits.MAX_GRID, strict=True)),
         a.MAX_SHARED_MEMORY_PER_BLOCK: limits.SHARED_BYTES,
         a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: limits.SHARED_OPT_IN_BYTES,
-        a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: most["shared"],
+        a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: sm["shared"],
         a.RESERVED_SHARED_MEMORY_PER_BLOCK: limits.DRIVER_BYTES,
         a.TOTAL_CONSTANT_MEMORY: limits.CONSTANT_BYTES,
         a.WARP_SIZE: limits.WARP,
         a.MAX_PITCH: 2**31 - 1,
-        a.MAX_REGISTERS_PER_BLOCK: most["registers"], a.MAX_REGISTERS_PER_MULTIPROCESSOR: most["registers"],
-        a.MAX_THREADS_PER_MULTIPROCESSOR: most["warps"] * limits.WARP, a.MAX_BLOCKS_PER_MULTIPROCESSOR: most["blocks"],
+        a.MAX_REGISTERS_PER_BLOCK: sm["registers"], a.MAX_REGISTERS_PER_MULTIPROCESSOR: sm["registers"],
+        a.MAX_THREADS_PER_MULTIPROCESSOR: sm["warps"] * limits.WARP, a.MAX_BLOCKS_PER_MULTIPROCESSOR: sm["blocks"],
         a.CLOCK_RATE: int(processor.clock_hz() / 1000), a.L2_CACHE_SIZE: processor.cache_bytes().get(2, 0),
         a.TEXTURE_ALIGNMENT: 512,
         a.GPU_OVERLAP: 1, a.ASYNC_ENGINE_COUNT: 1, a.CONCURRENT_KERNELS: 1,

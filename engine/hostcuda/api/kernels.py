@@ -165,8 +165,8 @@ class _Parameter:
         self.kind, self.size, self.offset = chr(raw.kind), raw.size, raw.offset
 
     def __str__(self):
-        shown = f" `{self.declaration}`" if self.declaration else ""
-        return f"argument {self.position} (0-based){shown}"
+        declaration = f" `{self.declaration}`" if self.declaration else ""
+        return f"argument {self.position} (0-based){declaration}"
 
     def refuse(self, argument) -> errors.TypeError:
         """Return the error for an argument of another type."""
@@ -409,9 +409,9 @@ class Function:
         """Return (handlers, bytes) of the arguments. It keeps the packing if the types determine that."""
         parameters = self._parameters
         if len(args) != len(parameters):
-            shown = ", ".join(p.declaration or p.kind for p in parameters)
+            declarations = ", ".join(p.declaration or p.kind for p in parameters)
             count = f"takes {len(parameters)} arguments, and {len(args)} were given"
-            raise errors.TypeError(f"{self._name}({shown}) {count}")
+            raise errors.TypeError(f"{self._name}({declarations}) {count}")
         try:
             codes = [parameter.code(argument) for parameter, argument in zip(parameters, args, strict=True)]
         except TypeError as error:
@@ -421,7 +421,7 @@ class Function:
             if wrong := parameter.other_element(filled):
                 warnings.warn(f"{self._name}: {wrong}", stacklevel=3)
         layout = self._build_layout(["Q" if code is None and p.kind == "P" else code or f"{p.size}s"
-                               for code, p in zip(codes, parameters, strict=True)])
+                                     for code, p in zip(codes, parameters, strict=True)])
         if None not in codes:
             self._packers[tuple(map(type, args))] = layout.pack
             return (), layout.pack(*args)

@@ -30,8 +30,8 @@ def error(source: str, command: list[str], out: str, err: str) -> CompileError:
     if missing := [line for line in err.splitlines() if re.search("error: .*the CPU engine (?:has no|reads) ", line)]:
         first = {line.partition("error: ")[2]: line for line in reversed(missing)}  # the first line of each sentence
         bound = any("texture references" in sentence for sentence in first)  # cudaBindTexture follows from them
-        kept = [line for sentence, line in first.items() if not (bound and "indTexture" in sentence)]
-        err = "\n".join(reversed(kept))  # the compiler's other errors follow from these
+        unique = [line for sentence, line in first.items() if not (bound and "indTexture" in sentence)]
+        err = "\n".join(reversed(unique))  # the compiler's other errors follow from these
     message = f"compilation of {name_of(source)} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (
@@ -61,7 +61,7 @@ def tidy(text: str, folder: Path, generated: str) -> str:
     the text `generated` around the source in the build `folder`. An error inside the engine's headers is reported at
     the user's line that caused it; g++ names that line before the error, clang after it.
     """
-    kept, dropping, blamed, pending = [], False, None, None
+    output, dropping, blamed, pending = [], False, None, None
     for line in text.replace(f"{folder}{os.sep}", "").splitlines():
         located = _LOCATED.match(line)
         if located:
@@ -73,11 +73,11 @@ def tidy(text: str, folder: Path, generated: str) -> str:
             elif not ours and _LEADS_HERE.match(what):
                 blamed, dropping = located["place"], True
             if pending and blamed:
-                kept.append(f"{blamed}: {pending}")
+                output.append(f"{blamed}: {pending}")
                 blamed = pending = None
         elif re.match(r"\S+: ", line):
             dropping = False
         if not dropping and not _NOISE.match(line):
-            kept.append(_OUR_WARNING.sub(r"\1", line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip()))
-    kept = [_ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line) for line in kept]
-    return "\n".join(kept) + "\n" if kept else ""
+            output.append(_OUR_WARNING.sub(r"\1", line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip()))
+    output = [_ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line) for line in output]
+    return "\n".join(output) + "\n" if output else ""

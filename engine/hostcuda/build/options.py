@@ -87,8 +87,8 @@ def read(options: str | Iterable, include_dirs: Iterable | None, arch: str | Non
                 raise CompileError(f"the nvcc option {name} has no value", ["nvcc", *options]) from None
 
         if word.startswith(("-D", "-U")) or name in ("--define-macro", "--undefine-macro"):
-            given = word[2:] if word.startswith(("-D", "-U")) and len(word) > 2 else argument()
-            macro, equals, body = given.partition("=")
+            definition = word[2:] if word.startswith(("-D", "-U")) and len(word) > 2 else argument()
+            macro, equals, body = definition.partition("=")
             define = word.startswith(("-D", "--define"))
             settings.prologue.append(f"#define {macro} {body if equals else 1}" if define else f"#undef {macro}")
         elif name in ("--include-path", "-isystem", "--system-include") or word == "-I":
@@ -115,9 +115,9 @@ def read(options: str | Iterable, include_dirs: Iterable | None, arch: str | Non
         elif SOURCE.search(word):
             settings.sources.append(Path(word).absolute())
         elif name in ("-Xcompiler", "--compiler-options"):
-            given = argument().split(",")
-            settings.openmp |= "-fopenmp" in given
-            settings.wrap |= "-fwrapv" in given
+            flags = argument().split(",")
+            settings.openmp |= "-fopenmp" in flags
+            settings.wrap |= "-fwrapv" in flags
         elif word == "-fopenmp":
             settings.openmp = True
         elif name in _VALUE_ELSEWHERE:

@@ -45,14 +45,14 @@ def _explain_fibers(options: Options, checked: bool) -> str:
     Raises CompileError if the environment variable HOSTCUDA_GEAR has another value than ``loops``, the default, and
     ``fibers``.
     """
-    chosen = os.environ.get("HOSTCUDA_GEAR", "loops")
-    if chosen not in ("loops", "fibers"):
-        raise CompileError(f"HOSTCUDA_GEAR={chosen!r} is not a gear of the engine: loops (the default) or fibers")
+    gear = os.environ.get("HOSTCUDA_GEAR", "loops")
+    if gear not in ("loops", "fibers"):
+        raise CompileError(f"HOSTCUDA_GEAR={gear!r} is not a gear of the engine: loops (the default) or fibers")
     if checked:
         return "check mode asks each thread"
     if options.debug:
         return "it is compiled for a debugger"
-    return "HOSTCUDA_GEAR=fibers asks for them" if chosen == "fibers" else ""
+    return "HOSTCUDA_GEAR=fibers asks for them" if gear == "fibers" else ""
 
 
 @dataclass

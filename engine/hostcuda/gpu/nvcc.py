@@ -69,7 +69,7 @@ def of_modules(modules: Iterable[Mapping], arch: str = ARCH, code: bool = False)
     """
     modules = list(modules)
     keys = {module["module"]: (module["source"], *_drop_targets(module["options"]),
-    *(f"-I{folder}" for folder in module["include_dirs"])) for module in modules}
+                               *(f"-I{folder}" for folder in module["include_dirs"])) for module in modules}
     kernels, refused = {}, []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = {key: pool.submit(_read_facts, key, arch, code, _find_nvcc()) for key in set(keys.values())}
@@ -161,10 +161,10 @@ def machine_code(cubin: Path) -> str:
     if nvdisasm is None:
         raise EngineError("reading machine code needs nvdisasm, which is not on this machine: "
                           f"install the CUDA toolkit, or {WHEELS}")
-    done = subprocess.run([nvdisasm, "-gi", "-c", str(cubin)], capture_output=True, text=True)
-    if done.returncode:
-        raise EngineError(f"nvdisasm cannot read {cubin.name}: {done.stderr.strip()}")
-    return done.stdout
+    result = subprocess.run([nvdisasm, "-gi", "-c", str(cubin)], capture_output=True, text=True)
+    if result.returncode:
+        raise EngineError(f"nvdisasm cannot read {cubin.name}: {result.stderr.strip()}")
+    return result.stdout
 
 
 def nvcc_available() -> bool:
@@ -198,10 +198,10 @@ def compile(source: str, name: str, options: Iterable[str], arch: str, *more: st
         path.write_text(f'#line 1 "{name}"\n{source}')
         command = [_find_nvcc(), *options, f"-arch={arch}", "-cubin", *more,
                    "-o", str(cubin or path.with_suffix(".cubin")), str(path)]
-        done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise EngineError(f"nvcc refuses {name}:\n{done.stderr.strip()}")
-    return done.stderr
+        result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        raise EngineError(f"nvcc refuses {name}:\n{result.stderr.strip()}")
+    return result.stderr
 
 
 def read_ptxas(text: str) -> dict[str, dict]:

@@ -117,13 +117,13 @@ def read(text: str) -> dict[str, list[Block]]:
 
 def _link(blocks: list[Block]) -> list[Block]:
     """Return the blocks that have code, and set for each those that may follow it."""
-    kept = [block for block in blocks if block.code]
-    place = {id(block): i for i, block in enumerate(kept)}
+    nonempty = [block for block in blocks if block.code]
+    place = {id(block): i for i, block in enumerate(nonempty)}
     at, follows = {}, None
     for block in reversed(blocks):  # a label without code belongs to the next block
         follows = place.get(id(block), follows)
         at[block.label] = follows
-    for i, block in enumerate(kept):
+    for i, block in enumerate(nonempty):
         last = block.code[-1]
         target = re.search(r"`\((\.L_x_\d+)\)", last.arguments) if last.name == "BRA" else None
         if target and at.get(target[1]) is not None:
@@ -131,9 +131,9 @@ def _link(blocks: list[Block]) -> list[Block]:
         always = last.name in ("BRA", "EXIT", "RET") and not (
             last.predicate or (last.name == "BRA" and re.search(r"\bU?P\d", last.arguments.split("`")[0]))
         )
-        if not always and i + 1 < len(kept) and i + 1 not in block.next:
+        if not always and i + 1 < len(nonempty) and i + 1 not in block.next:
             block.next.append(i + 1)
-    return kept
+    return nonempty
 
 
 def warp_cycles(code: Sequence[Instruction], load_cycles: float) -> float:

@@ -36,12 +36,12 @@ def find() -> list[str]:
     if sys.platform != "linux":
         raise CompileError(f"the CPU engine reads Linux's ELF files, and this is {sys.platform}: run hostcuda in a "
                            "Linux container (Docker, Podman) or, on Windows, in WSL 2")
-    chosen = os.environ.get("CXX")
-    if chosen:
-        command = shlex.split(chosen)
+    value = os.environ.get("CXX")
+    if value:
+        command = shlex.split(value)
         if shutil.which(command[0]):
             return command
-        raise CompileError(f"the CPU engine needs a C++ compiler, and CXX={chosen!r} is not one: {command[0]!r} cannot "
+        raise CompileError(f"the CPU engine needs a C++ compiler, and CXX={value!r} is not one: {command[0]!r} cannot "
                            f"be found.\n{_REMEDY}")
     for name in ("g++", "clang++", "c++"):
         if shutil.which(name):
@@ -150,12 +150,12 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run a command; return (exit status, stdout, stderr), with messages in English and without colours."""
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
     except KeyboardInterrupt:
         raise Interrupted(f"{Path(command[0]).name} was stopped") from None
-    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+    return result.returncode, result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
 
 
 def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:

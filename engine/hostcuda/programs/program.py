@@ -287,8 +287,8 @@ class _Runtime:
 
     def cudaDeviceGetAttribute(self, out, attribute, number):
         self.cudaSetDevice(number)
-        known = device.Device(0).get_attributes() | _ATTRIBUTES
-        _at(out, ctypes.c_int).value = known.get(attribute, 0)
+        attributes = device.Device(0).get_attributes() | _ATTRIBUTES
+        _at(out, ctypes.c_int).value = attributes.get(attribute, 0)
 
     def cudaDeviceCanAccessPeer(self, can):
         _at(can, ctypes.c_int).value = 0

@@ -59,8 +59,8 @@ def fetch() -> Path:
         with tarfile.open(package) as archive:
             for member in archive.getmembers():
                 path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
-                wanted = path.parts[:1] in (("pycuda",), ("LICENSE",)) and ".." not in path.parts
-                if member.isfile() and wanted:
+                is_needed = path.parts[:1] in (("pycuda",), ("LICENSE",)) and ".." not in path.parts
+                if member.isfile() and is_needed:
                     files.write(new / path, archive.extractfile(member).read())
         shutil.rmtree(_find_cache(), ignore_errors=True)
         new.rename(_find_cache())
@@ -69,9 +69,9 @@ def fetch() -> Path:
 
 def _pip(*arguments):
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise EngineError(f"pip cannot fetch PyCUDA {VERSION} or what it needs: {done.stderr.strip()[-500:]}")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise EngineError(f"pip cannot fetch PyCUDA {VERSION} or what it needs: {result.stderr.strip()[-500:]}")
 
 
 class _Finder:

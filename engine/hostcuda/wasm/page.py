@@ -64,19 +64,19 @@ def compile(request: str) -> str:
     """
     request = json.loads(request)
     tools = ALL_TOOLS if request.get("check") else ()
-    whole = unit.unit(request["source"], request.get("options", ()), not request.get("extern_c", True), None,
-                      request.get("include_dirs"), tools=tools)
-    whole = _Unit(**vars(whole))
+    kernel_unit = unit.unit(request["source"], request.get("options", ()), not request.get("extern_c", True), None,
+                            request.get("include_dirs"), tools=tools)
+    kernel_unit = _Unit(**vars(kernel_unit))
     toolchain.exported = _VARIABLE.findall(sources.code_only(request["source"]))
     answer = {"error": "", "messages": [], "places": [], "pointers": False, "variables": toolchain.exported}
     with temporary.folder() as folder:
         try:
-            library, _ = whole.compile(folder)
+            library, _ = kernel_unit.compile(folder)
         except CompileError as error:
             text = f"{error.stderr or ''}\n{error.stdout or ''}"
             return json.dumps(answer | {"error": str(error), "messages": _read_messages(text), "said": text})
         _PRODUCT.write_bytes(library.read_bytes())
-        answer["places"] = getattr(whole, "places", [])
+        answer["places"] = getattr(kernel_unit, "places", [])
         answer["pointers"] = objects.calls_pointers((folder / "kernel.o").read_bytes())
     if request.get("warn"):
         answer["warnings"] = warnings(request)

@@ -137,13 +137,13 @@ def _compress(path):
 
 def _trim_archive(path):
     """Return the archive of the compiler's files without those that no kernel needs; it copies blocks unchanged."""
-    whole, block, parts = path.read_bytes(), 512, []
+    content, block, parts = path.read_bytes(), 512, []
     with tarfile.open(path) as archive:
         for member in archive:
             name = member.name
             of_c = name.count("/") == 1 and name.startswith(_OF_C)
             if member.isdir() or of_c or (name.startswith(_NEEDED) and not name.startswith(_NOT_NEEDED)):
-                parts.append(whole[member.offset : member.offset_data + -(-member.size // block) * block])
+                parts.append(content[member.offset : member.offset_data + -(-member.size // block) * block])
     return b"".join([*parts, bytes(2 * block)])
 
 
@@ -173,9 +173,9 @@ def _unpack_binaryen():
 
 
 def _run(failure, script, *arguments):
-    done = subprocess.run(["node", _JS / script, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise EngineError(f"{failure}:\n{done.stderr.strip()}")
+    result = subprocess.run(["node", _JS / script, *arguments], capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise EngineError(f"{failure}:\n{result.stderr.strip()}")
 
 
 def _remove_wasm(text):

@@ -74,8 +74,8 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
         return _preprocess(words, folder)
     if command[-2:] == ["-o", "kernel.so"]:
         checked = any(word.endswith(".ll") for word in command)
-        made = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []  # the passes have run already
-        status, out, err = clang([*words[:-2], *made, "-c", "-o", "kernel.o"], folder, {})
+        options = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []  # the passes have run already
+        status, out, err = clang([*words[:-2], *options, "-c", "-o", "kernel.o"], folder, {})
         return (status, out, err) if status else _link(folder, checked)
     if os.devnull in command:  # the caller wants the messages alone
         words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + ["-fsyntax-only"]

@@ -21,9 +21,9 @@ ptxas info    : Used 255 registers, used 1 barriers, 2048 bytes smem
 def test_each_kernel_has_its_own_figures():
     kernels = nvcc.read_ptxas(TEXT)
     assert kernels["im2col"] == {"registers": 32, "stack_bytes": 0, "spill_store_bytes": 0, "spill_load_bytes": 0,
-                               "shared_bytes": 0}
+                                 "shared_bytes": 0}
     assert kernels["gemm"] == {"registers": 255, "stack_bytes": 40, "spill_store_bytes": 16, "spill_load_bytes": 24,
-                             "shared_bytes": 2048}
+                               "shared_bytes": 2048}
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")

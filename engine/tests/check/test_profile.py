@@ -314,8 +314,8 @@ def test_before_ampere_the_driver_takes_no_shared_memory():
 ])
 def test_the_limits_of_a_device_are_those_of_the_table(monkeypatch, capability, known):
     attributes = {"MAX_THREADS_PER_MULTIPROCESSOR": 32 * known["warps"],
-            "MAX_REGISTERS_PER_MULTIPROCESSOR": known["registers"],
-            "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": known["shared"]}
+                  "MAX_REGISTERS_PER_MULTIPROCESSOR": known["registers"],
+                  "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": known["shared"]}
     names = SimpleNamespace(**{name: name for name in attributes})
     driver = SimpleNamespace(device_attribute=names)
     monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace(driver=driver))
