@@ -27,7 +27,7 @@ app = terminal.application(
 
 def main() -> None:
     """Run the command."""
-    os.environ["HOSTCUDA_WARNINGS"] = "1"  # programs show what the compiler warns of
+    os.environ["HOSTCUDA_WARNINGS"] = "1"  # programs show the compiler's warnings
     terminal.run(app, "hostcuda")
 
 
@@ -79,7 +79,7 @@ Tool = Annotated[
     str, typer.Option("--tool", metavar="NAME", help="memcheck, racecheck, initcheck, synccheck or all.",
                       autocompletion=among("memcheck", "racecheck", "initcheck", "synccheck", "all"))
 ]
-_PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # what follows PROGRAM is its own
+_PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # arguments after PROGRAM belong to it
 
 
 @app.command(context_settings=_PROGRAM)

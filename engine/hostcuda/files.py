@@ -11,7 +11,7 @@ from hostcuda.errors import EngineError
 
 try:
     import fcntl
-except ImportError:  # Windows has none of the locks below
+except ImportError:  # Windows lacks the locks below
     fcntl = None
 
 
@@ -84,7 +84,7 @@ def locked(path: Path | str) -> Iterator[None]:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             while fcntl:
-                # Not through a link, and without a change of the file that is there.
+                # Do not follow a link, and do not change a file that is there.
                 handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 stack.callback(os.close, handle)
                 fcntl.flock(handle, fcntl.LOCK_EX)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 WARP = 32  # threads
 SECTOR = 32  # bytes: the unit in which L1, L2 and device memory move data
-BANKS = 32  # of shared memory, each 4 bytes wide
+BANKS = 32  # banks of shared memory, each 4 bytes wide
 
 MAX_THREADS = 1024  # per block
 MAX_BLOCK = (1024, 1024, 64)  # threads in x, y, z

@@ -51,15 +51,15 @@ COUNTERS = (
     Counter("constant_requests", "lab__constant_requests.sum", "constant", "", "requests"),
     Counter("constant_serialized", "lab__constant_serialized.sum", "constant", "", "extra"),
     Counter("barriers", "lab__barriers.sum", "", "", "barriers"),
-    # Of variables whose address is taken: the CPU engine cannot count other local requests.
+    # Requests of variables whose address is taken: the CPU engine cannot count other local requests.
     Counter("local_requests_address_taken", "lab__local_requests_address_taken.sum", "local", "", "requests"),
     Counter("unique_bytes", "lab__unique_bytes_global.sum", "", "", "unique_bytes"),
     Counter("busiest_warp", "lab__instructions_of_busiest_warp.max", "", "", "busiest_warp"),
 )
 _NAMED = {counter.name: counter.metric for counter in COUNTERS}
-# Friendly name -> Nsight Compute's metric, for what the CPU engine counts too.
+# Friendly name -> Nsight Compute's metric, for the counters that the CPU engine has, too.
 COUNTED = {name: metric for name, metric in _NAMED.items() if not metric.startswith("lab__")}
-# What only a GPU has: time, caches, instructions, and what the compiler decided.
+# Counters that only a GPU has: time, caches, instructions, and the compiler's decisions.
 MEASURED = {
     "time_ns": "gpu__time_duration.sum",
     "l1_hit_pct": "l1tex__t_sector_hit_rate.pct",
@@ -68,14 +68,14 @@ MEASURED = {
     "dram_bytes": "dram__bytes.sum",
     "instructions": "smsp__inst_executed.sum",
     "matrix_load_instructions": "smsp__inst_executed_op_ldsm.sum",  # the CPU engine counts them as loads
-    "local_load_requests": _MEMORY.format("requests", "local", "ld"),  # spills too, of which the CPU engine has none
+    "local_load_requests": _MEMORY.format("requests", "local", "ld"),  # spills too, which the CPU engine does not have
     "local_store_requests": _MEMORY.format("requests", "local", "st"),
     "constant_cache_requests": "idc__requests.sum",  # one per word that a warp asks for
     "registers": "launch__registers_per_thread",
     "shared_bytes": "launch__shared_mem_per_block",
     "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
 }
-# What `recording.counters` records besides, of every kernel. Busy: in per cent of what the unit can do.
+# Counters that `recording.counters` records in addition, for every kernel. Busy: in per cent of the unit's maximum.
 _PEAK, _ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
 _THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 RECORDED = {
@@ -97,7 +97,7 @@ RECORDED = {
     "thread_instructions": "smsp__thread_inst_executed.sum",
     **{f"thread_{kind}_instructions": _THREADS.format(kind) for kind in ("ffma", "integer", "control", "memory")},
 }
-# And of the kernels whose loops are unrolled in many ways: how instructions come to a multiprocessor.
+# And for kernels whose loops are unrolled in many ways: how instructions come to a multiprocessor.
 FETCHED = {
     "instruction_fetches": "sm__icc_requests.sum",  # of the multiprocessor's instruction cache
     "instruction_fetch_misses": "sm__icc_requests_lookup_miss.sum",
@@ -159,7 +159,7 @@ TRAFFIC = {
     "occupancy_pct": "occupancy (%)",
 }
 
-# Nsight Compute's reasons for which a warp does not issue its next instruction, and what the warp waits for: see
+# Nsight Compute's reasons why a warp does not issue its next instruction, and what the warp waits for: see
 # "Warp Stall Reasons" in the Nsight Compute documentation. STALLED gives the metric of a reason: cycles per issued
 # instruction.
 STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"

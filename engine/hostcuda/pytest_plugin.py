@@ -33,7 +33,7 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     if _REPORT not in os.environ:
         items[:] = [
-            _Watched.of(item) if isinstance(item, pytest.Function) and any(map(item.get_closest_marker, MARKERS))
+            _ChildTest.of(item) if isinstance(item, pytest.Function) and any(map(item.get_closest_marker, MARKERS))
             else item for item in items
         ]
 
@@ -62,11 +62,11 @@ def hostcuda_profile() -> Callable:
     return count
 
 
-class _Failed(Exception):
+class _ChildTestFailed(Exception):
     """The failure of a test in its own process. pytest prints the message alone."""
 
 
-class _Watched(pytest.Item):
+class _ChildTest(pytest.Item):
     """A stand-in for a marked test, which it runs in a process of its own. Fixtures are set up there alone."""
 
     @classmethod
@@ -80,7 +80,7 @@ class _Watched(pytest.Item):
         return self.test.reportinfo()
 
     def repr_failure(self, failure, style=None):
-        if failure.errisinstance((_Failed, EngineError)):
+        if failure.errisinstance((_ChildTestFailed, EngineError)):
             return str(failure.value)
         return super().repr_failure(failure, style)
 
@@ -89,20 +89,20 @@ class _Watched(pytest.Item):
         for mark in self.iter_markers("hostcuda_sanitize"):
             sentences += self._sanitize(*mark.args, **mark.kwargs)
         for mark in self.iter_markers("hostcuda_budget"):
-            sentences += self._budget(*mark.args, **mark.kwargs)
+            sentences += self._check_budget(*mark.args, **mark.kwargs)
         if sentences:
-            raise _Failed("\n\n".join(sentences))
+            raise _ChildTestFailed("\n\n".join(sentences))
 
     def _sanitize(self, tool="all"):
         from hostcuda.sanitize import watch
 
         findings, failure = self._run(watch, tool=tool)
-        sentences = findings.lines() or failure  # a finding explains what fails after it
+        sentences = findings.lines() or failure  # a finding explains a failure after it
         if not sentences and (findings.launches == 0 or not findings.whole):
             return [findings.verdict()]
         return sentences
 
-    def _budget(self, kernel=None, **largest):
+    def _check_budget(self, kernel=None, **largest):
         from hostcuda.profile import watch
 
         profile, failure = self._run(watch, nvcc=False)

@@ -27,7 +27,7 @@ from hostcuda.runtime import native
 
 __all__ = ["Access", "Pointer", "Step", "follow", "why_not"]
 
-_PATTERNS = 0x5A, 0xC3  # of memory that has not been set: they differ in each half of a byte
+_PATTERNS = 0x5A, 0xC3  # contents of memory that is not set: both halves of a byte differ
 _ENDED = "the thread was followed to its end"  # why the runtime leaves the rest of the launch out
 _EVENT = struct.Struct("<IIII QQQQ")
 _STOP = struct.Struct("<IIiI")

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from hostcuda.files import fcntl  # None if there are no locks: then what a killed process leaves stays
+from hostcuda.files import fcntl  # None if there are no locks: then the folders of a killed process stay
 
 PREFIX = "hostcuda-tmp-"
 

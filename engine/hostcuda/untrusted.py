@@ -52,7 +52,7 @@ _LEXEME = re.compile(
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)
 
-# Words that C++ reserves and CUDA gives no meaning: they lead to the host, its assembler or what the compiler adds.
+# Words that C++ reserves and CUDA does not use: they lead to the host, its assembler or the compiler's additions.
 _CAPITALS = _words("__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ "
                    "__FILE__ __LINE__ __COUNTER__ __VA_ARGS__ __VA_OPT__ _Float16 _Bool _Static_assert HOSTCUDA_CPU")
 _BUILTINS = _words("__builtin_align__ __builtin_assume __builtin_assume_aligned __builtin_expect __builtin_unreachable")
@@ -167,7 +167,7 @@ def _refuse_directives(text: _Text, headers: Collection[str]) -> None:
         if word == "include":
             name = _INCLUDE.fullmatch(rest)
             name = name and (name[1] or name[2])
-            if name not in _STANDARD | _cuda_headers() | set(headers):
+            if name not in _STANDARD | _list_cuda_headers() | set(headers):
                 raise text.error(
                     match.start(),
                     f"must not include {name or rest.strip()}: allowed are CUDA's headers, such as cuda_fp16.h and "
@@ -175,7 +175,7 @@ def _refuse_directives(text: _Text, headers: Collection[str]) -> None:
                 )
 
 
-def _cuda_headers() -> set[str]:
+def _list_cuda_headers() -> set[str]:
     """Return the names of CUDA's headers that the engine has, without the engine's own."""
     paths = (path.relative_to(toolchain.INCLUDE) for path in toolchain.INCLUDE.rglob("*.h*"))
     names = {path.as_posix() for path in paths if not path.as_posix().startswith("hostcuda")}
@@ -225,15 +225,15 @@ _IMPORTED = frozenset(
     [
         *(name + suffix for name in _MATH.split() for suffix in ("", "f")),
         "fegetround", "fesetround", "_ZSt20__throw_domain_errorPKc", "_ZSt21__throw_runtime_errorPKc",
-        # For copies of structs and in the engine's headers; `refuse` finds them in a source.
+        # For copies of structs, and for the engine's headers; `refuse` finds them in a source.
         "memcpy", "memmove", "memset",
         "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm",
-        # Of the compiler: the start and end of a library, cleaning up, variables of functions with a constructor.
+        # The compiler's: the start and end of a library, cleaning up, variables of functions with a constructor.
         "__gmon_start__", "_ITM_registerTMCloneTable", "_ITM_deregisterTMCloneTable", "__cxa_finalize",
         "__tls_get_addr", "__gxx_personality_v0",
         "__cxa_guard_acquire", "__cxa_guard_release",
         "__cxa_pure_virtual",
-        # The engine's: variables, functions, and what check mode is told.
+        # The engine's variables and functions, and the functions that report to check mode.
         "threadIdx", "blockIdx", "blockDim", "gridDim",
         "hostcuda_dynamic_shared", "hostcuda_spins", "hostcuda_turn", "hostcuda_voters", "hostcuda_votes",
         "_Z11__nanosleepj", "_ZN8hostcuda10add_kernelEPKNS_6KernelE", "_ZN8hostcuda6arriveEiPKcS1_i",
@@ -241,7 +241,7 @@ _IMPORTED = frozenset(
         "_ZN8hostcuda5printEPKcz",
         "_ZN8hostcuda6gatherEPKci", "_ZN8hostcuda8gatheredEv", "_ZN8hostcuda14let_others_runEv",
         "_ZN8hostcuda14missing_sourceEii",
-        # Barriers that have a number; those in memory of the kernel (cuda::barrier) would write there unwatched.
+        # Barriers with a number. Those in a kernel's memory (cuda::barrier) would write there unwatched.
         "_ZN8hostcuda7meet_atEjjjPvPFvPKS0_jEPKcS6_i", "_ZN8hostcuda16arrive_at_numberEjjPKcS1_i",
         "_ZN8hostcuda11block_phaseEj", "_ZN8hostcuda8wait_forERKNS_5PhaseEjPKcS4_i", "_ZN8hostcuda8space_ofEPKv",
         "hostcuda_reads", "hostcuda_writes", "hostcuda_in_shared", "hostcuda_log_full", "hostcuda_atomic_begin",
@@ -251,7 +251,7 @@ _IMPORTED = frozenset(
 )
 _IMPORTED_FAMILIES = re.compile(
     r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|mem(?:cpy|move|set)|atomic\w+)"
-    # Of the compiler's own cleaning up, which the linker may list.
+    # The compiler's own cleaning up, which the linker may list.
     r"|_Unwind_(?:Resume(?:_or_Rethrow)?|(?:Raise|Delete)Exception|[GS]et\w+)"
 )
 _EXPLAINED = {"__cxa_throw": "throws an exception", "__cxa_atexit": "has a static variable with a destructor"}
@@ -273,7 +273,7 @@ def symbols(path: Path | str, source: str = "") -> None:
         The message names the function.
     """
     module = linkage(path)
-    # The linker puts __wrap_ before what the engine does in place of the C library.
+    # The linker puts __wrap_ before functions of the C library that the engine replaces.
     imported = {name.removeprefix("__wrap_") for name in module.imported}
     for name, what in _EXPLAINED.items():
         if name in imported:

@@ -49,7 +49,7 @@ class DeviceAllocation:
 
     def __init__(self, address, size):
         self._address, self._size = address, size
-        self._filled = None  # the dtype of what was copied here, until the first use
+        self._filled = None  # the dtype of the array that was copied here, until the first use
 
     def __index__(self):
         self._filled = None

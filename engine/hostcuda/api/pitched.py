@@ -60,7 +60,7 @@ def _find_host_extent(memory, call, writable):
     return address, size, Raw(address, size, memory).array
 
 
-class _End:
+class _CopyEnd:
     """One end of a copy: where its box begins, and how far its rows and slices are apart."""
 
     def __init__(self, of, side):
@@ -156,8 +156,8 @@ class Memcpy2D:
         sizes = [whole(getattr(self, name, 1), self._CALL, name) for name in ("width_in_bytes", "height", "depth")]
         if not all(sizes):
             return
-        begin, from_rows, source = _End(self, "src").rows(self._CALL, *sizes)
-        to, to_rows, target = _End(self, "dst").rows(self._CALL, *sizes, writable=True)
+        begin, from_rows, source = _CopyEnd(self, "src").rows(self._CALL, *sizes)
+        to, to_rows, target = _CopyEnd(self, "dst").rows(self._CALL, *sizes, writable=True)
         if source is not None and target is not None:
             raise LogicError(f"{self._CALL} failed: invalid argument: both ends are on the host: copy with NumPy")
         kind = "HtoD" if source is not None else "DtoH" if target is not None else "DtoD"

@@ -64,9 +64,9 @@ class Unit:
     extern_c: bool  # the source is to be inside ``extern "C" { }``
     program: bool = False  # it is a whole program, with host code
     command: list[str] = field(default_factory=toolchain.find)  # the host compiler's
-    tools: tuple[str, ...] = checkmode.TOOLS  # of check mode, for which it is compiled
+    tools: tuple[str, ...] = checkmode.TOOLS  # check mode's tools for which it is compiled
 
-    TEXT: ClassVar = "kernel.s"  # what the compiler writes where that is changed before it is linked
+    TEXT: ClassVar = "kernel.s"  # the compiler's output, in modes that change it before it is linked
 
     @property
     def why_fibers(self) -> str:

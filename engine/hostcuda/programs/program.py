@@ -41,9 +41,9 @@ _OF_FAULT = {
     "null pointer": ILLEGAL_ADDRESS,
 }  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
-# Calls whose error is an answer: programs ask so what a device can do.
+# Calls whose error is an answer: programs use them to ask what a device can do.
 _QUESTIONS = ("cudaDeviceEnablePeerAccess", "cudaDeviceDisablePeerAccess", "cudaDeviceGetP2PAttribute", "cudaSetDevice")
-_DISABLE_TIMING = 2  # of cudaEventCreateWithFlags
+_DISABLE_TIMING = 2  # a flag of cudaEventCreateWithFlags
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
 _TEXTURES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384}
@@ -112,7 +112,7 @@ class _Runtime:
         self.unseen = ""  # the first call that failed since the program has last asked for an error
         self.pinned = {}  # address -> its storage
         self.managed = set()
-        self.symbols = {}  # address -> bytes of variables whose address the program has
+        self.symbols = {}  # address of a variable that the program has asked for -> its bytes
         self.streams, self.events = set(), {}  # event -> whether it takes the time
         self.registered = {}  # address -> bytes of cudaHostRegister
         self.seen, self.told = set(), set()  # pointers that were looked at; parameters of which was told
@@ -120,7 +120,7 @@ class _Runtime:
     def call(self, name: bytes, words) -> int:
         """Call a function of the API; return its error number. Called from the program."""
         name = name.decode()
-        if name in ("cudaGetLastError", "cudaPeekAtLastError"):  # of no memory, and frequent
+        if name in ("cudaGetLastError", "cudaPeekAtLastError"):  # frequent, and they touch no memory
             return self._answer(name, words)
         native.library().hc_host_calls(True, False)
         number = self._answer(name, words)
@@ -634,7 +634,7 @@ class _Runtime:
 
 
 def _say(sentence):
-    _libc.fflush(None)  # after what the program has printed
+    _libc.fflush(None)  # the program's own output comes first
     print(f"hostcuda: {sentence}", file=sys.stderr, flush=True)
 
 
@@ -735,7 +735,7 @@ def main(arguments: list[str]) -> NoReturn:
     words = [os.fsencode(word) for word in arguments]
     argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
     sys.stdout = _Output()
-    if not checkmode.TOOLS:  # else what was seen until then is kept
+    if not checkmode.TOOLS:  # check mode keeps what it has seen until then
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     status = start(len(words), argv) & 0xFF
     _leave(status, runtime.unseen)

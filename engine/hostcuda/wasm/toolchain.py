@@ -21,7 +21,7 @@ FILL = "-ftrivial-auto-var-init=pattern"
 # Runs a command in a folder, with other folders in place of some; returns its status, its output and its messages.
 clang: Callable[[list[str], str, dict[str, str]], tuple[int, str, str]] = None
 
-exported: list[str] = []  # variables of the next source to be linked whose addresses JavaScript needs
+exported: list[str] = []  # variables of the next linked source whose addresses JavaScript needs
 
 _LEFT_OUT = {"-march=native", "-fPIC", "-fstack-clash-protection", "-fno-stack-protector", "-fopenmp"}
 _HERE_AS = {  # the driver refuses these flags for WebAssembly, but the compiler behind it has them
@@ -45,13 +45,13 @@ _LINK = [
         "printf_take",
     )),
 ]
-# The runtime's files, those of a row compiled as one.
+# The runtime's files; the files of a row are compiled as one.
 _RUNTIME = (("platform",), ("slabs", "warps", "scheduler"), ("faults", "printf"))
 _CHECKS = (("counting",), ("allocations", "requests", "races", "check", "hooks"), ("copies", "records"))
 _CHECK_RUNTIME = (*_RUNTIME, *_CHECKS)
 
 
-# A site has one compiler, clang, and one engine. A link has no flags of its own, and a page compiles one file.
+# A page has one compiler, clang, and one engine. A link has no flags of its own, and a page compiles one file.
 find = lambda: ["clang++"]
 fingerprint = lambda command: "wasm"
 is_clang = fills_variables = lambda command: True
