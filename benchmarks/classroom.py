@@ -39,7 +39,7 @@ from labkit.exercises.trial import SOLUTION, START, trials
 from labkit.ladder.source import read
 
 KINDS = {"right": 30, "untouched": 16, "wrong": 40, "malicious": 8, "damaged": 6}
-# What stands before a kernel, or in its first line.
+# Texts to put before a kernel, and at the start of its body.
 ATTACKS = (
     ('#include "/etc/passwd"\n', ""),
     ('asm(".incbin \\"/etc/passwd\\"");\n', ""),
@@ -113,7 +113,7 @@ def run(command: list[str], out: Path, kill_at: int | None = None, said: IO | in
     process.wait()
     seconds = time.monotonic() - began
     if kill_at:
-        until = time.monotonic() + 10  # without bubblewrap a compiler that has begun comes to its end
+        until = time.monotonic() + 10  # without bubblewrap, a running compiler ends by itself
         while (left := [pid for pid in started if Path(f"/proc/{pid}").exists()]) and time.monotonic() < until:
             time.sleep(0.2)
         assert not left, f"these processes outlived the grader: {left}"

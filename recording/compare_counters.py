@@ -32,22 +32,22 @@ from recording.counters import count
 from recording.options import Device, Rungs, chosen
 
 EXACT = data_dir() / "counters" / "exact"
-ARCH = "sm_90"  # of the device whose counters are recorded
+ARCH = "sm_90"  # the architecture of the device whose counters are recorded
 INSTRUCTIONS = data_dir() / "counters" / "instructions" / f"{ARCH}.csv"
 REPORT = data_dir() / "counters.md"
-ALLOWED = 0.01
-PREDICTED = 0.05  # what the machine code predicts, where a loop's last round differs from the others
+ALLOWED = 0.01  # the largest error of a count that agrees
+PREDICTED = 0.05  # likewise, of what the machine code predicts: a loop's last round may differ from the others
 SHOWN = ["program", "shape", "kernel"]
 KEYS = ["program", "shape", "source", "kernel"]
-# The wavefronts that the addresses of shared accesses need: ncu counts them per instruction. The pipe adds some of its
-# own, in each run others; they are in `COUNTED`'s wavefronts and in its conflicts.
+# The wavefronts that the addresses of shared accesses need: ncu counts them per instruction. The pipe adds others,
+# whose number changes from run to run; they are in `COUNTED`'s wavefronts and in its conflicts.
 _NEEDED = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 NEEDED = {"load": (_NEEDED.format("ld"), _NEEDED.format("ldsm")), "store": (_NEEDED.format("st"),)}
 MATRIX_LOADS = MEASURED["matrix_load_instructions"]
 METRICS = [*COUNTED.values(), MATRIX_LOADS, *(metric for metrics in NEEDED.values() for metric in metrics)]
 NO_LANE = "executed also by warps without an active lane"
-# The least wavefronts of a warp's instruction, by its bytes per lane: as many as if its lanes read the same words. One
-# is enough where half of them take no part.
+# The least wavefronts of a warp's instruction, by bytes per lane: the number if all lanes read the same words. If half
+# of the lanes take no part, one wavefront is enough.
 LEAST = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}
 GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Shared memory": ("shared",)}
 

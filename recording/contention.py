@@ -14,7 +14,7 @@ from labkit.evidence import profile
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.source import module_arguments
 
-PATTERNS = ("neighbours", "apart")  # of the threads that share an address
+PATTERNS = ("neighbours", "apart")  # where the threads are that share an address
 BLOCK = 256
 SOURCE = Path(__file__).with_suffix(".cu")
 

@@ -33,7 +33,7 @@ BATCH = 1000
 WAITS = tuple(map(STALLED.format, STALLS))
 METRICS = (*COUNTED.values(), *MEASURED.values(), *RECORDED.values(), *WAITS)
 FETCHING = (*FETCHED.values(), MEASURED["instructions"], RECORDED["cycles"], *WAITS)
-BOTH = ("registers", "tiling")  # what tiling gains reverses from one network to the other
+BOTH = ("registers", "tiling")  # on both networks: tiling gains on one and loses on the other
 
 
 def kernels(rung: Rung) -> list[jobs.Job]:
@@ -101,7 +101,7 @@ def profile(rung: Rung, missing: bool = False) -> pd.DataFrame:
                 counted = {name: row[name] for name in metrics if name in row}
                 first = {"rung": rung.number, "label": job.program, "layer": job.shape, "batch": result["images"],
                          "kernel": row["kernel"]}
-                # Of a variant that computes in chunks, the first chunk counts.
+                # If a variant computes in chunks, the first chunk is kept.
                 rows.setdefault((job.program, job.shape, row["kernel"], metrics), first | counted)
     return pd.DataFrame(rows.values())
 

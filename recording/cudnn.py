@@ -24,7 +24,7 @@ from labkit.spec.reference import conv_float64, error_scale
 from recording.options import Dry
 
 BATCHES = (100, 1000, 10_000)
-MODES = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 2e-3}  # and the largest error, as a part of sum |x| |k|
+MODES = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 2e-3}  # mode -> the largest error, relative to sum |x| |k|
 LAYOUTS = ("NCHW", "NHWC")
 REPEAT = 20
 WARM_UP_MS = 50
@@ -43,7 +43,7 @@ def measure(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, layout
     torch.backends.cudnn.allow_tf32 = mode == "tf32"
     dtype = torch.float16 if mode == "fp16" else torch.float32
     order = torch.contiguous_format if layout == "NCHW" else torch.channels_last
-    # Not `contiguous`: with one channel it takes either layout for the other, and leaves the strides.
+    # Not `contiguous`: with one channel it confuses the two layouts, and leaves the strides.
     on_gpu = [torch.from_numpy(array).to("cuda", dtype, memory_format=order) for array in (x, k)]
     flushed = 2 * torch.cuda.get_device_properties(0).L2_cache_size
     buffer = torch.empty(flushed, dtype=torch.uint8, device="cuda")

@@ -31,7 +31,7 @@ from recording.times import bench_all, right
 
 EDITS, PROGRAMS = (Path(__file__).parent / name for name in ("edits", "programs"))
 KEPT = ["label", "options", "code", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "repeat"]
-PATIENCE_S = 300  # for a program
+PATIENCE_S = 300  # the longest time of a program
 # Sizes of the programs that are not convolutions: so small that the CPU engine counts them in seconds.
 SIZES = {"sgemm": 512, "transpose": 4096, "stencil": 4096}
 _OTHERWISE = 1 << 24

@@ -47,9 +47,9 @@ FOLDER = data_dir() / "estimates"
 PAGE = PACKAGE.parent / "docs" / "estimates.md"
 RUNGS = range(1, 10)  # 10 and 11 use tensor cores in ways that the model does not have
 DEVICE = "NVIDIA H200"
-COUNTED = 2  # images
+COUNTED = 2  # images per launch that is counted
 SWEPT, SWEPT_BATCH = 45, 1000  # sizes of 07 per layer
-# What is fitted, with first guesses; the other rates were measured one by one, see the comments in cards.toml.
+# The rates to fit, with first guesses; the others were measured one by one, see the comments in cards.toml.
 FITTED = {
     "fine": {"l2_write_tb_s": 4.0, "pipes": 0.9, "issue": 0.85, "tags": 2.5, "miss_cycles": 2.0, "misses_apart": 10.0},
     "coarse": {"memory_instructions": 0.25, "integer": 0.5, "branches": 4.0, "divisions": 20.0},

@@ -30,7 +30,7 @@ from recording.options import Dry
 BATCHES = (100, 1000, 10_000)
 REPEAT = {"cpu": 3, "cuda": 20}
 CHECKED_IMAGES = 4
-ERROR = 1e-4  # the largest difference of a probability
+ERROR = 1e-4  # the largest difference between two probabilities
 
 
 def parts(torch, weights: dict, place: str) -> dict[str, Callable]:

@@ -34,7 +34,7 @@ from labkit.spec.layers import LENET86, Layer
 BATCH = 2
 TEXTBOOK = Path(__file__).parent / "textbook.cu"
 N = 1 << 14
-GEOMETRY = {  # of each kernel in textbook.cu: grid, block, n
+GEOMETRY = {  # kernel in textbook.cu -> grid, block, n
     "saxpy": ((64, 1), (256, 1, 1), N),
     "copy_stride2": ((32, 1), (256, 1, 1), N),
     "copy_stride32": ((2, 1), (256, 1, 1), N),
@@ -131,7 +131,7 @@ def _compile_textbook():
 
 def _run_textbook(name: str) -> None:
     rng, (grid, block, n) = np.random.default_rng(1), GEOMETRY[name]
-    data = {kernel: rng.integers(0, 1000, N) for kernel in GEOMETRY}  # on which the histogram's counts depend
+    data = {kernel: rng.integers(0, 1000, N) for kernel in GEOMETRY}  # the histogram's counts depend on them
     x, y = hostcuda.driver.to_device(data[name].astype(np.float32)), hostcuda.driver.mem_alloc(4 * N)
     hostcuda.driver.memset_d8(y, 0, 4 * N)
     _compile_textbook().get_function(name)(np.intp(int(x)), np.intp(int(y)), np.int32(n), grid=grid, block=block)
@@ -145,7 +145,7 @@ def every() -> list[Job]:
 
 def compile_all(jobs: Iterable[Job]) -> None:
     """Compile the jobs' sources side by side, each once. A source that does not compile fails when its job runs."""
-    device()  # known from here on: the threads have no context
+    device()  # cached from here on: the threads have no context
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for job in {job.source: job for job in jobs}.values():
             pool.submit(job.compile)
@@ -171,7 +171,7 @@ def program(jobs: Sequence[Job]):
         yield [sys.executable, "-m", "recording.jobs", str(folder)], owners
 
 
-def _main(folder: Path) -> None:
+def _run_jobs(folder: Path) -> None:
     hostcuda.ensure_context()
     jobs = pickle.loads((folder / "jobs").read_bytes())
     compile_all(jobs)
@@ -181,4 +181,4 @@ def _main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]))
+    _run_jobs(Path(sys.argv[1]))

@@ -29,8 +29,8 @@ from recording.cudnn import software
 from recording.options import Dry, Folder, Repeat
 from recording.several import bench_devices
 
-BATCHES = {10_000: True, 1000: False, 100: True}  # and whether torch.compile is measured, which takes a minute
-ON_SEVERAL = 40_000  # images in all
+BATCHES = {10_000: True, 1000: False, 100: True}  # batch -> whether torch.compile is measured: it takes a minute
+ON_SEVERAL = 40_000  # images over all devices
 COUNTERS = (*MEASURED.values(), *RECORDED.values(), *map(STALLED.format, STALLS))
 KEY = ["device", "label", "dtype", "batch", "where", "pixels"]
 SHOWN = ["label", "dtype", "where", "pixels", "ms", "min_ms", "max_ms", "images_s", "error"]

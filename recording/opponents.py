@@ -26,12 +26,12 @@ from labkit.spec.layers import Layer
 from recording.cudnn import LAYOUTS, MODES
 
 CHECKED = 4
-SECONDS = {"cudnn": 40, "compile": 240}  # of a whole run, to choose plans and to compile
-PLANS = 10  # that PyTorch tries by default
-EXACT = {**MODES, "3xtf32": MODES["fp32"]}  # the largest error, as a part of sum |x| |k|
+SECONDS = {"cudnn": 40, "compile": 240}  # limits for a whole run, to choose plans and to compile
+PLANS = 10  # the number that PyTorch tries by default
+EXACT = {**MODES, "3xtf32": MODES["fp32"]}  # mode -> the largest error, relative to sum |x| |k|
 COMPILED = ("fp16", "tf32")  # in NHWC, the faster layout of both on three of the four layers
-PRECISIONS = {"tf32": "tf32", "3xtf32": "tf32x3", "fp16": "ieee"}  # of Triton's products
-TILES = ((128, 32, 4, 3), (256, 32, 8, 3), (128, 64, 4, 2))  # of Triton: pixels, terms, warps, stages
+PRECISIONS = {"tf32": "tf32", "3xtf32": "tf32x3", "fp16": "ieee"}  # mode -> the precision of Triton's products
+TILES = ((128, 32, 4, 3), (256, 32, 8, 3), (128, 64, 4, 2))  # Triton's: pixels, terms, warps, stages
 CUTLASS_MODES = {"fp16": 0, "tf32": 1, "3xtf32": 2}  # as in implicit_gemm.cu
 CUTLASS_PIXELS = (128, 256)
 
@@ -45,8 +45,8 @@ class Contestant:
     run: Callable[[int], object]
     result: Callable[[int], np.ndarray]
     half: bool
-    allowed: Callable[[np.ndarray], np.ndarray]  # the largest error, of sum |x| |k|
-    how: str = ""  # what was chosen from
+    allowed: Callable[[np.ndarray], np.ndarray]  # maps sum |x| |k| to the largest error
+    how: str = ""  # the choices that the fastest was taken from
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Given:
         """Return the inputs and the mask as tensors in the mode's type; they are copied at first use."""
         torch, dtype = self.torch, self.torch.float16 if mode == "fp16" else self.torch.float32
         if (dtype, layout) not in self._copies:
-            # Not `contiguous`: with one channel it takes either layout for the other, and leaves the strides.
+            # Not `contiguous`: with one channel it confuses the two layouts, and leaves the strides.
             order = torch.contiguous_format if layout == "NCHW" else torch.channels_last
             self._copies[dtype, layout] = [torch.from_numpy(array).to("cuda", dtype, memory_format=order)
                                            for array in (*self.inputs, self.k)]

@@ -29,7 +29,7 @@ from recording.options import Dry, Repeat, Rungs, chosen
 BATCHES = {"gpu": (100, 1000, 10_000), "cpu": (10,)}
 LAYERS = (*LENET86, *LENET72)
 PRESETS = tuple((layer, 2) for layer in (*LAYERS, *LENET28))
-REPEAT = 5  # timed runs of what is compared with a rung
+REPEAT = 5  # timed runs of kernels that are compared with a rung
 
 
 def not_recorded(several: Iterable[Variant]) -> list[Variant]:
@@ -127,7 +127,7 @@ def times(
     beside = [other for rung in chosen(rungs) for other in (*variants(rung.number)[1:], *solutions(rung.number))]
     if missing:
         own, beside = not_recorded(own), not_recorded(beside)
-    # What is compared with a rung is checked on the test shapes by the tests, and here on the presets.
+    # The tests check the compared kernels on the test shapes; here they are checked on the presets.
     shapes = {**dict.fromkeys(beside, PRESETS), **dict.fromkeys(own, (*TEST_SHAPES, *PRESETS))}
     jobs.compile_all(jobs.of(kernel, layer) for kernel, several in shapes.items() for layer, _ in several)
     print(f"{len(shapes)} kernels compiled, {time.perf_counter() - start:.0f} s", flush=True)

@@ -78,7 +78,7 @@ class Kernels:
             with model:
                 model.weights = weights
                 model.momentum.write(momentum)
-                yield from _compared(model, random, B, weights, momentum)
+                yield from _compare_arrays(model, random, B, weights, momentum)
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def poisoned() -> Iterator[None]:
         yield
 
 
-def _compared(model, random, B, weights, momentum):
+def _compare_arrays(model, random, B, weights, momentum):
     sizes, N = model.sizes, 3
     h, w = (int(n) for n in random.integers(3, 12, 2))
     images = random.random((N, h, w), np.float32)
@@ -115,25 +115,25 @@ def _compared(model, random, B, weights, momentum):
     scores, d_scores = (out(array, (B, sizes.classes)) for array in (model.scores, model.d_scores))
     g, features = model.gradients.read(), y[-1].reshape(B, -1)
 
-    yield Compared("sample", x[0][:, 0], *_sampled(images, chosen, maps, sizes.H, sizes.W))
+    yield Compared("sample", x[0][:, 0], *_sample(images, chosen, maps, sizes.H, sizes.W))
     for i, stage in enumerate(sizes.stages):
-        yield from _convolved(f"conv{i + 1}", x[i], weights[f"conv{i + 1}"], y[i], winner[i], stage)
-    yield Compared("fully_connected_parts, fc2", fc2_parts, *_in_parts(hidden, weights["fc2"], len(fc2_parts)))
+        yield from _compare_convolution(f"conv{i + 1}", x[i], weights[f"conv{i + 1}"], y[i], winner[i], stage)
+    yield Compared("fully_connected_parts, fc2", fc2_parts, *_multiply_in_parts(hidden, weights["fc2"], len(fc2_parts)))
     for name, inputs, result in (("fc1", features, hidden), ("fc2", hidden, scores)):
-        expected, bound = _product(inputs, weights[name], weights[f"{name}_bias"])
+        expected, bound = _multiply(inputs, weights[name], weights[f"{name}_bias"])
         expected = np.maximum(expected, 0) if name == "fc1" else expected
         yield Compared(f"fully_connected_sum, {name}", result, expected, bound)
-    yield from _lost(scores, labels[chosen], model.losses(B), d_scores)
+    yield from _compare_loss(scores, labels[chosen], model.losses(B), d_scores)
     for name, inputs, d_out, d_in in (("fc2", hidden, d_scores, d_hidden), ("fc1", features, d_hidden, d_y[-1])):
         inputs_1 = np.hstack([inputs, np.ones((B, 1), np.float32)])
         result = np.vstack([g[name], g[f"{name}_bias"]])
-        yield Compared(f"fully_connected_weight_gradient, {name}", result, *_product(inputs_1.T, d_out))
-        expected, bound = (gradient * (inputs > 0) for gradient in _product(d_out, weights[name].T))
+        yield Compared(f"fully_connected_weight_gradient, {name}", result, *_multiply(inputs_1.T, d_out))
+        expected, bound = (gradient * (inputs > 0) for gradient in _multiply(d_out, weights[name].T))
         yield Compared(f"fully_connected_data_gradient, {name}", d_in.reshape(B, -1), expected, bound)
     for i, stage in enumerate(sizes.stages):
         name, below = f"conv{i + 1}", d_y[0] if i else None
         partial = out(model.partial[i], (B, bands(stage), *weights[name].shape))
-        yield from _gradients_of(name, x[i], weights[name], d_y[i], winner[i], partial, g[name], below, stage)
+        yield from _compare_gradients(name, x[i], weights[name], d_y[i], winner[i], partial, g[name], below, stage)
 
     rate, mu = np.float32(0.03), np.float32(0.9)
     model.descend(rate, mu)
@@ -191,18 +191,18 @@ def conv_data_gradient(k: np.ndarray, d_z: np.ndarray) -> np.ndarray:
 
 
 # ----------------------------------------------------------------------------------- references in float64, with bounds
-def _product(x, w, bias=0.0):
+def _multiply(x, w, bias=0.0):
     return bounded(fully_connected, len(w), x, w, bias, roundings=3)
 
 
-def _in_parts(x, w, parts):
+def _multiply_in_parts(x, w, parts):
     """Return the products of each part of the inputs, and their bounds: [parts, B, O]."""
     size = tiles(len(w), parts)
-    pairs = [_product(x[:, i * size : (i + 1) * size], w[i * size : (i + 1) * size]) for i in range(parts)]
+    pairs = [_multiply(x[:, i * size : (i + 1) * size], w[i * size : (i + 1) * size]) for i in range(parts)]
     return tuple(np.stack(arrays) for arrays in zip(*pairs, strict=True))
 
 
-def _sampled(images, chosen, maps, H, W):
+def _sample(images, chosen, maps, H, W):
     """Sample bilinearly: [B, H, W]. Where rounding decides whether a pixel is in the image, both answers are right."""
     _, h, w = images.shape
     images, maps = images.astype(np.float64), maps.astype(np.float64).reshape(-1, 2, 3)
@@ -222,7 +222,7 @@ def _sampled(images, chosen, maps, H, W):
     return np.where(beyond > 0, 0, value), np.where(edge, 1, off.sum(axis=0) + 6 * U)  # neighbours differ by at most 1
 
 
-def _convolved(name, x, k, y, winner, stage):
+def _compare_convolution(name, x, k, y, winner, stage):
     """Compare pooled maps and winners. A winner is right if no element of its window is larger, beyond rounding."""
     z, error = (windows_of(maps, stage.window) for maps in bounded(conv_float64, k[0].size, x, k))
     most, bound = z.max(axis=-1), np.maximum(error, 0).max(axis=-1)
@@ -232,7 +232,7 @@ def _convolved(name, x, k, y, winner, stage):
     yield Compared(f"conv_relu_max_pool, winners of {name}", won, most, 2 * bound)
 
 
-def _lost(scores, labels, loss, d_scores):
+def _compare_loss(scores, labels, loss, d_scores):
     """Compare the loss and its derivative; expf and logf are within 2 ulp (CUDA C++ Programming Guide)."""
     B, N = scores.shape
     logarithms, truth = log_softmax(scores.astype(np.float64)), one_hot(labels, N)
@@ -246,7 +246,7 @@ def _lost(scores, labels, loss, d_scores):
     yield Compared("softmax_cross_entropy, d_scores", d_scores, (p - truth) / B, bound)
 
 
-def _gradients_of(name, x, k, d_y, winner, partial, d_k, below, stage):
+def _compare_gradients(name, x, k, d_y, winner, partial, d_k, below, stage):
     """Compare the gradients of a convolution, from the windows' winners."""
     Ho, Wo = stage.H - stage.K + 1, stage.W - stage.K + 1
     rows = tiles(stage.Hp, bands(stage))

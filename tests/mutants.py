@@ -44,7 +44,7 @@ LIMIT_S = 40  # processor time of a mutant, apart from compiling
 MOST = 32  # of a kernel
 KEY = ["kernel", "line", "kind", "before", "after"]
 
-# Kind, what it finds in the code, what it puts there. In the order in which they are taken if there are more than MOST.
+# Kind, pattern in the code, replacement; in the order of preference if there are more than MOST.
 _OPERATORS = [
     ("barrier", r"__sync(?:threads|warp)\(\);", ";"),
     ("guard", r"(?<=\bif \()(?:[^()]|\([^()]*\))*(?=\))", "true"),
@@ -110,10 +110,10 @@ def of(kernel: str) -> list[Mutant]:
             before, after = (" ".join(code.splitlines()[line].partition("//")[0].split()) for code in (source, text))
             if match[0].strip() != new:
                 mutants_by_kind.setdefault(kind, []).append(Mutant(kernel, line + 1, kind, before, after, text))
-    return _spread(list(mutants_by_kind.values()))
+    return _choose(list(mutants_by_kind.values()))
 
 
-def _spread(kinds: list[list[Mutant]]) -> list[Mutant]:
+def _choose(kinds: list[list[Mutant]]) -> list[Mutant]:
     """Choose at most MOST: all of each kind, or an equal share, spread over the kernel."""
     chosen, room = [], MOST
     for left, several in zip(range(len(kinds), 0, -1), sorted(kinds, key=len), strict=True):
@@ -137,17 +137,19 @@ def found_by(mutant: Mutant, shapes: Iterable = TEST_SHAPES) -> tuple[str, str]:
     except driver.CompileError:
         return "compiler", "it does not compile"
     except CheckFailed as wrong:
-        return "check", f"{shape[0].name}: {_short(wrong, mine.label)}"
+        return "check", f"{shape[0].name}: {_shorten(wrong, mine.label)}"
     try:
         check(mine, taken, quiet=True, sanitize=True)
     except CheckFailed as wrong:
         finding = str(wrong).partition("computes what it should")[2].partition(":\n")[2]
         # Without one, the result is wrong now, for a mutant whose result depends on what it reads elsewhere.
-        return ("sanitize", _short(finding)) if finding else ("check", f"the second time: {_short(wrong, mine.label)}")
+        if finding:
+            return "sanitize", _shorten(finding)
+        return "check", f"the second time: {_shorten(wrong, mine.label)}"
     return "", ""
 
 
-def _short(message: object, label: str = "") -> str:
+def _shorten(message: object, label: str = "") -> str:
     """Return the message's first line, without what changes between runs or is in the table's other columns."""
     noise = [rf"^{re.escape(label)} ", r" on .*?, B = \d+", r"cu\w+ failed: kernel .*?\): ", r"thread \([\d,]*\): ",
              r", at b .*", r"(of )?0x[0-9a-f]+, ", re.escape(f"{cuda_src()}{os.sep}")]
@@ -157,7 +159,7 @@ def _short(message: object, label: str = "") -> str:
 def judge(mutant: Mutant) -> dict:
     """Run a mutant in a process of its own; return its row."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=_child, args=(mutant, theirs))
+    process = multiprocessing.get_context("fork").Process(target=_run_child, args=(mutant, theirs))
     process.start()
     theirs.close()
     try:
@@ -170,7 +172,7 @@ def judge(mutant: Mutant) -> dict:
     return {**mutant.row, "found_by": finder, "how": how}
 
 
-def _child(mutant: Mutant, answer) -> None:
+def _run_child(mutant: Mutant, answer) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S + 5))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):

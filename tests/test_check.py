@@ -30,27 +30,27 @@ ODD = (Layer("odd", C=3, H=11, W=16, M=5, K=4), 3)  # y [3, 5, 8, 13]
 # ---- what is right
 def in_float32(x, k, state):
     """Round products and sums one by one, in the order of the loops."""
-    return _summed(x, k, np.float32, np.float32)
+    return _sum_products(x, k, np.float32, np.float32)
 
 
 def backwards(x, k, state):
-    return _summed(x[:, ::-1], k[:, ::-1], np.float32, np.float32)
+    return _sum_products(x[:, ::-1], k[:, ::-1], np.float32, np.float32)
 
 
 def half_summed_in_float(x, k, state):
-    return _summed(x, k, np.float32, np.float16)
+    return _sum_products(x, k, np.float32, np.float16)
 
 
 def half_summed_in_half(x, k, state):
-    return _summed(x, k, np.float16, np.float16)
+    return _sum_products(x, k, np.float16, np.float16)
 
 
 def float_multiplied_in_half(x, k, state):
     """Round the factors in the kernel; x, k and y are float32."""
-    return _summed(*(array.astype(np.float16) for array in (x, k)), np.float32, np.float32)
+    return _sum_products(*(array.astype(np.float16) for array in (x, k)), np.float32, np.float32)
 
 
-def _summed(x, k, accumulate, output):
+def _sum_products(x, k, accumulate, output):
     (B, C, H, W), (M, _, K, _) = x.shape, k.shape
     Ho, Wo = H - K + 1, W - K + 1
     y = np.zeros((B, M, Ho, Wo), accumulate)
@@ -376,14 +376,14 @@ def test_the_tolerance_covers_what_rounding_can_really_do():
 
 def parts_in_half_summed_in_half(x, k, state):
     """Sum 16 products in half, as promised, but keep the total in half, too."""
-    return _in_parts(x, k, np.float16)
+    return _sum_in_parts(x, k, np.float16)
 
 
 def parts_in_half_summed_in_float(x, k, state):
-    return _in_parts(x, k, np.float32)
+    return _sum_in_parts(x, k, np.float32)
 
 
-def _in_parts(x, k, total):
+def _sum_in_parts(x, k, total):
     (B, C, H, W), (M, _, K, _) = x.shape, k.shape
     Ho, Wo = H - K + 1, W - K + 1
     windows = np.stack([x[:, c, p : p + Ho, q : q + Wo] for c in range(C) for p in range(K) for q in range(K)])

@@ -32,7 +32,7 @@ SETTINGS = {
 ERROR = '[data-mime-type="application/vnd.jupyter.stderr"]'  # as JupyterLab shows a traceback, too
 
 
-def _jupyterlab():
+def _find_jupyterlab():
     """Return the Python that has JupyterLab beside the engine's packages, or None."""
     if LAB.exists():
         return LAB
@@ -42,7 +42,7 @@ def _jupyterlab():
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """Start a JupyterLab as `make lab` does; yield its folder of notebooks, and a function from name to address."""
-    python = _jupyterlab()
+    python = _find_jupyterlab()
     if python is None:
         pytest.skip("JupyterLab is not installed: `make browser` adds it")
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")

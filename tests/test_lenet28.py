@@ -85,7 +85,7 @@ def test_a_step_is_that_of_the_gradients_by_differences():
         np.testing.assert_allclose(moved, rate * gradient[name], rtol=2e-3, atol=2e-6, err_msg=name)
 
 
-WRONG = {  # kernel -> what to change in its text, and into what
+WRONG = {  # kernel -> old text, new text
     "fp_c1": ("q < K", "q < K - 1"),
     "fp_s1": ("sigmoid(*y)", "*y"),
     "fp_f": ("labels[order[b]] == o", "labels[b] == o"),

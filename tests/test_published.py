@@ -19,14 +19,14 @@ STEPS = pd.concat([
 ])[["report", "step"]].drop_duplicates()
 
 
-def _rows():
+def _read_rows():
     lines = (data_dir() / "published" / "README.md").read_text(encoding="utf-8").splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| 00\d \|", line)]
     assert all(len(cell) == len(COLUMNS) for cell in cells)
     return pd.DataFrame(cells, columns=COLUMNS)
 
 
-ROWS = _rows()
+ROWS = _read_rows()
 every_row = pytest.mark.parametrize(
     "row", list(ROWS.itertuples(index=False, name="Row")), ids=lambda row: f"{row.report} {row.step}".replace("*", "")
 )

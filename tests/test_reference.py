@@ -9,7 +9,7 @@ from labkit.base.errors import LabError
 from labkit.spec.reference import conv_float64, conv_loops, conv_numpy, error_scale
 
 
-def _random(B, C, H, W, M, K, dtype=np.float32):
+def _draw(B, C, H, W, M, K, dtype=np.float32):
     rng = np.random.default_rng([B, C, H, W, M, K])
     return rng.standard_normal((B, C, H, W)).astype(dtype), rng.standard_normal((M, C, K, K)).astype(dtype)
 
@@ -19,7 +19,7 @@ def _random(B, C, H, W, M, K, dtype=np.float32):
 )
 @settings(max_examples=40, deadline=None)
 def test_loops_numpy_and_float64_agree(B, C, extra_h, extra_w, M, K):
-    x, k = _random(B, C, K + extra_h, K + extra_w, M, K)
+    x, k = _draw(B, C, K + extra_h, K + extra_w, M, K)
     exact, unit = conv_float64(x, k), 2.0**-24
     assert exact.shape == (B, M, extra_h + 1, extra_w + 1)
     assert (np.abs(conv_loops(x, k) - exact) <= 1.001 * unit * np.abs(exact)).all()
@@ -29,7 +29,7 @@ def test_loops_numpy_and_float64_agree(B, C, extra_h, extra_w, M, K):
 def test_against_scipy():
     from scipy.signal import correlate  # here: it takes more than a second, in each process that collects tests
 
-    x, k = _random(2, 3, 9, 12, 4, 5)
+    x, k = _draw(2, 3, 9, 12, 4, 5)
     theirs = np.stack([[correlate(image.astype(float), mask.astype(float), "valid")[0] for mask in k] for image in x])
     np.testing.assert_allclose(conv_float64(x, k), theirs, rtol=1e-12, atol=1e-12)
 
@@ -43,13 +43,13 @@ def test_one_product_by_hand():
 
 
 def test_dtypes():
-    x, k = _random(1, 2, 5, 6, 3, 3, np.float16)
+    x, k = _draw(1, 2, 5, 6, 3, 3, np.float16)
     assert conv_loops(x, k).dtype == conv_numpy(x, k).dtype == np.float32
     assert conv_float64(x, k).dtype == error_scale(x, k).dtype == np.float64
 
 
 def test_the_error_scale_bounds_the_result():
-    x, k = _random(2, 3, 8, 7, 4, 3)
+    x, k = _draw(2, 3, 8, 7, 4, 3)
     assert (np.abs(conv_float64(x, k)) <= error_scale(x, k)).all()
     np.testing.assert_allclose(error_scale(np.abs(x), np.abs(k)), conv_float64(np.abs(x), np.abs(k)))
 

@@ -601,7 +601,7 @@ def test_stored_notebooks_are_canonical(tmp_path):
     assert execute.canonical(nb) == path.read_text()
 
 
-def _luminance(colour):
+def _compute_luminance(colour):
     parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
     r, g, b = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return 0.2126 * r + 0.7152 * g + 0.0722 * b
@@ -622,7 +622,7 @@ def test_text_is_legible_in_both_themes():
         pairs += [("ink", f"{tone}-wash") for tone in ("good", "warn", "bad")]
         pairs += [("muted", f"{tone}-wash") for tone in ("good", "warn", "bad")]
         for text, ground in pairs:
-            dim, bright = sorted((_luminance(theme[text]), _luminance(theme[ground])))
+            dim, bright = sorted((_compute_luminance(theme[text]), _compute_luminance(theme[ground])))
             assert (bright + 0.05) / (dim + 0.05) >= 4.5, (text, ground)
 
 

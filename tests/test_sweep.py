@@ -278,7 +278,7 @@ def test_who_gives_up_takes_back_what_waits(path, monkeypatch, ending):
     assert 1 <= len(begun) <= 2
 
 
-def _logged(folder, point):
+def _measure_and_log(folder, point):
     """Measure, and leave a trace of when and where: a file when it begins, and one when it ends."""
     name = f"{point.variant.identity}-{os.getpid()}-{time.monotonic_ns()}"
     (Path(folder) / f"{name}.begun").touch()
@@ -319,7 +319,7 @@ def test_a_dask_cluster_that_loses_a_worker_loses_no_finished_point(path, tmp_pa
         assert len(workers) == 2 and os.getpid() not in workers
         killer = threading.Thread(target=kill_one, daemon=True)
         killer.start()
-        executor = Submitting(client.get_executor(), lambda point: _logged(str(trace), point))
+        executor = Submitting(client.get_executor(), lambda point: _measure_and_log(str(trace), point))
         table = small(path, grid, executor=executor)
         killer.join(10)
 

@@ -132,7 +132,7 @@ int ox = blockIdx.y * 32 + threadIdx.x, oy = blockIdx.x * 32 + threadIdx.y;
 """
 LOAD = "if (x < columns && y < rows) tile[threadIdx.y][threadIdx.x] = in[y * columns + x];\n__syncthreads();\n"
 STORE = "if (ox < rows && oy < columns) out[oy * rows + ox] = "
-DODGES = {  # body of a kernel that does not do the work, and a part of what it is told
+DODGES = {  # the body of a kernel that does not do the work, and a part of the answer
     "a formula in place of loads": (
         "P1b", "for (int i = threadIdx.x; i < rows * columns; i += 32) out[i] = i % rows * columns + i / rows;", "✗"),
     "the sum by a formula": ("P3a", FIRST + "float s = 0; for (int i = 0; i < n; ++i) s += i % 13 - 4; total[0] = s;",

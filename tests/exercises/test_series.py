@@ -25,13 +25,13 @@ SENTENCES = {
 TRIALS = [(number, trial) for number, asked in EXERCISES.items() for trial in trials(asked)]
 
 
-def _mark(number, trial):
+def _choose_marks(number, trial):
     quick = number in QUICK if trial.about in (START, SOLUTION) else (number, trial.about) in SENTENCES
     by_numbers = isinstance(trial.exercise.subject, Numbers) and number != "14b"  # which trains a network
     return () if quick or by_numbers else pytest.mark.thorough
 
 
-@pytest.mark.parametrize("trial", [pytest.param(trial, id=f"{number} {trial.about}", marks=_mark(number, trial))
+@pytest.mark.parametrize("trial", [pytest.param(trial, id=f"{number} {trial.about}", marks=_choose_marks(number, trial))
                                    for number, trial in TRIALS])
 def test_the_grader_answers_as_it_should(trial):
     assert trial.problem() == ""
