@@ -159,7 +159,7 @@ def write_all(
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[tuple[str, str], Fraction] = {}  # the points of a person at an exercise
-    made, pages, names = [], [], _file_names(places)
+    made, pages, names = [], [], _names(places)
     for student in sorted(places):
         own = [stored for name in sorted(places[student]) if (stored := read_result(out, student, name))]
         person = terms.person(student)
@@ -255,7 +255,7 @@ def rankings(results: Sequence[Result]) -> list[dict]:
     return tables
 
 
-def _file_names(students: Iterable[str]) -> dict[str, str]:
+def _names(students: Iterable[str]) -> dict[str, str]:
     """Map each student to a file name that no other student and no other page has, even in another case."""
     safe = {name: "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50] for name in students}
     often = Counter([*(file_name.casefold() for file_name in safe.values()), "ranking", "similarity"])
@@ -266,7 +266,7 @@ def _file_names(students: Iterable[str]) -> dict[str, str]:
 def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
     """Remove the results of all but these hand-ins, and their pages; return what was removed."""
     gone = others(out, handed_in)
-    names = _file_names({result.student for result in read_results(out)})
+    names = _names({result.student for result in read_results(out)})
     for path, result in gone:
         path.unlink()
         (out / f"{names[result.student]}.html").unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""Executes and stores notebooks, writes them as HTML pages and as a site; the edition for Google Colab."""
+"""Execute and store notebooks; write them as HTML pages, as a site, and as the edition for Google Colab."""
 
 from pathlib import Path
 
-TEMPLATES = Path(__file__).parent / "template"  # nbconvert's, in a folder per template
+TEMPLATES = Path(__file__).parent / "template"  # of nbconvert, in a folder per template
 STYLE = TEMPLATES / "notebook" / "style.css"  # of all pages

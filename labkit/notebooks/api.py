@@ -1,4 +1,4 @@
-"""The API reference in Markdown, from the docstrings of the public names."""
+"""Write the API reference in Markdown, from the docstrings of the public names."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ the commands of `labkit --help` call one of these functions. The engine below th
 
 
 def text() -> str:
-    """The reference as one page: the names of `labkit`, by the package that defines them, then of `labkit.draw`."""
+    """Return the reference as one page: `labkit`'s names by the package that defines them, then `labkit.draw`'s."""
     parts = [_HEAD]
-    groups = _grouped(PACKAGE / "__init__.pyi")
-    known = {thing for name in labkit.__all__ if inspect.isclass(thing := getattr(labkit, name))}
+    groups = _group_names(PACKAGE / "__init__.pyi")
+    described = {thing for name in labkit.__all__ if inspect.isclass(thing := getattr(labkit, name))}
     for package in sorted(groups, key="base".__eq__):  # what the others use comes last
         about = inspect.getdoc(importlib.import_module(f"labkit.{package}")).splitlines()[0]
         parts.append(f"## labkit.{package}\n\n{about}\n")
         for name in groups[package]:
             thing = getattr(labkit, name)
-            parts.append(_entry(f"lab.{name}", thing))
-            if (result := _result(thing)) and result not in known:
-                known.add(result)
-                parts.append(_entry(result.__name__, result))
+            parts.append(_describe(f"lab.{name}", thing))
+            if (result := _find_result(thing)) and result not in described:
+                described.add(result)
+                parts.append(_describe(result.__name__, result))
     parts.append("## labkit.draw\n\nEach function draws one figure, on the page or into a file.\n")
-    for names in _grouped(PACKAGE / "draw" / "__init__.pyi").values():
-        parts += [_entry(f"lab.draw.{name}", getattr(labkit.draw, name)) for name in names]
+    for names in _group_names(PACKAGE / "draw" / "__init__.pyi").values():
+        parts += [_describe(f"lab.draw.{name}", getattr(labkit.draw, name)) for name in names]
     return "\n".join(parts)
 
 
-def _grouped(stub: Path) -> dict[str, list[str]]:
-    """The names that a stub exports, by the package or module that defines them."""
+def _group_names(stub: Path) -> dict[str, list[str]]:
+    """Return the names that a stub exports, by the package or module that defines them."""
     groups: dict[str, list[str]] = {}
     for node in ast.parse(stub.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module:  # "from . import draw" is a module: it has no entry
@@ -54,31 +54,31 @@ def _grouped(stub: Path) -> dict[str, list[str]]:
     return groups
 
 
-def _result(thing: object) -> type | None:
-    """The class of the lab that a function returns."""
+def _find_result(thing: object) -> type | None:
+    """Return the class of the lab that a function returns, or None."""
     name = getattr(thing, "__annotations__", {}).get("return") if inspect.isfunction(thing) else None
-    found = getattr(inspect.getmodule(thing), name, None) if isinstance(name, str) else name
-    return found if inspect.isclass(found) and found.__module__.startswith("labkit.") else None
+    returned = getattr(inspect.getmodule(thing), name, None) if isinstance(name, str) else name
+    return returned if inspect.isclass(returned) and returned.__module__.startswith("labkit.") else None
 
 
-def _entry(name: str, thing: object, level: int = 3) -> str:
-    """The heading, signature and docstring of a name, and those of a class's public methods."""
+def _describe(name: str, thing: object, level: int = 3) -> str:
+    """Return the heading, signature and docstring of a name, and those of a class's public methods."""
     if not callable(thing):
         return f"{'#' * level} {name}\n\n```text\n{thing}\n```\n"
     about = _prose(inspect.getdoc(thing) or "")
-    parts = [f"{'#' * level} {name}\n", f"```python\n{_signature(name, thing)}\n```\n", about]
+    parts = [f"{'#' * level} {name}\n", f"```python\n{_format_signature(name, thing)}\n```\n", about]
     if inspect.isclass(thing):
-        ours = [each for each in reversed(thing.__mro__) if each.__module__.startswith(("labkit.", "hostcuda."))]
-        for member, value in {name: value for each in ours for name, value in vars(each).items()}.items():
+        ours = [base for base in reversed(thing.__mro__) if base.__module__.startswith(("labkit.", "hostcuda."))]
+        for member, value in {name: value for base in ours for name, value in vars(base).items()}.items():
             if not member.startswith("_") and inspect.isfunction(value):
-                parts.append(_entry(f"{name}.{member}", value, level + 1))
+                parts.append(_describe(f"{name}.{member}", value, level + 1))
             elif not member.startswith("_") and isinstance(value, property):
                 parts.append(f"{'#' * (level + 1)} {name}.{member}\n\n{_prose(inspect.getdoc(value) or '')}")
     return "\n".join(parts)
 
 
-def _signature(name: str, thing: object) -> str:
-    """The definition's parameters and result as the source has them; defaults by their names, not by their values."""
+def _format_signature(name: str, thing: object) -> str:
+    """Return a definition's parameters and result as in its source: defaults by name, not by value."""
     called = thing.__init__ if inspect.isclass(thing) and "__init__" in vars(thing) else thing
     try:
         (node,) = ast.parse(textwrap.dedent(inspect.getsource(called))).body
@@ -86,17 +86,17 @@ def _signature(name: str, thing: object) -> str:
         node = None
     if not isinstance(node, ast.FunctionDef):
         fields = getattr(thing, "__dataclass_fields__", {})
-        return f"{name}({', '.join(f'{each.name}: {each.type}' for each in fields.values() if each.init)})"
-    parameters = [each for each in _split(ast.unparse(node.args)) if each not in ("self", "")]
+        return f"{name}({', '.join(f'{item.name}: {item.type}' for item in fields.values() if item.init)})"
+    parameters = [parameter for parameter in _split(ast.unparse(node.args)) if parameter not in ("self", "")]
     result = f" -> {ast.unparse(node.returns)}" if node.returns and called is thing else ""
     line = f"{name}({', '.join(parameters)}){result}"
     if len(line) <= 100:
         return line
-    return "\n".join([f"{name}(", *(f"    {each}," for each in parameters), f"){result}"])
+    return "\n".join([f"{name}(", *(f"    {parameter}," for parameter in parameters), f"){result}"])
 
 
 def _split(parameters: str) -> Iterator[str]:
-    """The parts between the outermost commas."""
+    """Yield the parts between the outermost commas."""
     depth, part = 0, ""
     for character in parameters + ",":
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(character, 0)
@@ -108,16 +108,16 @@ def _split(parameters: str) -> Iterator[str]:
 
 
 def _prose(docstring: str) -> str:
-    """A docstring in NumPy's style as Markdown: its sections as lists of names."""
+    """Return a docstring in NumPy's style as Markdown, with its sections as lists of names."""
     first, *rest = _SECTION.split(_ROLE.sub(r"`\1`", docstring))
     parts = [first.strip(), ""]
     for title, body in zip(rest[::2], rest[1::2], strict=True):
-        parts += [f"**{title}**", "", _listed(body) if title in _LISTS else body.strip(), ""]
+        parts += [f"**{title}**", "", _to_list(body) if title in _LISTS else body.strip(), ""]
     return "\n".join(parts)
 
 
-def _listed(section: str) -> str:
-    """``name : type`` with an indented text below, as an item of a list."""
+def _to_list(section: str) -> str:
+    """Return a section as a list: an item per ``name : type``, with the indented text below it."""
     items: list[str] = []
     for line in section.strip("\n").splitlines():
         if line and not line[0].isspace():

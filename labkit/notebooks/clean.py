@@ -1,9 +1,9 @@
-"""HTML that a notebook brings along, without what could run in a browser or load something.
+"""Clean a notebook's HTML of everything that could run in a browser or load something.
 
 Markdown may contain any HTML, and so may the outputs of cells. `Cleaner.clean` leaves the elements and attributes of
-text, tables and pictures, without ids and without the classes that make up a page. An inline SVG becomes an image, in
-which nothing runs and which loads nothing; MathML stays if it is nothing else. What the report itself makes, such as
-formulas, is set aside meanwhile (`Cleaner.keep`).
+text, tables and pictures, without ids and without the classes of the page's own parts. An inline SVG becomes an image,
+in which nothing runs and which loads nothing. MathML stays if it holds nothing else. HTML that the report itself makes,
+such as formulas, is set aside meanwhile (`Cleaner.keep`).
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _MATH = re.compile(r"<math\b.*?</math\s*>", re.IGNORECASE | re.DOTALL)
 
 
 def is_formula(node: ElementTree.Element) -> bool:
-    """Whether an element is MathML, and has no attribute that runs, links, moves or names something."""
+    """Return whether an element is MathML without an attribute that runs, links, moves or names something."""
     forbidden = re.compile(r"on.*|.*href|src|style|id|class", re.IGNORECASE)
     mathml = re.fullmatch("m[a-z]+|semantics|annotation", node.tag)
     return bool(mathml) and not any(map(forbidden.fullmatch, node.attrib))
 
 
-def _svg_as_images(text: str) -> str:
-    """The text with an image in place of each inline SVG."""
+def _draw_svg_as_images(text: str) -> str:
+    """Return a text with an image in place of each inline SVG."""
     pieces, done, depth, start = [], 0, 0, 0
     for tag in _SVG.finditer(text):
         if tag[1]:
@@ -64,12 +64,12 @@ def _svg_as_images(text: str) -> str:
             start = start if depth else tag.start()
             depth += 1
         if tag[1] and not depth and start >= done:
-            pieces += [text[done:start], _image(text[start : tag.end()])]
+            pieces += [text[done:start], _make_image(text[start : tag.end()])]
             done = start = tag.end()
     return "".join(pieces) + text[done:]
 
 
-def _image(svg: str) -> str:
+def _make_image(svg: str) -> str:
     head, title = svg[: svg.index(">")], re.search(r"<title>([^<]*)</title>", svg)
     label = re.search(r"""aria-label=["']([^"'<>]*)""", head)
     alt = (label or title or {1: "A drawing without a description"})[1]
@@ -80,36 +80,36 @@ def _image(svg: str) -> str:
 
 
 class Cleaner:
-    """Cleans the HTML of a page."""
+    """A filter for the HTML of a page."""
 
     def __init__(self):
-        self._word = f"labkit{secrets.token_hex(8)}"  # that no notebook knows
+        self._word = f"labkit{secrets.token_hex(8)}"  # no notebook can guess it
         self._place = re.compile(rf"{self._word}x(\d+)x")
         self._kept: list[str] = []
         self._cleaner = nh3.Cleaner(
-            _TAGS, attributes=_ATTRIBUTES, attribute_filter=self._filtered, filter_style_properties=_PROPERTIES,
+            _TAGS, attributes=_ATTRIBUTES, attribute_filter=self._filter_attribute, filter_style_properties=_PROPERTIES,
             url_schemes={"http", "https", "mailto", "data"}, link_rel=None,
         )
 
-    def _filtered(self, tag: str, name: str, value: str) -> str | None:
-        """An allowed attribute's value; None to leave it out."""
+    def _filter_attribute(self, tag: str, name: str, value: str) -> str | None:
+        """Return the value of an allowed attribute, or None to leave it out."""
         if self._word in value:
             return None
         if value.strip().lower().startswith("data:") and not (tag == "img" and _IMAGE.match(value.strip())):
             return None
-        return " ".join(each for each in value.split() if each not in _OF_THE_PAGE) if name == "class" else value
+        return " ".join(word for word in value.split() if word not in _OF_THE_PAGE) if name == "class" else value
 
     def keep(self, ours: str) -> str:
-        """A word that stands for HTML of the report's own until the text around it is clean."""
+        """Set HTML of the report's own aside; return the word that stands for it until `clean` has run."""
         self._kept.append(ours)
         return f"{self._word}x{len(self._kept) - 1}x"
 
     def without_kept(self, text: str) -> str:
-        """The text with a space in place of what was kept."""
+        """Return a text with a space in place of each HTML that was set aside."""
         return self._place.sub(" ", text)
 
     def _keep_formula(self, match: re.Match) -> str:
-        """MathML, kept; only its text stays if it is more than that, or no XML."""
+        """Set MathML aside; return it as it is if it holds anything else, or is no XML."""
         try:
             tree = ElementTree.fromstring("" if "<!" in match[0] else match[0])
         except ElementTree.ParseError:
@@ -121,7 +121,7 @@ class Cleaner:
         return self.keep(ElementTree.tostring(tree, encoding="unicode"))
 
     def clean(self, text: str) -> str:
-        """The text without active content, and with what was kept."""
-        text = _MATH.sub(self._keep_formula, _svg_as_images(_WITH_CONTENT.sub("", text)))
+        """Return a text without active content, and with the HTML that was set aside."""
+        text = _MATH.sub(self._keep_formula, _draw_svg_as_images(_WITH_CONTENT.sub("", text)))
         clean = self._cleaner.clean(text)
         return self._place.sub(lambda match: self._kept[int(match[1])], clean)

@@ -1,4 +1,4 @@
-"""The edition for Google Colab: notebooks that install the lab in their first cell, for a branch of their own."""
+"""Write the edition for Google Colab: notebooks whose first cell installs the lab, for a branch of their own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_edition(out: Path, repository: str, requirement: str | None = None) ->
     repository : str
         Where the lab is published on GitHub, "owner/name".
     requirement : str
-        What the first cell installs, as pip's command line has it; by default the engine and the lab of the repository.
+        The requirements that the first cell installs, for pip; by default the engine and the lab of the repository.
     """
     require_repository(repository)
     source = f"git+https://github.com/{repository}"
@@ -55,18 +55,18 @@ def write_edition(out: Path, repository: str, requirement: str | None = None) ->
 
 
 def require_repository(name: str) -> None:
-    """Refuse what names no repository on GitHub."""
+    """Refuse a text that names no repository on GitHub."""
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise LabError(f"{name!r} names no repository on GitHub: write owner/name")
 
 
 def address(repository: str, name: PurePosixPath | str) -> str:
-    """Where Colab opens a notebook of the edition."""
+    """Return the address at which Colab opens a notebook of the edition."""
     return f"https://colab.research.google.com/github/{repository}/blob/{BRANCH}/{name}"
 
 
 def badge(repository: str, name: PurePosixPath | str) -> str:
-    """The badge that opens a notebook of the edition, in Markdown."""
+    """Return the badge, in Markdown, that opens a notebook of the edition."""
     return f"[![Open In Colab]({_BADGE})]({address(repository, name)})"
 
 
@@ -87,7 +87,7 @@ def _set_up(requirement: str) -> NotebookNode:
 
 
 def _target(name: PurePosixPath, link: re.Match, repository: str) -> str:
-    """Where a relative link of a notebook leads from Colab: notebooks to Colab, other files to GitHub."""
+    """Return the address of a notebook's relative link on Colab, or on GitHub for other files."""
     parts: list[str] = []
     for part in (*name.parent.parts, *PurePosixPath(link[1]).parts):
         if part == "..":

@@ -1,4 +1,4 @@
-"""The notebooks of the series: find them, execute them on this machine's engine, store them in one canonical form."""
+"""Find the notebooks of the series, execute them on this machine's engine, and store them in canonical form."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from labkit.base.paths import PACKAGE, PYTHONPATH
 from labkit.notebooks import kernels
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
-CLOSER = "closer_look"  # the folder of the companions: what deepens a notebook of the series, under the same name
+CLOSER = "closer_look"  # the folder of the companions: each deepens the notebook of the series with the same name
 PRACTICE = "practice"  # the folder of the short pages of patterns, which stand on their own
-_silent = logging.getLogger(__name__)  # of nbclient: a `Failure` has the message
+_silent = logging.getLogger(__name__)  # silences nbclient: a `Failure` has the message
 _silent.disabled = True
 _NAME = re.compile(r"(\d\d|P\d)_\w+")  # NN_name.ipynb belongs to the series; drafts and copies do not
 
 
 @dataclass
 class Failure:
-    """What stopped a notebook: the cell's index and a message that names notebook, cell and error."""
+    """The error that stopped a notebook: the cell's index, and a message with notebook, cell and error."""
 
     cell: int | None
     message: str
@@ -47,22 +47,22 @@ class Failure:
 
 @dataclass(eq=False)
 class Notebook:
-    """A notebook."""
+    """A notebook, its file, and its last execution."""
 
     path: Path
     nb: NotebookNode  # its content, in nbformat 4
-    failure: Failure | None = None  # what stopped its execution, or what is wrong with its page
+    failure: Failure | None = None  # the error that stopped its execution, or an error of its page
     seconds: float = 0.0  # the time of its execution; 0 without one
     since: str = ""  # when it was executed, "2026-11-23 17:51", if that was earlier and nothing has changed since
 
     @property
     def name(self) -> str:
-        """The file's name without its ending, "01_baseline"; of others with their folder, "closer_look/08_fp16"."""
+        """The file's name without its ending, "01_baseline"; outside the series with its folder, "practice/P4_scan"."""
         return f"{self.folder}/{self.path.stem}" if self.folder else self.path.stem
 
     @property
     def folder(self) -> str:
-        """That of the companions or of the practice pages; empty for a notebook of the series."""
+        """The folder of the companions or of the practice pages; empty for a notebook of the series."""
         name = self.path.resolve().parent.name
         return name if name in (CLOSER, PRACTICE) and self.path.suffix == ".ipynb" else ""
 
@@ -94,7 +94,7 @@ class Notebook:
 
     @property
     def produced(self) -> dict:
-        """Where the outputs come from: `engine`, `device` and `date`; empty if not recorded."""
+        """The origin of the outputs: `engine`, `device` and `date`; empty if not recorded."""
         return dict(self.nb.metadata.get("labkit", {}))
 
     def _prose(self):
@@ -104,30 +104,30 @@ class Notebook:
 
 
 class Progress:
-    """Called while notebooks are executed. This one shows nothing."""
+    """The steps of an execution, as calls. This class shows nothing."""
 
     def start(self, notebook: Notebook) -> None:
-        """Before a notebook."""
+        """Note that a notebook starts."""
 
     def cell(self, notebook: Notebook, done: int, of: int) -> None:
-        """After each code cell: `done` of them have run."""
+        """Note that `done` of the code cells have run."""
 
     def finish(self, notebook: Notebook) -> None:
-        """After a notebook, whether it failed or not."""
+        """Note that a notebook has ended, whether it failed or not."""
 
 
 def has_series() -> bool:
-    """Whether labkit runs from a checkout, with the notebooks beside it."""
+    """Return whether labkit runs from a checkout, with the notebooks beside it."""
     return (PACKAGE.parent / "notebooks").is_dir()
 
 
 def folder() -> Path:
-    """The checkout's `notebooks/`. Raises LabError if there is none: labkit is not used from a checkout."""
-    found = PACKAGE.parent / "notebooks"
+    """Return the checkout's `notebooks/`. LabError if there is none: labkit is not used from a checkout."""
+    notebooks = PACKAGE.parent / "notebooks"
     if not has_series():
-        raise LabError(f"no notebooks at {found}: they belong to the repository, not to the installed package. Run "
+        raise LabError(f"no notebooks at {notebooks}: they belong to the repository, not to the installed package. Run "
                        "labkit from a checkout, or name the notebooks' files.")
-    return found
+    return notebooks
 
 
 def read(path: Path | str) -> Notebook:
@@ -144,31 +144,31 @@ def read(path: Path | str) -> Notebook:
 
 
 def series() -> list[Path]:
-    """The files of the series in their order, without the companions."""
-    return _numbered(folder())
+    """Return the files of the series in their order, without the companions."""
+    return _list_numbered(folder())
 
 
 def closer_looks() -> list[Path]:
-    """The files of the companions, in the order of the notebooks that they belong to."""
-    return _numbered(folder() / CLOSER)
+    """Return the files of the companions, in the order of the notebooks that they belong to."""
+    return _list_numbered(folder() / CLOSER)
 
 
 def practice() -> list[Path]:
-    """The files of the practice pages."""
-    return _numbered(folder() / PRACTICE)
+    """Return the files of the practice pages."""
+    return _list_numbered(folder() / PRACTICE)
 
 
 def everything() -> list[Path]:
-    """The files of the series, of the companions and of the practice pages."""
+    """Return the files of the series, of the companions and of the practice pages."""
     return [*series(), *closer_looks(), *practice()]
 
 
-def _numbered(where: Path) -> list[Path]:
+def _list_numbered(where: Path) -> list[Path]:
     return sorted(path for path in where.glob("*.ipynb") if _NAME.fullmatch(path.stem))
 
 
 def find(names: Iterable[str] = ()) -> list[Path]:
-    """The files of notebooks by name, each once; without names, `everything`.
+    """Return the files of notebooks by name, each file once; without names, `everything`.
 
     A name is a file, "01_baseline", "closer_look/08_fp16", or a number: "1", "closer_look/8", "P1". Raises LabError if
     no notebook has that name.
@@ -181,13 +181,13 @@ def _find(name: str) -> Path:
         return Path(name).resolve()
     wanted = name.removesuffix(".ipynb")
     closer, stem = Path(wanted).parent.name == CLOSER, Path(wanted).name
-    known = closer_looks() if closer else [*series(), *practice()]
+    candidates = closer_looks() if closer else [*series(), *practice()]
     if closer or wanted in (stem, f"{PRACTICE}/{stem}") or name != wanted:  # a name, or a path that ends with .ipynb
-        for path in known:
+        for path in candidates:
             if stem in (path.stem, path.stem[:2]) or (stem.isdigit() and stem.zfill(2) == path.stem[:2]):
                 return path
-    there = [Notebook(path, None).name for path in everything()]
-    raise LabError(f"no notebook {name!r}; there are {', '.join(there) or 'none yet'}")
+    names = [Notebook(path, None).name for path in everything()]
+    raise LabError(f"no notebook {name!r}; there are {', '.join(names) or 'none yet'}")
 
 
 def run(notebook: Notebook, progress: Progress | None = None, warm: kernels.Warm | None = None) -> None:
@@ -202,7 +202,7 @@ def run(notebook: Notebook, progress: Progress | None = None, warm: kernels.Warm
 
 
 def code(notebook: Notebook) -> list[NotebookNode]:
-    """Its code cells."""
+    """Return the code cells of a notebook."""
     return [cell for cell in notebook.nb.cells if cell.cell_type == "code"]
 
 
@@ -214,17 +214,17 @@ def compare(notebook: Notebook, stored: NotebookNode) -> None:
     for at, (cell, before) in enumerate(zip(notebook.nb.cells, stored.cells, strict=True)):
         if cell.cell_type != "code" or "nbval-ignore-output" in cell.metadata.get("tags", []):
             continue
-        printed, wanted = (list(map(_compared, each.outputs)) for each in (cell, before))
+        printed, wanted = (list(map(_comparable, version.outputs)) for version in (cell, before))
         if printed != wanted:
             different = next(pair for pair in itertools.zip_longest(printed, wanted) if pair[0] != pair[1])
-            shown, known = (textwrap.shorten(str(each), 300) for each in different)
-            notebook.failure = notebook.failure or _failure(
-                notebook, at, f"its outputs are not the stored ones: {shown}, stored is {known}"
+            shown, expected = (textwrap.shorten(str(output), 300) for output in different)
+            notebook.failure = notebook.failure or _make_failure(
+                notebook, at, f"its outputs are not the stored ones: {shown}, stored is {expected}"
             )
 
 
-def _compared(output: NotebookNode) -> object:
-    """What is compared of an output."""
+def _comparable(output: NotebookNode) -> object:
+    """Return the part of an output that is compared."""
     if output.output_type == "stream":
         return output.text
     if output.output_type == "error":
@@ -233,7 +233,7 @@ def _compared(output: NotebookNode) -> object:
 
 
 def environment() -> dict[str, str]:
-    """That of kernels: they find labkit, installed or not, and show no bars, which a page would keep."""
+    """Return the kernels' environment: they find labkit, installed or not, and show no progress bars."""
     paths = [PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TQDM_DISABLE": "1"}
 
@@ -250,25 +250,26 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None], warm: ker
     progress(0, len(cells))
     at, failure = None, None
     try:
-        with (temporary.folder() as scratch, _kernel(client, scratch, _beside(notebook, scratch / "here"), warm)):
+        with (temporary.folder() as scratch,
+              _run_kernel(client, scratch, _link_beside(notebook, scratch / "here"), warm)):
             try:
                 for count, at in enumerate(cells, 1):
                     client.execute_cell(nb.cells[at], at, execution_count=count)
                     progress(count, len(cells))
             except CellExecutionError as error:
-                failure = _failure(notebook, at, f"{error.ename}: {error.evalue}".strip().removesuffix(":"))
-            nb.metadata["labkit"].update(_engine_of(client))
+                failure = _make_failure(notebook, at, f"{error.ename}: {error.evalue}".strip().removesuffix(":"))
+            nb.metadata["labkit"].update(_ask_engine(client))
     except CellTimeoutError:
-        failure = _failure(notebook, at, f"stopped after {CELL_TIMEOUT} s without finishing")
+        failure = _make_failure(notebook, at, f"stopped after {CELL_TIMEOUT} s without finishing")
     except (DeadKernelError, RuntimeError) as error:
         if at is None:
-            failure = _failure(notebook, None, f"its kernel did not start: {error}")
+            failure = _make_failure(notebook, None, f"its kernel did not start: {error}")
         else:
-            failure = _failure(notebook, at, "the kernel died: Python itself crashed here, or ran out of memory")
+            failure = _make_failure(notebook, at, "the kernel died: Python itself crashed here, or ran out of memory")
     return failure
 
 
-def _beside(notebook: Notebook, here: Path) -> Path:
+def _link_beside(notebook: Notebook, here: Path) -> Path:
     """Make a folder to execute a notebook in: links to what is beside it, but for the programs that its cells write.
 
     So a reader's version of such a program is neither run nor changed.
@@ -282,7 +283,7 @@ def _beside(notebook: Notebook, here: Path) -> Path:
     return here
 
 
-def _failure(notebook: Notebook, at: int | None, what: str) -> Failure:
+def _make_failure(notebook: Notebook, at: int | None, what: str) -> Failure:
     if at is None:
         return Failure(None, f"{notebook.path.name}: {what}")
     cell = notebook.nb.cells[at]
@@ -294,8 +295,8 @@ def _failure(notebook: Notebook, at: int | None, what: str) -> Failure:
 
 
 @contextlib.contextmanager
-def _kernel(client, scratch: Path, cwd: Path, warm: kernels.Warm | None):
-    """A kernel for a client while a `with` lasts: local sockets in a folder of its own, no network ports."""
+def _run_kernel(client, scratch: Path, cwd: Path, warm: kernels.Warm | None):
+    """Run a kernel for a client while a `with` lasts, with local sockets in its own folder, no network ports."""
     km = client.create_kernel_manager()
     km.kernel_spec_manager, km.log = _ThisPython(), client.log
     if os.name == "posix":
@@ -310,15 +311,15 @@ def _kernel(client, scratch: Path, cwd: Path, warm: kernels.Warm | None):
 
 
 class _ThisPython(KernelSpecManager):
-    """A kernel is the Python that runs labkit, whatever kernels the user has registered elsewhere."""
+    """The Python that runs labkit as the only kernel, whatever kernels the user has registered elsewhere."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         return KernelSpec(argv=argv, display_name="Python 3", language="python", metadata={"debugger": False})
 
 
-def _engine_of(client) -> dict:
-    """Engine and device, from the kernel that made the outputs; empty if that fails."""
+def _ask_engine(client) -> dict:
+    """Return engine and device of the kernel that made the outputs; empty if it does not answer."""
     question = "(lambda d: (d.engine, d.name))(__import__('labkit').device())"
     message = client.kc.execute("", silent=True, store_history=False, user_expressions={"device": question})
     reply = client.wait_for_reply(message)
@@ -330,15 +331,15 @@ def _engine_of(client) -> dict:
 
 
 def canonical(nb: NotebookNode) -> str:
-    """A notebook as the repository stores it, as JSON text.
+    """Return a notebook as the repository stores it, as JSON text.
 
-    One kernel name, tags as the only metadata of cells, no Python version: a diff shows what changed in the lesson. A
-    cell with the tag "hide-input" is folded in JupyterLab, too.
+    It has one kernel name, only tags as metadata of cells, and no Python version, so that a diff shows only changes of
+    the lesson. A cell with the tag "hide-input" is folded in JupyterLab, too.
     """
     nb = nbformat.from_dict(nb)
-    kept = {"labkit": nb.metadata["labkit"]} if "labkit" in nb.metadata else {}
+    origin = {"labkit": nb.metadata["labkit"]} if "labkit" in nb.metadata else {}
     nb.metadata = nbformat.from_dict({
-        **kept,
+        **origin,
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
     })

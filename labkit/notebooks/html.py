@@ -1,7 +1,7 @@
-"""The HTML report: the series executed on this machine's engine, as pages that open from disk and load nothing.
+"""Write the HTML report: the series, executed on this machine's engine, in pages that open from disk.
 
 Mathematics is MathML, figures and styles are inside the page, and there is no script. A page that would load anything
-from a network is reported as a failure.
+from a network counts as failed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from labkit.records.recorded import recorded
 TITLE = "The CUDA convolution lab"
 LEAD = ("The convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. Each idea is "
         "predicted, checked and measured, and its page says whether it worked and why.")
-# The first number of a part, its name, and whom it is for.
+# The first number of a part, its name, and its readers.
 PARTS = (
     (0, "Part 1: a kernel made fast", "Read these pages in their order. At their end there are two ways on. Most "
      "readers go to part 3 first."),
@@ -67,28 +67,28 @@ _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/pn
 
 @dataclass(eq=False)
 class Page:
-    """A notebook and the page made of it."""
+    """A notebook and its page."""
 
     notebook: Notebook
     path: Path  # the file to write
     prose: dict[int, str] = field(default_factory=dict)  # the HTML of each Markdown cell, by the cell's index
     contents: list[tuple[int, str, str]] = field(default_factory=list)  # level, anchor and text of each heading
-    previous: Page | None = None  # in the series; a companion and a practice page have no neighbours
+    previous: Page | None = None  # the page before it in the series; companions and practice pages have no neighbours
     next: Page | None = None
     companion: Page | None = None  # the closer look that belongs to a notebook of the series, and the other way round
 
     @property
     def home(self) -> str:
-        """The first page, seen from this one."""
+        """The link from this page to the first page."""
         return "../index.html" if self.notebook.folder else "index.html"
 
     def to(self, other: Page) -> str:
-        """Another page, seen from this one."""
+        """Return the link from this page to another page."""
         return Path(os.path.relpath(other.path, self.path.parent)).as_posix()
 
     @property
     def failure(self) -> Failure | None:
-        """What stopped the notebook, or what is wrong with its page."""
+        """The error that stopped the notebook, or an error of its page."""
         return self.notebook.failure
 
 
@@ -98,14 +98,14 @@ def make(
 ) -> list[Page]:
     """Execute notebooks and write `index.html` and a page for each.
 
-    Without `names`, the closer looks get pages of their stored outputs, which say so: executing them takes as long as
-    all the others together, and they only deepen what those show.
+    Without `names`, the pages of the closer looks show the stored outputs, and say so: executing them takes as long as
+    executing all the others, and they only deepen those.
 
-    The notebooks run side by side, but for what measures: see `side_by_side.run`. With `names`, the pages of the other
-    notebooks stay as they are, and the index has those that exist. A notebook that fails does not stop the others, and
-    its page shows the cells before the failure. Returns those that were asked for; `page.failure` says what went wrong.
-    Raises LabError if no notebook has that name, a file is no notebook, two have the same name, or the folder cannot be
-    written.
+    The notebooks run in parallel, except for cells that measure: see `side_by_side.run`. With `names`, the pages of the
+    other notebooks stay as they are, and the index lists those that exist. A notebook that fails does not stop the
+    others, and its page shows the cells before the failure. Returns the pages of the named notebooks; `page.failure`
+    says what went wrong. LabError if no notebook has that name, a file is no notebook, two notebooks have the same
+    name, or the folder cannot be written.
 
     Parameters
     ----------
@@ -117,9 +117,9 @@ def make(
         Export the outputs that the notebooks hold; execute nothing.
     progress : Progress
     fresh : bool
-        Execute what has not changed since it was executed last, too.
+        Execute also notebooks that have not changed since their last execution.
     compare : bool
-        Notebooks whose outputs are not those that they hold are failures: see `execute.compare`.
+        Count a notebook as failed if its outputs differ from those that it holds: see `execute.compare`.
     companions : bool
         Without `names`, execute the closer looks, too.
     """
@@ -129,7 +129,7 @@ def make(
     ours = execute.everything() if execute.has_series() else []
     files = ours if set(asked) <= set(ours) else asked  # notebooks outside the series are a report of their own
     notebooks = [*map(execute.read, files)]
-    pages, documents = _there(notebooks, asked, out), []
+    pages, documents = _existing_pages(notebooks, asked, out), []
     if files is ours and (glossary := execute.folder().parent / "docs" / "glossary.md").is_file():
         documents.append(document(glossary, out))
     if len({page.path for page in pages}) < len(pages):
@@ -141,10 +141,10 @@ def make(
     wanted = {page.notebook: page for page in pages if page.notebook.path in asked}
     exporter = Exporter(pages, documents)
     before = {notebook: copy.deepcopy(notebook.nb) for notebook in wanted} if compare else {}
-    shown = [each for each in wanted if stored or (each.closer and not (names or companions))]
-    others = (each for each in wanted if each not in shown)
+    as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]
+    others = (notebook for notebook in wanted if notebook not in as_stored)
     with contextlib.closing(side_by_side.run(others, progress, fresh)) as executed:
-        for notebook in itertools.chain(executed, _as_stored(shown, progress)):
+        for notebook in itertools.chain(executed, _start_stored(as_stored, progress)):
             if notebook in before and not notebook.failure:
                 execute.compare(notebook, before[notebook])
             exporter.write(wanted[notebook])
@@ -152,28 +152,29 @@ def make(
     for page in documents:
         exporter.write(page)
     with locked(out / "index.html"):  # pages that another report has written here in the meantime are listed, too
-        index = write(out / "index.html", Exporter(_there(notebooks, asked, out), documents).series())
+        index = write(out / "index.html", Exporter(_existing_pages(notebooks, asked, out), documents).series())
     claim(out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))])
     return [*wanted.values()]
 
 
-def _there(notebooks: Iterable[Notebook], asked: Container[Path], out: Path) -> list[Page]:
-    """Return the pages of the notebooks asked for and of those that have one, which says where its outputs are from."""
-    pages = pages_of([each for each in notebooks if each.path in asked or (out / f"{each.name}.html").is_file()], out)
+def _existing_pages(notebooks: Iterable[Notebook], asked: Container[Path], out: Path) -> list[Page]:
+    """Return the pages of the notebooks in `asked`, and those that exist, with a note of their outputs' origin."""
+    pages = pages_of((notebook for notebook in notebooks
+                      if notebook.path in asked or (out / f"{notebook.name}.html").is_file()), out)
     for page in pages:
         if page.notebook.path not in asked:
-            page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
+            page.notebook.nb.metadata["labkit"] = _read_origin(page.path)
     return pages
 
 
-def _as_stored(notebooks: Iterable[Notebook], progress: Progress) -> Iterator[Notebook]:
-    for each in notebooks:
-        progress.start(each)
-        yield each
+def _start_stored(notebooks: Iterable[Notebook], progress: Progress) -> Iterator[Notebook]:
+    for notebook in notebooks:
+        progress.start(notebook)
+        yield notebook
 
 
 def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
-    """A page for each notebook, with its neighbours and its companion among them."""
+    """Return a page for each notebook, with its neighbours and its companion among them."""
     pages = [Page(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
     for before, after in itertools.pairwise(page for page in pages if not page.notebook.folder):
         before.next, after.previous = after, before
@@ -186,14 +187,14 @@ def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
 
 
 def document(path: Path, out: Path, text: str | None = None) -> Page:
-    """The page of a Markdown file; of `text` in its place, if there is any."""
+    """Return the page of a Markdown file, or of `text` in its place."""
     text = manifest.read(path).decode() if text is None else text
     cell = nbformat.v4.new_markdown_cell(text)
     return Page(Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / f"{path.stem.lower()}.html")
 
 
-def _noted_in(path: Path) -> dict:
-    """Where the outputs of an earlier page come from, as recorded in the page."""
+def _read_origin(path: Path) -> dict:
+    """Return the origin of the outputs of an earlier page, as noted in the page."""
     note = re.search(r'<meta name="labkit-produced" content="([^"]*)">', path.read_text(encoding="utf-8"))
     return json.loads(html.unescape(note[1])) if note else {}
 
@@ -211,12 +212,12 @@ class Exporter(HTMLExporter):
         super().__init__(template_name="notebook", extra_template_basedirs=[str(TEMPLATES)])
         self.environment.tests["listing"] = _is_listing
         style = STYLE.read_text(encoding="utf-8")
-        style += f"\n{listing.STYLE}\n"  # listings bring it along, but no output keeps a style of its own
+        style += f"\n{listing.STYLE}\n"  # listings bring it along, but outputs lose their own styles
         self.common = {"series_title": TITLE, "style": style, "documents": self.documents}
 
     @property
     def default_config(self):
-        """nbconvert's settings, but no output that needs a script."""
+        """The settings of nbconvert, without outputs that need a script."""
         config = super().default_config
         config.NbConvertBase.display_data_priority = list(_SHOWN)
         config.HighlightMagicsPreprocessor.languages = {"%%kernel": "cuda", "%%cuda": "cuda", "%%program": "cuda"}
@@ -233,7 +234,7 @@ class Exporter(HTMLExporter):
         write(page.path, text)
 
     def render(self, page: Page) -> str:
-        """A notebook as the text of an HTML page."""
+        """Return a notebook as the text of an HTML page."""
         self.page, page.contents, self.asks, self.cleaner = page, [], [], Cleaner()
         cells = enumerate(page.notebook.nb.cells)
         page.prose = {i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"}
@@ -242,27 +243,27 @@ class Exporter(HTMLExporter):
         return TemplateExporter.from_notebook_node(self, page.notebook.nb)[0]
 
     def series(self) -> str:
-        """The text of the first page: the series with what each notebook teaches."""
+        """Return the text of the first page: the series, with what each notebook teaches."""
         listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
         return self.environment.get_template("series.html.j2").render(
-            parts=_in_parts(listed), lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
+            parts=_group_by_part(listed), lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
             version=labkit.__version__, progress=_progress(), **self.common,
         )
 
     def default_filters(self):
-        """The filters of the template, besides those of nbconvert."""
+        """Yield the filters of the template, after those of nbconvert."""
         yield from super().default_filters()
         yield "clean", self.clean
-        yield "day", _day
+        yield "day", _format_day
         yield "highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self)
         yield "formula", lambda text: formula(text.strip().strip("$"), "block")
         yield "markdown2html", self.markdown
         yield "picture", _output_picture
-        yield "scrolling", _scrolling
-        yield "tables", _tables
+        yield "scrolling", _scroll_attributes
+        yield "tables", _frame_tables
 
     def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
-        """Markdown to HTML, with links and pictures relative to the current page."""
+        """Convert Markdown to HTML, with links and pictures relative to the current page."""
         folder = str(self.page.notebook.path.resolve().parent)
         renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
         listed = len(self.page.contents)
@@ -274,28 +275,28 @@ class Exporter(HTMLExporter):
         return text
 
     def elsewhere(self, target: Path) -> str:
-        """The address of a file that has no page."""
+        """Return the address of a file that has no page."""
         return Path(os.path.relpath(target, self.page.path.resolve().parent)).as_posix()
 
     def clean(self, text: str) -> str:
-        """HTML of a notebook without active content; what it would have loaded is a failure of the page."""
+        """Return a notebook's HTML without active content; note what it would have loaded, which fails the page."""
         self.asks += requests_in(text)
         return self.cleaner.clean(text)
 
 
 class Renderer(IPythonRenderer):
-    """The elements of Markdown as HTML of the report."""
+    """A renderer of Markdown's elements as the report's HTML."""
 
     def __init__(self, exporter: Exporter, **options):
         super().__init__(escape=False, embed_images=True, **options)
         self.exporter = exporter
 
     def heading(self, text: str, level: int, **attrs) -> str:
-        """A heading with an anchor, added to the table of contents."""
+        """Return a heading with an anchor, and add it to the table of contents."""
         contents = self.exporter.page.contents
         words = html.unescape(re.sub(r"<[^>]+>", " ", self.exporter.cleaner.without_kept(text)))
         anchor = base = re.sub(r"\W+", "-", words).strip("-").lower() or "section"
-        taken = {known for _, known, _ in contents}
+        taken = {other for _, other, _ in contents}
         for number in range(2, 100):
             if anchor not in taken:
                 break
@@ -306,36 +307,36 @@ class Renderer(IPythonRenderer):
         return self.exporter.cleaner.keep(f'<h{level} id="{anchor}">{text}{link}</h{level}>') + "\n"
 
     def block_code(self, code: str, info: str | None = None) -> str:
-        """Code in a frame that scrolls."""
-        code = f'<div class="scroll"{_scrolling(code, "Code")}>{super().block_code(code, info)}</div>'
+        """Return code in a frame that scrolls."""
+        code = f'<div class="scroll"{_scroll_attributes(code, "Code")}>{super().block_code(code, info)}</div>'
         return self.exporter.cleaner.keep(code) + "\n"
 
     def table(self, text: str) -> str:
-        """A table in a frame that scrolls."""
-        return _tables(f"<table>\n{text}</table>\n")
+        """Return a table in a frame that scrolls."""
+        return _frame_tables(f"<table>\n{text}</table>\n")
 
     def _html_embed_images(self, html: str) -> str:
-        """HTML with its pictures inside; a start tag alone stays one, which nbconvert would close at once."""
+        """Return HTML with its pictures inside; leave a lone start tag open, which nbconvert would close."""
         return super()._html_embed_images(html) if "<img" in html.lower() else html
 
     def inline_math(self, body: str) -> str:
-        """`$...$` as MathML."""
+        """Return `$...$` as MathML."""
         return self.exporter.cleaner.keep(formula(body, "inline"))
 
     def block_math(self, body: str) -> str:
-        """`$$...$$` as MathML on a line of its own."""
+        """Return `$$...$$` as MathML on a line of its own."""
         return self.exporter.cleaner.keep(formula(body, "block"))
 
     def latex_environment(self, name: str, body: str) -> str:
-        r"""`\begin{align}` and other environments as MathML."""
+        r"""Return `\begin{align}` and other environments as MathML."""
         return self.exporter.cleaner.keep(formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block"))
 
     def block_mermaidjs(self, code: str) -> str:
-        """A Mermaid diagram as its source: a drawing would need a script."""
+        """Return a Mermaid diagram as its source: a drawing would need a script."""
         return f"<pre><code>{html.escape(code)}</code></pre>\n"
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
-        """A link relative to the page; a link to a notebook leads to its page."""
+        """Return a link relative to the page; a link to a notebook leads to its page."""
         return super().link(text, self._relative(url), title)
 
     def _relative(self, url: str) -> str:
@@ -351,9 +352,7 @@ class Renderer(IPythonRenderer):
 
 
 def formula(latex: str, display: str) -> str:
-    """LaTeX, without the dollar signs, as MathML; as LaTeX source where latex2mathml cannot read it. `display` is
-    "inline" or "block".
-    """
+    """Return LaTeX, without dollar signs, as "inline" or "block" MathML; as source if it cannot be read."""
     try:
         text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)
         tree = ElementTree.fromstring(text)
@@ -385,8 +384,8 @@ def _output_picture(output: NotebookNode, kind: str) -> str:
 
 
 def _picture(data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None) -> str:
-    """An image with its dark version, if it has one; where it is wider than a phone, a tap shows it in full size."""
-    width, height = (int(each) if str(each).isdecimal() else 0 for each in (width, height))  # not "100%"
+    """Return an image with its dark version, if it has one. If it is wider than a phone, a tap enlarges it."""
+    width, height = (int(length) if str(length).isdecimal() else 0 for length in (width, height))  # not "100%"
     size = f' width="{width}"' if width else ""
     size += f' height="{height}"' if height else ""
     data = "".join(data.split())
@@ -404,22 +403,22 @@ def _picture(data: str, kind: str, alt: str, width: int | str | None = None, hei
     return image
 
 
-def _in_parts(pages: Iterable[Page]) -> list[tuple[str, str, list[Page]]]:
-    """Name, lead and pages of each part that has some; pages without a number are in a part without a name."""
+def _group_by_part(pages: Iterable[Page]) -> list[tuple[str, str, list[Page]]]:
+    """Return the name, lead and pages of each part that has pages; pages without a number get no name."""
 
     def part(page):
         number = page.notebook.number
         if page.notebook.folder == execute.PRACTICE:
             return PRACTICE
-        return [each[1:] for each in PARTS if each[0] <= int(number)][-1] if number else ("", "")
+        return [entry[1:] for entry in PARTS if entry[0] <= int(number)][-1] if number else ("", "")
 
     return [(*about, list(group)) for about, group in itertools.groupby(pages, part)]
 
 
 def _overview() -> dict[str, str]:
-    """The pictures of the README and of the results, and the ladder's table, for the first page, as HTML.
+    """Return the first page's pictures, from README and results, and the ladder's table as HTML.
 
-    Empty where their files are missing.
+    A value is empty where its file is missing.
     """
     pictures = {}
     for page in (PACKAGE.parent / "README.md", PACKAGE.parent / "docs" / "results.md"):
@@ -436,7 +435,7 @@ def _overview() -> dict[str, str]:
 
 
 def _progress() -> str:
-    """The reader's exercises as a table, or why they cannot be read; empty if none was tried."""
+    """Return the reader's exercises as a table, or why they cannot be read; empty if none was tried."""
     try:
         return progress.progress()._repr_html_() if progress.read() else ""
     except EngineError as error:
@@ -444,15 +443,15 @@ def _progress() -> str:
 
 
 def _is_listing(text: str) -> bool:
-    """Whether an output is CUDA C++: a line of it is only the bracket that opens a body."""
+    """Return whether an output is CUDA C++: one of its lines is only the bracket that opens a body."""
     return any(line.strip() == "{" for line in text.splitlines())
 
 
 _PHONE = 40  # characters of code in a line on a narrow phone
 
 
-def _scrolling(text: str, name: str, wraps: bool = False) -> str:
-    """The attributes of a frame around text that may be too wide or too high for it: the keyboard reaches it.
+def _scroll_attributes(text: str, name: str, wraps: bool = False) -> str:
+    """Return the attributes of a frame for text that may be too wide or too high: the keyboard reaches it.
 
     A group and not a region: a page has dozens, and each region would be a landmark.
     """
@@ -462,10 +461,10 @@ def _scrolling(text: str, name: str, wraps: bool = False) -> str:
     return f' tabindex="0" role="group" aria-label="{name}"' if high or wide else ""
 
 
-def _tables(text: str) -> str:
-    """An HTML output in a frame, which scrolls if there is a table in it.
+def _frame_tables(text: str) -> str:
+    """Return an HTML output in a frame, which scrolls if there is a table in it.
 
-    Tables have the page's style in place of that of pandas, and no empty cell is a heading.
+    Tables get the page's style in place of pandas' style, and an empty cell is no heading.
     """
     text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL)
     text = text.replace('<table border="1" class="dataframe">', '<table class="dataframe">')
@@ -474,7 +473,7 @@ def _tables(text: str) -> str:
     return f'<div class="html"{frame}>{text}</div>'
 
 
-def _day(date: str) -> str:
-    """"2026-11-05" as "5 November 2026"."""
+def _format_day(date: str) -> str:
+    """Return "2026-11-05" as "5 November 2026"."""
     day = datetime.date.fromisoformat(date)
     return f"{day.day} {day:%B %Y}"

@@ -1,4 +1,4 @@
-"""Kernels for a report: forked from a process that has imported the lab already, where the system can fork."""
+"""Start kernels for a report: forked from a process that has imported the lab already, where the system can fork."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ AVAILABLE = sys.platform == "linux"  # macOS forks, but its libraries may have s
 class Warm:
     """The process of `labkit.notebooks.warm`, from which kernels are forked; several threads may ask it.
 
-    `environment` is that of the kernels, `folder` that of the lock with which they take turns (`labkit.base.turns`) and
-    of what they keep (`labkit.base.kept`), under `state`. Raises LabError if it does not start.
+    `environment` is the environment of the kernels. `folder` holds the lock with which they take turns
+    (`labkit.base.turns`), and what they keep under `state` (`labkit.base.kept`). LabError if it does not start.
     """
 
     def __init__(self, environment: dict[str, str], folder: Path, state: str):
@@ -41,7 +41,7 @@ class Warm:
             raise LabError("the process that a report's kernels are forked from did not start: see its message above")
 
     def ask(self, **request) -> dict:
-        """The answer to one request; that a process has ended, if this one has."""
+        """Return the answer to a request; if this process has ended, answer that the kernel has."""
         with self._asking:
             try:
                 self._process.stdin.write(json.dumps(request) + "\n")
@@ -51,9 +51,7 @@ class Warm:
                 return {"status": -signal.SIGKILL}
 
     def fork(self, argv: list[str], cwd: str, messages: str) -> Forked:
-        """Start a kernel with these arguments of ``python -m ipykernel`` and working directory; `messages` is a file
-        for what it writes to its standard error.
-        """
+        """Start a kernel with arguments of ``python -m ipykernel`` in a folder, its standard error in a file."""
         answer = self.ask(fork={"argv": argv, "cwd": cwd, "messages": messages, **self._options})
         if "pid" not in answer:
             raise RuntimeError("the process that kernels are forked from has ended")
@@ -69,7 +67,7 @@ class Warm:
 
 
 class Forked:
-    """A forked kernel, with what a kernel's manager uses of `subprocess.Popen`."""
+    """A forked kernel, with those parts of `subprocess.Popen` that a kernel's manager uses."""
 
     stdin = stdout = stderr = None
 
@@ -77,33 +75,33 @@ class Forked:
         self.pid, self.returncode, self._warm = pid, None, warm
 
     def poll(self) -> int | None:
-        """Its exit status; None while it runs."""
+        """Return the kernel's exit status, or None while it runs."""
         if self.returncode is None:
             self.returncode = self._warm.ask(poll=self.pid)["status"]
         return self.returncode
 
     def wait(self) -> int:
-        """Its exit status, when it has ended."""
+        """Wait until the kernel has ended; return its exit status."""
         while self.poll() is None:
             time.sleep(0.01)
         return self.returncode
 
     def send_signal(self, which: int) -> None:
-        """Send a signal, if it has not ended."""
+        """Send a signal, if the kernel has not ended."""
         if self.poll() is None:
             os.kill(self.pid, which)
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the kernel at once."""
         self.send_signal(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Ask the kernel to end."""
         self.send_signal(signal.SIGTERM)
 
 
 class Provisioner(LocalProvisioner):
-    """Lets a kernel's manager start a forked kernel in place of a new process."""
+    """A provisioner through which a kernel's manager starts a forked kernel in place of a new process."""
 
     def __init__(self, warm: Warm, **traits):
         super().__init__(**traits)

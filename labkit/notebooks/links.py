@@ -1,4 +1,4 @@
-"""What a page links to, and what it would load from a network."""
+"""Find the links of a page, and what it would load from a network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Links(HTMLParser):
-    """The addresses that a page links to (`found`), and the `anchors` in it."""
+    """The addresses that a page links to (`found`), and its `anchors`."""
 
     def __init__(self, path: Path):
         super().__init__()
@@ -25,7 +25,7 @@ class Links(HTMLParser):
 
 
 def dead_links(files: list[Path]) -> list[str]:
-    """The relative links of pages that lead to none of them, or to no anchor of one, each with its page in front."""
+    """Return the relative links of pages that lead to no page or anchor among them, each after its page."""
     pages = {path.resolve(): Links(path) for path in files}
     dead = []
     for path, page in pages.items():
@@ -81,7 +81,7 @@ class _Requests(HTMLParser):
 
 
 def requests_in(page: str) -> list[str]:
-    """The addresses that a browser would load from a network when it opens an HTML page. Plain links do not count."""
+    """Return the addresses that a browser would load from a network to show a page, without plain links."""
     parser = _Requests()
     parser.feed(page)
     parser.close()

@@ -1,4 +1,4 @@
-"""Executes many notebooks: side by side, and none for which nothing has changed since it was executed last."""
+"""Execute many notebooks in parallel, except those for which nothing has changed since their last execution."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from labkit.base.turns import Turns
 from labkit.notebooks import execute, kernels
 from labkit.notebooks.execute import Notebook, Progress
 
-# Notebooks at most: each may fill gigabytes of a GPU's memory, and all wait for one that measures.
+# The most notebooks at a time: each may fill gigabytes of a GPU's memory, and all wait for one that measures.
 MOST = {"gpu": 2, "cpu": 4}
 
 
 def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) -> Iterator[Notebook]:
     """Execute notebooks, one per core at a time; yield each when it has run.
 
-    Cells that measure have the machine alone, see `labkit.base.turns`: they wait also while the caller works on what
-    was yielded. A notebook of the series that has run before, with the same code and nothing changed that it depends
-    on, gets its outputs from then, unless `fresh`. Without notebooks, nothing is started.
+    Cells that measure have the machine alone, see `labkit.base.turns`: they wait also while the caller works on a
+    notebook that was yielded. Unless `fresh`, a notebook of the series that has run before gets its outputs from then,
+    if neither its code nor anything that it depends on has changed. Without notebooks, nothing is started.
     """
     notebooks = [*notebooks]
     if not notebooks:
@@ -41,13 +41,13 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
             folder = stack.enter_context(temporary.folder())
         kept = Kept(state(), folder)
         kept.trim()
-        device, others = _device(), []
-        for each in notebooks:
-            if fresh or not _recall(kept, each, device):
-                others.append(each)
+        device, others = _ask_device(), []
+        for notebook in notebooks:
+            if fresh or not _recall(kept, notebook, device):
+                others.append(notebook)
             else:
-                progress.start(each)
-                yield each
+                progress.start(notebook)
+                yield notebook
 
         def one(notebook: Notebook, warm: kernels.Warm | None = None) -> Notebook:
             progress.start(notebook)
@@ -55,7 +55,7 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
             _keep(kept, notebook, device)
             return notebook
 
-        mine = _turns(folder)
+        mine = _join_turns(folder)
         if mine is None or not others:
             yield from map(one, others)
             return
@@ -65,47 +65,47 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
         # Ends first, also after Ctrl-C: without their kernels, the threads of the pool end, too.
         with mine.together():  # its imports would disturb what another report measures
             warm = stack.enter_context(contextlib.closing(kernels.Warm(environment, folder, kept.state)))
-        for future in as_completed([pool.submit(one, each, warm) for each in others]):
+        for future in as_completed([pool.submit(one, notebook, warm) for notebook in others]):
             with mine.together():
                 yield future.result()
 
 
-def _turns(folder: Path) -> Turns | None:
-    """This process's part in the lock; None where notebooks have to run one after the other."""
+def _join_turns(folder: Path) -> Turns | None:
+    """Return this process's part in the lock, or None where notebooks have to run one after the other."""
     try:
         return Turns(folder) if kernels.AVAILABLE else None
     except OSError:  # a file system without locks
         return None
 
 
-def _name(notebook: Notebook) -> tuple:
-    """What the outputs of a notebook of the series are kept under; nothing for others, which may read any file."""
+def _key(notebook: Notebook) -> tuple:
+    """Return the key under which a series' notebook is kept; () for others, which may read any file."""
     if not execute.has_series() or notebook.path not in (*execute.series(), *execute.closer_looks()):
         return ()
     return ("outputs", notebook.name, *((cell.source, cell.metadata.get("tags")) for cell in execute.code(notebook)))
 
 
 def _keep(kept: Kept, notebook: Notebook, device: str) -> None:
-    if not notebook.failure and (name := _name(notebook)):
+    if not notebook.failure and (name := _key(notebook)):
         outputs = [(cell.outputs, cell.execution_count) for cell in execute.code(notebook)]
         now = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
         kept.put((outputs, notebook.produced, notebook.seconds, now), *name, device)
 
 
 def _recall(kept: Kept, notebook: Notebook, device: str) -> bool:
-    """Give a notebook the outputs of its last execution, if nothing has changed since; whether there were any."""
-    name = _name(notebook)
-    found = kept.get(*name, device) if name else None
-    if found is None:
+    """Give a notebook the outputs of its last execution, if nothing has changed since; return whether it did."""
+    name = _key(notebook)
+    record = kept.get(*name, device) if name else None
+    if record is None:
         return False
-    outputs, notebook.nb.metadata["labkit"], notebook.seconds, notebook.since = found
-    for cell, made in zip(execute.code(notebook), outputs, strict=True):
-        cell.outputs, cell.execution_count = made
+    outputs, notebook.nb.metadata["labkit"], notebook.seconds, notebook.since = record
+    for cell, outcome in zip(execute.code(notebook), outputs, strict=True):
+        cell.outputs, cell.execution_count = outcome
     return True
 
 
-def _device() -> str:
-    """The GPU in use, asked in another process: a context of this one would take memory from the kernels."""
+def _ask_device() -> str:
+    """Return the GPU in use, asked in another process: a context here would take memory from the kernels."""
     if hostcuda.engine() == "cpu":
         return "cpu"
     question = "import labkit; device = labkit.device(); print(device.name, device.software)"

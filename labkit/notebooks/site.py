@@ -1,4 +1,4 @@
-"""The site: the stored report, the documents and the API reference as one folder of pages that load nothing."""
+"""Write the site: the stored report, the documents and the API reference, in pages that load nothing."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from labkit.notebooks import api, execute, html
 from labkit.notebooks.colab import require_repository
 from labkit.notebooks.links import dead_links
 
-GENERATED = "docs/api.md"  # from the docstrings; there is no such file
-# In the order of the first page: files, and patterns of those that are not named before.
+GENERATED = "docs/api.md"  # made from the docstrings; there is no such file
+# Files in the order of the first page; a pattern stands for those that are not named before it.
 DOCUMENTS = ("docs/glossary.md", GENERATED, "docs/*.md", "engine/docs/*.md", "data/counters.md", "CHANGELOG.md")
 PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playground` writes
-PLAYGROUND_BUILD = "playground/build.py", (), f"<title>Playground – {html.TITLE}</title>"  # whose that folder is
+PLAYGROUND_BUILD = "playground/build.py", (), f"<title>Playground – {html.TITLE}</title>"  # the maker of that folder
 
 
 class Exporter(html.Exporter):
-    """The report's exporter, for which files of the checkout without a page are on GitHub, in `repository`
-    ("owner/name").
-    """
+    """The report's exporter, with links to GitHub's `repository` ("owner/name") for files without a page."""
 
     def __init__(self, pages: list[html.Page], documents: Iterable[html.Page] = (), repository: str | None = None):
         self.repository = repository
         super().__init__(pages, documents)
 
     def elsewhere(self, target: Path) -> str:
-        """The address of a file that has no page."""
+        """Return the address of a file that has no page."""
         root = execute.folder().parent.resolve()
         if self.repository and target.is_relative_to(root):
             return f"https://github.com/{self.repository}/blob/HEAD/{target.relative_to(root).as_posix()}"
@@ -75,6 +73,6 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
 
 
 def texts(root: Path) -> list[Path]:
-    """The files that become pages beside the notebooks."""
-    found = (path for name in DOCUMENTS for path in (sorted(root.glob(name)) if "*" in name else [root / name]))
-    return list(dict.fromkeys(found))
+    """Return the files that become pages beside the notebooks."""
+    files = (path for name in DOCUMENTS for path in (sorted(root.glob(name)) if "*" in name else [root / name]))
+    return list(dict.fromkeys(files))

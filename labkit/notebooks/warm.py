@@ -1,8 +1,8 @@
-"""The process that the kernels of a report are forked from: it has imported what notebooks import.
+"""Fork the kernels of a report from this process, which has imported what notebooks import.
 
-``python -P -m labkit.notebooks.warm`` reads requests from its standard input, a line of JSON each, and answers each
+``python -P -m labkit.notebooks.warm`` reads requests from its standard input, one per line of JSON, and answers each
 with a line: `labkit.notebooks.kernels` is the other side. It starts no thread and no engine, so that a fork is a whole
-process. It ends when its input does, and then so do the kernels.
+process. It ends when its input ends, and then its kernels end, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import labkit
 from labkit.base import kept, turns
 
-# What pages need besides the names of labkit.
+# Modules that pages need besides the names of labkit.
 MODULES = (
     "ipykernel.ipkernel", "ipykernel.kernelapp", "matplotlib.pyplot", "PIL.PngImagePlugin", "labkit.page.cells",
     "labkit.page.overview", "labkit.measure.rounding", "labkit.measure.streams",
@@ -33,7 +33,7 @@ _CLOCK = re.compile(r"\b(perf_counter|time_since|time_till|timeit)\b")  # a cell
 
 
 def main() -> None:
-    """Answer requests; in a fork, be a kernel."""
+    """Answer requests; in a fork, become a kernel."""
     with os.fdopen(os.dup(0)) as requests, os.fdopen(os.dup(1), "w", buffering=1) as answers:
         os.dup2(2, 1)  # what is printed is no answer
         _import()
@@ -56,14 +56,14 @@ def _import() -> None:
 
 
 def _serve(requests, answers) -> dict | None:
-    """Fork a kernel for each ``{"fork": …}``, and say whether one has ended to ``{"poll": pid}``.
+    """Fork a kernel for each ``{"fork": …}``, and answer to ``{"poll": pid}`` whether a kernel has ended.
 
-    Returns None at the end, and in a fork what was asked for.
+    Returns None at the end, and in a fork the request's arguments.
     """
     for line in requests:
         request = json.loads(line)
         if "fork" in request:
-            assert threading.active_count() == 1  # a thread would be missing in the fork, and what it holds locked
+            assert threading.active_count() == 1  # a fork has no other threads, but the locks that they hold
             pid = os.fork()
             if pid == 0:
                 return request["fork"]
@@ -85,26 +85,26 @@ def _be_a_kernel(argv: list[str], cwd: str, messages: str, folder: str, state: s
         for stream in streams:
             os.dup2(os.open(name, flags), stream)
     os.chdir(cwd)
-    np.random.seed()  # noqa: NPY002 - pages may use it, and all kernels would draw the same; `random` sees to itself
-    mine = turns.Turns(Path(folder))
+    np.random.seed()  # noqa: NPY002 - pages may use it, and all kernels would draw the same; `random` seeds itself
+    turn = turns.Turns(Path(folder))
     app = IPKernelApp.instance(parent_handle=os.getppid())
-    with mine.together():
+    with turn.together():
         app.initialize(argv)
         labkit.load_ipython_extension(app.shell)  # `import labkit` does so, and has been executed before the fork
-    _take_turns(app.shell.events, mine)
+    _take_turns(app.shell.events, turn)
     kept.join(kept.Kept(state, Path(folder)))
     app.start()
 
 
-def _take_turns(events, mine: turns.Turns) -> None:
-    """Run cells while no other kernel measures; those that read a clock themselves, alone."""
-    turns.join(mine)
+def _take_turns(events, turn: turns.Turns) -> None:
+    """Run cells while no other kernel measures; cells that read a clock themselves run alone."""
+    turns.join(turn)
     cell = contextlib.ExitStack()
 
     def begin(info):
-        cell.enter_context(mine.together())
+        cell.enter_context(turn.together())
         if _CLOCK.search(info.raw_cell):
-            cell.enter_context(mine.alone())
+            cell.enter_context(turn.alone())
 
     events.register("pre_run_cell", begin)
     events.register("post_run_cell", lambda result: cell.close())
