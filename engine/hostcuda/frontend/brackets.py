@@ -13,13 +13,13 @@ _OPENING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 
 def closing_parenthesis(code, at):
-    """The ``)`` of the first ``(`` from `at` on, or None."""
-    return _parentheses(code).get(code.find("(", at))
+    """Return the ``)`` of the first ``(`` from `at` on, or None."""
+    return _match_parentheses(code).get(code.find("(", at))
 
 
 @lru_cache(8)
-def _parentheses(code):
-    """Position of a ``(`` -> position of its ``)``."""
+def _match_parentheses(code):
+    """Map the position of each ``(`` to that of its ``)``."""
     closing, open_ = {}, []
     for match in re.finditer(r"[()]", code):
         if match.group() == "(":
@@ -30,7 +30,7 @@ def _parentheses(code):
 
 
 def angle_end(code, at):
-    """The ``>`` of the ``<`` at `at`, or None."""
+    """Return the ``>`` of the ``<`` at `at`, or None."""
     depth = inside = 0
     for match in _BRACKET.finditer(code, at):
         if match[0] in "<>":
@@ -43,7 +43,7 @@ def angle_end(code, at):
 
 
 def split(code, separator, start=0, end=None, angles=True):
-    """The spans of code[start:end] between the separators that are in no brackets."""
+    """Return the spans of code[start:end] between the separators that are in no brackets."""
     end, spans, depth, inside = len(code) if end is None else end, [], 0, 0
     for match in re.compile(rf"{_BRACKET.pattern}|{re.escape(separator)}").finditer(code, start, end):
         if match[0] == separator:
@@ -58,23 +58,23 @@ def split(code, separator, start=0, end=None, angles=True):
 
 
 def level_start(code, at):
-    """The bracket that matches the closing one at `at`, or None."""
-    wanted = []
+    """Return the bracket that matches the closing one at `at`, or None."""
+    open_brackets = []
     while at >= 0:
         character, at = code[at], at - 1
-        if character == ">" and (code[at] == "-" or (wanted and wanted[-1] != "<")):
+        if character == ">" and (code[at] == "-" or (open_brackets and open_brackets[-1] != "<")):
             continue
         if character in _OPENING:
-            wanted.append(_OPENING[character])
-        elif wanted and character == wanted[-1]:
-            wanted.pop()
-            if not wanted:
+            open_brackets.append(_OPENING[character])
+        elif open_brackets and character == open_brackets[-1]:
+            open_brackets.pop()
+            if not open_brackets:
                 return at + 1
     return None
 
 
 def closed(code, at):
-    """The position after the bracket that closes the one at `at`."""
+    """Return the position after the bracket that closes the one at `at`."""
     depth = 0
     for bracket in _NO_ANGLE.finditer(code, at):
         depth += (bracket[0] in "([{") - (bracket[0] in ")]}")
@@ -84,7 +84,7 @@ def closed(code, at):
 
 
 def statement_end(code, at):
-    """The position after the statement that begins at `at`."""
+    """Return the position after the statement that begins at `at`."""
     at = re.compile(r"\s*").match(code, at).end()
     if code.startswith("{", at):
         return closed(code, at)
@@ -97,7 +97,7 @@ def statement_end(code, at):
 
 
 def edited(text, edits, start=0, end=None):
-    """text[start:end] with edits: (start, end, new text), in any order."""
+    """Return text[start:end] with edits: (start, end, new text), in any order."""
     pieces = []
     for begin, after, new in sorted(edits):
         pieces += [text[start:begin], new]
@@ -106,7 +106,7 @@ def edited(text, edits, start=0, end=None):
 
 
 def text_end(code, at):
-    """The end of the last word or sign before `at`."""
+    """Return the end of the last word or sign before `at`."""
     while at and code[at - 1].isspace():
         at -= 1
     return at

@@ -1,4 +1,4 @@
-"""Host code in CUDA C++ text: kernel launches, which no C++ compiler reads.
+"""Rewrite the kernel launches in host code of CUDA C++, which no C++ compiler reads.
 
 ``kernel<<<grid, block>>>(x)`` becomes
 ``hostcuda::launch<decltype(hostcuda_pick_kernel(x))>(hostcuda::Config(grid, block))(x)``. Each kernel is followed by a
@@ -24,46 +24,46 @@ _NO_TYPE = re.compile(r"(?:\s|\b(?:const|volatile|struct|class|enum|typename|__g
 
 
 def picks(kernel, names):
-    """The text after a kernel's first declaration that lets launches choose it; `names` collects the kernels' names."""
+    """Return the text after a kernel's first declaration that lets launches choose it; add its name to `names`."""
     key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
     if "<" in kernel.name or key in names.declared:  # a specialization; the definition of what was declared
         return ""
     if not defined:
         names.declared.add(key)
-    head, arguments = _named(kernel.head) if kernel.template else ("", "")
+    head, arguments = _name_all(kernel.head) if kernel.template else ("", "")
     if arguments is None:
         return ""
     names.launched.add(kernel.name)
     pick = f"hostcuda::Pick<{pointer(kernel, arguments)}>"
-    named = [_with_name(parameter, f"hostcuda_{i}") for i, parameter in enumerate(kernel.parameters)]
-    given, variables = ", ".join(named), [_variable(parameter) for parameter in named]
-    text = f"{head} static inline {pick} hostcuda_pick_{kernel.name}({given}) {kernel.tail} {{ return {{}}; }}"
-    if given and all(variables) and kernel.name not in variables and (defined or "=" in given):
+    parameters = [_add_name(parameter, f"hostcuda_{i}") for i, parameter in enumerate(kernel.parameters)]
+    declarations, variables = ", ".join(parameters), [_find_name(parameter) for parameter in parameters]
+    text = f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.tail} {{ return {{}}; }}"
+    if declarations and all(variables) and kernel.name not in variables and (defined or "=" in declarations):
         names.called.add(kernel.name)
-        if "=" in given:
+        if "=" in declarations:
             names.defaulted.add(kernel.name)
-        handed_on = ", ".join(variables)
+        passed = ", ".join(variables)
         text += (f" {head} static inline void hostcuda_call_{kernel.name}(const hostcuda::Config &hostcuda_config, "
-                 f"{given}) "
-                 f"{kernel.tail} {{ hostcuda::launch<{pick}>(hostcuda_config)({handed_on}); }}")
+                 f"{declarations}) "
+                 f"{kernel.tail} {{ hostcuda::launch<{pick}>(hostcuda_config)({passed}); }}")
     return f' extern "C++" {{ {text} }}'
 
 
 def pointer(kernel, arguments):
-    """An expression for the kernel, chosen among its overloads by the type."""
+    """Return an expression for the kernel that chooses among its overloads by the type."""
     types = ", ".join(map(without_default, kernel.parameters))
     return f"static_cast<void (*)({types})>({kernel.name}{arguments})"
 
 
 def registers_itself(kernel):
-    """The text at the start of a template's body that registers each instance, however it is launched."""
-    _, arguments = _named(kernel.head)
+    """Return the text for the start of a template's body: it registers each instance, however launched."""
+    _, arguments = _name_all(kernel.head)
     return f" (void)&hostcuda::OfTemplate<{pointer(kernel, arguments)}>::registered;" if arguments else ""
 
 
 def name_parameters(kernel, code):
-    """Edits that give the parameters of a template's definition the names that `_named` gives them."""
-    if _named(kernel.head)[1]:
+    """Yield edits that name the parameters of a template's definition as `_name_all` does."""
+    if _name_all(kernel.head)[1]:
         open_ = code.index("<", kernel.start)
         for i, (start, end) in enumerate(split(code, ",", open_ + 1, angle_end(code, open_))):
             declaration = without_default(code[start:end])
@@ -72,35 +72,35 @@ def name_parameters(kernel, code):
                 yield at, at, f" hostcuda_{i}"
 
 
-def _variable(parameter):
-    """The name of a parameter, to hand it on; None if it has none."""
-    found = _VARIABLE.match(parameter)
-    if not found or found[1] in _TYPE_WORDS or _NO_TYPE.match(parameter, 0, found.start(1)):
+def _find_name(parameter):
+    """Return the name of a parameter, to pass it on; None if it has none."""
+    match = _VARIABLE.match(parameter)
+    if not match or match[1] in _TYPE_WORDS or _NO_TYPE.match(parameter, 0, match.start(1)):
         return None
-    return found[1] + "..." * ("..." in parameter)
+    return match[1] + "..." * ("..." in parameter)
 
 
-def _with_name(parameter, name):
-    """A parameter's declaration, with this name if it has none and is no array or function."""
+def _add_name(parameter, name):
+    """Return a parameter's declaration, with this name if it has none and is no array or function."""
     declaration = without_default(parameter)
-    if _variable(declaration) or declaration.endswith((")", "]")):
+    if _find_name(declaration) or declaration.endswith((")", "]")):
         return parameter
     return f"{declaration} {name}{parameter[len(declaration):]}"
 
 
 def without_default(parameter):
-    """A parameter's declaration without its default argument."""
+    """Return a parameter's declaration without its default argument."""
     return parameter[slice(*split(parameter, "=")[0])].rstrip()
 
 
 def _has_name(declaration):
-    """Whether a template's parameter has a name."""
+    """Return whether a template's parameter has a name."""
     name = _NAME.search(declaration)
     return name and name["type"].strip() and name["name"] not in _TYPE_WORDS
 
 
-def _named(head):
-    """``template <...>`` with a name for each parameter, and ``<T, N, Rest...>``; None: one is not understood."""
+def _name_all(head):
+    """Return ``template <...>`` with all parameters named, and ``<T, N, Rest...>``: None if one is not understood."""
     open_ = head.index("<")
     close, parts, arguments = angle_end(head, open_), [], []
     for start, end in split(head, ",", open_ + 1, close):
@@ -116,17 +116,17 @@ def _named(head):
 
 
 def launches(scan, names):
-    """Edits (start, end, text) for the launches of host code; those of a function for the device stay as they are."""
+    """Yield edits (start, end, text) for the launches of host code; those in functions for the device stay."""
     for match in LAUNCH.finditer(scan.code):
-        if not scan.on_device(match.start()) and (found := _launch(scan.code, match.start(), match.end(), names)):
-            start, end, new = found
+        if not scan.on_device(match.start()) and (edit := _edit_launch(scan.code, match.start(), match.end(), names)):
+            start, end, new = edit
             yield start, end, new + scan.newlines(start, end)
 
 
-def _launch(code, at, inside, names):
-    """The edit for the launch whose ``<<<`` is at `at`: the kernel and its configuration; the arguments stay."""
-    start = _kernel_start(code, at)
-    close = _level_end(code, inside, _CONFIGURED)
+def _edit_launch(code, at, inside, names):
+    """Return the edit for the launch whose ``<<<`` is at `at`: it replaces kernel and configuration only."""
+    start = _find_kernel_start(code, at)
+    close = _find_level_end(code, inside, _CONFIGURED)
     open_ = close and re.compile(r"\s*\(").match(code, close.end())
     end = open_ and closing_parenthesis(code, close.end())
     if start is None or not end:
@@ -146,8 +146,8 @@ def _launch(code, at, inside, names):
     return start, open_, f"hostcuda::launch_pointer({kernel}, hostcuda::Config({config}))"
 
 
-def _kernel_start(code, at):
-    """Where the expression before `at` begins: ``name``, ``a::name<3, T>``, ``(*pointer)``, ``t[i].f``, ``f(3)``."""
+def _find_kernel_start(code, at):
+    """Return where the expression before `at` begins: ``name``, ``a::name<3, T>``, ``(*pointer)``, ``t[i].f``."""
     start = before = None
     while True:
         at = text_end(code, at)
@@ -169,8 +169,8 @@ def _kernel_start(code, at):
         start = at = at - len(joined.group())
 
 
-def _level_end(code, at, what):
-    """The first match of `what` from `at` on that is in no bracket."""
+def _find_level_end(code, at, what):
+    """Return the first match of `what` from `at` on that is in no bracket."""
     depth = 0
     for match in re.compile(rf"{what.pattern}|[][(){{}}]").finditer(code, at):
         if depth == 0 and match[0][0] == ">":
@@ -189,7 +189,7 @@ class Names:
     launched : set of str
         Names for which there is a ``hostcuda_pick_``.
     called, defaulted : set of str
-        Those for which there is a ``hostcuda_call_``; of these, the kernels with default arguments.
+        Names for which there is a ``hostcuda_call_``; of these, the kernels with default arguments.
     declared : set
         (scope, name, number of parameters) of kernels that were declared before they were defined.
     """

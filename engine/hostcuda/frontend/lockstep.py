@@ -1,4 +1,4 @@
-"""Warp-synchronous code: what relied on the lanes of a warp running in step, up to compute capability 6.
+"""Find warp-synchronous code, which relies on the lanes of a warp running in step, as up to compute capability 6.
 
 The reductions of that time end with lines such as ``s[i] += s[i + 16]; s[i] += s[i + 8];`` on ``volatile`` shared
 memory, without a barrier. Since compute capability 7.0 the lanes of a warp need not run in step, and CUDA asks for
@@ -6,7 +6,7 @@ memory, without a barrier. Since compute capability 7.0 the lanes of a warp need
 before the lane after it, so the result is wrong.
 
 `unsynchronized` finds the pattern in the source, at no cost when the kernel runs. It looks for ``volatile``, the word
-with which such code says what it relies on. Other accesses without a barrier are left to `hostcuda.sanitize`, which
+by which such code says that it relies on this. Other accesses without a barrier are left to `hostcuda.sanitize`, which
 watches them.
 """
 
@@ -26,29 +26,29 @@ _OPENING = re.compile(r"\s*\[")
 
 
 def unsynchronized(text):
-    """Find reads of ``volatile`` shared memory that need a ``__syncwarp`` before them: (file, line, what is read, what
-    was written), the first one of each array in each function.
+    """Find reads of ``volatile`` shared memory that need a ``__syncwarp`` before them.
 
     Such a read comes after a write at another index in the same function or loop, with no synchronization between.
+    Return (file, line, what is read, what was written) of the first one of each array in each function.
     """
     if "volatile" not in text:
         return []
     scan = Scan(text)
     shared = set(_SHARED.findall(scan.code))
-    found = []
+    reads = []
     for start, end in scan.closing.items():
         if scan.scope(start) is None or scan.scope(start + 1) is not None:
             continue  # within a function, or a namespace
         head = scan.declaration_start(start)
         kernel = "__global__" in scan.code[head:start]
-        for name in _names(scan.code[start if kernel else head : end], shared, kernel):
-            if hit := _first(scan.code, name, start, end):
-                found.append((*scan.place(hit[0]), *hit[1:]))
-    return sorted(found)
+        for name in _find_names(scan.code[start if kernel else head : end], shared, kernel):
+            if read := _find_first(scan.code, name, start, end):
+                reads.append((*scan.place(read[0]), *read[1:]))
+    return sorted(reads)
 
 
-def _names(code, shared, kernel):
-    """The volatile arrays and pointers in a function that may be shared memory."""
+def _find_names(code, shared, kernel):
+    """Return the volatile arrays and pointers in a function that may be shared memory."""
     names = {}
     for match in _DECLARATION.finditer(code):
         pointer, array = "*" in match["type"], match["next"] == "["
@@ -58,23 +58,23 @@ def _names(code, shared, kernel):
     return names
 
 
-def _first(code, name, start, end):
-    """The first read that needs a synchronization: its position, it, and the write before it."""
-    events = sorted(_events(code, name, start, end))
-    for first, last, times in ((start, end, 1), *_loops(code, start, end)):
-        written = []
+def _find_first(code, name, start, end):
+    """Return the first read that needs a synchronization: its position, it, and the write before it."""
+    events = sorted(_find_events(code, name, start, end))
+    for first, last, times in ((start, end, 1), *_find_loops(code, start, end)):
+        indices = []
         for at, kind, index in [event for event in events if first <= event[0] < last] * times:
             if kind == "sync":
-                written = []
+                indices = []
             elif kind == "write":
-                written.append(index)
-            elif others := [each for each in written if each != index]:
+                indices.append(index)
+            elif others := [other for other in indices if other != index]:
                 return at, name + index, name + others[-1]
     return None
 
 
-def _events(code, name, start, end):
-    """(position, "sync", "read" or "write", index) in a function; a statement writes at its end."""
+def _find_events(code, name, start, end):
+    """Yield (position, "sync", "read" or "write", index) in a function; a statement writes at its end."""
     for match in _SYNCHRONIZES.finditer(code, start, end):
         yield match.start(), "sync", ""
     for match in re.compile(rf"\b{name}\s*(?=\[)").finditer(code, start, end):
@@ -91,7 +91,7 @@ def _events(code, name, start, end):
             yield match.start(), "read", index
 
 
-def _loops(code, start, end):
-    """(first position, last position, 2) of each loop: it may run twice."""
+def _find_loops(code, start, end):
+    """Yield (first position, last position, 2) for each loop: it may run twice."""
     for match in _LOOP.finditer(code, start, end):
         yield match.start(), statement_end(code, match.start()), 2

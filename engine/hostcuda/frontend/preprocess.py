@@ -5,8 +5,8 @@ output a text in which only these directives are left:
 
 - line markers, ``# 7 "file.cu"``, with 1 behind them where a header of the user begins and 2 where it has ended;
 - pragmas;
-- ``#include "held-0.h"`` for the text of other headers, the system's and the engine's, which nobody need read. They
-  leave the ``extern "C"`` around a source.
+- ``#include "held-0.h"`` for the text of other headers, the system's and the engine's, which nothing else reads. This
+  text is outside of an ``extern "C"`` around the source.
 
 CUDA's own words stay (``include/hostcuda/keep.h``). A line on which no macro stood is the user's own, without comments,
 so that the columns of messages are right.
@@ -36,7 +36,7 @@ class Preprocessed:
 
     text: str
     headers: list  # of paths: the user's headers that were read
-    asked: list  # of paths: where those might be that ``__has_include`` asks for
+    asked: list  # of paths: where the files might be that ``__has_include`` asks for
     of_cuda: bool  # whether a header of CUDA was read
     error: tuple[list, str, str] | None = None  # the command that failed, and what it printed; None if it did not
 
@@ -44,7 +44,7 @@ class Preprocessed:
 def preprocess(text, command, folder, include_dirs):
     """Preprocess a text, which has a line marker for `SKELETON` after the engine's includes.
 
-    `command` is the compiler's, with its flags and include options, `folder` that of the build: headers that are held
+    `command` is the compiler's, with its flags and include options. `folder` is the build folder: headers that are held
     back are written into it. `include_dirs`, of the user's headers, are among the options, too.
     """
     place = folder / "first"  # "#include" looks for a file beside this one, and the build folder has the user's source
@@ -61,7 +61,7 @@ def preprocess(text, command, folder, include_dirs):
     rule = _read(place / "unit.d").replace("\\\n", " ").partition(": ")[2].strip()  # for ``make``: the files
     files = {folder / word.replace("\\ ", " ") for word in re.split(r"(?<!\\)\s+", rule)}
     headers = sorted(path for path in files if folder not in path.parents and not _is_engines(str(path)))
-    names = {name for each in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(each)}
+    names = {name for source in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(source)}
     places = {*include_dirs, *(path.parent for path in headers)} if names else ()
     asked = [place / name for place in places for name in names]
     of_cuda = any(_is_engines(str(path)) and path.name != "leave.h" for path in files)
@@ -77,7 +77,7 @@ def _is_engines(file):
 
 
 class _Assembly:
-    """The lines of a text without macros, as they are put together."""
+    """Puts the lines of a text without macros together."""
 
     def __init__(self, folder, source):
         self.folder = folder
@@ -85,26 +85,26 @@ class _Assembly:
         self.place = None  # file and line of what is written next
         self.line = ()  # file, line and text of what is to be written
         self.held = []  # pieces of the text that is held back
-        self.files = 0  # that hold such text
-        self.macros = {}  # name -> what it stands for, of those without parameters
+        self.files = 0  # the number of files that hold such text
+        self.macros = {}  # name of a macro without parameters -> what it stands for
         self.originals = {}  # file and line -> the line as the user wrote it, without comments
-        self._know("", source)
+        self._read_originals("", source)
 
-    def _know(self, file, text):
+    def _read_originals(self, file, text):
         """Read the original lines of a file, as its ``#line`` directives number them."""
         line = 1
-        for each in without_comments(text.replace("\r\n", "\n").removeprefix("\ufeff")).split("\n"):
-            if renumbered := _LINE.match(each):
+        for text_line in without_comments(text.replace("\r\n", "\n").removeprefix("\ufeff")).split("\n"):
+            if renumbered := _LINE.match(text_line):
                 line, file = int(renumbered[1]), renumbered[2] if renumbered[2] is not None else file
             else:
-                self.originals[file, line] = each
+                self.originals[file, line] = text_line
                 line += 1
 
     def text(self, output):
-        """The text for the compiler's `output`."""
+        """Return the text for the compiler's `output`."""
         markers = [*_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))]
-        includer, of_user = None, True  # the last line of the user's, and whether the current file is
-        around = []  # of the files around it: whether they are, and what is written next there
+        includer, of_user = None, True  # the user's last line, and whether the current file is the user's
+        around = []  # for the files around it: whether they are the user's, and what is written next there
         for marker, following in zip(markers, [*markers[1:], None], strict=True):
             chunk = output[marker.end() : following.start() if following else len(output)]
             file, line, flags = marker["file"], int(marker["line"]), marker["flags"].split()
@@ -133,7 +133,7 @@ class _Assembly:
         self._mark(file, 1, " 1")
         path = self.folder / re.sub(r"\\(.)", r"\1", file)
         if path.is_file():
-            self._know(file, _read(path))
+            self._read_originals(file, _read(path))
 
     def _mark(self, file, line, flags=""):
         self._end_line()
@@ -162,7 +162,7 @@ class _Assembly:
                     self.macros[macro["name"]] = macro["body"].strip()
             elif text and not text.isspace():
                 if _UNROLL.match(text):
-                    text = self._expanded(text)
+                    text = self._expand_pragma(text)
                 if self.line[:2] == (file, line) and "#" not in (self.line[2][0], text[0]):
                     # A macro of a system header stood there, which g++ marks.
                     self.line = file, line, f"{self.line[2]} {text.lstrip()}"
@@ -183,8 +183,8 @@ class _Assembly:
         self.written.append("\n" * (line - self.place[1]) + original.rstrip() + "\n")
         self.place = file, line + 1 + text.count(_BREAK)
 
-    def _expanded(self, pragma):
-        """A pragma with what its macros stand for: g++ leaves them in pragmas that it does not know."""
+    def _expand_pragma(self, pragma):
+        """Return a pragma with its macros expanded: g++ leaves them in pragmas that it does not know."""
         for _ in self.macros:
             before, pragma = pragma, re.sub(r"\w+", lambda match: self.macros.get(match[0], match[0]), pragma)
             if pragma == before:

@@ -1,4 +1,4 @@
-"""Inline PTX as C++: the instructions that the engine knows become calls of functions (``include/hostcuda/ptx.h``)."""
+"""Translate inline PTX: known instructions become calls of C++ functions (``include/hostcuda/ptx.h``)."""
 
 import re
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ _SPECIAL = {
     },
 }
 
-# Products of matrices: name -> depth, elements, their sums, and per group of registers the constraints' letters.
+# Products of matrices: name -> depth, types of elements and sums, registers of both factors, letters of the sums.
 _PRODUCTS = {
     f"mma.sync.aligned.m16n8k{k}.row.col.{sums}.{name}.{name}.{sums}": (k, element, type_, a, b, letters)
     for name, element, depths in (
@@ -89,7 +89,7 @@ _FLOAT = re.compile(r"0(?:f(?P<single>[\da-fA-F]{8})|d(?P<double>[\da-fA-F]{16})
 
 
 def _split(text):
-    """The operands of an instruction: its parts between commas outside of brackets."""
+    """Return the operands of an instruction: its parts between commas outside of brackets."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "{[") - (character in "}]")
@@ -101,14 +101,14 @@ def _split(text):
 
 
 class _Statement:
-    """One asm statement on its way to C++: its operands, and the registers that it declares."""
+    """An asm statement that is being translated: its operands, and the registers that it declares."""
 
     def __init__(self, operands):
         self.operands = operands
         self.declared = {}
 
     def value(self, text):
-        """An operand's expression."""
+        """Return an operand's expression."""
         if (number := re.fullmatch(r"%(\d+)", text)) and int(number[1]) < len(self.operands):
             return f"p{number[1]}"
         if text in self.declared:
@@ -117,14 +117,14 @@ class _Statement:
             return _SPECIAL[text.lstrip("%")]
         if _LITERAL.fullmatch(text):
             return text
-        if found := _FLOAT.fullmatch(text):
-            if found["single"]:
-                return f"__builtin_bit_cast(float, 0x{found['single']}u)"
-            return f"__builtin_bit_cast(double, 0x{found['double']}ull)"
+        if literal := _FLOAT.fullmatch(text):
+            if literal["single"]:
+                return f"__builtin_bit_cast(float, 0x{literal['single']}u)"
+            return f"__builtin_bit_cast(double, 0x{literal['double']}ull)"
         raise ValueError(f"the CPU engine cannot read the operand {text or '(none)'} of inline PTX")
 
     def result(self, text):
-        """The expression of an operand that is written."""
+        """Return the expression of an operand that is written."""
         number = re.fullmatch(r"%(\d+)", text)
         if number and int(number[1]) < len(self.operands) and not self.operands[int(number[1])].output:
             raise ValueError(f"inline PTX writes {text}, which is not an output of its asm statement")
@@ -133,53 +133,53 @@ class _Statement:
         return self.value(text)
 
     def address(self, text):
-        """The expression of an address in brackets."""
-        found = re.fullmatch(r"\[\s*([^\[\]+]+?)\s*(?:\+\s*(-?\w+)\s*)?\]", text)
-        if not found:
+        """Return the expression of an address in brackets."""
+        match = re.fullmatch(r"\[\s*([^\[\]+]+?)\s*(?:\+\s*(-?\w+)\s*)?\]", text)
+        if not match:
             raise ValueError(f"an address of inline PTX is in brackets, not {text or '(none)'}")
-        return f"{self.value(found[1])}, {found[2] or 0}"
+        return f"{self.value(match[1])}, {match[2] or 0}"
 
     def declare(self, text):
-        """``.reg .type name, name<number>``."""
-        found = re.fullmatch(r"\.reg\s+\.(\w+)\s+(.*)", text)
-        if not found or found[1] not in _TYPES:
+        """Return the definitions of the registers in ``.reg .type name, name<number>``."""
+        match = re.fullmatch(r"\.reg\s+\.(\w+)\s+(.*)", text)
+        if not match or match[1] not in _TYPES:
             raise ValueError(f"the CPU engine cannot read the inline PTX {text}")
         names = []
-        for name in _split(found[2]):
+        for name in _split(match[2]):
             several = re.fullmatch(r"(%?\w+)<(\d+)>", name)
             names += [f"{several[1]}{i}" for i in range(int(several[2]))] if several else [name]
         if not all(re.fullmatch(r"[A-Za-z_$]\w*", name) for name in names):
             raise ValueError(f"the CPU engine cannot read the inline PTX {text}")
-        self.declared.update(dict.fromkeys(names, found[1]))
-        return "".join(f"{_TYPES[found[1]]} r_{name}{{}}; " for name in names)
+        self.declared.update(dict.fromkeys(names, match[1]))
+        return "".join(f"{_TYPES[match[1]]} r_{name}{{}}; " for name in names)
 
     def product(self, instruction, text):
-        """The call of a product of matrices, whose registers are compared with what it takes."""
+        """Return the call of a product of matrices; refuse registers that are not those it takes."""
         k, element, type_, a, b, sums = _PRODUCTS[instruction]
-        letters, of = (sums, "r" * a, "r" * b, sums), dict(enumerate(self.operands))
+        letters, operands = (sums, "r" * a, "r" * b, sums), dict(enumerate(self.operands))
         groups = [[int(n) for n in re.findall(r"%(\d+)", group)] for group in text.split("}")[:-1]]
         spelt = ",".join("{" + ",".join(f"%{n}" for n in group) + "}" for group in groups)
-        found = tuple("".join(of[n].letter for n in group if n in of) for group in groups)
-        if spelt != text.replace(" ", "") or found != letters or not all(of[n].output for n in groups[0]):
+        actual = tuple("".join(operands[n].letter for n in group if n in operands) for group in groups)
+        if spelt != text.replace(" ", "") or actual != letters or not all(operands[n].output for n in groups[0]):
             wanted = ", ".join("{" + ", ".join(f'"{letter}"' for letter in group) + "}" for group in letters)
             raise ValueError(f"{instruction} takes the registers {wanted}, of which the first group are outputs")
-        written, *read = (", ".join(f"hostcuda::ptx::{of[n].letter}(p{n})" for n in group) for group in groups)
-        given = ", ".join(f"{{{group}}}" for group in read)
-        return f"hostcuda::ptx::mma<{k}, {element}, {type_}>({given}).to({written}); "
+        output, *read = (", ".join(f"hostcuda::ptx::{operands[n].letter}(p{n})" for n in group) for group in groups)
+        arguments = ", ".join(f"{{{group}}}" for group in read)
+        return f"hostcuda::ptx::mma<{k}, {element}, {type_}>({arguments}).to({output}); "
 
-    def access(self, found, instruction, operands):
-        """A load, or a store, of one to four values."""
-        names, type_, count = _split(operands[0].strip("{}")), _TYPES[found["type"]], int(found["count"] or 1)
+    def access(self, match, instruction, operands):
+        """Return a load, or a store, of one to four values."""
+        names, type_, count = _split(operands[0].strip("{}")), _TYPES[match["type"]], int(match["count"] or 1)
         if len(names) != count:
             raise ValueError(f"{instruction} takes {count} registers, not {len(names)}")
-        place = f"hostcuda::ptx::{found['space']}_at({self.address(operands[1])})"
-        if found["what"] == "st":
+        place = f"hostcuda::ptx::{match['space']}_at({self.address(operands[1])})"
+        if match["what"] == "st":
             return f"hostcuda::ptx::store<{type_}>({place}, {', '.join(map(self.value, names))}); "
         return f"hostcuda::ptx::load<{type_}, {count}>({place}).to({', '.join(map(self.result, names))}); "
 
-    def operation(self, found, instruction, operands):
-        """An operation on values of one type."""
-        name, type_ = found["name"], _TYPES[found["type"]]
+    def operation(self, match, instruction, operands):
+        """Return an operation on values of one type."""
+        name, type_ = match["name"], _TYPES[match["type"]]
         if name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands):
             whole, parts = (1, 0) if operands[0].startswith("{") else (0, 1)
             names = _split(operands[parts].strip("{}"))
@@ -194,14 +194,14 @@ class _Statement:
         function = re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"
         shift = name in ("shl", "shr")
         values = [
-            f"hostcuda::ptx::get<{'unsigned int' if shift and i else type_}>({self.value(each)})"
-            for i, each in enumerate(operands[1:])
+            f"hostcuda::ptx::get<{'unsigned int' if shift and i else type_}>({self.value(operand)})"
+            for i, operand in enumerate(operands[1:])
         ]
         result = f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})"
         return f"hostcuda::ptx::put<{to}>({self.result(operands[0])}, {result}); "
 
     def instruction(self, instruction, text):
-        """The C++ statement for one instruction."""
+        """Return the C++ statement for one instruction."""
         operands = _split(text)
         if instruction in _PRODUCTS:
             return self.product(instruction, text)
@@ -209,26 +209,26 @@ class _Statement:
             return f"{_ALONE[instruction]}; "
         if re.fullmatch(r"cp\.async\.(?:commit_group|wait_all|wait_group)", instruction):
             return ""  # a copy is made at once, see hostcuda/async.h
-        if (found := _BARRIER.fullmatch(instruction)) and 1 <= len(operands) <= 2:
-            values = [f"hostcuda::ptx::get<unsigned int>({self.value(each)})" for each in operands]
-            return f"hostcuda::ptx::bar_{found['what']}({', '.join([*values, '0'][:2])}); "
+        if (match := _BARRIER.fullmatch(instruction)) and 1 <= len(operands) <= 2:
+            values = [f"hostcuda::ptx::get<unsigned int>({self.value(operand)})" for operand in operands]
+            return f"hostcuda::ptx::bar_{match['what']}({', '.join([*values, '0'][:2])}); "
         if instruction == "bar.warp.sync" and len(operands) == 1:
             return f"__syncwarp(hostcuda::ptx::get<unsigned int>({self.value(operands[0])})); "
         if _COPY.fullmatch(instruction) and 3 <= len(operands) <= 4:
-            to, source = (self.address(each) for each in operands[:2])
-            sizes = (f"hostcuda::ptx::get<unsigned int>({self.value(each)})" for each in (operands[2], operands[-1]))
+            to, source = (self.address(operand) for operand in operands[:2])
+            sizes = (f"hostcuda::ptx::get<unsigned int>({self.value(size)})" for size in (operands[2], operands[-1]))
             places = f"hostcuda::ptx::shared_at({to}), hostcuda::ptx::global_at({source})"
             return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
-        if (found := _ACCESS.fullmatch(instruction)) and len(operands) == 2:
-            return self.access(found, instruction, operands if found["what"] == "ld" else operands[::-1])
-        if (found := _MATRICES.fullmatch(instruction)) and len(operands) == 2:
+        if (match := _ACCESS.fullmatch(instruction)) and len(operands) == 2:
+            return self.access(match, instruction, operands if match["what"] == "ld" else operands[::-1])
+        if (match := _MATRICES.fullmatch(instruction)) and len(operands) == 2:
             names = _split(operands[0].strip("{}"))
-            if len(names) != int(found["count"]):
-                raise ValueError(f"{instruction} writes {found['count']} registers, not {len(names)}")
+            if len(names) != int(match["count"]):
+                raise ValueError(f"{instruction} writes {match['count']} registers, not {len(names)}")
             written = ", ".join(f"hostcuda::ptx::r({self.result(name)})" for name in names)
-            turned = "true" if found["turned"] else "false"
+            turned = "true" if match["turned"] else "false"
             place = f"hostcuda::ptx::shared_at({self.address(operands[1])})"
-            return f"hostcuda::ptx::ldmatrix<{found['count']}, {turned}>({place}).to({written}); "
+            return f"hostcuda::ptx::ldmatrix<{match['count']}, {turned}>({place}).to({written}); "
         if re.fullmatch(r"cvta\.to\.shared\.u(?:64|32)", instruction) and len(operands) == 2:
             value = f"__cvta_generic_to_shared((const void *)(size_t){self.value(operands[1])})"
             return f"hostcuda::ptx::put<size_t>({self.result(operands[0])}, {value}); "
@@ -238,18 +238,18 @@ class _Statement:
         if re.fullmatch(r"cvt\.u(?:64\.u32|32\.u64)", instruction) and len(operands) == 2:
             return f"hostcuda::ptx::put<unsigned long long>({self.result(operands[0])}, {self.value(operands[1])}); "
         if instruction == "lop3.b32" and len(operands) == 5:
-            values = ", ".join(f"hostcuda::ptx::get<unsigned int>({self.value(each)})" for each in operands[1:])
+            values = ", ".join(f"hostcuda::ptx::get<unsigned int>({self.value(operand)})" for operand in operands[1:])
             return f"hostcuda::ptx::put<unsigned int>({self.result(operands[0])}, hostcuda::ptx::lop3({values})); "
         if instruction == "vabsdiff4.u32.u32.u32.add" and len(operands) == 4:
-            a, b, sum_ = (f"hostcuda::ptx::get<unsigned int>({self.value(each)})" for each in operands[1:])
+            a, b, sum_ = (f"hostcuda::ptx::get<unsigned int>({self.value(operand)})" for operand in operands[1:])
             return f"hostcuda::ptx::put<unsigned int>({self.result(operands[0])}, __vsadu4({a}, {b}) + {sum_}); "
-        if (found := re.fullmatch(r"selp\.(\w+)", instruction)) and found[1] in _TYPES and len(operands) == 4:
-            type_ = _TYPES[found[1]]
-            one, other = (f"hostcuda::ptx::get<{type_}>({self.value(each)})" for each in operands[1:3])
-            chosen = f"{self.value(operands[3])} ? {one} : {other}"
-            return f"hostcuda::ptx::put<{type_}>({self.result(operands[0])}, {chosen}); "
-        if found := _OPERATION.fullmatch(instruction):
-            return self.operation(found, instruction, operands)
+        if (match := re.fullmatch(r"selp\.(\w+)", instruction)) and match[1] in _TYPES and len(operands) == 4:
+            type_ = _TYPES[match[1]]
+            one, other = (f"hostcuda::ptx::get<{type_}>({self.value(operand)})" for operand in operands[1:3])
+            choice = f"{self.value(operands[3])} ? {one} : {other}"
+            return f"hostcuda::ptx::put<{type_}>({self.result(operands[0])}, {choice}); "
+        if match := _OPERATION.fullmatch(instruction):
+            return self.operation(match, instruction, operands)
         raise ValueError(
             f"the CPU engine does not know the inline PTX {instruction}; it knows {_KNOWN}. Write it in CUDA C++, for "
             "this engine only between #ifdef HOSTCUDA_CPU and #else, or run it on a GPU"
@@ -257,7 +257,7 @@ class _Statement:
 
 
 def calls(template, operands):
-    """The C++ statements with the effect of inline PTX.
+    """Return the C++ statements with the effect of inline PTX.
 
     Parameters
     ----------
@@ -283,11 +283,11 @@ def calls(template, operands):
         result += braces
         if not words:
             continue
-        if guarded := re.match(r"@(!?)(\w+)\s+", words):
-            if statement.declared.get(guarded[2]) != "pred":
-                raise ValueError(f"the predicate {guarded[2]} of inline PTX is not declared in its asm statement")
-            result += f"if ({guarded[1]}r_{guarded[2]}) "
-            words = words[guarded.end() :]
+        if guard := re.match(r"@(!?)(\w+)\s+", words):
+            if statement.declared.get(guard[2]) != "pred":
+                raise ValueError(f"the predicate {guard[2]} of inline PTX is not declared in its asm statement")
+            result += f"if ({guard[1]}r_{guard[2]}) "
+            words = words[guard.end() :]
         if words.startswith("."):
             result += statement.declare(words)
         else:

@@ -75,17 +75,17 @@ _DIRECTIVE = re.compile(r"^[ \t]*(?:\#|%:)[ \t]*(?P<word>\w*)(?P<rest>(?:\\\n|[^
 
 
 def _blank(text):
-    """Spaces instead of all characters except newlines."""
+    """Return spaces instead of all characters except newlines."""
     return _NOT_NEWLINE.sub(" ", text)
 
 
 def without_comments(text):
-    """The text with spaces instead of comments."""
+    """Return the text with spaces instead of comments."""
     return _LEXEME.sub(lambda match: _blank(match[0]) if match["comment"] else match[0], text)
 
 
 def _mask(text):
-    """The text with spaces instead of comments and of the contents of literals."""
+    """Return the text with spaces instead of comments and of the contents of literals."""
 
     def hide(match):
         lexeme = match.group()
@@ -115,7 +115,7 @@ class _Open:
     outer: "_Open | None"
 
     def and_one(self, start, scope):
-        """With one more brace, which opens a scope."""
+        """Return these with one more brace, which opens a scope."""
         if self.scope is None or scope is None:
             return _Open(start, None, start if self.function is None else self.function, self)
         return _Open(start, "::".join(filter(None, (self.scope, scope))), None, self)
@@ -125,8 +125,10 @@ _NONE_OPEN = _Open(-1, "", None, None)
 
 
 class Scan:
-    """The structure of one text: `masked` is without comments and literals, `code` also without directives, and
-    positions are the same in all three. `closing` maps the position of a ``{`` to that of its ``}``.
+    """The structure of one text.
+
+    `masked` is without comments and literals, `code` also without directives, and positions are the same in all three.
+    `closing` maps the position of a ``{`` to that of its ``}``.
     """
 
     def __init__(self, text):
@@ -149,7 +151,7 @@ class Scan:
         open_ = _NONE_OPEN
         for start, end, mark in sorted(marks):
             if mark == "{":
-                open_ = open_.and_one(start, _scope_of(self.code[self._starts[-1] : start]))
+                open_ = open_.and_one(start, _read_scope(self.code[self._starts[-1] : start]))
             elif mark == "}" and open_.outer:
                 self.closing[open_.start] = start
                 open_ = open_.outer
@@ -161,36 +163,36 @@ class Scan:
         return self._open[bisect_right(self._open, at, key=lambda change: change[0]) - 1][1]
 
     def declaration_start(self, at):
-        """The start of the declaration around position `at`."""
+        """Return the start of the declaration around position `at`."""
         return self._starts[bisect_right(self._starts, at) - 1]
 
     def scope(self, at):
-        """The namespaces around `at` as in ``"a::b"`` (``""``: none), or None inside a function or class."""
+        """Return the namespaces around `at` as in ``"a::b"`` (``""``: none), or None inside a function or class."""
         return self._open_at(at).scope
 
     def function(self, at):
-        """The position of the ``{`` of the function or class around `at`, the outermost one, or None."""
+        """Return the position of the ``{`` of the function or class around `at`, the outermost one, or None."""
         return self._open_at(at).function
 
     def on_device(self, at):
-        """Whether a position is in a function or lambda for the device."""
+        """Return whether a position is in a function or lambda for the device."""
         brace = self._open_at(at)
         while brace.outer and not _OF_DEVICE.search(self.code, self.declaration_start(brace.start), brace.start):
             brace = brace.outer
         return brace.outer is not None
 
     def place(self, at):
-        """The file, empty if no line marker names it, and the 1-based line of a position."""
+        """Return the file, empty if no line marker names it, and the 1-based line of a position."""
         after, line, file = self._markers[bisect_right(self._markers, at, key=lambda marker: marker[0]) - 1]
         return file, line + self.text.count("\n", after, at)
 
     def marker(self, at):
-        """A line marker for the text that follows `at`, on a line of its own."""
+        """Return a line marker for the text that follows `at`, on a line of its own."""
         file, line = self.place(at)
         return f'\n# {line} "{file}"\n' if file else f"\n#line {line}\n"
 
     def newlines(self, start, end):
-        """What to write in place of ``text[start:end]`` so that the lines after it stay where they are."""
+        """Return what to write instead of ``text[start:end]`` so that the lines after it stay where they are."""
         if self._markers[bisect_right(self._markers, end, key=lambda marker: marker[0]) - 1][0] > start:
             return self.marker(end)
         return "\n" * self.text.count("\n", start, end)
@@ -203,15 +205,15 @@ MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\
 _NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
 
 
-def _scope_of(head):
-    """The scope that the brace after `head` opens: a namespace's name, "" for ``extern "C"``, None for any other."""
+def _read_scope(head):
+    """Return the scope that the brace after `head` opens: a namespace, "" for ``extern "C"``, None for others."""
     match = _NAMESPACE.search(head, 1 + max(map(head.rfind, "()=")))
     return (match["name"] or "") if match else None
 
 
 def opens_scope(head):
-    """Whether the brace after `head` opens a namespace or ``extern "C"``."""
-    return _scope_of(head) is not None
+    """Return whether the brace after `head` opens a namespace or ``extern "C"``."""
+    return _read_scope(head) is not None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -227,19 +229,19 @@ def _find_kernels(scan):
         head = _read_head(scan.code, match.end())
         if head is None or (scan.code[head[-1]] == "{" and head[-1] not in scan.closing):
             continue
-        name_start, name_end, given, given_end, open_ = head
+        name_start, name_end, parameters_start, parameters_end, open_ = head
         start = after_registrations(scan, scan.declaration_start(match.start()), match.start())
         template = _TEMPLATE_HEAD.match(scan.code, start)
         if template and template["extern"] and scan.code[open_] == ";":
             continue
         yield Kernel(
             " ".join(scan.code[name_start:name_end].split()),
-            parameter_list(scan.code[given + 1 : given_end]),
+            parameter_list(scan.code[parameters_start + 1 : parameters_end]),
             template=bool(template and template["any"]),
-            bounds=_launch_bounds(scan.code, start, open_),
+            bounds=_read_launch_bounds(scan.code, start, open_),
             scope=scan.scope(match.start()),
-            head=_template_head(scan.code, start),
-            tail=" ".join(re.search(r"(?:\brequires\b.*)?$", scan.code[given_end:open_], re.DOTALL)[0].split()),
+            head=_read_template_head(scan.code, start),
+            tail=" ".join(re.search(r"(?:\brequires\b.*)?$", scan.code[parameters_end:open_], re.DOTALL)[0].split()),
             declared=scan.code[open_] == ";" and (not template or bool(template["parameters"])),
             start=start,
             marker_end=match.end(),
@@ -250,14 +252,14 @@ def _find_kernels(scan):
         )
 
 
-def _launch_bounds(code, start, end):
+def _read_launch_bounds(code, start, end):
     match = re.compile(r"\b__launch_bounds__\s*\(").search(code, start, end)
     close = closing_parenthesis(code, match.end() - 1) if match else None
     return parameter_list(code[match.end() : close])[0] if close else ""
 
 
-def _registration(kernel, overloaded, bounded):
-    """The text that registers a kernel after its definition; `bounded` are the names of templates with bounds."""
+def _register(kernel, overloaded, bounded):
+    """Return the text that registers a kernel; `bounded` are the names of templates with launch bounds."""
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
         name = f"*{hostcode.pointer(kernel, '')}"
@@ -270,42 +272,42 @@ def _registration(kernel, overloaded, bounded):
 _BOUNDS = "hostcuda_bounds_"
 
 
-def _kept_bounds(kernel):
-    """The text after a template's definition that keeps its bounds, which its parameters may determine."""
+def _keep_bounds(kernel):
+    """Return the text after a template's definition that keeps its bounds, which may depend on its parameters."""
     head = " ".join(kernel.head.split())
     return f" {head} struct {_BOUNDS}{kernel.name} {{ static constexpr int value = ({kernel.bounds}); }};"
 
 
 def _read_head(code, at):
-    """From a ``__global__`` word to its function's name, parameters and the ``{`` or ``;`` that follows.
+    """Find the name and parameters of the function after a ``__global__``, and the ``{`` or ``;`` that follows.
 
     The name is the last one before parentheses that is not an attribute with the syntax of a call.
     """
-    found = None
+    spans = None
     while match := re.compile(r"[({;=}]").search(code, at):
         at = match.start()
         if match.group() in "{;":
-            return (*found, at) if found else None
+            return (*spans, at) if spans else None
         if match.group() != "(":
             return None
         close = closing_parenthesis(code, at)
         if close is None:
             return None
-        name = _name_before(code, at)
+        name = _find_name(code, at)
         if name and not _SPELT_LIKE_CALLS.search(code[name[0] : name[1]]):
-            found = (*name, at, close)
+            spans = (*name, at, close)
         at = close + 1
     return None
 
 
 def function_name(code, at):
-    """The plain name of the function that is declared from `at` on, or nothing."""
+    """Return the plain name of the function that is declared from `at` on, or nothing."""
     head = _read_head(code, at)
     return code[head[0] : head[1]].partition("<")[0].rpartition("::")[2].strip() if head else ""
 
 
-def _name_before(code, at):
-    """The span of the (possibly qualified, possibly templated) name that ends at `at`."""
+def _find_name(code, at):
+    """Return the span of the (possibly qualified, possibly templated) name that ends at `at`."""
     end = start = text_end(code, at)
     if code[end - 1 : end] == ">":
         start = text_end(code, level_start(code, end - 1) or 0)
@@ -313,8 +315,8 @@ def _name_before(code, at):
     return (start - len(match.group()), end) if match else None
 
 
-def _template_head(code, start):
-    """``template <...>`` of the declaration that starts there, with its requires clause, or nothing."""
+def _read_template_head(code, start):
+    """Return ``template <...>`` and requires clause of the declaration that starts there, or nothing."""
     template = _TEMPLATE_HEAD.match(code, start)
     end = angle_end(code, template.start("parameters")) if template and template["parameters"] else None
     if end is None:
@@ -346,16 +348,16 @@ _REGISTERED = re.compile(r"\bHOSTCUDA_KERNEL\w*\(")
 
 
 def after_registrations(scan, start, at):
-    """Where a declaration before `at` starts, without the registration of the kernel before it."""
-    while registered := _REGISTERED.search(scan.code, start, at):
-        start = closing_parenthesis(scan.code, registered.end() - 1) + 1
+    """Return where a declaration before `at` starts, without registrations of kernels before it."""
+    while registration := _REGISTERED.search(scan.code, start, at):
+        start = closing_parenthesis(scan.code, registration.end() - 1) + 1
     return start
 
 
 def kernel_bodies(text):
-    """The `Scan` of a text that `rewrite` has made, and a list of the kernels that it defines."""
+    """Return the `Scan` of a text that `rewrite` has made, and a list of the kernels that it defines."""
     scan = Scan(text)
-    return scan, [each for each in _find_kernels(scan) if scan.code[each.open] == "{" and each.scope is not None]
+    return scan, [body for body in _find_kernels(scan) if scan.code[body.open] == "{" and body.scope is not None]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -368,8 +370,8 @@ _ATTRIBUTE = re.compile(
 _UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")
 
 
-def _dynamic_shared(declaration, in_function, code):
-    """The replacement of one ``extern __shared__ ...`` declaration (without its semicolon), or None.
+def _replace_shared(declaration, in_function, code):
+    """Return what replaces an ``extern __shared__ ...`` declaration (without its semicolon), or None.
 
     In a function it is a pointer, which a lambda can capture by value. If the code takes the address of the array
     itself, it is a reference to an array.
@@ -403,7 +405,7 @@ def _dynamic_shared_edits(scan):
     for match in re.finditer(r"\b__shared__\b", scan.code):
         start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
         end = scan.code.find(";", match.end())
-        new = _dynamic_shared(scan.code[start:end], scan.scope(match.start()) is None, scan.code) if end >= 0 else None
+        new = _replace_shared(scan.code[start:end], scan.scope(match.start()) is None, scan.code) if end >= 0 else None
         if new:
             before, last = last, scan._open_at(match.start())
             first, call, others = new.partition("_shared()")  # "(0)" has the compiler warn of a second array
@@ -415,7 +417,7 @@ _STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(
 
 
 def _skip_statement_head(code, at):
-    """The start of a declaration after ``if (...)``, ``else``, a label and white space."""
+    """Return the start of a declaration after ``if (...)``, ``else``, a label and white space."""
     while (match := _STATEMENT_HEAD.match(code, at)) and match.end() > at:
         at = match.end()
         if match["condition"]:
@@ -451,8 +453,8 @@ _OPERAND = re.compile(r'\s*"(\s*)"\s*(?=\()')
 _ESCAPES = {"n": "\n", "t": "\t"}
 
 
-def _literal(text):
-    """The contents of the string literals in `text`, which must have nothing else."""
+def _read_literal(text):
+    """Return the contents of the string literals in `text`, which must have nothing else."""
     parts = []
 
     def read(match):
@@ -471,12 +473,12 @@ def _literal(text):
     return "".join(parts)
 
 
-def _operands(scan, sections):
-    """The operands of an asm statement, %0 first, from the spans of its outputs and its inputs."""
+def _read_operands(scan, sections):
+    """Yield the operands of an asm statement, %0 first, from the spans of its outputs and its inputs."""
     for section, output in zip(sections, (True, False), strict=False):
         for start, end in split(scan.code, ",", *section, angles=False):
-            if found := _OPERAND.match(scan.code, start, end):
-                yield ptx.Operand(scan.text[slice(*found.span(1))].strip("=+ "), output, found.end(), end)
+            if constraint := _OPERAND.match(scan.code, start, end):
+                yield ptx.Operand(scan.text[slice(*constraint.span(1))].strip("=+ "), output, constraint.end(), end)
             elif scan.code[start:end].strip():
                 raise ValueError(f'an operand of inline PTX is "constraint"(expression), not {scan.text[start:end]}')
 
@@ -489,8 +491,8 @@ def _asm_edits(scan):
             continue
         template, *sections = split(scan.code, ":", match.end(), end, angles=False)
         try:
-            text = _literal(scan.text[slice(*template)])
-            operands = list(_operands(scan, sections))
+            text = _read_literal(scan.text[slice(*template)])
+            operands = list(_read_operands(scan, sections))
             if not operands and not text.strip():
                 continue  # a compiler barrier, also for the host's compiler
             calls = ptx.calls(text, operands)
@@ -502,11 +504,11 @@ def _asm_edits(scan):
             refusal = f'[](auto never) {{ static_assert(sizeof never == 0, "{message}"); }}(0)'
             yield at, end + 1, refusal + scan.newlines(at, end)
             continue
-        parameters = ", ".join(f"auto {'&' * each.output}p{n}" for n, each in enumerate(operands))
+        parameters = ", ".join(f"auto {'&' * operand.output}p{n}" for n, operand in enumerate(operands))
         new = f"[]({parameters}) {{ {calls}}}("
-        for each in operands:
-            yield at, each.start, new + scan.newlines(at, each.start)
-            new, at = ", ", each.end
+        for operand in operands:
+            yield at, operand.start, new + scan.newlines(at, operand.start)
+            new, at = ", ", operand.end
         yield at, end + 1, (")" if operands else f"{new})") + scan.newlines(at, end)
 
 
@@ -526,12 +528,12 @@ _HAS_NO = {
 }
 
 
-def _refusal(what):
+def _refuse(what):
     return f'static_assert(false, "the CPU engine has no {_HAS_NO[what]}");'
 
 
 def _reaches_device(scan, name, seen):
-    """Whether code for the device names this, or a function or class that does."""
+    """Return whether code for the device names this, or a function or class that does."""
     seen.add(name)
     for use in re.finditer(rf"\b{name}\b", scan.code):
         if (start := scan.function(use.start())) is None:
@@ -545,26 +547,26 @@ def _reaches_device(scan, name, seen):
 
 
 def _refused_edits(scan, host):
-    """Replace functions that launch kernels, unless they may be `host` code, and texture references, by a sentence.
+    """Replace texture references, and functions that launch kernels, by a sentence; `host` code may launch.
 
-    It goes before a thread_local variable that code for the device reaches.
+    The sentence goes before a thread_local variable that code for the device reaches.
     """
-    done = 0
+    after = 0
     for match in hostcode.LAUNCH.finditer(scan.code):
         start = scan.function(match.start())
-        if match.start() < done or start not in scan.closing or (host and not scan.on_device(match.start())):
+        if match.start() < after or start not in scan.closing or (host and not scan.on_device(match.start())):
             continue
-        done = scan.closing[start]
-        text = _refusal("device" if scan.on_device(match.start()) else "host")
+        after = scan.closing[start]
+        text = _refuse("device" if scan.on_device(match.start()) else "host")
         new = scan.newlines(start, match.start()) + text
-        yield start + 1, done, new + scan.newlines(match.start(), done)
+        yield start + 1, after, new + scan.newlines(match.start(), after)
     for match in _THREAD_LOCAL.finditer(scan.code):
         if _reaches_device(scan, match["name"], set()):
             start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
-            yield start, start, _refusal("thread_local")
+            yield start, start, _refuse("thread_local")
     for match in _TEXTURE.finditer(scan.code):
         if scan.scope(match.start()) is not None:
-            yield match.start(), match.end(), _refusal("texture") + scan.newlines(*match.span())
+            yield match.start(), match.end(), _refuse("texture") + scan.newlines(*match.span())
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -581,12 +583,12 @@ def rewrite(text, names=None):
     refused = list(_refused_edits(scan, names is not None))
     edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)] + refused
     kernels = list(_find_kernels(scan))
-    placed = tuple(kernel for kernel in kernels if not kernel.declared)
+    defined = tuple(kernel for kernel in kernels if not kernel.declared)
     variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}
     variants = Counter((name, scope) for name, scope, _ in variants)
-    templates = Counter(k.name for k in placed if k.template)
-    bounded = {k.name for k in placed if k.template and k.bounds and templates[k.name] == 1}
-    for kernel in placed:
+    templates = Counter(k.name for k in defined if k.template)
+    bounded = {k.name for k in defined if k.template and k.bounds and templates[k.name] == 1}
+    for kernel in defined:
         if kernel.scope is None:
             refused = 'static_assert(false, "a __global__ function cannot be a member of a class: move it out of it");'
             at = _skip_statement_head(scan.code, kernel.start)
@@ -594,9 +596,9 @@ def rewrite(text, names=None):
         elif not kernel.template:
             deduced = kernel.open == kernel.close  # of an instantiation, the template's arguments
             overloaded = (deduced or variants[kernel.name, kernel.scope] > 1) and not kernel.name.endswith(">")
-            edits.append((kernel.close + 1, kernel.close + 1, _registration(kernel, overloaded, bounded)))
+            edits.append((kernel.close + 1, kernel.close + 1, _register(kernel, overloaded, bounded)))
         elif kernel.name in bounded:
-            edits.append((kernel.close + 1, kernel.close + 1, _kept_bounds(kernel)))
+            edits.append((kernel.close + 1, kernel.close + 1, _keep_bounds(kernel)))
     if names is not None:
         for kernel in kernels:
             edits.append((kernel.close + 1, kernel.close + 1, hostcode.picks(kernel, names)))
@@ -604,4 +606,4 @@ def rewrite(text, names=None):
                 edits += hostcode.name_parameters(kernel, scan.code)
                 edits.append((kernel.open + 1, kernel.open + 1, hostcode.registers_itself(kernel)))
         edits += hostcode.launches(scan, names)
-    return Rewritten(edited(scan.text, edits), placed)
+    return Rewritten(edited(scan.text, edits), defined)
