@@ -1,4 +1,4 @@
-"""The one way in which this lab measures time.
+"""Measure time, in the one way that this lab uses.
 
 A kernel is checked before it is timed and after it, and a time that the device cannot reach is refused.
 """
@@ -34,14 +34,14 @@ from labkit.spec.layers import Layer, as_layer
 from labkit.spec.reference import conv_float64, error_scale
 
 BATCH = {"gpu": 1000, "cpu": 10}  # images by default: a kernel takes milliseconds on either engine
-SECONDS = 0.5  # for the timed runs of a variant ...
-RUNS = (3, 50)  # ... of which there are at least and at most so many
-PART_RUNS = 5  # at most: further runs of a variant with several kernels, which time each kernel
+SECONDS = 0.5  # for the timed runs of a variant
+RUNS = (3, 50)  # the least and the most timed runs of a variant
+PART_RUNS = 5  # the most further runs that time each kernel of a variant with several kernels
 LAYER_RUNS = 3  # after a warm-up run; fewer if one takes long
-WARM_UP_S = 0.05  # in which a GPU raises its clock
+WARM_UP_S = 0.05  # in this time a GPU raises its clock
 CHECKED_IMAGES = 8
 
-_UNITS = {  # how a source that uses the unit can be recognized, the fastest first; every other source computes in FP32
+_UNITS = {  # words by which a source that uses the unit is recognized, the fastest first; other sources compute in FP32
     "tensor cores": re.compile(r"\b(wmma|wgmma|mma|mma_sync|tcgen05|cutlass|cute)\b"),
     "half2": re.compile(r"half|bfloat16|f16"),
 }
@@ -91,7 +91,7 @@ def bench(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iter
 
 @contextmanager
 def inputs_kept() -> Iterator[None]:
-    """Keep the inputs of the last call of `measure` for the next one; free them at the end.
+    """Keep the inputs of the last call of `measure` for the next one, and free them at the end.
 
     They may take half a gigabyte.
     """
@@ -111,7 +111,7 @@ def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | It
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
     for variant in variants:
         require_verified(variant)
-    cases = [(as_layer(each), B) for each in as_list(layer) for B in batches]
+    cases = [(as_layer(one_layer), B) for one_layer in as_list(layer) for B in batches]
     rows = []
     # On standard output, because notebooks show standard error in red.
     length = len(cases) * len(variants)
@@ -128,7 +128,7 @@ def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | It
 
 
 def as_list(one_or_many) -> list:
-    """A list of the items of an iterable, or of the one item."""
+    """Return a list of the items of an iterable, or of the one item."""
     many = isinstance(one_or_many, Iterable) and not isinstance(one_or_many, str)
     return list(one_or_many) if many else [one_or_many]
 
@@ -136,22 +136,22 @@ def as_list(one_or_many) -> list:
 def _bench_case(
     variants: list[Variant], layer: Layer, batch: int, repeat: int | None, layer_time: bool, progress: tqdm
 ) -> list[dict]:
-    """Measure one layer and batch: a row per variant."""
-    inputs, sampled = _inputs(layer, batch, frozenset(each.io_dtype for each in variants))
+    """Measure one layer and batch; return a row per variant."""
+    inputs, sampled = _inputs(layer, batch, frozenset(variant.io_dtype for variant in variants))
     try:
-        op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, sampled, progress)
-        layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) if layer_time else np.nan
-                    for each in variants]
+        op_ms, parts = _measure_op(variants, layer, batch, repeat, inputs, sampled, progress)
+        layer_ms = [_measure_layer(variant, layer, batch, *inputs[variant.io_dtype]) if layer_time else np.nan
+                    for variant in variants]
     except hostcuda.driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
         raise LabError(f"{layer} at B = {batch} needs more than {size:.2f} GB on the device, which does not have that "
                        f"much: take a smaller batch ({error})") from error
-    return [_row(*each, layer, batch) for each in zip(variants, op_ms, parts, layer_ms, strict=True)]
+    return [_make_row(*values, layer, batch) for values in zip(variants, op_ms, parts, layer_ms, strict=True)]
 
 
 @functools.lru_cache(maxsize=1)
 def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict, SampledImages]:
-    """x and k in each data type, and the images to check."""
+    """Return x and k in each data type, and the images to check."""
     rng = np.random.default_rng(2)
     x = np.empty(layer.x_shape(batch), np.float32)
     k = draw_inputs(x, layer, rng)
@@ -166,11 +166,11 @@ def draw_inputs(x: np.ndarray, layer: Layer, rng: np.random.Generator) -> np.nda
     return (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(x.dtype)
 
 
-def _op_times(
+def _measure_op(
     variants: list[Variant], layer: Layer, batch: int, repeat: int | None, inputs: dict, sampled: SampledImages,
     progress: tqdm,
 ) -> tuple[list[np.ndarray], list[dict[str, float]]]:
-    """For each variant the op times of its runs [ms], checked before and after, and the time of each kernel [ms]."""
+    """Return per variant the op times [ms] of runs checked before and after, and each kernel's median time [ms]."""
     with ExitStack() as stack:
         flush = Flush(device())
         stack.callback(flush.close)
@@ -205,13 +205,13 @@ def _op_times(
                 if run < PART_RUNS and len({launch.kernel for launch in plan.launches}) > 1:
                     flush()
                     parts[i].append(_timed_apart(plan))
-    medians = [{kernel: np.median([run[kernel] for run in each]) for kernel in each[0]} if each else {}
-               for each in parts]
-    return [np.array(each) for each in times], medians
+    medians = [{kernel: np.median([run[kernel] for run in rows]) for kernel in rows[0]} if rows else {}
+               for rows in parts]
+    return [np.array(series) for series in times], medians
 
 
 def timed(run: Callable[[], object]) -> float:
-    """The time of a run between two events [ms]."""
+    """Return the time of a run between two events [ms]."""
     start, end = hostcuda.driver.Event(), hostcuda.driver.Event()
     start.record()
     run()
@@ -221,13 +221,13 @@ def timed(run: Callable[[], object]) -> float:
 
 
 def _timed_apart(plan: Plan) -> dict[str, float]:
-    """One run with an event between any two launches: for each kernel the time of all its launches [ms]."""
-    events, spent = [], {}
+    """Run once with an event between any two launches; return for each kernel the time of its launches [ms]."""
+    events, times = [], {}
     plan.run(mark=lambda: events.append(hostcuda.driver.Event().record()))
     events[-1].synchronize()
     for launch, (start, end) in zip(plan.launches, pairwise(events), strict=True):
-        spent[launch.kernel] = spent.get(launch.kernel, 0.0) + start.time_till(end)
-    return spent
+        times[launch.kernel] = times.get(launch.kernel, 0.0) + start.time_till(end)
+    return times
 
 
 def _warm_up(plan: Plan) -> float:
@@ -238,8 +238,8 @@ def _warm_up(plan: Plan) -> float:
     return max(shortest, 1e-3)
 
 
-def _layer_time(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np.ndarray) -> float:
-    """Allocate, copy in, compute, copy back: the median on the host's clock [ms]. The kernels are compiled already."""
+def _measure_layer(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np.ndarray) -> float:
+    """Return the median time [ms] to allocate, copy in, compute and copy back, with kernels compiled already."""
     y = np.empty(layer.y_shape(batch), variant.io_dtype)
     y.fill(0)  # allocates its pages, before the clock runs
     times = []
@@ -255,14 +255,14 @@ def _layer_time(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np
 
 
 class SampledImages:
-    """Some images of a batch, the first and the last among them, and the outputs expected for them.
+    """Some images of a batch, the first and the last among them, with the expected outputs.
 
     Parameters
     ----------
     layer : Layer
     batch : int
     inputs : mapping of dtype to (x, k)
-        Of the whole batch.
+        The inputs of the whole batch.
     rng : numpy.random.Generator
         Draws the images.
     count : int
@@ -276,8 +276,8 @@ class SampledImages:
         self.images = np.array(sorted({*ends, *inner.tolist()}))
         self.layer, self.batch = layer, batch
         self.inputs = {dtype: (x[self.images], k) for dtype, (x, k) in inputs.items()}
-        self.expected = {dtype: conv_float64(*each) for dtype, each in self.inputs.items()}
-        self.scale = {dtype: error_scale(*each) for dtype, each in self.inputs.items()}
+        self.expected = {dtype: conv_float64(*pair) for dtype, pair in self.inputs.items()}
+        self.scale = {dtype: error_scale(*pair) for dtype, pair in self.inputs.items()}
 
     def check(self, variant: Variant, when: str, y: np.ndarray, with_nan: np.ndarray) -> None:
         """Compare the output of these images with the reference.
@@ -286,11 +286,11 @@ class SampledImages:
         ----------
         variant : Variant
         when : str
-            For the message: "before timing".
+            The time of the check, for the message: "before timing".
         y : array
             The output of these images.
         with_nan : array of int
-            Those of all images whose output has a NaN.
+            The indices of all images whose output has a NaN.
 
         Raises
         ------
@@ -315,7 +315,7 @@ def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when:
 
 
 class Flush:
-    """Empties a GPU's L2 cache by writing twice its size; does nothing on the CPU engine."""
+    """A call that empties a GPU's L2 cache by writing twice its size; it does nothing on the CPU engine."""
 
     def __init__(self, device: Device):
         self.bytes = 2 * device.l2_bytes if device.engine == "gpu" else 0
@@ -332,7 +332,7 @@ class Flush:
             self.buffer.free()
 
 
-def _row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, layer: Layer, batch: int) -> dict:
+def _make_row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, layer: Layer, batch: int) -> dict:
     here, dtype = device(), variant.io_dtype
     refuse_impossible(variant, layer, batch, op_ms.min(), here)
     median = float(np.median(op_ms))
@@ -357,7 +357,7 @@ def _row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, laye
 
 
 def rates(layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str) -> dict[str, float]:
-    """The rates that follow from an op time, as in the columns of `bench`: gflop_s, gb_s, x_reference, images_s."""
+    """Return the rates that follow from an op time, named as in `bench`: gflop_s, gb_s, x_reference, images_s."""
     return {
         "gflop_s": layer.flops(batch) / op_ms / 1e6,
         "gb_s": layer.bytes(batch, dtype) / op_ms / 1e6,
@@ -367,7 +367,7 @@ def rates(layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device |
 
 
 def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
-    """The time of each kernel, for variants that have several.
+    """Return the time of each kernel, for variants that have several kernels.
 
     The kernels are timed in runs of their own, with an event between any two launches, so their sum differs slightly
     from the op time.
@@ -381,7 +381,7 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         A row per kernel: label, layer, batch, kernel, op_ms (sum over its launches), share (of the sum over the
-        variant's kernels), device. `attrs["note"]` is that of `bench`.
+        variant's kernels), device. `attrs["note"]` is the note of `bench`.
 
     Raises
     ------
@@ -396,15 +396,15 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
         rows += [{**about, "kernel": kernel, "op_ms": ms, "share": ms / total}
                  for kernel, ms in parts.items()]
     if not rows:
-        known = ", ".join(dict.fromkeys(table["label"])) or "no variant"
-        raise LabError(f"no times of single kernels: the table has {known}, and each of these has one kernel")
-    found = pd.DataFrame(rows, columns=["label", "layer", "batch", "kernel", "op_ms", "share", "device"])
-    found.attrs["note"] = table.attrs.get("note", "")
-    return found
+        labels = ", ".join(dict.fromkeys(table["label"])) or "no variant"
+        raise LabError(f"no times of single kernels: the table has {labels}, and each of these has one kernel")
+    times = pd.DataFrame(rows, columns=["label", "layer", "batch", "kernel", "op_ms", "share", "device"])
+    times.attrs["note"] = table.attrs.get("note", "")
+    return times
 
 
 def fastest_unit(variant: Variant) -> str:
-    """The fastest unit that a variant's source uses, by its instructions: "tensor cores", "half2" or "FP32"."""
+    """Return the fastest unit that a variant's source uses: "tensor cores", "half2" or "FP32"."""
     if variant.library:  # cuBLAS chooses its kernel
         return "tensor cores"
     code = without_comments("\n".join([variant.source, *variant.headers]))

@@ -1,10 +1,10 @@
-"""The checker: does a variant compute the convolution, a model its forward and backward pass?
+"""Check whether a variant computes the convolution, and a model its forward and backward pass.
 
 Every test shape is checked in three ways. First with small integers: every product and partial sum is exact in all
 number formats used here, in any order of summation, so no bit may differ, and no tolerance can hide a missing tap, a
 swapped axis or a shift. Then with real numbers: an error may be as large as the roundings of the variant's own number
-formats permit. Last with integers whose sums use up those formats: they are still exact where the variant promises
-sums in float, and no longer where they are kept in half, which the bound for real numbers may hide.
+formats permit. Last with integers whose sums fill those formats: they are exact where the variant promises sums in
+float, and no longer where it keeps them in half, which the bound for real numbers may hide.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from labkit.spec.layers import Layer, as_layer
 from labkit.spec.reference import conv_float64, error_scale
 
 _BY_LUCK = r"uninitialized|array bounds"  # warnings of a kernel whose result need not be the same the next time
-PATIENCE_S = 10  # for one shape, until a message says what is running
-SANITIZER_S = 60  # for the cause of a failed check
+PATIENCE_S = 10  # for one shape; then a message says what is running
+SANITIZER_S = 60  # to find the cause of a failed check
 
 
 class Compared(NamedTuple):
-    """An array that a kernel wrote, beside the true one.
+    """An array that a kernel wrote, with the true one.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Compared(NamedTuple):
     result : ndarray
         What the kernel wrote.
     expected : ndarray of float64
-        The same from the kernel's own inputs, in float64.
+        The true values for the kernel's own inputs, in float64.
     bound : ndarray of float64
         The largest error of a correct kernel, for each element: from the number of its summands, as in `tolerance`.
     """
@@ -71,10 +71,10 @@ class Compared(NamedTuple):
 
 @runtime_checkable
 class Model(Protocol):
-    """What `check` takes besides convolutions: a network that compares each of its kernels with a reference."""
+    """A network that compares each of its kernels with a reference; `check` takes it in place of a convolution."""
 
     def comparisons(self, seed: int) -> Iterable[Compared]:
-        """Run the kernels on random inputs; yield every array that they write, all shapes of the model."""
+        """Run the kernels on random inputs; yield every array that they write, for all shapes of the model."""
 
 
 def _shape(about: str, B: int, C: int, H: int, W: int, M: int, K: int) -> tuple[Layer, int]:
@@ -109,9 +109,9 @@ class CheckReport:
     label: str
     table: pd.DataFrame
     refused: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()  # of the sanitizer that found nothing
+    tools: tuple[str, ...] = ()  # the sanitizer's tools, which found nothing
     sanitized: str = ""  # the shape that it looked at
-    warning: str = ""  # of the compiler, about a reader's own kernel whose result may be right by luck
+    warning: str = ""  # the compiler's, about a reader's own kernel whose result may be right by luck
     own: bool = False  # whether the kernel is a reader's own
 
     @property
@@ -183,10 +183,10 @@ def check(variant: Variant | int | str | Model, layers: Layer | Iterable[Layer |
             raise LabError(f"{_label(variant)} is a model, which has its own shapes: check it without `layers`")
         if sanitize:
             raise LabError(f"{_label(variant)} is a model: for its program there is hostcuda.sanitize.sanitize_script")
-        _settle(_label(variant))
+        _raise_pending_fault(_label(variant))
         return _check_model(variant, seed, quiet)
     (variant,) = as_variants(variant)
-    _settle(variant.label)
+    _raise_pending_fault(variant.label)
     shapes, refused = {}, []
     for index, shape in enumerate([layers] if isinstance(layers, (Layer, str)) else layers):
         layer, batch = shape if isinstance(shape, tuple) else (as_layer(shape), 3)
@@ -202,10 +202,10 @@ def check(variant: Variant | int | str | Model, layers: Layer | Iterable[Layer |
         first = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first}")
     with ThreadPoolExecutor(1) as beside:
-        warning = beside.submit(_warning, variant, next(iter(shapes.values()))[0])
+        warning = beside.submit(_compiler_warning, variant, next(iter(shapes.values()))[0])
         rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
                 for index, (layer, batch) in shapes.items()]
-    clean = _sanitized(variant, shapes.values()) if sanitize else ((), "")
+    clean = _sanitize_one(variant, shapes.values()) if sanitize else ((), "")
     report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *clean, warning.result(), variant.own)
     _verified.add(_key(variant))
     if not quiet:
@@ -213,8 +213,8 @@ def check(variant: Variant | int | str | Model, layers: Layer | Iterable[Layer |
     return report
 
 
-def _settle(label: str) -> None:
-    """Tell a fault of the reader's launches before the check: the next call that waits would raise it."""
+def _raise_pending_fault(label: str) -> None:
+    """Raise the fault that an earlier launch of the reader left behind."""
     hostcuda.ensure_context()
     try:
         hostcuda.driver.Context.synchronize()
@@ -222,27 +222,27 @@ def _settle(label: str) -> None:
         raise LabError(f"{label} was not checked: there is a fault from an earlier launch: {fault}") from fault
 
 
-def _warning(variant: Variant, layer: Layer) -> str:
-    """What the host's compiler says of a variable without a value, or an index outside of an array; else empty."""
+def _compiler_warning(variant: Variant, layer: Layer) -> str:
+    """Return the compiler's warning of a variable without a value or an index outside of an array, or ""."""
     if not variant.own:
         return ""
-    said = warnings_about(**variant.compiler_arguments(variant.defines(layer)))
-    found = [each for each in messages(said, variant.source.splitlines()) if re.search(_BY_LUCK, each.text)]
-    return f"line {found[0].line}: {found[0].text}" if found else ""
+    output = warnings_about(**variant.compiler_arguments(variant.defines(layer)))
+    warnings = [found for found in messages(output, variant.source.splitlines()) if re.search(_BY_LUCK, found.text)]
+    return f"line {warnings[0].line}: {warnings[0].text}" if warnings else ""
 
 
-def _sanitized(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[tuple[str, ...], str]:
-    """The tools that found nothing, and the name of the shape."""
+def _sanitize_one(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[tuple[str, ...], str]:
+    """Sanitize a variant on one of the shapes; return the tools that found nothing, and the shape's name."""
 
     def order(shape):
         layer, batch = shape
         return min(layer.Ho, layer.Wo) <= 16, layer.C == 1, layer.macs(batch)
 
     layer, batch = min(shapes, key=order)
-    found = sanitizer.sanitize(variant, layer, batch)
-    if not found.clean:
-        raise CheckFailed(f"{variant.label} computes what it should, but on {layer}, B = {batch}:\n{found}")
-    return found.tools, layer.name
+    findings = sanitizer.sanitize(variant, layer, batch)
+    if not findings.clean:
+        raise CheckFailed(f"{variant.label} computes what it should, but on {layer}, B = {batch}:\n{findings}")
+    return findings.tools, layer.name
 
 
 def _label(model: Model) -> str:
@@ -251,7 +251,7 @@ def _label(model: Model) -> str:
 
 def _check_model(model: Model, seed: int, quiet: bool) -> ModelReport:
     label = _label(model)
-    with _patience(label):
+    with _report_if_slow(label):
         rows = [
             {"kernel": kernel.split(",")[0], "array": kernel, "elements": np.size(result),
              "worst_of_allowed": compare_array(f"{label}: {kernel}", result, expected, bound)}
@@ -266,18 +266,18 @@ def _check_model(model: Model, seed: int, quiet: bool) -> ModelReport:
 
 
 def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> dict:
-    """Check one shape: its row."""
+    """Check one shape; return its row."""
     plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: its error is raised as it is
     try:
-        with _patience(f"{variant.label} on {layer}, B = {batch}"), plan:
-            worst = _worst_of_runs(plan, variant, layer, batch, rng)
+        with _report_if_slow(f"{variant.label} on {layer}, B = {batch}"), plan:
+            worst = _run_inputs(plan, variant, layer, batch, rng)
     except CheckFailed as wrong:
-        raise CheckFailed(f"{wrong}{_cause(variant, layer, batch)}") from None
+        raise CheckFailed(f"{wrong}{_explain(variant, layer, batch)}") from None
     except hostcuda.driver.Error as fault:
         # Freeing the buffers may find that the kernel wrote past them, after its result was found wrong.
         wrong = fault.__context__ if isinstance(fault.__context__, CheckFailed) else None
         message = f"{wrong}\nAnd it faults" if wrong else f"{variant.label} faults on {layer}, B = {batch}"
-        raise CheckFailed(f"{message}: {fault}{_cause(variant, layer, batch)}") from fault
+        raise CheckFailed(f"{message}: {fault}{_explain(variant, layer, batch)}") from fault
     return {
         "shape": layer.name,
         **dict(zip("BCHWMK", (batch, layer.C, layer.H, layer.W, layer.M, layer.K), strict=True)),
@@ -286,8 +286,8 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
     }
 
 
-def _cause(variant: Variant, layer: Layer, batch: int) -> str:
-    """Return the lines of a failed check that name its cause: what the sanitizer finds on this shape, or what does.
+def _explain(variant: Variant, layer: Layer, batch: int) -> str:
+    """Return lines with the sanitizer's findings on the shape of a failed check, or with the next step to the cause.
 
     A kernel that reads what nobody wrote, or races, gives wrong numbers that look like wrong arithmetic. The sanitizer
     runs on the CPU engine, in a process of its own.
@@ -295,25 +295,25 @@ def _cause(variant: Variant, layer: Layer, batch: int) -> str:
     if not variant.own:
         return ""
     try:
-        found = sanitizer.sanitize(variant, layer, batch, engine="cpu", timeout=SANITIZER_S)
+        findings = sanitizer.sanitize(variant, layer, batch, engine="cpu", timeout=SANITIZER_S)
     except (EngineError, Interrupted):
         return (f"\nNext: lab.sanitize({_name(variant)}, lab.{layer!r}, {batch}) looks for invalid addresses, races "
                 "and uninitialized memory.")
-    if found.table.empty:
+    if findings.table.empty:
         return ("\nThe sanitizer finds no invalid address, race or uninitialized memory on this shape, so the kernel "
                 f"computes something else than the convolution.\nNext: lab.step({_name(variant)}, layer=lab.{layer!r}) "
                 "shows what one thread reads and computes, line by line.")
-    return f"\nThe sanitizer says why:\n{found}"
+    return f"\nThe sanitizer says why:\n{findings}"
 
 
 def _name(variant: Variant) -> str:
-    """The name of a variant in the reader's program."""
-    known = tuple(vars(sys.modules["__main__"]).items())
-    return next((name for name, value in known if value is variant and not name.startswith("_")), "variant")
+    """Return the name of a variant in the reader's program."""
+    variables = tuple(vars(sys.modules["__main__"]).items())
+    return next((name for name, value in variables if value is variant and not name.startswith("_")), "variant")
 
 
 @contextmanager
-def _patience(what: str) -> Iterator[None]:
+def _report_if_slow(what: str) -> Iterator[None]:
     """Print after `PATIENCE_S` what is running: a kernel that does not end prints nothing itself.
 
     The line goes to the process's own standard error, which Jupyter shows below the cell. It is no output of the cell,
@@ -332,8 +332,8 @@ def _patience(what: str) -> Iterator[None]:
         late.cancel()
 
 
-def _worst_of_runs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:
-    """The largest error of all runs, as a fraction of the allowed one."""
+def _run_inputs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:
+    """Run all kinds of inputs; return the largest error as a fraction of the allowed one."""
     worst = 0.0
     for kind, draw in _INPUTS.items():
         x, k = draw(variant, layer, batch, rng)
@@ -351,15 +351,15 @@ def _worst_of_runs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: 
         try:
             worst = max(worst, compare(y, expected, allowed, variant.io_dtype, title, (x, k)))
         except CheckFailed as wrong:
-            if np.isnan(y).any() and _right_after_zeros(plan, layer, batch, variant, expected, allowed):
+            if np.isnan(y).any() and _is_right_after_zeros(plan, layer, batch, variant, expected, allowed):
                 hint = "With zeros in y before, it is right: the kernel adds to y without setting it."
                 raise CheckFailed(f"{wrong}\n{hint}") from None
             raise
     return worst
 
 
-def _right_after_zeros(plan, layer, batch, variant, expected, allowed) -> bool:
-    """Whether the result is right if the output holds zeros before."""
+def _is_right_after_zeros(plan, layer, batch, variant, expected, allowed) -> bool:
+    """Return whether the result is right if the output holds zeros before."""
     poison(plan, layer, batch, variant.io_dtype, with_zeros=True)
     plan.run()
     return bool((np.abs(plan.result() - expected) <= allowed).all())
@@ -389,7 +389,7 @@ def require_verified(variant: Variant) -> None:
 
 
 def is_verified(variant: Variant) -> bool:
-    """Whether this variant, with the same source and options, has passed `check` on this engine in this process."""
+    """Return whether this variant has passed `check`, with this source, options and engine, in this process."""
     return _key(variant) in _verified
 
 

@@ -1,7 +1,4 @@
-"""Compares results with the reference.
-
-Here are the random inputs, the errors that rounding permits, and what a wrong result looks like.
-"""
+"""Compare results with the reference: random inputs, errors that rounding permits, and signs of common mistakes."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ _SHOWN = 8  # mismatches in a message
 
 
 def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
-    """The largest error that a correct kernel can make in each output.
+    """Return the largest error that a correct kernel can make in each output.
 
     The error of a sum of n products with unit roundoff u, in any order, is at most n u sum |x| |k| (Jeannerod and Rump,
     SIAM J. Matrix Anal. Appl. 34(2), 2013: Higham's gamma_n without its denominator). The factors of successive
@@ -67,15 +64,15 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
 
 
 def largest_exact_integer(rounding: Rounding) -> int:
-    """The largest integer up to which all integers are exact in every format of `rounding`."""
+    """Return the largest integer up to which all integers are exact in every format of `rounding`."""
     formats = (rounding.storage, rounding.accumulate, rounding.part)
-    return min(_EXACT_INTEGERS[np.dtype(each).name] for each in formats if each is not None)
+    return min(_EXACT_INTEGERS[np.dtype(number_format).name] for number_format in formats if number_format is not None)
 
 
 def draw_integers(
     variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """x and k of nonzero integers, so small that every partial sum is exact in any order."""
+    """Draw x and k of nonzero integers, so small that every partial sum is exact in any order."""
     limit = largest_exact_integer(variant.rounding)
     for largest in (8, 4, 2, 1):
         x, k = (
@@ -91,12 +88,12 @@ def draw_integers(
 def draw_large_integers(
     variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """x and k of integers as large as exact sums permit, most of them of one sign so that the sums are large, too.
+    """Draw x and k of integers as large as exact sums permit, mostly of one sign for large sums.
 
     Every product and sum is exact in the formats that the variant promises for them, and the output is rounded once.
     """
     rounding, terms = variant.rounding, layer.terms
-    most = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]  # of a product
+    most = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]  # the largest products
     most.append(int(np.finfo(rounding.storage).max) // terms)
     if rounding.part is not None:
         most.append(_EXACT_INTEGERS[np.dtype(rounding.part).name] // min(terms, rounding.part_terms))
@@ -114,12 +111,12 @@ def draw_large_integers(
 
 
 def draw_reals(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """x and k of real numbers, rounded to the variant's data type."""
+    """Draw x and k of real numbers, rounded to the variant's data type."""
     # Images are positive, masks have both signs; no number is so small that a product underflows in half.
     x = rng.uniform(0.25, 1, layer.x_shape(batch))
     k = rng.uniform(0.25, 1, layer.k_shape) * rng.choice([-1, 1, 1], layer.k_shape)
     # The device gets these numbers in its own format, so the reference uses them, too.
-    x, k = (each.astype(variant.io_dtype).astype(np.float32) for each in (x, k))
+    x, k = (array.astype(variant.io_dtype).astype(np.float32) for array in (x, k))
     return x, k
 
 
@@ -129,8 +126,8 @@ _UNWRITTEN = {2: np.uint16(0x7E5D), 4: np.uint32(0x7FC05EED)}  # a NaN by its bi
 def unwritten(dtype: DTypeLike) -> np.ndarray:
     """Return the NaN that outputs hold before a kernel runs, as an array of no dimensions.
 
-    No operation on numbers has this one as its result, and neither fresh memory nor shared memory of the CPU engine
-    holds it: their bytes are 0xFF. So it says which outputs a kernel did not write.
+    No operation on numbers gives this NaN, and neither fresh memory nor shared memory of the CPU engine holds it: their
+    bytes are 0xFF. So it tells which outputs a kernel did not write.
     """
     return np.array(_UNWRITTEN[np.dtype(dtype).itemsize]).view(dtype)
 
@@ -187,12 +184,12 @@ def compare(y: ArrayLike, expected: np.ndarray, allowed: float | np.ndarray = 0.
         error = np.abs(y.astype(np.float64) - expected)
         right = error <= allowed  # false for NaN, as it must be
     if not right.all():
-        raise CheckFailed(_message(title, y, expected, error, allowed, ~right, inputs))
+        raise CheckFailed(_describe_mismatch(title, y, expected, error, allowed, ~right, inputs))
     return float(np.max(error[allowed > 0] / allowed[allowed > 0], initial=0.0))
 
 
-def _message(title: str, y, expected, error, allowed, wrong, inputs) -> str:
-    """The first mismatches as a table, where all of them are, and what they look like."""
+def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -> str:
+    """Return the first mismatches as a table, the ranges of all, and the mistakes that they look like."""
     import pandas as pd  # takes half a second, and a grader imports this module
 
     where = np.argwhere(wrong)
@@ -211,13 +208,13 @@ def _message(title: str, y, expected, error, allowed, wrong, inputs) -> str:
         for name, low, high in zip("bmhw", where.min(axis=0), where.max(axis=0), strict=True)
     )
     lines = [f"{title}: {len(where)} of {y.size} outputs, at {ranges}"]
-    lines += [f"It looks as if {hint}." for hint in _hints(y, expected, allowed.max(), inputs)]
+    lines += [f"It looks as if {hint}." for hint in _find_hints(y, expected, allowed.max(), inputs)]
     shown = f"The first {len(first)}:" if len(where) > len(first) else "These:"
     return "\n".join([*lines, shown, table.to_string(index=False, float_format=lambda v: f"{v:.6g}")])
 
 
-def _hints(y, expected, slack, inputs) -> Iterator[str]:
-    """The common mistakes that give the same output."""
+def _find_hints(y, expected, slack, inputs) -> Iterator[str]:
+    """Yield the common mistakes that give the same output."""
 
     def like(result, other):
         return bool((np.abs(result - other) <= slack).all())

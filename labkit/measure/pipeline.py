@@ -1,4 +1,4 @@
-"""A batch in chunks, on streams: copies in, kernels and copies out of different chunks at the same time.
+"""Process a batch in chunks on streams, so that copies and kernels of different chunks overlap.
 
 The kernels do not change; the host issues them differently. A `Pipeline` cuts the batch into chunks, and issues for
 each chunk a copy in, the kernels and a copy out on one of its streams. The work of one stream runs in order; the work
@@ -36,7 +36,7 @@ CHUNK = 1000
 
 # ---------------------------------------------------------------------------------------------- chunks and their order
 def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
-    """The images of each chunk.
+    """Return the number of images of each chunk.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[int, str]]:
-    """The order in which the host issues the steps of all chunks: pairs (chunk, step).
+    """Return the order in which the host issues the steps of all chunks: pairs (chunk, step).
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[i
     return [(chunk, step) for group in groups for step in STEPS for chunk in group]
 
 
-def _stream_count(streams: int) -> int:
+def _require_stream_count(streams: int) -> int:
     if not is_whole(streams, most=MAX_STREAMS):
         raise LabError(f"streams={streams!r}: an integer from 1 to {MAX_STREAMS}; a GPU has no more than {MAX_STREAMS} "
                        "queues")
@@ -95,7 +95,7 @@ def _stream_count(streams: int) -> int:
 def host_arrays(
     layer: Layer, batch: int, dtype: DTypeLike = np.float32, pinned: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Arrays for x [B,C,H,W] and y [B,M,Ho,Wo] in host memory, zeroed.
+    """Return zeroed arrays for x [B,C,H,W] and y [B,M,Ho,Wo] in host memory.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class Pipeline(Closing):
         variant.supports(layer)
         self.batch = layer.x_shape(batch)[0]
         self.chunks = chunk_sizes(self.batch, chunk)
-        self.streams = min(_stream_count(streams), len(self.chunks))
+        self.streams = min(_require_stream_count(streams), len(self.chunks))
         self.variant, self.layer, self.pinned = variant, layer, bool(pinned)
         self._order = issue_order(len(self.chunks), self.streams, order)
         self.x, self.y = self._host(host)
@@ -186,7 +186,7 @@ class Pipeline(Closing):
             raise
 
     def _host(self, host: tuple[np.ndarray, np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
-        """The caller's arrays, if they fit, or new ones."""
+        """Return the caller's arrays, if they fit, or new ones."""
         dtype = self.variant.io_dtype
         if host is None:
             return host_arrays(self.layer, self.batch, dtype, self.pinned)
@@ -243,7 +243,7 @@ class Pipeline(Closing):
         Parameters
         ----------
         x, k : ndarray, optional
-            As for `load`; by default those of the last run.
+            As for `load`; by default x and k of the last run.
         events : bool
             Record the events for `timeline`.
 
@@ -279,7 +279,7 @@ class Pipeline(Closing):
     def issue(self, marks: dict | None = None) -> None:
         """Issue the steps of all chunks without waiting.
 
-        `marks` has two events per step: the stream reaches the step, and the step has ended.
+        `marks` holds two events per step: one for reaching the step, one for its end.
         """
         htod, dtoh = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
         ends = [0, *itertools.accumulate(self.chunks)]
@@ -351,30 +351,30 @@ class Pipeline(Closing):
 def one_at_a_time(timeline: pd.DataFrame) -> None:
     """Set `start_ms` as on a GPU: a step starts after the end of the step of the same kind that ended before it."""
     for _, group in timeline.groupby("what"):
-        ended = group.sort_values("end_ms")["end_ms"].shift().fillna(-np.inf)
-        timeline.loc[group.index, "start_ms"] = np.maximum(group["ready_ms"], ended.loc[group.index])
+        previous_end = group.sort_values("end_ms")["end_ms"].shift().fillna(-np.inf)
+        timeline.loc[group.index, "start_ms"] = np.maximum(group["ready_ms"], previous_end.loc[group.index])
 
 
 def busy_ms(timeline: pd.DataFrame) -> pd.Series:
-    """For each kind of step the time during which at least one step of that kind ran [ms]."""
-    return pd.Series({what: _union(timeline.loc[timeline["what"] == what]) for what in STEPS}, name="busy_ms")
+    """Return for each kind of step the time during which at least one such step ran [ms]."""
+    return pd.Series({what: _union_ms(timeline.loc[timeline["what"] == what]) for what in STEPS}, name="busy_ms")
 
 
 def overlap(timeline: pd.DataFrame) -> float:
-    """The mean number of engines (copies in, kernels, copies out) that work, while at least one works.
+    """Return the mean number of engines (copies in, kernels, copies out) that work, while at least one works.
 
-    The sum of their busy times over the length of the union: 1 without any overlap, at most 3.
+    That is the sum of their busy times over the length of the union: 1 without any overlap, at most 3.
     """
-    return sum(busy_ms(timeline)) / _union(timeline)
+    return sum(busy_ms(timeline)) / _union_ms(timeline)
 
 
 def span_ms(timeline: pd.DataFrame) -> float:
-    """The time from the start of the first step to the end of the last [ms]."""
+    """Return the time from the start of the first step to the end of the last step [ms]."""
     return float(np.max(timeline["end_ms"]) - np.min(timeline["start_ms"]))
 
 
-def _union(timeline: pd.DataFrame) -> float:
-    """The length of the union of all intervals [ms]."""
+def _union_ms(timeline: pd.DataFrame) -> float:
+    """Return the length of the union of all intervals [ms]."""
     total, reached = 0.0, -np.inf
     for start, end in sorted(zip(timeline["start_ms"], timeline["end_ms"], strict=True)):
         total += max(0.0, end - max(start, reached))
@@ -385,7 +385,7 @@ def _union(timeline: pd.DataFrame) -> float:
 def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[int] = CHUNK, streams: int = 3,
              pinned: bool = True, order: str = "depth", dtype: DTypeLike = np.float32,
              on: Device | str | None = None) -> pd.DataFrame:
-    """The timeline that follows from the rates of the link and the kernel.
+    """Return the timeline that follows from the rates of the link and the kernel.
 
     Three engines, one per kind of step, take the steps in the order in which the host issues them. A step waits for its
     engine and for its stream; a copy from or to ordinary memory also blocks the host. API calls, launches and the
@@ -396,13 +396,13 @@ def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[i
     layer : Layer
     batch : int
     kernel_ms : float
-        Op time of the whole batch; that of a chunk is proportional to its images.
+        Op time of the whole batch; the time of a chunk is proportional to its images.
     chunk, streams, pinned, order
         As for `Pipeline`.
     dtype : dtype
-        Of x, k and y.
+        The data type of x, k and y.
     on : Device or str, optional
-        The device whose link is meant: "H200". By default the device in use.
+        The device whose link is used: "H200". By default the device in use.
 
     Returns
     -------
@@ -415,7 +415,7 @@ def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[i
         As `Pipeline` does, or if the rate of the link was not measured.
     """
     sizes = chunk_sizes(layer.x_shape(batch)[0], chunk)
-    streams = min(_stream_count(streams), len(sizes))
+    streams = min(_require_stream_count(streams), len(sizes))
     into, back = layer.link_ms(batch, dtype, on, pinned)
     whole: dict[str, float] = dict(zip(STEPS, (into, kernel_ms, back), strict=True))
     engine: dict[str, float] = dict.fromkeys(STEPS, 0.0)

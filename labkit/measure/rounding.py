@@ -1,4 +1,4 @@
-"""The rounding errors of kernels, and their bounds."""
+"""Measure the rounding errors of kernels, and compute their bounds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def rounding_errors(
 ) -> pd.DataFrame:
     """Measure the rounding errors of variants, relative to sum |x| |k| of each output.
 
-    The inputs are those of `labkit.check`: real numbers of the size of pixels and weights, rounded to the variant's own
-    storage. The measured errors are those of the arithmetic and of the output's format.
+    The inputs are drawn as in `labkit.check`: real numbers of the size of pixels and weights, rounded to the variant's
+    own storage. The measured errors come from the arithmetic and from the output's format.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Layer times of pipelines, measured and checked for each way to cut a batch and to issue its chunks."""
+"""Measure and check the layer times of pipelines, for each way to cut a batch and to issue its chunks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from labkit.measure.pipeline import CHUNK, Pipeline, busy_ms, host_arrays, overl
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
 
-SECONDS = 0.15  # for the timed runs of a configuration ...
-RUNS = (2, 20)  # ... of which there are at least and at most so many
+SECONDS = 0.15  # for the timed runs of a configuration
+RUNS = (2, 20)  # the least and the most timed runs of a configuration
 FRESH = 3  # timed runs that allocate their buffers on the device
 CHECKED_IMAGES = 4
 
@@ -33,16 +33,16 @@ def bench_streams(variant: Variant, layer: Layer, batch: int | None = None, chun
                   order: str | Iterable[str] = "depth", repeat: int | None = None) -> pd.DataFrame:
     """Measure the layer time of pipelines: every combination of the given chunks, streams, memories and orders.
 
-    There are two layer times, both on the host's clock. `layer_ms` is the course's: it includes making the streams and
-    the device's buffers. `steady_ms` is the time of each further batch with the same streams and buffers. Neither
-    includes making the host's arrays: `pin_ms` is the time to allocate them page-locked, `register_ms` the time to
-    page-lock arrays of the same size that are there already (cudaHostRegister), and `stage_ms` the time to copy x from
-    ordinary into page-locked memory and y back, for a caller who cannot fill `Pipeline.x` in place.
+    There are two layer times, both on the host's clock. `layer_ms` is the one of the course: it includes making the
+    streams and the device's buffers. `steady_ms` is the time of each further batch with the same streams and buffers.
+    Neither includes making the host's arrays. `pin_ms` is the time to allocate them page-locked, `register_ms` the time
+    to page-lock filled arrays of the same size (cudaHostRegister), and `stage_ms` the time to copy x from ordinary into
+    page-locked memory and y back, for a caller who cannot fill `Pipeline.x` in place.
 
     Parameters
     ----------
     variant : Variant
-        One that `check` has verified.
+        A variant that `check` has verified.
     layer : Layer
     batch : int, optional
         Images; by default `BATCH` of the engine.
@@ -99,7 +99,7 @@ def bench_cases(
 
 
 class _Host:
-    """x, k and y of a measurement in the host's memory: some images of y are compared, all are searched for NaN."""
+    """The arrays x, k and y in host memory. Some images of y are compared, and all are searched for NaN."""
 
     def __init__(self, variant: Variant, layer: Layer, batch: int, pinned: bool):
         rng, dtype = np.random.default_rng(2), variant.io_dtype
@@ -114,7 +114,7 @@ class _Host:
         self.part = self.y.reshape(batch, -1)[:, :: max(1, self.y[0].size // 16)]  # of every image
 
     def poison(self) -> None:
-        """Fill with NaN what `check` looks at."""
+        """Fill the elements that `check` looks at with NaN."""
         self.part[...] = np.nan
         self.y[self.sampled.images] = np.nan
 
@@ -125,24 +125,24 @@ class _Host:
 
 
 def _register_ms(*like: np.ndarray) -> float:
-    """The time to page-lock arrays of these sizes that a program has filled already [ms]."""
-    arrays = [hostcuda.driver.aligned_empty(each.shape, each.dtype) for each in like]
-    for each in arrays:
-        each.fill(1)  # allocates the pages
+    """Return the time to page-lock arrays of these sizes that a program has filled already [ms]."""
+    arrays = [hostcuda.driver.aligned_empty(array.shape, array.dtype) for array in like]
+    for array in arrays:
+        array.fill(1)  # allocates the pages
     start = time.perf_counter()
     with registered(*arrays):
         return 1e3 * (time.perf_counter() - start)
 
 
 def _copy_ms(target: np.ndarray, source: np.ndarray) -> float:
-    """The time of one copy in the host's memory [ms]."""
+    """Return the time of one copy in host memory [ms]."""
     start = time.perf_counter()
     np.copyto(target, source)
     return 1e3 * (time.perf_counter() - start)
 
 
 def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: int | None, host: _Host) -> dict:
-    """Measure one configuration: its row."""
+    """Measure one configuration; return its row."""
     fresh, steady = [], []
     for run in range(FRESH + 1):  # the first is the warm-up
         hostcuda.driver.Context.synchronize()

@@ -1,4 +1,4 @@
-"""Sweeps: many variants on several layers, each checked and timed. They are resumable, and run on any executor.
+"""Sweep many variants over several layers: check and time each point, resumably, on any executor.
 
     table = labkit.sweep({"rung": 7, "rows": (5, 8, 10), "maps": (2, 4)}, labkit.LENET86, batch=1000)
     labkit.draw.heatmap(table, "rows", "maps")
@@ -84,7 +84,7 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
         For an unknown rung or option, an empty sweep, an invalid batch, workers with different devices, a kernel
         after which the device does not respond, or a broken executor. Finished points are kept in every case.
     """
-    chosen, refused = _combinations(variants)
+    chosen, refused = _list_variants(variants)
     layers = as_list(layers)
     if not (chosen or refused) or not layers:
         raise LabError("an empty sweep: give at least one variant and one layer")
@@ -92,63 +92,63 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
         layers[0].x_shape(batch)  # refuses an invalid batch
     here = _device_of(executor)
     batch = BATCH[here["engine"]] if batch is None else batch
-    points = [_Point(each, at, batch, repeat) for at in layers for each in chosen]
+    points = [_Point(one_variant, at, batch, repeat) for at in layers for one_variant in chosen]
     path = path or private_cache() / "sweeps" / f"{slug(here['device'])}.jsonl"
-    kept = _Kept(Path(path), here["device"])
-    rows = kept.read()
+    file = _Kept(Path(path), here["device"])
+    rows = file.read()
     todo = [point for point in dict.fromkeys(points) if point.key not in rows]
     # On standard output, because notebooks show standard error in red.
     bar = tqdm(total=len(todo), desc="sweeping", delay=2, leave=False, file=sys.stdout)
     with bar as progress, inputs_kept():
-        for point, row in _measured_with(executor, todo) if executor else _measured_here(todo):
+        for point, row in _measure_with(executor, todo) if executor else _measure_here(todo):
             if row["device"] != here["device"]:
                 raise LabError(f"{row['device']} measured a point of a sweep of {here['device']}: use an executor "
                                "whose workers have the same device, otherwise the times cannot be compared")
             lost = row.pop("lost")
             rows[point.key] = row
-            kept.append(point.key, row)
+            file.append(point.key, row)
             if lost:
                 raise LabError(f"after {row['label']} on {point.layer}, {row['device']} does not respond: "
-                               f"{row['reason']}. The point is recorded in {kept.path}: call again in a new process to "
+                               f"{row['reason']}. The point is recorded in {file.path}: call again in a new process to "
                                "continue with the next one")
             progress.update()
-    # Two variants with the same kernel are measured once; each has its row.
+    # Two variants with the same kernel are measured once, and each gets its row.
     measured = [{**rows[point.key], "label": point.variant.label, "code": point.variant.code, "layer": point.layer.name}
                 for point in points]
-    refused = [{**each, **here, "layer": at.name, "batch": batch} for at in layers for each in refused]
+    refused = [{**row, **here, "layer": at.name, "batch": batch} for at in layers for row in refused]
     table = sweep_table([*measured, *refused])
     table.attrs.update(note=here["note"], measured=len(todo), resumed=len(set(points)) - len(todo))
     return table
 
 
-def _combinations(variants: Variant | Iterable[Variant] | Mapping[str, Any]) -> tuple[list[Variant], list[dict]]:
-    """The variants of a sweep; and the combinations of a grid that are no variants, as rows with the reason."""
+def _list_variants(variants: Variant | Iterable[Variant] | Mapping[str, Any]) -> tuple[list[Variant], list[dict]]:
+    """Return the variants of a sweep, and the rows, with reasons, of a grid's combinations that are no variants."""
     if not isinstance(variants, Mapping):
         return as_list(variants), []
     grid = {str(name): as_list(value) for name, value in variants.items()}
     if "rung" not in grid:
         raise LabError(f"a grid needs a rung: {{'rung': 7, ...}}; this one has {', '.join(grid) or 'nothing'}")
     which, *more = grid.pop("rung")
-    of = rung(which)
-    strange = [name for name in grid if name not in of.options]
+    base = rung(which)
+    strange = [name for name in grid if name not in base.options]
     if more or strange:
         what = f"{1 + len(more)} rungs" if more else f"no option {strange[0]!r}"
-        raise LabError(f"a grid of {of.label} with {what}: one rung, and options of {', '.join(of.options)}")
-    made, refused = [], []
+        raise LabError(f"a grid of {base.label} with {what}: one rung, and options of {', '.join(base.options)}")
+    accepted, refused = [], []
     for values in itertools.product(*grid.values()):
         options = dict(zip(grid, values, strict=True))
         try:
-            made.append(variant(which, **options))
+            accepted.append(variant(which, **options))
         except EngineError as error:
             chosen = " ".join(f"{name}={short(value)}" for name, value in options.items())
-            refused.append({"rung": of.number, "label": f"{of.label}, {chosen.replace(' ', ', ')}",
+            refused.append({"rung": base.number, "label": f"{base.label}, {chosen.replace(' ', ', ')}",
                             "options": chosen, "reason": str(error)})
-    return made, refused
+    return accepted, refused
 
 
 @dataclass(frozen=True)
 class _Point:
-    """One variant on one layer, to be measured somewhere."""
+    """A variant on a layer, to be measured somewhere."""
 
     variant: Variant
     layer: Layer
@@ -157,7 +157,7 @@ class _Point:
 
     @property
     def key(self) -> str:
-        """Identifies the point in the file: the kernel, the sizes that it is compiled with, the layer, the batch."""
+        """The point's key in the file: the kernel, the sizes that it is compiled with, the layer, the batch."""
         at, defines = self.layer, self.variant.defines(self.layer)
         sizes = " ".join(f"{name}={value}" for name, value in defines.items())
         return f"{self.variant.identity} {at.C}x{at.H}x{at.W} {at.M}x{at.K} B={self.batch} {sizes}".strip()
@@ -165,7 +165,7 @@ class _Point:
 
 # ------------------------------------------------------------------------------------------------------- measuring
 def _device_of(executor: Executor | None) -> dict:
-    """The device that measures: that of a worker, or of this process."""
+    """Return the device that measures: a worker's, or this process's."""
     return executor.submit(_device_here).result() if executor else _device_here()
 
 
@@ -175,8 +175,8 @@ def _device_here() -> dict:
         return {"device": here.name, "engine": here.engine, "software": here.software, "note": here.note}
 
 
-def _measured_here(todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
-    """Measure one point after the other, while threads compile the next ones."""
+def _measure_here(todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
+    """Measure one point after the other, while threads compile the next ones; yield each with its row."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compiled = [pool.submit(_compile, point) for point in todo]
         try:
@@ -190,8 +190,8 @@ def _measured_here(todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
             pool.shutdown(cancel_futures=True)
 
 
-def _measured_with(executor: Executor, todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
-    """Have the points measured by workers; yield each when it is finished."""
+def _measure_with(executor: Executor, todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
+    """Have the points measured by workers; yield each with its row when it is finished."""
     futures = {executor.submit(_measure, point): point for point in todo}
     failed = None
     try:
@@ -226,7 +226,7 @@ _timing = threading.Lock()  # a process times one point at a time
 
 
 def _measure(point: _Point) -> dict:
-    """Measure a point, in the process and thread that an executor chooses: its row."""
+    """Measure a point, in the process and thread that an executor chooses; return its row."""
     with _context():
         here = _device_here()
         row = {
@@ -245,19 +245,19 @@ def _measure(point: _Point) -> dict:
 
 
 def _timed(point: _Point) -> dict:
-    """Check a point and time it: the measured columns of its row."""
+    """Check a point and time it; return the measured columns of its row."""
     check(point.variant, [(point.layer, min(point.batch, 2))], quiet=True)
-    timed = measure(point.variant, point.layer, point.batch, point.repeat, layer_time=False)
-    times = timed.iloc[0].to_dict()
+    table = measure(point.variant, point.layer, point.batch, point.repeat, layer_time=False)
+    times = table.iloc[0].to_dict()
     with point.variant.plan(point.layer, 1) as plan:
         functions, launches = plan.functions.values(), plan.launches
         on_gpu = times["engine"] == "gpu"
         return {
             **{name: times[name] for name in ("op_ms", "op_min_ms", "op_max_ms", "x_reference", "repeat")},
-            "registers": max(each.num_regs for each in functions) if on_gpu else None,
-            "local_bytes": max(each.local_size_bytes for each in functions) if on_gpu else None,
-            "shared_bytes": max(each.shared for each in launches),
-            "threads": max(each.block[0] * each.block[1] * each.block[2] for each in launches),
+            "registers": max(function.num_regs for function in functions) if on_gpu else None,
+            "local_bytes": max(function.local_size_bytes for function in functions) if on_gpu else None,
+            "shared_bytes": max(launch.shared for launch in launches),
+            "threads": max(launch.block[0] * launch.block[1] * launch.block[2] for launch in launches),
         }
 
 
@@ -276,7 +276,7 @@ def _context() -> Iterator[None]:
 
 
 def _responds() -> bool:
-    """Whether the device still works: after a fault, a GPU's context does not."""
+    """Return whether the device still works: after a fault, a GPU's context does not."""
     try:
         hostcuda.driver.Context.synchronize()
         hostcuda.driver.mem_alloc(4).free()
@@ -287,14 +287,14 @@ def _responds() -> bool:
 
 # --------------------------------------------------------------------------------------------------- finished points
 class _Kept:
-    """The file of finished points: one line of JSON per point, of any number of devices."""
+    """The file of finished points: one line of JSON per point, from any number of devices."""
 
     def __init__(self, path: Path, device_name: str):
         self.path, self.device = path, device_name
         files.require_writable(path.parent)
 
     def read(self) -> dict[str, dict]:
-        """The points of this device: key -> row. An incomplete or damaged line is ignored."""
+        """Return the rows of this device's points by their keys. An incomplete or damaged line is ignored."""
         rows = {}
         for line in self.path.read_bytes().splitlines() if self.path.is_file() else ():
             try:

@@ -1,4 +1,4 @@
-"""The kernels, copies and API calls of a part of a program, with their times.
+"""Trace the kernels, copies and API calls of a part of a program, with their times.
 
 On a GPU the records come from CUPTI, on the CPU engine from the engine's own trace. The tables are the same.
 """
@@ -19,7 +19,7 @@ COLUMNS = ["kind", "name", "start_ms", "duration_ms", "bytes", "stream"]
 
 
 class Trace:
-    """Record the kernels, copies and API calls inside a ``with`` block.
+    """A recording of the kernels, copies and API calls inside a ``with`` block.
 
     Attributes
     ----------
@@ -53,15 +53,15 @@ class Trace:
                 hostcuda.driver.Context.synchronize()
             finally:  # the recording ends also if a kernel of the block has failed
                 self.wall_ms = (time.perf_counter() - self._entered) * 1e3
-                recorded = hostcuda.activity.stop()
-        recorded.sort(key=lambda record: record[2])
-        first = recorded[0][2] if recorded else 0.0
+                events = hostcuda.activity.stop()
+        events.sort(key=lambda record: record[2])
+        first = events[0][2] if events else 0.0
         rows = [(kind, name, (start - first) * 1e3, duration * 1e3, *rest)
-                for kind, name, start, duration, *rest in recorded]
+                for kind, name, start, duration, *rest in events]
         self.records = pd.DataFrame(rows, columns=COLUMNS)
 
     def summary(self) -> pd.DataFrame:
-        """The time per name, longest first.
+        """Return the time per name, the longest first.
 
         Returns
         -------
@@ -83,7 +83,7 @@ class Trace:
         return table
 
     def top(self, side: str, share: float = 0.9) -> pd.DataFrame:
-        """The smallest number of names that together take at least `share` of one side's time.
+        """Return the fewest names that together take at least `share` of one side's time.
 
         Parameters
         ----------
