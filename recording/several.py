@@ -143,10 +143,10 @@ def bench_devices(counts: Sequence[int], batch: int, pixels: Sequence[str] = ("f
             for count in counts:
                 split = stack.enter_context(SplitBatch(range(count), batch, images.weights, dtype, source, white))
                 split.load(array)
-                found = {}
+                latest = {}
                 cases.append(Case(f"fused on {count} GPU{'s' * (count > 1)}", dtype, HOST, form, dtype,
-                                  lambda split=split, found=found: found.update(y=split.run()),
-                                  lambda some, found=found: found["y"][some], found.clear))
+                                  lambda split=split, latest=latest: latest.update(y=split.run()),
+                                  lambda some, latest=latest: latest["y"][some], latest.clear))
             for case in cases:
                 images.check(case, "before timing")
             for _ in range(repeat):

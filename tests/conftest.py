@@ -36,14 +36,14 @@ class Buffers(list):
 @pytest.fixture
 def buffers(monkeypatch):
     """Record the device buffers that the test allocates."""
-    kept, mem_alloc = Buffers(), hostcuda.driver.mem_alloc
+    record, mem_alloc = Buffers(), hostcuda.driver.mem_alloc
 
     def keep(size):
-        kept.append(mem_alloc(size))
-        return kept[-1]
+        record.append(mem_alloc(size))
+        return record[-1]
 
     monkeypatch.setattr(hostcuda.driver, "mem_alloc", keep)
-    return kept
+    return record
 
 
 @pytest.fixture(scope="module")

@@ -126,20 +126,20 @@ def _choose(kinds: list[list[Mutant]]) -> list[Mutant]:
 def found_by(mutant: Mutant, shapes: Iterable = TEST_SHAPES) -> tuple[str, str]:
     """Return what finds a mutant ("compiler", "check", "sanitize" or "") and how, in this process."""
     mine = variant(mutant.kernel, source=mutant.source)
-    taken = []
+    supported = []
     for shape in shapes:
         with contextlib.suppress(LabError):
             mine.supports(shape[0])
-            taken.append(shape)
+            supported.append(shape)
     try:
-        for shape in taken:
+        for shape in supported:
             check(mine, [shape], quiet=True)
     except driver.CompileError:
         return "compiler", "it does not compile"
     except CheckFailed as wrong:
         return "check", f"{shape[0].name}: {_shorten(wrong, mine.label)}"
     try:
-        check(mine, taken, quiet=True, sanitize=True)
+        check(mine, supported, quiet=True, sanitize=True)
     except CheckFailed as wrong:
         finding = str(wrong).partition("computes what it should")[2].partition(":\n")[2]
         # Without one, the result is wrong now, for a mutant whose result depends on what it reads elsewhere.

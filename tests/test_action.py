@@ -28,13 +28,13 @@ def step(tmp_path):
 
     def run(name, **inputs):
         values = {**{f"inputs.{key}": value for key, value in inputs.items()}, "github.action_path": "/the action"}
-        given = {key: values[re.fullmatch(r"\$\{\{ ([\w.-]+) \}\}", expression)[1]]
-                 for key, expression in STEPS[name]["env"].items()}
+        variables = {key: values[re.fullmatch(r"\$\{\{ ([\w.-]+) \}\}", expression)[1]]
+                     for key, expression in STEPS[name]["env"].items()}
         path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
         python = os.pathsep.join(filter(None, [str(hostcuda.settings.HOME), os.environ.get("PYTHONPATH")]))
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[name]["run"]],  # as "shell: bash" means
-            cwd=tmp_path, env={**os.environ, **given, "PATH": path, "PYTHONPATH": python}, capture_output=True,
+            cwd=tmp_path, env={**os.environ, **variables, "PATH": path, "PYTHONPATH": python}, capture_output=True,
             text=True, check=False,
         )
 

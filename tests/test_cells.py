@@ -116,11 +116,11 @@ def test_an_error_has_the_cells_own_line_and_its_text(shell):
     line = 2 + broken.split("\n").index("    float sum = zero;")  # %%kernel is line 1
     with pytest.raises(CompileFailed) as raised:
         run(shell, "kernel", "3", broken)
-    shown = str(raised.value).split("\n")
-    assert shown[1].startswith(f"line {line}: error: ") and "zero" in shown[1]
-    assert shown[2] == "    float sum = zero;"
-    assert shown[3] == "                ^"
-    assert len(shown) == 4
+    message = str(raised.value).split("\n")
+    assert message[1].startswith(f"line {line}: error: ") and "zero" in message[1]
+    assert message[2] == "    float sum = zero;"
+    assert message[3] == "                ^"
+    assert len(message) == 4
 
 
 def test_many_errors_are_cut_short(shell):
@@ -133,9 +133,9 @@ def test_a_sum_that_does_not_start_at_zero_is_warned_of(shell, capsys):
     forgotten = REGISTERS.replace("float sum = 0;", "float sum;")
     run(shell, "kernel", "3", forgotten)
     declared = 2 + forgotten.split("\n").index("    float sum;")
-    shown = capsys.readouterr().out  # at the declaration or at the use, by the compiler's version
-    assert ": warning: 'sum' may be used uninitialized\n" in shown
-    assert f"line {declared}: " in shown and "\n    float sum;\n          ^\n" in shown
+    message = capsys.readouterr().out  # at the declaration or at the use, by the compiler's version
+    assert ": warning: 'sum' may be used uninitialized\n" in message
+    assert f"line {declared}: " in message and "\n    float sum;\n          ^\n" in message
 
 
 def test_a_variable_by_which_a_loop_is_unrolled_is_used(shell, capsys):
@@ -161,8 +161,8 @@ def test_the_magics_are_there_as_soon_as_labkit_is_imported():
             "shell.run_cell('import labkit', store_history=False)\n"
             "print('cells' in str(__import__('sys').modules.get('labkit.page.cells')))\n"
             "print(shell.run_cell('%%cuda twice\\n__global__ void twice(float *x) { x[0] *= 2; }\\n').success)\n")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "twice:", "twice", "True"]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["False", "twice:", "twice", "True"]
 
 
 def part(*names):

@@ -81,10 +81,10 @@ def test_help_has_a_short_form_and_shells_complete_commands(command, monkeypatch
 ])
 def test_what_a_shell_asks_when_a_word_is_completed(shell, typed, found, other):
     environment = {**os.environ, **typed, "_LABKIT_COMPLETE": f"complete_{shell}"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "labkit"], env=environment, capture_output=True, text=True, check=False
     )
-    assert found in done.stdout and other not in done.stdout
+    assert found in process.stdout and other not in process.stdout
 
 
 def test_the_device_as_json(command, monkeypatch):
@@ -243,8 +243,8 @@ def test_python_m_labkit_and_a_light_start():
         "import sys\nsys.argv = ['labkit', '--version']\n"
         "try:\n    import labkit.__main__\nfinally:\n    print(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    version, modules = done.stdout.split("\n", 1)
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    version, modules = process.stdout.split("\n", 1)
     assert version == f"labkit {labkit.__version__}"
     assert not {"numpy", "pandas", "matplotlib", "nbconvert", "nbformat", "pycuda"} & set(modules.split())
 

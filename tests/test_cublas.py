@@ -90,10 +90,10 @@ def test_the_product_is_the_convolution(stand_in, capsys):
 
 
 def test_it_stands_beside_the_rung_in_a_table(stand_in):
-    chosen = [variant(5), variant(5, gemm="cublas")]
-    for kernel in chosen:
+    kernels = [variant(5), variant(5, gemm="cublas")]
+    for kernel in kernels:
         check(kernel, ODD)
-    table = labkit.bench(chosen, ODD[0][0], 2, 1)
+    table = labkit.bench(kernels, ODD[0][0], 2, 1)
     assert list(table["label"]) == ["05 unroll gemm", "05 unroll gemm, gemm=cublas"]
     assert list(labkit.kernel_times(table)["kernel"]) == ["im2col", "gemm"] * 2
 

@@ -108,10 +108,10 @@ def test_every_case_is_measured_and_kept(tmp_path, capsys):
     assert torch.log.count(("flush", 2**21)) == torch.log.count("event") / 2  # before each timed run
     path = cudnn.keep(table, tmp_path)
     assert path.name == "nvidia-fake.csv"
-    kept = pd.read_csv(path)
-    assert (kept["median_ms"] == 0.25).all()
-    assert (kept["repeat"] == cudnn.REPEAT).all()
-    assert "0.25 N" in cudnn.summary(kept)
+    saved = pd.read_csv(path)
+    assert (saved["median_ms"] == 0.25).all()
+    assert (saved["repeat"] == cudnn.REPEAT).all()
+    assert "0.25 N" in cudnn.summary(saved)
 
 
 def test_tf32_is_not_taken_for_fp32():

@@ -44,34 +44,34 @@ def title(page):
 
 
 def test_kernel_times(page):
-    drawn = page(draw.kernel_times, KERNELS, device="NVIDIA H200")
-    assert title(drawn) == "bp_weight_c1: loops take 50 times as long as shuffle"
-    assert "fp_c1, loops: 3.10, published 8.26." in drawn.alt and "bp_weight_c1, shuffle: 3.00." in drawn.alt
-    assert {"NVIDIA H200", "272", "3.10", "shared mask + input"} <= set(texts(drawn))
+    figure = page(draw.kernel_times, KERNELS, device="NVIDIA H200")
+    assert title(figure) == "bp_weight_c1: loops take 50 times as long as shuffle"
+    assert "fp_c1, loops: 3.10, published 8.26." in figure.alt and "bp_weight_c1, shuffle: 3.00." in figure.alt
+    assert {"NVIDIA H200", "272", "3.10", "shared mask + input"} <= set(texts(figure))
     with pytest.raises(LabError, match="lacks published_us"):
         draw.kernel_times(KERNELS.drop(columns="published_us"))
 
 
 def test_accuracies(page):
-    drawn = page(draw.accuracies, CURVES)
-    assert title(drawn) == "1 image, rate 0.1: 96.0% in the end"
-    assert "100 images, rate 0.1: 10.0% at 0, 89.9% at 20." in drawn.alt
+    figure = page(draw.accuracies, CURVES)
+    assert title(figure) == "1 image, rate 0.1: 96.0% in the end"
+    assert "100 images, rate 0.1: 10.0% at 0, 89.9% at 20." in figure.alt
     with pytest.raises(LabError, match="two accuracies"):
         draw.accuracies({"one": pd.Series([0.5])})
 
 
 def test_epoch_times(page):
-    drawn = page(draw.epoch_times, LINES, {"report 001": 4.8, "one launch": 0.5}, device="NVIDIA H200")
-    assert title(drawn) == "Steps of 10,000 images: an epoch 210 times as fast as with 1"
-    assert "report 001: 4.8 s." in drawn.alt and "minibatch: 1.7 s with 1, 0.17 s with 10" in drawn.alt
+    figure = page(draw.epoch_times, LINES, {"report 001": 4.8, "one launch": 0.5}, device="NVIDIA H200")
+    assert title(figure) == "Steps of 10,000 images: an epoch 210 times as fast as with 1"
+    assert "report 001: 4.8 s." in figure.alt and "minibatch: 1.7 s with 1, 0.17 s with 10" in figure.alt
     page(draw.epoch_times, LINES)
     with pytest.raises(LabError, match="two batches"):
         draw.epoch_times({})
 
 
 def test_contention(page):
-    drawn = page(draw.contention, CONTENTION, device="NVIDIA H200")
-    assert title(drawn) == "262,144 threads per address: 320 times as long as with 1"
-    assert "apart: 20 with 1" in drawn.alt
+    figure = page(draw.contention, CONTENTION, device="NVIDIA H200")
+    assert title(figure) == "262,144 threads per address: 320 times as long as with 1"
+    assert "apart: 20 with 1" in figure.alt
     with pytest.raises(LabError, match="two numbers of threads"):
         draw.contention(CONTENTION.iloc[:1])

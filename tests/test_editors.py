@@ -73,8 +73,8 @@ def test_pyright_knows_the_types(tmp_path):
         pytest.skip("pyright is not installed")
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(PACKAGE.parent)]}))
     program = tmp_path / "program.py"
-    shown = ("lab.check(1)", "lab.bench", "lab.variant(4)")
-    lines = ["import labkit as lab", *(f"reveal_type({expression})" for expression in shown), "lab.chekc"]
+    expressions = ("lab.check(1)", "lab.bench", "lab.variant(4)")
+    lines = ["import labkit as lab", *(f"reveal_type({expression})" for expression in expressions), "lab.chekc"]
     program.write_text("\n".join(lines) + "\n")
     command = [pyright, "--outputjson", program]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -123,19 +123,19 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(edits, "every_edit", lambda: few)
     monkeypatch.setattr(edits, "run_program", run_program)
     for options in (["--dry"], [], []):  # the last one replaces what the one before has kept
-        done = record(tmp_path, "--batch", "1", "--repeat", "1", *options)
-        assert done.exit_code == 0, done.output
-        assert "01_sum_per_row.cu" in done.output and "FAILED copy.cu fails" in done.output
+        outcome = record(tmp_path, "--batch", "1", "--repeat", "1", *options)
+        assert outcome.exit_code == 0, outcome.output
+        assert "01_sum_per_row.cu" in outcome.output and "FAILED copy.cu fails" in outcome.output
         assert ("--dry" in options) == (not [*tmp_path.iterdir()])
-    kept, programs = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("edits", "programs"))
-    assert set(zip(kept["label"], kept["layer"], strict=True)) == {
+    rows, programs = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("edits", "programs"))
+    assert set(zip(rows["label"], rows["layer"], strict=True)) == {
         (label, layer.name)
         for edit in few
         for layer in edit.layers
         for label in ("baseline", f"baseline, {edit.variant.path.name}")
     }
-    assert len(kept) == 5
-    assert (kept["op_ms"] > 0).all() and (kept["device"] == "a GPU").all() and kept["date"].notna().all()
+    assert len(rows) == 5
+    assert (rows["op_ms"] > 0).all() and (rows["device"] == "a GPU").all() and rows["date"].notna().all()
     assert programs.drop(columns="date").to_dict("records") == [
         {"device": "a GPU", "name": "scan", "size": size, "kernel": "scan_block", "ms": 1.5}
         for size in (512, edits.size_of("scan"))

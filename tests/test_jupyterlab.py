@@ -174,14 +174,14 @@ def of(*cells):
 
 
 def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):
-    written = nbformat.read(ROOT / "notebooks/01_baseline.ipynb", as_version=4)
-    page = show("01_baseline", written)
+    notebook = nbformat.read(ROOT / "notebooks/01_baseline.ipynb", as_version=4)
+    page = show("01_baseline", notebook)
     page.run_all()
     kernel, check = page.cell("%%kernel 01 --name mine"), page.cell("report = lab.check(mine)")
     expect(kernel.editor).to_have_attribute("data-language", "cpp")  # coloured as what it is
     expect(check.output).to_contain_text("PASS")
 
-    source = next(cell.source for cell in written.cells if cell.source.startswith("%%kernel 01 --name mine"))
+    source = next(cell.source for cell in notebook.cells if cell.source.startswith("%%kernel 01 --name mine"))
     right, wrong = "y[h * Wo + w] = 0;", "y[h * Wo + w] = zero;"
     kernel.change(right, wrong)
     kernel.run()

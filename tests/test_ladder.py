@@ -250,12 +250,12 @@ def test_headers_of_ones_own_are_part_of_the_identity(tmp_path):
     path = tmp_path / "mine.cu"
     path.write_text('#include "op.h"\n#include <cuda_fp16.h>\n' + rung(1).source)
     mine, identities = variant(1, path), set()
-    kept = {mine}
+    kernels = {mine}
     for name in names:
         identities.add(mine.identity)
         (tmp_path / name).write_text((tmp_path / name).read_text() + "\n// changed")
     assert len({*identities, mine.identity}) == 5
-    assert variant(1, path) == mine and mine in kept
+    assert variant(1, path) == mine and mine in kernels
     assert variant(1, path.read_text()) != mine
 
 

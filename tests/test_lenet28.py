@@ -53,8 +53,8 @@ def test_the_gradient_of_lenet28_itself_agrees_with_differences_of_the_loss():
     by_rule = gradients(weights, images[:, 0].astype(np.float64), labels)
     by_differences = finite_differences(lambda w: loss(w, images[:, 0], labels), weights, count=4)
     for name in Sizes().weights:
-        drawn = np.isfinite(by_differences[name])
-        np.testing.assert_allclose(by_rule[name][drawn], by_differences[name][drawn], rtol=1e-5, atol=1e-7)
+        compared = np.isfinite(by_differences[name])
+        np.testing.assert_allclose(by_rule[name][compared], by_differences[name][compared], rtol=1e-5, atol=1e-7)
 
 
 # ---- the kernels
@@ -103,12 +103,12 @@ def test_a_wrong_kernel_is_refused_by_its_name(kernel, monkeypatch):
     arguments = lenet28._compiler_arguments
 
     def changed(file, sizes):
-        given = arguments(file, sizes)
+        inputs = arguments(file, sizes)
         if file == "loops":
-            before, after = given["source"].split(f" {kernel}(")
+            before, after = inputs["source"].split(f" {kernel}(")
             assert WRONG[kernel][0] in after
-            given["source"] = f"{before} {kernel}({after.replace(*WRONG[kernel], 1)}"
-        return given
+            inputs["source"] = f"{before} {kernel}({after.replace(*WRONG[kernel], 1)}"
+        return inputs
 
     lenet28._module.cache_clear()
     monkeypatch.setattr(lenet28, "_compiler_arguments", changed)

@@ -111,10 +111,10 @@ def words(path):
 def test_a_page_is_read_in_an_hour(path):
     """A page has a budget of words, visible lines of Python, figures, and tables; a grade counts as a table."""
     cells = [cell for cell in code_cells(path) if not cell.source.startswith("%%")]
-    shown = [cell.source for cell in cells if "hide-input" not in cell.metadata.get("tags", [])]
+    visible = [cell.source for cell in cells if "hide-input" not in cell.metadata.get("tags", [])]
     kinds = [output.get("data", {}) for cell in code_cells(path) for output in cell.outputs]
     assert words(path) <= 1300
-    assert sum(len([line for line in source.splitlines() if line.strip()]) for source in shown) <= 70
+    assert sum(len([line for line in source.splitlines() if line.strip()]) for source in visible) <= 70
     assert sum("image/png" in data or "image/svg+xml" in data for data in kinds) <= 6
     assert sum("<table" in data.get("text/html", "") for data in kinds) <= 6
 

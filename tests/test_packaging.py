@@ -284,9 +284,9 @@ def test_no_pip_outlives_a_make_that_was_ended(checkout, by):
 @pytest.mark.parametrize("character", ['"', "'", "$", "`", "\\"])
 def test_a_path_that_breaks_scripts_is_refused(checkout, character):
     folder, command = checkout(f"a{character}b")
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 2
-    assert f"has {character} in it: move it to a folder without" in done.stderr
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert process.returncode == 2
+    assert f"has {character} in it: move it to a folder without" in process.stderr
 
 
 def test_make_lab_hands_arguments_on():
@@ -387,21 +387,21 @@ def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(failing, tmp_pat
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    done = subprocess.run(["bash", tmp_path / ".ci" / "run"], env={**os.environ, "PATH": path}, capture_output=True,
-                          text=True)
-    made = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")]
+    process = subprocess.run(["bash", tmp_path / ".ci" / "run"], env={**os.environ, "PATH": path}, capture_output=True,
+                             text=True)
+    target = [line.split()[1] for line in process.stdout.splitlines() if line.startswith("make ")]
     parts = ["browser", "playground", "test", "thorough", "clang", "floors"]
-    assert made == parts[: parts.index(failing) + 1 if failing else None]
-    assert done.returncode == bool(failing)
-    passed = re.findall(r"^ +\d+ s  (?:env .*)?make (\w+)$", done.stdout, re.MULTILINE)
-    assert passed == [program for program in made if program != failing]
-    assert re.findall(r"^failed after \d+ s: make (\w+)$", done.stdout, re.MULTILINE) == [failing][: bool(failing)]
+    assert target == parts[: parts.index(failing) + 1 if failing else None]
+    assert process.returncode == bool(failing)
+    passed = re.findall(r"^ +\d+ s  (?:env .*)?make (\w+)$", process.stdout, re.MULTILINE)
+    assert passed == [program for program in target if program != failing]
+    assert re.findall(r"^failed after \d+ s: make (\w+)$", process.stdout, re.MULTILINE) == [failing][: bool(failing)]
 
 
 def test_ignored_files_are_those_that_are_made():
     ignored = (ROOT / ".gitignore").read_text().split()
-    for made in (".venv", ".venv-lab", "reports", "__pycache__", ".ipynb_checkpoints", "x.egg-info"):
-        assert any(fnmatch.fnmatch(made, pattern.strip("/")) for pattern in ignored), made
+    for target in (".venv", ".venv-lab", "reports", "__pycache__", ".ipynb_checkpoints", "x.egg-info"):
+        assert any(fnmatch.fnmatch(target, pattern.strip("/")) for pattern in ignored), target
 
 
 def test_a_package_over_its_budget_of_lines_fails(tmp_path, monkeypatch, capsys):

@@ -37,8 +37,8 @@ def test_no_module_hides_a_public_function():
 def test_import_is_light():
     heavy = ["numpy", "pandas", "matplotlib", "hostcuda", "tqdm", "typer", "nbconvert"]
     code = f"import sys, labkit; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 def test_setup_says_which_engine_and_what_its_times_mean():

@@ -167,11 +167,11 @@ def test_a_device_that_is_too_small_is_named(monkeypatch):
     def few(self, layer, images, *buffers, k=None):
         if freed:
             raise driver.MemoryError("cuMemAlloc failed: out of memory")
-        made = plan(self, layer, images, *buffers, k=k)
-        close = made.close
-        made.close = lambda: (freed.append("closed"), close())
+        new_plan = plan(self, layer, images, *buffers, k=k)
+        close = new_plan.close
+        new_plan.close = lambda: (freed.append("closed"), close())
         freed.append("made")
-        return made
+        return new_plan
 
     monkeypatch.setattr(Variant, "plan", few)
     with pytest.raises(LabError, match=r"3 streams of 2 images need .* take a smaller chunk or fewer streams"):

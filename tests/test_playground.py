@@ -64,8 +64,8 @@ def test_its_exercises_load_where_there_is_no_numpy(listed, tmp_path):
     program = ("import sys; sys.path.insert(0, sys.argv[1]); from labkit.exercises import exercise\n"
                "for number in sys.argv[2:]: exercise.exercise(number)")
     command = [sys.executable, "-I", "-S", "-c", program, tmp_path, *listed]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.stderr == ""
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.stderr == ""
 
 
 def test_the_lock_has_digests_and_no_addresses():
@@ -376,8 +376,8 @@ def in_node(expression, given):
         pytest.skip("node is not installed")
     script = f"import * as launch from {json.dumps((SOURCES / 'src' / 'launch.js').as_uri())}; " \
              f"const given = {json.dumps(given)}; console.log(JSON.stringify({expression}));"
-    done = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    process = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
+    return json.loads(process.stdout)
 
 
 def test_halves_are_those_of_numpy():

@@ -96,17 +96,18 @@ def request(source, *arguments, n=256, grid=4, block=64, **fields):
 def test_a_kernel_runs_and_prints(lab):
     source = ('__global__ void f(float *y, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n'
               '    y[i] = i < n ? 2 * i : -1;\n    if (i == 3) printf("%d threads\\n", blockDim.x);\n}')
-    done = lab("run", request(source, "y", 250))
-    assert done["ok"] and done["printed"] == "64 threads\n" and not done["messages"]
-    assert [done["outputs"]["y"][i] for i in (0, 3, 249, 250)] == [0, 6, 498, -1]
+    answer = lab("run", request(source, "y", 250))
+    assert answer["ok"] and answer["printed"] == "64 threads\n" and not answer["messages"]
+    assert [answer["outputs"]["y"][i] for i in (0, 3, 249, 250)] == [0, 6, 498, -1]
 
 
 def test_errors_and_warnings_have_line_and_column(lab):
-    done = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = oops;\n}", "y"))
-    assert not done["ok"]
-    assert [(message["kind"], message["line"], message["column"]) for message in done["messages"]] == [("error", 4, 12)]
-    done = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = 0;\n}", "y"))
-    assert done["ok"] and [(message["kind"], message["line"]) for message in done["messages"]] == [("warning", 3)]
+    answer = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = oops;\n}", "y"))
+    assert not answer["ok"]
+    (error,) = answer["messages"]
+    assert (error["kind"], error["line"], error["column"]) == ("error", 4, 12)
+    answer = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = 0;\n}", "y"))
+    assert answer["ok"] and [(message["kind"], message["line"]) for message in answer["messages"]] == [("warning", 3)]
 
 
 RACE = """__global__ void f(float *y)
@@ -118,13 +119,13 @@ RACE = """__global__ void f(float *y)
 
 
 def test_findings_have_both_lines_and_counts_are_rows(lab):
-    done = lab("check", request(RACE, "y"))
-    race = next(finding for finding in done["findings"] if finding["kind"] == "race")
+    answer = lab("check", request(RACE, "y"))
+    race = next(finding for finding in answer["findings"] if finding["kind"] == "race")
     assert {race["line"], race["other"]["line"]} == {4, 5}
-    done = lab("check", request(RACE.replace("    y[", "    __syncthreads();\n    y["), "y"))
-    rows = {(row["line"], row["space"], row["op"]): row["requests"] for row in done["counts"]}
-    assert done["ok"] and rows == {(4, "shared", "st"): 8, (6, "shared", "ld"): 8, (6, "global", "st"): 8}
-    assert done["totals"][0]["global_store_sectors"] == 32 and done["totals"][0]["barriers"] == 8
+    answer = lab("check", request(RACE.replace("    y[", "    __syncthreads();\n    y["), "y"))
+    rows = {(row["line"], row["space"], row["op"]): row["requests"] for row in answer["counts"]}
+    assert answer["ok"] and rows == {(4, "shared", "st"): 8, (6, "shared", "ld"): 8, (6, "global", "st"): 8}
+    assert answer["totals"][0]["global_store_sectors"] == 32 and answer["totals"][0]["barriers"] == 8
 
 
 @pytest.mark.parametrize(("body", "says"), [
@@ -134,8 +135,8 @@ def test_findings_have_both_lines_and_counts_are_rows(lab):
     ("__shared__ float s[8]; s[threadIdx.x] = 1; y[0] = s[0];", "the __shared__ array s of 32 bytes"),
 ])
 def test_faults_are_found(lab, body, says):
-    done = lab("check", request(f"__global__ void f(float *y) {{ {body} }}", "y"))
-    assert not done["ok"] and any(says in finding["message"] for finding in done["findings"]), done["findings"]
+    answer = lab("check", request(f"__global__ void f(float *y) {{ {body} }}", "y"))
+    assert not answer["ok"] and any(says in finding["message"] for finding in answer["findings"]), answer["findings"]
 
 
 def test_an_endless_kernel_is_stopped(lab, tab):

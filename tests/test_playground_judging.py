@@ -120,8 +120,8 @@ def judged(tree, asked, source):
     arrays = [[{name: array.tobytes().hex() for name, array in run.items()} for run in runs] for runs in outcome.arrays]
     (tree / "asked.json").write_text(json.dumps(
         {"number": asked.number, "source": source, "events": outcome.events, "arrays": arrays}))
-    done = subprocess.run([sys.executable, "-I", "-c", CHILD, str(tree)], capture_output=True, text=True, check=True)
-    return mine, json.loads(done.stdout)
+    process = subprocess.run([sys.executable, "-I", "-c", CHILD, str(tree)], capture_output=True, text=True, check=True)
+    return mine, json.loads(process.stdout)
 
 
 @pytest.mark.parametrize(("number", "which"), [("00a", 0), ("04a", 2), ("P1a", 3), ("01a", 2)])

@@ -51,9 +51,9 @@ def test_refusals(arguments, said, monkeypatch):
 
 def test_the_command_is_a_program():
     command = [sys.executable, "-m", "recording", "readme", "nothing"]
-    done = subprocess.run(command, input="text", capture_output=True, text=True)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "README.md needs one line <!-- nothing:begin -->" in done.stderr
+    process = subprocess.run(command, input="text", capture_output=True, text=True)
+    assert process.returncode == 1 and "Traceback" not in process.stderr
+    assert "README.md needs one line <!-- nothing:begin -->" in process.stderr
 
 
 # ------------------------------------------------------------------------------------------------------- the times

@@ -33,9 +33,9 @@ def test_a_cell_shows_its_own_lines_and_the_message(message, executed):
     if message.startswith("CompileError") and labkit.device().engine == "gpu":
         pytest.skip("PyCUDA's own exception")
     error = next(output for output in executed[message].outputs if output.output_type == "error")
-    shown = "\n".join(error.traceback)
-    assert shown.startswith("line ") and CELLS[message].split("\n")[-1] in shown.split("\n")[0]
-    assert f"\n\n{message}" in shown
-    assert "labkit/" not in shown.partition("[command")[0]
+    trace = "\n".join(error.traceback)
+    assert trace.startswith("line ") and CELLS[message].split("\n")[-1] in trace.split("\n")[0]
+    assert f"\n\n{message}" in trace
+    assert "labkit/" not in trace.partition("[command")[0]
     if "mine" in CELLS[message]:
-        assert shown.split("\n")[:2] == ["line 4: mine(99)", "line 3: return lab.variant(number)"]
+        assert trace.split("\n")[:2] == ["line 4: mine(99)", "line 3: return lab.variant(number)"]

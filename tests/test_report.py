@@ -188,8 +188,8 @@ def test_mathematics_is_mathml(made):
 
 def test_a_formula_stays_in_a_line_with_the_sign_behind_it(stored):
     _, text = stored([new_markdown_cell("# 04 · Title\n\nIs it $a$ or $b$, and how far from $c$?")])
-    kept = re.findall(r'<span class="formula"><math\b.*?<mi>(\w)</mi>.*?</math>(\W)</span>', text)
-    assert kept == [("b", ","), ("c", "?")]
+    formulas = re.findall(r'<span class="formula"><math\b.*?<mi>(\w)</mi>.*?</math>(\W)</span>', text)
+    assert formulas == [("b", ","), ("c", "?")]
 
 
 def test_printed_cuda_keeps_its_lines_and_messages_wrap(stored):
@@ -482,8 +482,8 @@ def test_inline_drawings_become_images_and_formulas_stay(stored):
     page, text = stored(cells)
     images = [image for image in tags(text, "img") if image["src"].startswith("data:image/svg+xml;base64,")]
     assert [image["alt"] for image in images] == ["A & B"] * 2
-    drawn = base64.b64decode(images[0]["src"].partition(",")[2]).decode()
-    assert drawn == DRAWING.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    drawing = base64.b64decode(images[0]["src"].partition(",")[2]).decode()
+    assert drawing == DRAWING.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
     assert text.count("<math><mfrac><mn>1</mn><mi>q</mi></mfrac></math>") == 2
     assert "Before" in text and "after" in text and page.failure is None
 

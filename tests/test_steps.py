@@ -74,8 +74,8 @@ def test_the_table_shows_the_chosen_steps_and_says_which():
     steps = labkit.step(4, (3,), layer=LAYER, first=12, most=5)
     assert f"steps 12 to 16 of {len(steps.table)}" in repr(steps)
     page = steps._repr_html_()
-    shown = re.findall(r'<td class="figure">(\d+)</td><td class="figure">(\d+)', page)[0]
-    assert shown == ("12", str(steps.table["line"].iloc[11]))
+    cells = re.findall(r'<td class="figure">(\d+)</td><td class="figure">(\d+)', page)[0]
+    assert cells == ("12", str(steps.table["line"].iloc[11]))
     assert page.count("<tr>") == 1 + 5 and "<br>" in page and "Back" in page and "Next" in page
     states = json.loads(re.search(r"all = (\[.*?\]), rows", page)[1])
     assert len(states) == 5 and states[0].startswith(f"line {steps.table['line'].iloc[11]}: ")
@@ -85,9 +85,9 @@ def test_the_table_shows_the_chosen_steps_and_says_which():
 def test_values_read_as_c():
     assert [_text(value) for value in (None, 1 / 3, 3, [0.5, None], {"x": 1.0}, "&x[0, 2]")] == [
         "not set", "0.33333", "3", "{0.5, not set}", "{x: 1}", "&x[0, 2]"]
-    made = [{"op": "st", "name": "y", "index": [1], "value": 2.5},
-            {"op": "ld", "name": "x", "index": [0, 3], "value": None}]
-    assert _did(made, {"n": 3}) == "x[0, 3] is not set; y[1] becomes 2.5; n = 3"
+    accesses = [{"op": "st", "name": "y", "index": [1], "value": 2.5},
+                {"op": "ld", "name": "x", "index": [0, 3], "value": None}]
+    assert _did(accesses, {"n": 3}) == "x[0, 3] is not set; y[1] becomes 2.5; n = 3"
 
 
 def test_a_pointer_is_the_element_that_it_points_to():

@@ -59,10 +59,10 @@ def test_a_grid_is_every_combination_and_every_point_a_row(path):
 
 
 def test_a_layers_points_share_their_inputs_which_are_let_go_at_the_end(path, monkeypatch):
-    made, spots = [], bench_module.SampledImages
-    monkeypatch.setattr(bench_module, "SampledImages", lambda *facts: made.append(facts) or spots(*facts))
+    samples, spots = [], bench_module.SampledImages
+    monkeypatch.setattr(bench_module, "SampledImages", lambda *facts: samples.append(facts) or spots(*facts))
     assert small(path).attrs["measured"] == 6
-    assert len(made) == 1
+    assert len(samples) == 1
     assert bench_module._inputs.cache_info().currsize == 0
 
 
@@ -241,9 +241,9 @@ def test_a_broken_pool_keeps_what_was_finished(path):
     message = r"the executor broke at .*rows=5.*: BrokenProcessPool: .*call again"
     with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(LabError, match=message):
         small(path, executor=Submitting(pool, _crash))
-    kept = lines(path)
-    assert 0 < len(kept) < 6
-    assert small(path).attrs["resumed"] == len(kept)
+    finished = lines(path)
+    assert 0 < len(finished) < 6
+    assert small(path).attrs["resumed"] == len(finished)
 
 
 def test_workers_of_different_devices_are_refused(path):
@@ -304,12 +304,12 @@ def test_a_dask_cluster_that_loses_a_worker_loses_no_finished_point(path, tmp_pa
 
     def kill_one():
         """Kill the worker that began the latest point, as soon as four points are kept."""
-        while len(kept := lines(path)) < 4:
+        while len(finished := lines(path)) < 4:
             time.sleep(0.02)
         time.sleep(0.1)  # the scheduler hears a little later that a result has arrived
         begun = max(trace.glob("*.begun"), key=lambda path: path.stem.rpartition("-")[2])
         os.kill(int(begun.stem.split("-")[1]), signal.SIGKILL)
-        killed.update(worker=int(begun.stem.split("-")[1]), kept={row["key"] for row in kept})
+        killed.update(worker=int(begun.stem.split("-")[1]), kept={row["key"] for row in finished})
 
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,

@@ -95,9 +95,9 @@ def test_the_kernels_gradients_agree_with_finite_differences(sizes, count):
     for name, gradient in computed.items():
         most = abs(by_chain_rule[name]).max()
         assert most > 0, name
-        drawn = ~np.isnan(by_differences[name])
-        assert drawn.sum() == min(count, drawn.size)
-        np.testing.assert_allclose(gradient[drawn], by_differences[name][drawn], rtol=1e-3, atol=2e-4 * most)
+        compared = ~np.isnan(by_differences[name])
+        assert compared.sum() == min(count, compared.size)
+        np.testing.assert_allclose(gradient[compared], by_differences[name][compared], rtol=1e-3, atol=2e-4 * most)
         np.testing.assert_allclose(gradient, by_chain_rule[name], rtol=1e-3, atol=2e-4 * most)
 
 
@@ -479,8 +479,8 @@ def test_senseless_settings_are_refused(small, setting, message):
 
 
 def test_settings_of_numpy_are_those_of_python(small):
-    given = {"epochs": np.int64(2), "batch": np.int32(4), "rate": np.float64(0.03)}
-    with of(cycle(small, 4), **given) as trainer, of(cycle(small, 4), rate=0.03) as same:
+    settings = {"epochs": np.int64(2), "batch": np.int32(4), "rate": np.float64(0.03)}
+    with of(cycle(small, 4), **settings) as trainer, of(cycle(small, 4), rate=0.03) as same:
         assert trainer.settings.digest == same.settings.digest
 
 

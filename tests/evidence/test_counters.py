@@ -87,9 +87,9 @@ def launches(tmp_path_factory):
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     records = json.loads(done.stdout.splitlines()[-1])
-    written = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [r["kernel"] for r in written] == [r[0] for r in records]
-    assert [r["counts"] for r in written] == [r[1] for r in records]
+    entries = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [r["kernel"] for r in entries] == [r[0] for r in records]
+    assert [r["counts"] for r in entries] == [r[1] for r in records]
     return records
 
 

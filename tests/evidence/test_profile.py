@@ -79,17 +79,17 @@ def test_counts_are_proportional_to_the_batch(first_rungs):
 
 def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
     """Nor if no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them."""
-    chosen = [labkit.variant(8), labkit.variant(9, step="plain")]
-    result = labkit.profile(chosen, labkit.LENET86[0], engine="cpu")
+    kernels = [labkit.variant(8), labkit.variant(9, step="plain")]
+    result = labkit.profile(kernels, labkit.LENET86[0], engine="cpu")
     assert result.table["lab__local_requests_address_taken.sum"].isna().all()
     assert not (result.sites["space"] == "local").any()
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_a_profile_and_the_resources_agree():
-    chosen = [labkit.variant(4), labkit.variant(9)]  # extern shared memory, and WMMA
-    table = labkit.profile(chosen, labkit.LENET86[0], engine="cpu", nvcc=True).table
-    expected = resources(chosen, labkit.LENET86[0])
+    kernels = [labkit.variant(4), labkit.variant(9)]  # extern shared memory, and WMMA
+    table = labkit.profile(kernels, labkit.LENET86[0], engine="cpu", nvcc=True).table
+    expected = resources(kernels, labkit.LENET86[0])
     assert table["launch__registers_per_thread"].tolist() == expected["registers"].tolist()
     assert (table["sm__maximum_warps_per_active_cycle_pct"] / 100).tolist() == expected["occupancy"].tolist()
 

@@ -119,9 +119,9 @@ def test_without_a_sandbox_they_reach_it(attacks):
     """Only those run that harm nothing."""
     for name in ("descriptors", "limits", "students", "solutions"):
         with open("/dev/null") as left_open:
-            done = subprocess.run([attacks, name], cwd=attacks.parent, capture_output=True, text=True,
-                                  pass_fds=[left_open.fileno()], env={"PYTHONPATH": PYTHONPATH})
-        assert done.stdout == "REACHED\n", name
+            process = subprocess.run([attacks, name], cwd=attacks.parent, capture_output=True, text=True,
+                                     pass_fds=[left_open.fileno()], env={"PYTHONPATH": PYTHONPATH})
+        assert process.stdout == "REACHED\n", name
 
 
 # ---------------------------------------------------------------------------------------------------------------------

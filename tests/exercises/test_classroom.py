@@ -197,14 +197,14 @@ with grading.workers(1, 9) as pool:
     grading.grade_all([Submission("alice", "04a", {REFUSED!r})], Path("."), pool)
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    process = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.returncode == -signal.SIGKILL, process.stderr
     (kept,) = grading.read_results(tmp_path)
     assert "asks for the kernel conv, and this has other" in kept.verdict
     until = time.monotonic() + 20
-    while alive(int(done.stdout)) and time.monotonic() < until:
+    while alive(int(process.stdout)) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not alive(int(done.stdout))
+    assert not alive(int(process.stdout))
 
 
 def alive(pid):
@@ -222,10 +222,10 @@ def test_dask_grades_and_a_lost_executor_loses_nothing(tmp_path, monkeypatch):
     for name in ("alice", "bob"):
         Path(f"{name}_04a.cu").write_text(f"// {name}\n{REFUSED}")
     with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
-        done = CliRunner().invoke(app, ["grade", "alice_04a.cu", "bob_04a.cu", "--dask", client.scheduler.address])
-        assert done.exit_code == 0, done.output
+        graded = CliRunner().invoke(app, ["grade", "alice_04a.cu", "bob_04a.cu", "--dask", client.scheduler.address])
+        assert graded.exit_code == 0, graded.output
     assert [result.student for result in grading.read_results(Path("grades"))] == ["alice", "bob"]
-    assert done.stdout.startswith("    2  not right yet\n    2  no points, because:\n       alice 04a: exercise")
+    assert graded.stdout.startswith("    2  not right yet\n    2  no points, because:\n       alice 04a: exercise")
 
     class Broken(ThreadPoolExecutor):
         def submit(self, *args):
@@ -343,9 +343,9 @@ def test_results_of_hand_ins_that_are_gone_are_told_and_removed_when_asked(tmp_p
             Path("in", name, f"{number}.cu").write_text(f"// {name}")
 
     def said(*more):
-        done = CliRunner().invoke(app, ["grade", *more])
-        assert done.exit_code == 0, done.output
-        return done.stdout.splitlines()
+        graded = CliRunner().invoke(app, ["grade", *more])
+        assert graded.exit_code == 0, graded.output
+        return graded.stdout.splitlines()
 
     assert not any("not among these" in line for line in said("in"))
     Path("in/alice/04b.cu").unlink()
@@ -443,8 +443,9 @@ def test_what_is_not_graded_is_an_empty_cell_everywhere(tmp_path, monkeypatch):
     for name in ("ann_04a.cu", "04a_ann.cu", "bob_04a.cu"):
         Path("in").mkdir(exist_ok=True)
         Path("in", name).write_text("// a kernel")
-    done = CliRunner().invoke(app, ["grade", "in", "--roster", "class.csv", "--format", "canvas", "--format", "moodle"])
-    assert "    1  not graded:\n       ann 04a: it was handed in twice" in done.stdout, done.output
+    arguments = ["grade", "in", "--roster", "class.csv", "--format", "canvas", "--format", "moodle"]
+    graded = CliRunner().invoke(app, arguments)
+    assert "    1  not graded:\n       ann 04a: it was handed in twice" in graded.stdout, graded.output
     cells = {name: [row[-1] for row in csv.reader(Path(f"grades/{name}.csv").read_text().splitlines())]
              for name in ("canvas", "moodle")}
     assert cells["canvas"][1:] == ["1", "", "1"] and cells["moodle"][1:] == ["-", "1"]
@@ -463,9 +464,9 @@ def test_only_what_is_assigned_is_graded_and_exported(tmp_path, monkeypatch):
         Path("in", name).write_text("// a kernel")
 
     def said(*more):
-        done = CliRunner().invoke(app, ["grade", *more, "--roster", "class.csv", "--format", "canvas"])
-        assert done.exit_code == 0, done.output
-        return done.stdout
+        graded = CliRunner().invoke(app, ["grade", *more, "--roster", "class.csv", "--format", "canvas"])
+        assert graded.exit_code == 0, graded.output
+        return graded.stdout
 
     said("in")
     text = said("in", "--exercise", "04a", "--exercise", "1a", "--exercise", "p1a")

@@ -479,10 +479,10 @@ def graded(tmp_path_factory):
     formats = [word for name in ("canvas", "moodle", "gradescope") for word in ("--format", name)]
     command = [sys.executable, "-m", "labkit", "grade", "handed-in", "--out", "grades", "--roster", "roster.csv",
                "--ranking", "--due", "2026-12-01T23:59+01:00", *formats]
-    done = subprocess.run(command, cwd=root, capture_output=True, timeout=3600, check=False,
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30)))
+    process = subprocess.run(command, cwd=root, capture_output=True, timeout=3600, check=False,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30)))
     results = [json.loads(file.read_text()) for file in (root / "grades" / "results").glob("*.json")]
-    return done, root, results
+    return process, root, results
 
 
 @pytest.mark.thorough
@@ -492,8 +492,8 @@ class TestClass:
     """All hand-ins graded at once."""
 
     def test_the_class_is_graded(self, graded):
-        done, _, results = graded
-        assert done.returncode == 0, done.stderr[-2000:]
+        process, _, results = graded
+        assert process.returncode == 0, process.stderr[-2000:]
         assert {(result["exercise"], result["passed"]) for result in results if result["student"] == "honest"} == {
             (number, True) for number in ("P1b", "P4b", "04a")}
 
@@ -509,8 +509,8 @@ class TestClass:
         assert [row["student"] for row in graded[2] if row["passed"] and row["student"] not in right] == []
 
     def test_nothing_gets_into_a_terminal_a_page_or_a_table(self, graded):
-        done, root, _ = graded
-        texts = {"stdout": done.stdout.decode(), "stderr": done.stderr.decode()}
+        process, root, _ = graded
+        texts = {"stdout": process.stdout.decode(), "stderr": process.stderr.decode()}
         files = [file for file in (root / "grades").rglob("*") if file.is_file()]
         texts |= {str(file): file.read_text() for file in files}
         for name, text in texts.items():

@@ -89,8 +89,8 @@ def test_each_new_miss_unlocks_a_hint():
     from labkit.exercises.grade import _advice
 
     hints = [_advice(missed, source, record=True) for source in ("first", "first", "second", "third", "fourth")]
-    shown = [0, 0, 1, 2, 2]
-    for hint, at in zip(hints, shown, strict=True):
+    expected = [0, 0, 1, 2, 2]
+    for hint, at in zip(hints, expected, strict=True):
         assert hint.startswith(f"Hint {at + 1} of 3: {asked.hints[at]}")
     assert "lab.solution" in hints[-1] and "lab.solution" not in hints[0]
 
@@ -113,10 +113,10 @@ def test_the_child_gets_neither_the_seed_nor_what_is_expected(number, tmp_path):
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and asked.seed.encode() in path.read_bytes()]
     child, _ = received(tmp_path)
     assert child.subject.cases == asked.subject.cases and child.subject.seed == ""
-    given = pickle.loads((tmp_path / "inputs").read_bytes())
+    sent = pickle.loads((tmp_path / "inputs").read_bytes())
     if number == "P3a":
-        outputs = [argument for launches in given for argument in launches[0].arguments if isinstance(argument, Before)]
-        assert len(outputs) == len(given) and not any(output.array.any() for output in outputs)  # zeros: not yet summed
+        outputs = [argument for launches in sent for argument in launches[0].arguments if isinstance(argument, Before)]
+        assert len(outputs) == len(sent) and not any(output.array.any() for output in outputs)  # zeros: not yet summed
 
 
 HEADS = {

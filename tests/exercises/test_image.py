@@ -46,9 +46,9 @@ eval "$(sed '/^# No exec/,$d' /opt/labkit/enter)"
 
 
 def tool(*arguments, check=True):
-    done = subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False)
-    assert not check or done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return done
+    process = subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False)
+    assert not check or process.returncode == 0, (process.stdout + process.stderr)[-3000:]
+    return process
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def test_programs_that_attack_are_held(image, tmp_path):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("bob's")
     mounts = [word for path in tmp_path.iterdir() for word in ("-v", f"{path}:/work/{path.name}")]
-    done = tool(*AS_DOCUMENTED, *mounts, "--entrypoint", "sh", image, "-c", ENTERED, "sh", *PROGRAMS)
-    outcomes = json.loads(done.stdout)
+    process = tool(*AS_DOCUMENTED, *mounts, "--entrypoint", "sh", image, "-c", ENTERED, "sh", *PROGRAMS)
+    outcomes = json.loads(process.stdout)
     assert not any(outcomes.pop("walls").values())
     assert outcomes.keys() == PROGRAMS.keys() and len(outcomes) == len([*ATTACKS.glob("*.cpp")])
     for name, (output, status, problem, stopped) in outcomes.items():
@@ -91,8 +91,8 @@ def test_kernels_that_attack_do_not_pass_and_an_honest_one_does(image, tmp_path)
     (tmp_path / "grades").mkdir()
     before = {path: path.read_bytes() for path in (tmp_path / "in").rglob("*.cu")}
     mounts = "-v", f"{tmp_path}/in:/work/handed-in:ro", "-v", f"{tmp_path}/grades:/work/grades"
-    done = tool(*AS_DOCUMENTED, *mounts, image, "handed-in", "--out", "grades")
-    assert "Walls that stand (the container): network, file system, processes, memory, system calls\n" in done.stderr
+    process = tool(*AS_DOCUMENTED, *mounts, image, "handed-in", "--out", "grades")
+    assert "Walls that stand (the container): network, file system, processes, memory, system calls\n" in process.stderr
     with open(tmp_path / "grades" / "grades.csv", newline="") as file:
         verdicts = {row["student"]: (row["verdict"], row["points"]) for row in csv.DictReader(file)}
     assert verdicts.pop("honest") == ("goal met", "1")

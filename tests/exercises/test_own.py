@@ -67,11 +67,11 @@ def test_the_lab_shows_its_solution():
 def test_a_new_one_passes_its_test(tmp_path):
     folder = tmp_path / "clamp_it"
     assert sorted(path.name for path in begin(folder)) == ["clamp_it.cu", "exercise.py", "wrong.toml"]
-    done = CliRunner().invoke(app, ["exercise", "test", str(folder)])
-    assert done.exit_code == 0, done.output
-    assert done.output.count("✓ clamp_it ") == 8
-    assert "✓ clamp_it a cheat: all by one thread\n" in done.output
-    assert "– clamp_it cheats that cannot be made of it: no load\n" in done.output  # 4,096 numbers are too long a text
+    test = CliRunner().invoke(app, ["exercise", "test", str(folder)])
+    assert test.exit_code == 0, test.output
+    assert test.output.count("✓ clamp_it ") == 8
+    assert "✓ clamp_it a cheat: all by one thread\n" in test.output
+    assert "– clamp_it cheats that cannot be made of it: no load\n" in test.output  # 4,096 numbers are too long a text
     with pytest.raises(LabError, match="exists: name a new folder"):
         begin(folder)
 
@@ -82,12 +82,12 @@ def test_the_test_says_what_does_not_hold(tmp_path):
     text = (folder / "saxpy.cu").read_text()
     (folder / "saxpy.cu").write_text(text.replace("a * x[i] + y[i]", "a * x[i] - y[i]"))
     (folder / "wrong.toml").write_text('["no such sentence"]\nsays = "you forgot the tail"\nedits = [["++i", "i++"]]')
-    done = subprocess.run([sys.executable, "-m", "labkit", "exercise", "test", folder], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "✓ saxpy the starting code" in done.stdout
-    assert "✗ saxpy the solution does not pass" in done.stdout
-    assert "✗ saxpy no such sentence is not told 'you forgot the tail':\n" in done.stdout
-    assert "attempts did not get the answer that was expected" in done.stderr
+    test = subprocess.run([sys.executable, "-m", "labkit", "exercise", "test", folder], capture_output=True, text=True)
+    assert test.returncode == 1
+    assert "✓ saxpy the starting code" in test.stdout
+    assert "✗ saxpy the solution does not pass" in test.stdout
+    assert "✗ saxpy no such sentence is not told 'you forgot the tail':\n" in test.stdout
+    assert "attempts did not get the answer that was expected" in test.stderr
 
 
 def test_the_test_tells_inputs_that_can_be_known_and_a_quotient_that_one_thread_meets(tmp_path):
@@ -98,10 +98,10 @@ def test_the_test_tells_inputs_that_can_be_known_and_a_quotient_that_one_thread_
     text = text.replace("random.integers(-9, 10, (2, n))", "np.arange(2 * n).reshape(2, n)")
     text = text.replace("per=128", 'per="global_load_requests"').replace(', least={"unique_bytes": 2 * 4 * 2048}', "")
     (folder / "exercise.py").write_text(text)
-    done = CliRunner().invoke(app, ["exercise", "test", str(folder)])
+    run = CliRunner().invoke(app, ["exercise", "test", str(folder)])
     for outcome in ("stored answers", "all by one thread"):
-        assert f"✗ saxpy a cheat: {outcome} meets every goal, also those that it should not:\n" in done.output
-    assert "✓ saxpy a cheat: no load\n" in done.output  # nothing to divide by
+        assert f"✗ saxpy a cheat: {outcome} meets every goal, also those that it should not:\n" in run.output
+    assert "✓ saxpy a cheat: no load\n" in run.output  # nothing to divide by
 
 
 @pytest.mark.parametrize(("number", "names"), [
@@ -119,8 +119,8 @@ def test_cheats_meet_no_goal_of_the_series(number, names):
 
 
 def test_starting_code_to_hand_out():
-    done = CliRunner().invoke(app, ["exercise", "start", str(MATVEC)])
-    assert done.output == exercise(MATVEC).start
+    test = CliRunner().invoke(app, ["exercise", "start", str(MATVEC)])
+    assert test.output == exercise(MATVEC).start
 
 
 @pytest.mark.parametrize(("name", "text", "says"), [

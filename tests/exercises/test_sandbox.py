@@ -56,8 +56,8 @@ def shell(line, scratch, **options):
 @needs_sandbox
 def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "1234")
-    scratch, other, given = tmp_path / "one", tmp_path / "other", tmp_path / "given"
-    for folder in (scratch, other, given):
+    scratch, other, granted = tmp_path / "one", tmp_path / "other", tmp_path / "given"
+    for folder in (scratch, other, granted):
         folder.mkdir()
         (folder / "kernel.cu").write_text("mine")
     hidden = [*map(str, (other, "/etc/passwd", "/etc/shadow", "/home", Path.home() / ".ssh", Path(__file__)))]
@@ -69,7 +69,7 @@ def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
         "print(sorted(name for name in os.environ if not name.startswith('L')))\n"
         "print([int(name) for name in os.listdir('/proc') if name.isdigit()])\n"
     )
-    ended = python(program, scratch, given / "kernel.cu", *hidden, readable=[given])
+    ended = python(program, scratch, granted / "kernel.cu", *hidden, readable=[granted])
     assert (ended.status, ended.problem, ended.stderr) == (0, "", "")
     names, processes = map(eval, ended.stdout.splitlines())
     assert set(names) <= {"CXX", "HOME", "HOSTCUDA_CACHE_DIR", "HOSTCUDA_CHECK", "HOSTCUDA_ENGINE",
@@ -89,11 +89,11 @@ def test_it_can_write_nothing_else(tmp_path):
         "    except OSError: continue\n"
         "    print(path)\n"
     )
-    given = tmp_path / "given"
-    given.mkdir()
-    given.chmod(0o777)
+    granted = tmp_path / "given"
+    granted.mkdir()
+    granted.chmod(0o777)
     (tmp_path / "one").mkdir()
-    ended = python(program, tmp_path / "one", cuda_src(), sys.prefix, sys.base_prefix, given, readable=[given])
+    ended = python(program, tmp_path / "one", cuda_src(), sys.prefix, sys.base_prefix, granted, readable=[granted])
     assert (ended.status, ended.stdout) == (0, "")
 
 

@@ -47,9 +47,9 @@ def course(tmp_path, monkeypatch):
 
 
 def labkit(*arguments):
-    done = CliRunner().invoke(app, ["grade", *arguments, "--exercise", "saxpy", "--roster", "class.csv"])
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    outcome = CliRunner().invoke(app, ["grade", *arguments, "--exercise", "saxpy", "--roster", "class.csv"])
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.stdout
 
 
 def hand_in(name, text, at):
@@ -100,9 +100,9 @@ def test_a_semester(course, monkeypatch):
     assert table()["dora", "P5a"]["late_h"] == "2.00"
 
     # Similarity finds the copies: renamed, reordered, reformatted. No pair of others is as much alike.
-    done = CliRunner().invoke(app, ["similarity", "in", "--exercise", "saxpy", "--out", "grades/similarity.html"])
-    assert done.exit_code == 0, done.output
-    *lines, short, last = done.stdout.splitlines()
+    outcome = CliRunner().invoke(app, ["similarity", "in", "--exercise", "saxpy", "--out", "grades/similarity.html"])
+    assert outcome.exit_code == 0, outcome.output
+    *lines, short, last = outcome.stdout.splitlines()
     assert short.strip() == "saxpy: 1 too short to compare, 0 of them equal to another"
     pairs = [re.fullmatch(r" *(\d+) %  (\S+)  (\S+) and (\S+)", line).groups() for line in lines]
     alike = {frozenset(who): int(share) for share, number, *who in pairs if number == "P5a"}

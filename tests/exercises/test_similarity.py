@@ -92,6 +92,6 @@ def test_the_page_shows_pairs_side_by_side_and_runs_nothing(tmp_path):
     page = html5lib.HTMLParser(strict=True).parse(out.read_text())
     tags = {element.tag.rpartition("}")[2]: element for element in page.iter() if isinstance(element.tag, str)}
     assert not {*tags} & {"script", "img", "link", "iframe"}
-    shown = [element for element in page.iter() if str(element.tag).endswith("}pre")]
-    assert ["".join(element.itertext()) for element in shown] == [text.rstrip() + "\n"] * 2
+    listings = [element for element in page.iter() if str(element.tag).endswith("}pre")]
+    assert ["".join(element.itertext()) for element in listings] == [text.rstrip() + "\n"] * 2
     assert "A reason to look, not a verdict" in "".join(page.itertext())

@@ -87,12 +87,12 @@ TRIED = """
 def test_its_exercises_are_graded_and_have_no_solution(edition, kernel, verdict):
     environment = {**os.environ, "PYTHONPATH": str(edition), "HOSTCUDA_ENGINE": "cpu",
                    "LABKIT_PROGRESS": str(edition / "progress.json")}
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(TRIED), str(edition)], input=kernel, cwd=edition,
-                          env=environment, capture_output=True, text=True)
-    assert done.stdout.splitlines() == [
+    process = subprocess.run([sys.executable, "-c", textwrap.dedent(TRIED), str(edition)], input=kernel, cwd=edition,
+                             env=environment, capture_output=True, text=True)
+    assert process.stdout.splitlines() == [
         *([f"{verdict} False"] if verdict else []),
         "this edition of the lab has no solutions: lab.grade gives a hint after each attempt",
-    ], done.stderr
+    ], process.stderr
 
 
 @pytest.mark.parametrize("number", [number for number, asked in exercises().items() if asked.file])
@@ -155,8 +155,8 @@ def checkout(tmp_path, monkeypatch):
 
 def test_without_git_what_a_run_has_made_is_left_out(checkout, tmp_path):
     out = tmp_path / "out"
-    written = student.write_edition(out)
-    assert {path.relative_to(out).as_posix() for path in written} == {
+    files = student.write_edition(out)
+    assert {path.relative_to(out).as_posix() for path in files} == {
         "README.md", "notebooks/04_tiling.ipynb",
         *(f"labkit/exercises/series/04_tiling/a_no_conflicts/{name}" for name in ("a_no_conflicts.cu", "exercise.py"))}
     nb = nbformat.read(out / "notebooks" / "04_tiling.ipynb", 4)
