@@ -1,4 +1,4 @@
-"""The records of check mode: what the runtime says of each launch, with the lines of the source, under metrics' names.
+"""The records of check mode: what the runtime reports of each launch, with source lines and the names of metrics.
 
 The runtime (``runtime/records.cpp``, ``runtime/counting.cpp``) writes a line of JSON per launch, with addresses of the
 module's code. `take` reads it; addr2line finds the lines, and the table `hostcuda.metrics.COUNTERS` says which of the
@@ -208,7 +208,7 @@ if TOOLS and "HOSTCUDA_CHECK_OUT" in os.environ:
 
 
 def _copied(raw):
-    """A record without a launch, for what the host has copied."""
+    """Return a record without a launch, for what the host has copied."""
     _locate(raw["module"], raw["callers"])
     places = [_lines[raw["module"], caller][:2] for caller in raw["callers"]]
     (file, line), *callers = [place for place in places if place[0]] or [(raw["file"] or None, raw["line"])]
@@ -219,8 +219,9 @@ def _copied(raw):
 
 
 def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
-    """The record of a launch as another runtime has written it, in whose code places have numbers: `places` has file
-    and line of each number, and whether there are lines of the engine's headers further in.
+    """Return the record of a launch that another runtime has written, whose code places are numbers.
+
+    `places` has file and line of each number, and whether there are lines of the engine's headers further in.
     """
     _lines.update({(raw["module"], number): place for number, place in enumerate(places)})
     return _record(raw)
@@ -250,13 +251,13 @@ _names = {}  # module -> the name that its source has for the compiler, and in t
 
 
 def _renamed(module: str, text: str | None) -> str | None:
-    """A text about a module, with the name that its source has in the records."""
+    """Return a text about a module, with the name that its source has in the records."""
     old, new = _names.get(module, ("", ""))
     return re.sub(rf"(?<![\w/.-]){re.escape(old)}(?=$|:)", new, text) if text and old != new else text
 
 
 def launches() -> list[LaunchRecord]:
-    """The launches that have ended, in order, as a list of `LaunchRecord`. Synchronize first to get all of them."""
+    """Return the `LaunchRecord`s of launches that have ended, in order. Synchronize first to get all of them."""
     take()
     return [record for record in _records if record.index >= 0]
 
@@ -278,7 +279,7 @@ def _locate(module, addresses):
 
 
 def _place(text):
-    """The innermost file and line outside the engine's headers, and whether there are lines of these further in."""
+    """Return the innermost file and line outside the engine's headers, and whether lines of these are further in."""
     inside = False
     for line in text.splitlines():
         file, _, number = line.split(" (discriminator")[0].rpartition(":")
@@ -291,7 +292,7 @@ def _place(text):
 
 
 def _shown(path):
-    """A file's name as in the source: the compiler prepends the build folder to a relative one."""
+    """Return a file's name as in the source: the compiler prepends the build folder to a relative one."""
     return str(path) if path.is_file() else path.name
 
 
@@ -300,15 +301,15 @@ _UNITS = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}
 
 @functools.cache
 def _counters(space, op):
-    """The `Counter`s of a kind of access."""
-    return [each for each in COUNTERS if each.space == space and each.op in ("", op)]
+    """Return the `Counter`s of a kind of access."""
+    return [counter for counter in COUNTERS if counter.space == space and counter.op in ("", op)]
 
 
 def _record(raw):
     places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc") if finding.get(key)]
-    callers = [place for each in (raw, *raw["findings"]) for place in each.get("callers", ())]
-    _locate(raw["module"], places + callers + [each["pc"] for each in (*raw["sites"], *raw["requests"])])
-    counts = {each.metric: 0 if each.space else raw[each.figure] for each in COUNTERS}
+    callers = [place for entry in (raw, *raw["findings"]) for place in entry.get("callers", ())]
+    _locate(raw["module"], places + callers + [access["pc"] for access in (*raw["sites"], *raw["requests"])])
+    counts = {counter.metric: 0 if counter.space else raw[counter.figure] for counter in COUNTERS}
     sites = {}
     choices = _choices(raw)
     for access in raw["sites"]:
@@ -332,14 +333,14 @@ def _record(raw):
             site[name] = site.get(name, 0) + value
         if "worst" in access:
             site["worst"] = max(site.get("worst", access["worst"]), access["worst"], key=itemgetter("units"))
-    findings = [_finding(raw, each) for each in raw["findings"]]
-    findings = [each for each in findings if not _may_discard(raw["module"], each)]
+    findings = [_finding(raw, finding) for finding in raw["findings"]]
+    findings = [finding for finding in findings if not _may_discard(raw["module"], finding)]
     order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
         raw["blocks"], counts, order, findings, _error(raw),
         raw["module"], raw["unchecked"], raw["matrices"], raw["plays"], raw["constant_traces"],
-        [_request(raw["module"], **each) for each in raw["requests"]],
+        [_request(raw["module"], **request) for request in raw["requests"]],
     )
 
 
@@ -349,7 +350,7 @@ def _request(module, pc, **request):
 
 
 def _error(raw):
-    """Why the launch was abandoned, with the line where it was stopped."""
+    """Return why the launch was abandoned, with the line where it was stopped."""
     error = raw["error"]
     if raw["callers"]:
         file, line = _first_known(raw["module"], raw["callers"])
@@ -365,7 +366,7 @@ def _first_known(module, callers):
 
 
 def _choices(raw):
-    """Accesses whose address is either that of a local variable or another one: file, line, operation.
+    """Return (file, line, operation) of accesses that go either to a local variable or elsewhere.
 
     The host's compiler generates them for ``i < n ? x[i] : zero``, where nvcc selects between the values, also in the
     copies of an unrolled loop in which all lanes select the variable.
@@ -373,20 +374,20 @@ def _choices(raw):
     spaces = {}
     for site in raw["sites"]:
         spaces.setdefault((site["pc"], site["op"]), set()).add(site["space"])
-    return {(*_lines[raw["module"], pc][:2], op) for (pc, op), those in spaces.items() if {"local"} < those}
+    return {(*_lines[raw["module"], pc][:2], op) for (pc, op), names in spaces.items() if {"local"} < names}
 
 
 def _may_discard(module, finding):
-    """Whether a shuffle from a lane that is not there only sets a variable, which a condition after it may not use."""
+    """Return whether a shuffle from an absent lane only sets a variable that a later condition may not use."""
     if finding.kind != "absent lane" or not finding.line:
         return False
     path = Path(finding.file)
     text = path.read_text(errors="replace") if path.is_file() else _sources.get(module, "")
     starts = {place: at for place, at, _ in bounds.placed(text, finding.file)}
     code = Scan(text[starts.get((finding.file, finding.line), len(text)) :]).masked
-    kept = re.match(r"(?:(?:(?!__shfl)[^\n])*[;{}])?[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;", code)
-    use = kept and re.compile(rf"\b{kept[1]}\b").search(code, kept.end())
-    return bool(use) and bool(re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[kept.end() : use.start()]))
+    setting = re.match(r"(?:(?:(?!__shfl)[^\n])*[;{}])?[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;", code)
+    use = setting and re.compile(rf"\b{setting[1]}\b").search(code, setting.end())
+    return bool(use) and bool(re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[setting.end() : use.start()]))
 
 
 def _finding(raw, f):

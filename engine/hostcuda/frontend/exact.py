@@ -1,4 +1,4 @@
-"""What C++ leaves open and a GPU does not, written so that a host compiler does as the hardware.
+"""Write what C++ leaves open and a GPU does not, so that a host compiler does as the hardware.
 
 Casts of floats that are out of an integer's range saturate, and a shift by the width or more shifts everything out
 (``include/hostcuda/exact.h``). `exact` writes casts and shifts of device code with the functions there. Conversions
@@ -25,9 +25,9 @@ _SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\
 
 
 def exact(text, whole):
-    """The text with casts and shifts that do as the hardware; `whole`: not only in functions for the device."""
+    """Return the text with casts and shifts that do as the hardware; `whole`: not only in device functions."""
     scan = Scan(text)
-    own = {name for found in _OWN.findall(scan.code) for name in found if name}
+    own = {name for names in _OWN.findall(scan.code) for name in names if name}
     kinds = "|".join([_WORDS, _NAMES, *(rf"{name}\b" for name in sorted(own))])
     edits = [*_shifts(scan.code), *_casts(scan.code, kinds)]
     return edited(text, [edit for edit in edits if whole or scan.on_device(edit[0])])
@@ -35,13 +35,13 @@ def exact(text, whole):
 
 def _shifts(code):
     for match in _SHIFT.finditer(code):
-        if _FEW.match(code, match.end()) or (match[0] == ">>" and _closes(code, match.start())):
+        if _FEW.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
             continue
         yield match.end(), match.end(), f" hostcuda::shift {match[2] or match[1]}"
 
 
-def _closes(code, at):
-    """Whether ``>>`` ends two lists of template arguments: two are open since the last bracket or logical operator."""
+def _closes_two_lists(code, at):
+    """Return whether ``>>`` ends two argument lists: two are open since the last bracket or logical operator."""
     depth = open_ = 0
     start = max(code.rfind(sign, 0, at) for sign in (";", "{", "}", "?", "&&", "||"))
     for sign in reversed(re.findall(r"[][()]|<<|>>|[<>]=|->|[<>]", code[start + 1 : at])):
@@ -60,7 +60,7 @@ def _casts(code, kinds):
         before = _BEFORE.search(code, max(0, match.start() - 64), match.start())
         if before and not _KEYWORD.search(code, max(0, match.start() - 64), match.start()):
             continue
-        if end := _operand_end(code, match.end(), cast):
+        if end := _find_operand_end(code, match.end(), cast):
             yield match.start(), match.end(), f"hostcuda_cast<{match[1].strip()}>("
             yield end, end, ")"
     for match in re.finditer(rf"(?:[-=(,+/%<?:&|^!~\[*]|\breturn)\s*\b({kinds})\s*\((?=\s*[^\s)*&])", code):
@@ -69,8 +69,8 @@ def _casts(code, kinds):
             yield match.start(1), match.end(1), f"hostcuda_cast<{match[1].strip()}>"
 
 
-def _operand_end(code, at, cast):
-    """Where the operand of a cast ends, which begins at `at`; None: it is not understood."""
+def _find_operand_end(code, at, cast):
+    """Return where the operand of a cast ends, which begins at `at`; None if it is not understood."""
     while sign := re.compile(r"\s*[-+~!*&]").match(code, at):
         at = sign.end()
     if inner := re.compile(r"\s*\(").match(code, at):
@@ -78,7 +78,7 @@ def _operand_end(code, at, cast):
         if close is None:
             return None
         if cast.match(code, inner.end() - 1) or re.compile(r"\)\s*[\w.]*\w").match(code, close):
-            return _operand_end(code, close + 1, cast)
+            return _find_operand_end(code, close + 1, cast)
         at = close + 1
     elif primary := _PRIMARY.match(code, at):
         at, angle = primary.end(), re.compile(r"\s*<").match(code, primary.end())
@@ -95,22 +95,22 @@ _CONVERSION = re.compile(r"conversion from '[^']*'(?: \{aka '[^']*'\})? to '([^'
 
 
 def converted(text, printed, file):
-    """The text of `file` with a cast for each conversion to an integer that the compiler has `printed` as JSON."""
+    """Return the text of `file` with a cast for each conversion to an integer in the compiler's `printed` JSON."""
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    found = {}
-    for each in json.loads(printed) if printed.startswith("[") else ():
-        place = each["locations"][0] if each["locations"] else {"caret": {"file": ""}}
-        if (kind := _CONVERSION.search(each["message"])) and place["caret"]["file"] == file:
+    targets = {}  # span -> (types that it is converted to, position of the operator)
+    for warning in json.loads(printed) if printed.startswith("[") else ():
+        place = warning["locations"][0] if warning["locations"] else {"caret": {"file": ""}}
+        if (kind := _CONVERSION.search(warning["message"])) and place["caret"]["file"] == file:
             caret = place["caret"]
             first, at, last = (
-                starts[each["line"] - 1] + each["byte-column"] - 1
-                for each in (place.get("start", caret), caret, place.get("finish", caret))
+                starts[position["line"] - 1] + position["byte-column"] - 1
+                for position in (place.get("start", caret), caret, place.get("finish", caret))
             )
-            found.setdefault((first, last + 1), (set(), at))[0].add(kind[2] or kind[1])
+            targets.setdefault((first, last + 1), (set(), at))[0].add(kind[2] or kind[1])
     edits = []
-    for (start, end), (kinds, caret) in found.items():
+    for (start, end), (kinds, caret) in targets.items():
         if re.compile(r"[-+*/]=").match(text, caret):
             edits.append((caret + 2, caret + 2, " hostcuda::shift ="))
-        elif len(kinds) == 1 and not any(start == a and end < b for a, b in found):
+        elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):
             edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]
     return edited(text, edits)

@@ -1,7 +1,7 @@
 """Host and device: which code may call which, and what depends on ``__CUDA_ARCH__``.
 
 nvcc compiles a source twice, for the host without ``__CUDA_ARCH__``. Here both are one text: `merged` puts the two
-together, and `crossings` finds the calls that nvcc refuses, in what the compiler lists of a text's calls.
+together, and `crossings` finds the calls that nvcc refuses, from the list that the compiler writes of a text's calls.
 """
 
 import re
@@ -25,7 +25,7 @@ class _Function(NamedTuple):
 
 
 def _functions(scan):
-    """The functions that a text defines, outermost ones only; a method's name may be that of a function."""
+    """Yield the functions that a text defines, outermost ones only; a method may have a function's name."""
     after = 0
     for open_, close in sorted(scan.closing.items()):
         start = scan.declaration_start(open_)
@@ -40,45 +40,45 @@ def _functions(scan):
 
 
 def merged(device, host):
-    """One text of the two that the preprocessor makes with ``__CUDA_ARCH__`` and without.
+    """Merge the two texts that the preprocessor makes, with ``__CUDA_ARCH__`` and without, into one.
 
-    A function for both sides that differs asks where it runs. Raises ValueError with a place and a sentence if anything
-    else differs.
+    A function for both sides whose texts differ gets an ``if`` that asks where it runs. Raises ValueError with a place
+    and a sentence if anything else differs.
     """
     if device == host:
         return device
     scans = [Scan(device), Scan(host)]
-    functions = [{_line(scan, each.open): each for each in _functions(scan)} for scan in scans]
-    both = functions[0].keys() & functions[1].keys()
+    functions = [{_line(scan, function.open): function for function in _functions(scan)} for scan in scans]
+    lines_of_both = functions[0].keys() & functions[1].keys()
     of_device = {
-        n for line, each in functions[1].items() if "host" not in each.sides
-        for n in range(_line(scans[1], each.open) - scans[1].code[each.start : each.open].lstrip().count("\n"),
-                       1 + _line(scans[1], each.close))
+        n for own in functions[1].values() if "host" not in own.sides
+        for n in range(_line(scans[1], own.open) - scans[1].code[own.start : own.open].lstrip().count("\n"),
+                       1 + _line(scans[1], own.close))
     }
     pairs = zip(scans, functions, strict=True)
-    outside = [_without(scan.text, [those[line] for line in both]) for scan, those in pairs]
+    outside = [_without(scan.text, [by_line[line] for line in lines_of_both]) for scan, by_line in pairs]
     lines = []
     if device.count("\n") != host.count("\n"):
         raise ValueError(f"{_shown(scans[0], 0)}: error: a header that depends on __CUDA_ARCH__ {_NOT_MERGED}")
     columns = [text.split("\n") for text in (device, host, *outside)]
-    for n, (mine, other, *both_outside) in enumerate(zip(*columns, strict=True)):
-        if len({" ".join(each.split()) for each in both_outside}) > 1 and n not in of_device:
-            if mine.strip() and other.strip():
+    for n, (device_line, host_line, *both_outside) in enumerate(zip(*columns, strict=True)):
+        if len({" ".join(text.split()) for text in both_outside}) > 1 and n not in of_device:
+            if device_line.strip() and host_line.strip():
                 place = _shown(scans[0], len("\n".join([*lines, ""])))
                 raise ValueError(f"{place}: error: a declaration that depends on __CUDA_ARCH__ {_NOT_MERGED}")
-            mine = mine if mine.strip() else other
-        lines.append(mine)
+            device_line = device_line if device_line.strip() else host_line
+        lines.append(device_line)
     scan = Scan("\n".join(lines))
     edits = []
-    for each in _functions(scan):
-        other = functions[1].get(_line(scan, each.open))
-        body = scan.text[each.open : each.close + 1]
-        hosts = other and scans[1].text[other.open : other.close + 1]
-        if hosts and hosts.split() != body.split() and "host" in each.sides:
-            if "device" in each.sides:
-                start = scan.marker(each.open)
-                hosts = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {hosts} }}"
-            edits.append((each.open, each.close + 1, hosts + scan.marker(each.close + 1)))
+    for function in _functions(scan):
+        counterpart = functions[1].get(_line(scan, function.open))
+        body = scan.text[function.open : function.close + 1]
+        host_body = counterpart and scans[1].text[counterpart.open : counterpart.close + 1]
+        if host_body and host_body.split() != body.split() and "host" in function.sides:
+            if "device" in function.sides:
+                start = scan.marker(function.open)
+                host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {host_body} }}"
+            edits.append((function.open, function.close + 1, host_body + scan.marker(function.close + 1)))
     return edited(scan.text, edits)
 
 
@@ -86,7 +86,7 @@ _NOT_MERGED = "cannot be compiled for host and device at once: ask with #ifdef _
 
 
 def _without(text, functions):
-    """The text with spaces in place of the bodies of functions."""
+    """Return the text with spaces in place of the bodies of functions."""
     return edited(text, [(f.open, f.close, re.sub(r"[^\n]", " ", text[f.open : f.close])) for f in functions])
 
 
@@ -181,7 +181,7 @@ _CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}"
 
 
 def _refused(caller, called, shown, symbol, own, program):
-    """What is wrong with a call of a function; `own` are the sides of the source's functions of that name."""
+    """Return what is wrong with a call, or None; `own` are the sides of the source's functions of that name."""
     if caller in _ON_DEVICE:
         in_header = rf"\b{called}\s*\("
         if re.match(r"_ZL?\d", symbol):  # in no class or namespace: nor is the header's
@@ -199,7 +199,7 @@ def _refused(caller, called, shown, symbol, own, program):
 
 
 def _name(shown):
-    """The plain name of a function as the compiler shows it; a lambda has none."""
+    """Return the plain name of a function as the compiler shows it; a lambda has none."""
     plain = shown.partition(" [with ")[0].rpartition(")::")[2]  # in a function: without that one's
     while (inner := re.sub(r"<[^<>]*>", "", plain)) != plain:
         plain = inner
