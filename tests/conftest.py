@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from slowest import pytest_terminal_summary  # noqa: F401 - the ten slowest files
+from suites import pytest_ignore_collect, pytest_pycollect_makeitem, pytest_terminal_summary  # noqa: F401 - hooks
 
 import hostcuda
 from hostcuda import settings

@@ -12,6 +12,8 @@ import yaml
 import hostcuda
 import labkit
 
+pytestmark = pytest.mark.thorough("tools of the repository")
+
 ROOT = Path(labkit.__file__).resolve().parent.parent
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"] if "name" in step}

@@ -19,6 +19,8 @@ from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_numpy
 
+pytestmark = pytest.mark.core("what every time is taken with")
+
 ODD = Layer("odd layer 1", C=3, H=11, W=16, M=5, K=4)
 FEW = [ODD, Layer("odder", 1, 5, 9, 2, 2)]
 COLUMNS = [

@@ -19,6 +19,8 @@ from labkit.spec.devices import device
 from recording import network as recorder
 from recording.several import bench_devices
 
+pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
+
 
 @pytest.fixture(scope="module")
 def table():

@@ -19,6 +19,8 @@ from labkit.ladder.source import functions
 from labkit.ladder.variants import variant
 from labkit.page.cells import CompileFailed, KernelCells
 
+pytestmark = pytest.mark.core("what a reader's kernel passes through")
+
 REGISTERS = variant("registers").source
 
 

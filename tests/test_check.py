@@ -24,6 +24,8 @@ from labkit.playground import comparison
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
+pytestmark = pytest.mark.core("the judge of every kernel")
+
 ODD = (Layer("odd", C=3, H=11, W=16, M=5, K=4), 3)  # y [3, 5, 8, 13]
 
 

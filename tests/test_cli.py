@@ -14,6 +14,8 @@ import labkit
 from labkit import cli
 from labkit.notebooks import execute, kernels
 
+pytestmark = pytest.mark.thorough("tools of the repository")
+
 COMMANDS = ("autograder", "bench", "check", "colab", "device", "doctor", "grade", "report", "similarity", "site",
             "store", "student", "train")
 

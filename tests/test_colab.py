@@ -9,6 +9,8 @@ import pytest
 from labkit.base.errors import LabError
 from labkit.notebooks import colab, execute
 
+pytestmark = pytest.mark.thorough("pages as they are published")
+
 ROOT = execute.folder().parent
 
 

@@ -11,6 +11,8 @@ from labkit import LENET86, LabError, Layer, check, variant
 from labkit.ladder import cublas
 from labkit.ladder.variants import variants
 
+pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
+
 GPU = hostcuda.engine() == "gpu"
 ODD = [(Layer("odd", 3, 21, 44, 19, 7), 2), (Layer("one map", 1, 9, 7, 1, 2), 3)]
 

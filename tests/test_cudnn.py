@@ -13,6 +13,8 @@ from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_numpy
 from recording import cudnn
 
+pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
+
 TINY = Layer("lenet86 layer 2", 2, 9, 8, 3, 3)
 
 

@@ -18,6 +18,8 @@ from labkit.base.errors import LabError
 from labkit.networks import images as data
 from labkit.networks.images import cycle
 
+pytestmark = pytest.mark.thorough("breadth of the lab: the notebooks run the main paths")
+
 
 def idx(array):
     return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()

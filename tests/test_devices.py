@@ -10,6 +10,8 @@ from labkit.base.errors import LabError
 from labkit.spec import devices
 from labkit.spec.devices import Device, device, slug
 
+pytestmark = pytest.mark.thorough("breadth of the lab: the notebooks run the main paths")
+
 H200 = device("H200")
 
 

@@ -20,6 +20,8 @@ from labkit.base import installation
 from labkit.cli import doctor
 from labkit.cli.doctor import MISSING, OK, UNUSED
 
+pytestmark = pytest.mark.thorough("tools of the repository")
+
 
 def test_the_engine_is_the_one_that_runs(monkeypatch):
     """Processes of their own ask for each engine."""

@@ -28,7 +28,7 @@ from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer
 from recording import pictures
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.thorough("figures, which the notebooks draw, too"), pytest.mark.filterwarnings("error")]
 
 NAMES = ["01 baseline", "02 constant", "03 registers", "04 tiling", "05 unroll_gemm", "06 fusion", "08 fp16",
          "09 tensor_cores", "07 tuning", "12 streams", "11 training", "10 speed of light"]

@@ -16,6 +16,8 @@ from labkit.evidence.sanitize import Findings
 from labkit.ladder.variants import variant
 from labkit.spec.layers import LENET86, Layer
 
+pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
+
 SMALL = Layer("two channels", 2, 22, 22, 5, 7)
 TILED = variant(4)
 RACY = variant(4, "".join(TILED.source.rpartition("__syncthreads();")[::2]))

@@ -8,6 +8,8 @@ import labkit.draw as draw
 from labkit.base.errors import LabError
 from labkit.spec.layers import LENET72, LENET86, Layer
 
+pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
+
 LANE = np.arange(32)
 TOO_LARGE = Layer("a layer with a name as long as this", 64, 20, 20, 64, 3)
 SWEEP = {"global memory": {1: 5.0, 2: 6.0, 16: 31.5}, "constant memory": {16: 31.0, 1: 4.0}}

@@ -15,6 +15,8 @@ from labkit.base.paths import PACKAGE
 from labkit.draw import bars, heat, style
 from labkit.draw.dark import GROUND, dark, darkened
 
+pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
+
 
 def night(*colors):
     """Return what the colours "#rrggbb" become."""

@@ -15,7 +15,7 @@ from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.measure.pipeline import schedule
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.thorough("figures, which the notebooks draw, too"), pytest.mark.filterwarnings("error")]
 
 FIRST = lab.LENET86[0]
 

@@ -12,7 +12,7 @@ import labkit
 from labkit import LabError
 from labkit.draw import heatmap, style
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.thorough("figures, which the notebooks draw, too"), pytest.mark.filterwarnings("error")]
 
 
 def swept(layers=("one", "two"), rows=(1, 2, 10), maps=(1, 4), blocks=("8x1", "160x1"), engine="gpu"):

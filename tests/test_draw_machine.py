@@ -9,6 +9,8 @@ from labkit.base.errors import LabError
 from labkit.draw.machine import issued
 from labkit.spec.devices import device
 
+pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
+
 FIGURES = [
     (draw.threads, {}), (draw.threads, {"n": 2048, "block": 7, "thread": 0}),
     (draw.threads, {"n": 70, "threads": 32, "thread": 1}), (draw.threads, {"n": 9, "threads": 1024, "block": 0}),

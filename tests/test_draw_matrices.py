@@ -9,6 +9,8 @@ from labkit.base.errors import LabError
 from labkit.draw.style import percent
 from labkit.spec.layers import LENET72, LENET86, Layer
 
+pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
+
 
 def parts(layers=("lenet86 layer 1", "lenet86 layer 2"), labels=("05 unroll gemm", "05 unroll gemm, gemm=cublas")):
     """Return times by kernel as `kernel_times` does."""

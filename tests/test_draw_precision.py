@@ -12,6 +12,8 @@ from labkit.draw.tiles import fill
 from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.measure.rounding import rounding_errors
 
+pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
+
 LONG = [Layer(f"{4 * C} products", C, 4, 5, 3, 2) for C in (2, 40, 300)]
 
 

@@ -8,6 +8,8 @@ import labkit.draw as draw
 from labkit.base.errors import LabError
 from labkit.draw.matrices import placed
 
+pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
+
 
 @pytest.mark.parametrize("K", range(1, 8))
 def test_a_figure_says_what_it_shows_and_nothing_overlaps(drawn, K):  # noqa: F811

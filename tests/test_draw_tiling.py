@@ -12,6 +12,8 @@ from labkit.base.errors import LabError
 from labkit.draw.tiles import costs, wavefronts
 from labkit.spec.layers import LENET72, LENET86, Layer
 
+pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
+
 ODD = Layer("odd", 2, 13, 29, 5, 4)
 
 

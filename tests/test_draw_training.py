@@ -8,7 +8,7 @@ from test_draw import collisions, texts
 from labkit import LabError, draw
 from labkit.draw import style
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.thorough("figures, which the notebooks draw, too"), pytest.mark.filterwarnings("error")]
 
 KERNELS = pd.DataFrame(
     [("fp_c1", "loops", 3.1, 8.26), ("fp_c1", "atomics", 7.2, 12.16), ("fp_c1", "shared mask + input", 2.5, 6.69),

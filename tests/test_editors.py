@@ -12,6 +12,8 @@ import pytest
 
 import labkit
 
+pytestmark = pytest.mark.thorough("tools of the repository")
+
 PACKAGE = Path(labkit.__file__).resolve().parent
 MOST_USED = {
     "check": {"variant", "layers", "sanitize"},

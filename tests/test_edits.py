@@ -15,6 +15,8 @@ from labkit.spec.layers import LENET28
 from recording import edits
 from recording.__main__ import app
 
+pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
+
 EDITS, PROGRAMS = edits.every_edit(), edits.every_program()
 SMALL = next((layer, batch) for layer, batch in TEST_SHAPES if layer.name == "small and odd")
 SIZES = {"transpose": 64, "sgemm": 64, "stencil": 64}  # of the others 4096

@@ -24,6 +24,8 @@ from labkit.records import published, recorded, store, sweeps
 from labkit.spec import devices
 from labkit.spec.layers import LENET86
 
+pytestmark = pytest.mark.thorough("tools of the repository")
+
 # -- one writer at a time
 
 

@@ -13,6 +13,8 @@ from labkit.networks.reference import layers
 from labkit.records import recorded
 from recording import framework
 
+pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
+
 PARTS = ["conv 1", "relu, pool 1", "conv 2", "relu, pool 2", "fully connected"]
 
 

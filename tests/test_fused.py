@@ -19,6 +19,8 @@ from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.devices import device
 from recording.several import SplitBatch
 
+pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
+
 DTYPES = ["float16", "float32"]
 BOTH = pytest.mark.parametrize("step", fused.KERNELS)
 

@@ -9,6 +9,8 @@ import labkit
 from hostcuda import limits
 from labkit.spec.layers import LENET28
 
+pytestmark = pytest.mark.thorough("tools of the repository")
+
 ROOT = Path(labkit.__file__).resolve().parent.parent
 TEXT = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 TERMS = dict(re.findall(r"^### (.+)\n((?:(?!#).+\n)+)", TEXT, re.MULTILINE))

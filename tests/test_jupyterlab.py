@@ -19,6 +19,8 @@ import pytest
 from labkit.exercises.exercise import exercise
 from labkit.ladder.variants import variant
 
+pytestmark = pytest.mark.thorough("pages as they are published")
+
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: `make browser` adds it")
 expect = playwright.expect
 

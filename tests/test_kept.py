@@ -10,6 +10,8 @@ from labkit.evidence.profile import profile
 from labkit.exercises import grade
 from labkit.spec.layers import LENET86
 
+pytestmark = pytest.mark.thorough("pages as they are published")
+
 
 @pytest.fixture
 def joined(tmp_path, monkeypatch):

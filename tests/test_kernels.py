@@ -20,6 +20,8 @@ from labkit.ladder.rungs import LADDER, rung
 from labkit.measure.check import TEST_SHAPES, is_verified
 from labkit.spec.layers import LENET28
 
+pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
+
 ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are
 # Tails in every dimension, and few modules: most kernels are compiled for K, some for each shape. `make test` runs the
 # steps, solutions and what is compiled for each shape on these, `make thorough` on all.

@@ -19,6 +19,8 @@ from labkit.ladder.variants import solutions, variants
 from labkit.page.listing import without_contract
 from labkit.spec.layers import LENET28
 
+pytestmark = pytest.mark.core("what every page compiles")
+
 NAMES = [rung.name for rung in LADDER]
 
 

@@ -8,6 +8,8 @@ import pytest
 from labkit.base.errors import LabError
 from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer, layer
 
+pytestmark = pytest.mark.core("the shapes that everything is measured on")
+
 
 def test_shapes_of_the_presets():
     assert [(layer.Ho, layer.Wo, layer.M) for layer in LENET86] == [(80, 80, 4), (34, 34, 16)]

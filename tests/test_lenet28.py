@@ -24,6 +24,8 @@ from recording.contention import PATTERNS, contention
 from recording.contention import counts as contention_counts
 from recording.training import kernel_times, launch_us
 
+pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
+
 SMALL = Sizes(side=11, K=4, maps=3, pool=2, classes=5)
 
 

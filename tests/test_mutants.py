@@ -6,6 +6,8 @@ import pytest
 from labkit.ladder.rungs import LADDER
 from labkit.measure.check import TEST_SHAPES
 
+pytestmark = pytest.mark.thorough("tools of the repository")
+
 
 @pytest.mark.parametrize(
     ("kernel", "after", "found"),

@@ -18,6 +18,8 @@ from labkit.networks.lenet86 import Network, load_weights, provenance
 from labkit.networks.reference.layers import fully_connected, max_pool, pool_size, relu, softmax
 from labkit.networks.reference.lenet86 import forward_numpy
 
+pytestmark = pytest.mark.core("what pages 13 and 14 run on")
+
 RANDOM = np.random.default_rng(86)
 
 

@@ -10,6 +10,8 @@ from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.notebooks import execute
 
+pytestmark = pytest.mark.core("the stored pages as they are read")
+
 FOLDER = PACKAGE.parent / "notebooks"
 SERIES = sorted(FOLDER.glob("*.ipynb"))
 FILES = [*SERIES, *sorted(FOLDER.glob("*/*.ipynb"))]

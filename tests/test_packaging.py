@@ -27,6 +27,8 @@ import labkit
 from hostcuda import pytest_plugin
 from recording import lines
 
+pytestmark = pytest.mark.thorough("tools of the repository")
+
 ROOT = Path(labkit.__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
@@ -194,7 +196,7 @@ RECORDING = {"scikit-learn", "scipy", "torch", "triton"}  # of four recorders; t
 
 def test_everything_imported_is_declared():
     tests = [path for folder in ("tests", "engine/tests") for path in (ROOT / folder).rglob("*.py")]
-    ours = {"labkit", "hostcuda", "recording", "slowest"}.union(*((path.stem, path.parent.name) for path in tests))
+    ours = {"labkit", "hostcuda", "recording", "suites"}.union(*((path.stem, path.parent.name) for path in tests))
     extras = ENGINE["optional-dependencies"]
     engine = requirements([*ENGINE["dependencies"], *extras["gpu"], *extras["nvcc"]])
     for folder, allowed in {
@@ -231,15 +233,6 @@ def test_both_are_under_one_licence():
 
 def test_pytest_finds_the_plugin():
     assert ENGINE["entry-points"]["pytest11"] == {"hostcuda": pytest_plugin.__name__}
-
-
-def test_makefile_lists_its_targets():
-    text = (ROOT / "Makefile").read_text()
-    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split()
-    targets = re.findall(r"^([a-z0-9]+):", text, re.MULTILINE)
-    assert sorted(phony) == sorted(targets)
-    for target in ("report", "test", "lab", "doctor"):
-        assert re.search(rf"^{target}:.* ## ", text, re.MULTILINE), f"make help does not list {target}"
 
 
 @pytest.fixture
@@ -289,15 +282,6 @@ def test_a_path_that_breaks_scripts_is_refused(checkout, character):
     assert f"has {character} in it: move it to a folder without" in process.stderr
 
 
-def test_make_lab_hands_arguments_on():
-    make = ["make", "--no-print-directory", "-n", "lab", "ARGS=--port 9000"]
-    commands = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    command = commands.replace("\\\n", " ").strip().splitlines()[-1]
-    assert "--port 9000 notebooks/00_start_here.ipynb" in command
-    assert ("--allow-root" in command) == (os.geteuid() == 0)
-    assert ("--ip=0.0.0.0" in command) == any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv")))
-
-
 def test_the_image_has_what_the_lab_needs():
     lines = (ROOT / "Dockerfile").read_text()
     assert re.search(r"install .*\bg\+\+ .*\bmake\b", lines)
@@ -322,61 +306,6 @@ def test_only_linux_is_claimed(project):
     assert systems == ["Operating System :: POSIX :: Linux"]
 
 
-@pytest.mark.parametrize("name", ["bug", "kernel"])
-def test_issue_templates_ask_for_something(name):
-    template = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml").read_text(encoding="utf-8"))
-    assert template["name"] and template["description"]
-    assert all(field["attributes"]["label"] for field in template["body"])
-    assert any(field.get("validations", {}).get("required") for field in template["body"])
-
-
-def test_hooks_before_a_commit_run_what_there_is():
-    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
-    hooks = {hook["id"]: hook["entry"].split() for hook in repository["hooks"]}
-    assert hooks["lint"] == ["make", "lint"]
-    assert (ROOT / hooks["notebooks"][-1]).is_file()
-
-
-def test_workflows_run_what_there_is():
-    for name, wanted in (("ci", ".ci/run"), ("site", "make site")):
-        workflow = yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text(encoding="utf-8"))
-        (job,) = workflow["jobs"].values()
-        assert any(step.get("run", "").startswith(wanted) for step in job["steps"])
-
-
-def test_ci_runs_the_tests():
-    script = ROOT / ".ci" / "run"
-    assert os.access(script, os.X_OK)
-    lines = script.read_text().splitlines()
-    assert lines[0] == "#!/usr/bin/env bash"
-    assert "set -euo pipefail" in lines
-    assert "part make test" in lines
-
-
-def test_the_engines_tests_run_when_the_engine_has_changed(tmp_path):
-    """They also run with another setting, or in CI; a run that fails is not noted."""
-    engine = tmp_path / "engine"
-    (engine / "tests").mkdir(parents=True)
-    (engine / "hostcuda").mkdir()
-    (engine / "tests" / "passed.py").write_bytes((ROOT / "engine" / "tests" / "passed.py").read_bytes())
-
-    def passed(*arguments, **settings):
-        return subprocess.run([sys.executable, engine / "tests" / "passed.py", *arguments], capture_output=True,
-                              env={**os.environ, **settings}).returncode == 0
-
-    assert not passed()
-    assert passed("--note") and passed()
-    assert not passed(HOSTCUDA_GEAR="fibers")
-    for change in (engine / "hostcuda" / "a.py", tmp_path / "labkit" / "cuda_src" / "a.cu"):
-        change.parent.mkdir(parents=True, exist_ok=True)
-        change.write_text("1")
-        assert not passed()
-        assert passed("--note") and passed()
-    assert "rm -f engine/build/tests-passed" in (ROOT / ".ci" / "run").read_text()
-    recipe = (ROOT / "Makefile").read_text().replace("\\\n", "")
-    assert re.search(r"passed\.py\s+\|\| \{ \(\$\(ENGINE\) [^)]*\) tests\) && \S+ \S*passed\.py --note; \}", recipe)
-
-
 @pytest.mark.parametrize("failing", ["", "test", "floors"])
 def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(failing, tmp_path):
     (tmp_path / ".ci").mkdir()
@@ -387,15 +316,15 @@ def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(failing, tmp_pat
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    process = subprocess.run(["bash", tmp_path / ".ci" / "run"], env={**os.environ, "PATH": path}, capture_output=True,
-                             text=True)
-    target = [line.split()[1] for line in process.stdout.splitlines() if line.startswith("make ")]
-    parts = ["browser", "playground", "test", "thorough", "clang", "floors"]
-    assert target == parts[: parts.index(failing) + 1 if failing else None]
-    assert process.returncode == bool(failing)
-    passed = re.findall(r"^ +\d+ s  (?:env .*)?make (\w+)$", process.stdout, re.MULTILINE)
-    assert passed == [program for program in target if program != failing]
-    assert re.findall(r"^failed after \d+ s: make (\w+)$", process.stdout, re.MULTILINE) == [failing][: bool(failing)]
+    done = subprocess.run(["bash", tmp_path / ".ci" / "run"], env={**os.environ, "PATH": path}, capture_output=True,
+                          text=True)
+    made = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")]
+    parts = ["test", "browser", "playground", "thorough", "clang", "floors"]
+    assert made == parts[: parts.index(failing) + 1 if failing else None]
+    assert done.returncode == bool(failing)
+    passed = re.findall(r"^ +\d+ s  (?:env .*)?make (\w+)$", done.stdout, re.MULTILINE)
+    assert passed == [program for program in made if program != failing]
+    assert re.findall(r"^failed after \d+ s: make (\w+)$", done.stdout, re.MULTILINE) == [failing][: bool(failing)]
 
 
 def test_ignored_files_are_those_that_are_made():

@@ -18,6 +18,8 @@ from labkit.page import claims as page
 from labkit.page import times as times_of_a_page
 from labkit.spec.layers import LENET86
 
+pytestmark = pytest.mark.thorough("pages as they are published")
+
 
 def test_every_public_name_is_there():
     for name in labkit.__all__:

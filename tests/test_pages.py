@@ -8,6 +8,8 @@ import pytest
 from labkit.base import kept
 from labkit.notebooks import execute, links, site
 
+pytestmark = pytest.mark.thorough("pages as they are published")
+
 DOCUMENTS = [path.stem.lower() for path in site.texts(execute.folder().parent)]
 NOTEBOOKS = [execute.Notebook(path, None).name for path in execute.find()]
 NAMES = ["index", *DOCUMENTS[:2], *NOTEBOOKS]  # the other documents look as these two do

@@ -31,6 +31,8 @@ from labkit.measure.streams import bench_streams
 from labkit.records import results, streams
 from labkit.spec.devices import device
 
+pytestmark = pytest.mark.core("what pages 12 and 13 run on")
+
 ODD = lab.Layer("odd", C=2, H=13, W=11, M=3, K=5)
 FIRST = lab.LENET86[0]
 

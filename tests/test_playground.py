@@ -27,6 +27,8 @@ from labkit.exercises.subjects import Numbers
 from labkit.notebooks import execute, links
 from labkit.playground.site import python_files
 
+pytestmark = pytest.mark.thorough("the playground, in browsers")
+
 ROOT = execute.folder().parent
 SOURCES = ROOT / "playground"
 spec = importlib.util.spec_from_file_location("playground_build", SOURCES / "build.py")

@@ -25,6 +25,8 @@ from labkit.exercises.subjects import Numbers
 from labkit.exercises.trial import trials
 from labkit.playground.site import write_lab
 
+pytestmark = pytest.mark.thorough("the playground, in browsers")
+
 OFFERED = [number for number, asked in exercises().items()
            if not isinstance(asked.subject, Numbers) and (number < "12" or number[0] == "P")]
 # Every exercise takes half an hour: CI compares three.

@@ -16,6 +16,8 @@ from labkit.measure.compare import compare, compare_array
 from labkit.playground import comparison, data, site
 from labkit.spec.reference import conv_float64, error_scale
 
+pytestmark = pytest.mark.thorough("the playground, in browsers")
+
 
 def said(function, *arguments):
     try:

@@ -12,6 +12,8 @@ from labkit.ladder.tables import options
 from labkit.networks.lenet28 import EXPERIMENTS
 from labkit.notebooks import execute
 
+pytestmark = pytest.mark.core("the table that the pages are compared with")
+
 COLUMNS = ["report", "step", "what", "page", "here", "there", "h200"]
 TRAINING = "14_training"
 STEPS = pd.concat([

@@ -15,6 +15,8 @@ from labkit.page import overview
 from recording import versus
 from recording.readme import page, put
 
+pytestmark = pytest.mark.thorough("tools of the repository")
+
 ROOT = Path(labkit.__file__).resolve().parent.parent
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 

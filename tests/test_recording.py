@@ -14,6 +14,8 @@ from labkit.base.errors import LabError
 from recording import compare_counters, counters, jobs, sweep, times
 from recording.__main__ import app
 
+pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
+
 LAYER = labkit.LENET86[0]
 
 

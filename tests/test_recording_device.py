@@ -10,6 +10,8 @@ from labkit.base.errors import LabError
 from labkit.spec import devices
 from recording import device as recorder
 
+pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
+
 
 def test_a_new_card_is_appended_and_found(tmp_path, monkeypatch, capsys):
     own_list = (devices.data_dir() / "devices.toml").read_text()

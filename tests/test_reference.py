@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from labkit.base.errors import LabError
 from labkit.spec.reference import conv_float64, conv_loops, conv_numpy, error_scale
 
+pytestmark = pytest.mark.core("what every kernel is held against")
+
 
 def _draw(B, C, H, W, M, K, dtype=np.float32):
     rng = np.random.default_rng([B, C, H, W, M, K])

@@ -6,6 +6,8 @@ from nbclient import NotebookClient
 
 import labkit
 
+pytestmark = pytest.mark.core("how every page shows an error")
+
 CELLS = {
     "LabError: there is no rung 99": (
         "import labkit as lab\ndef mine(number):\n    return lab.variant(number)\nmine(99)"

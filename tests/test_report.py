@@ -19,6 +19,8 @@ from labkit.notebooks import clean, execute, links
 from labkit.notebooks import html as report
 from labkit.page import listing
 
+pytestmark = pytest.mark.thorough("pages as they are published")
+
 TEACHING = [
     new_markdown_cell(
         "# 01 · Tiling: share *and* keep\n\n*You will learn* what a halo is,\nand $K^2$.\n\n"

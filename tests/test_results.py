@@ -16,6 +16,8 @@ from labkit.records.recorded import recorded
 from labkit.records.results import COLUMNS, record
 from labkit.spec.layers import LENET72, LENET86
 
+pytestmark = pytest.mark.core("what every recorded value is read through")
+
 
 def row(rung=1, label=None, layer=LENET86[0].name, batch=1000, op_ms=1.0, **more):
     label = label or store.label(rung)

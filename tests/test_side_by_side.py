@@ -18,7 +18,8 @@ from labkit.base.errors import LabError
 from labkit.notebooks import execute, kernels, side_by_side
 from labkit.notebooks import html as report
 
-pytestmark = pytest.mark.skipif(not kernels.AVAILABLE, reason="kernels are forked on Linux alone")
+pytestmark = [pytest.mark.thorough("pages as they are published"),
+              pytest.mark.skipif(not kernels.AVAILABLE, reason="kernels are forked on Linux alone")]
 
 
 def save(folder, name, *cells):

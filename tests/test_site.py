@@ -10,6 +10,8 @@ from labkit.base.errors import LabError
 from labkit.cli import reports
 from labkit.notebooks import api, execute, html, links, site
 
+pytestmark = pytest.mark.thorough("pages as they are published")
+
 ROOT = execute.folder().parent
 
 

@@ -9,6 +9,8 @@ from labkit.measure.compare import draw_integers, draw_reals, tolerance
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
+pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
+
 LAYER, BATCH = Layer("small and odd", C=3, H=9, W=12, M=4, K=3), 3
 RUNG, WARPGROUPS = (labkit.variant("split_floats", step=step) for step in (None, "warpgroups"))
 

@@ -13,6 +13,8 @@ from labkit.ladder.variants import variant
 from labkit.page.steps import _did, _text
 from labkit.spec.layers import LENET86, Layer
 
+pytestmark = pytest.mark.thorough("breadth of the lab: the notebooks run the main paths")
+
 if stepping.why_not():
     pytest.skip(stepping.why_not(), allow_module_level=True)
 

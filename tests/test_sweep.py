@@ -24,6 +24,8 @@ from labkit.page import overview
 from labkit.records import sweeps
 from recording.sweep import tuned_sizes
 
+pytestmark = pytest.mark.thorough("breadth of the lab: the notebooks run the main paths")
+
 SMALL = Layer("small", 2, 14, 17, 5, 3)
 GRID = {"rung": 7, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}
 

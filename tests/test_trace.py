@@ -7,6 +7,8 @@ import pytest
 import labkit
 from labkit.measure.trace import Trace
 
+pytestmark = pytest.mark.thorough("breadth of the lab: the notebooks run the main paths")
+
 
 @pytest.fixture(scope="module")
 def traced():

@@ -33,6 +33,8 @@ from labkit.networks.reference.layers import finite_differences
 from labkit.networks.reference.lenet86 import LENET86, forward_numpy, initial_weights
 from labkit.networks.trainer import Trainer, random_maps, train
 
+pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
+
 
 @pytest.fixture(scope="module")
 def small():

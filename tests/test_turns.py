@@ -7,6 +7,8 @@ import pytest
 from labkit.base import turns
 from labkit.base.turns import Turns, undisturbed
 
+pytestmark = pytest.mark.thorough("pages as they are published")
+
 
 @pytest.fixture
 def three(tmp_path):

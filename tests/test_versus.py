@@ -17,6 +17,8 @@ from labkit.base.errors import LabError
 from recording import opponents, versus
 from recording.opponents import Given
 
+pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
+
 LAYER = labkit.Layer("lenet86 layer 2", C=2, H=9, W=8, M=3, K=3)
 
 

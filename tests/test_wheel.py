@@ -12,6 +12,8 @@ import pytest
 import labkit
 from labkit.base import installation
 
+pytestmark = pytest.mark.thorough("tools of the repository")
+
 ROOT = Path(labkit.__file__).resolve().parent.parent
 
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from slowest import pytest_terminal_summary  # noqa: F401 - the ten slowest files
+from suites import pytest_ignore_collect, pytest_pycollect_makeitem, pytest_terminal_summary  # noqa: F401 - hooks
 
 from hostcuda import settings
 from hostcuda.api import compiler, driver

@@ -23,7 +23,7 @@ SOURCE = (HERE / "kernels.cu").read_text()
 RNG = np.random.default_rng(14)
 
 pytestmark = [
-    pytest.mark.thorough,
+    pytest.mark.thorough("another processor, under emulation"),
     pytest.mark.skipif(
         not (QEMU and shutil.which(CXX)), reason="on Debian: apt install g++-aarch64-linux-gnu qemu-user"
     ),

@@ -7,6 +7,8 @@ import pytest
 from hostcuda.errors import EngineError
 from hostcuda.gpu import cupti
 
+pytestmark = pytest.mark.core("what a missing package is answered with, in a second")
+
 
 @pytest.mark.parametrize(("there", "missing", "remedy"), [
     ("", "cupti does not import", r"pip install 'cupti-python~=13.0'"),

@@ -10,6 +10,8 @@ import pytest
 import hostcuda
 from hostcuda import command as cli
 
+pytestmark = pytest.mark.thorough("tools and documents of the engine")
+
 COMMANDS = ("doctor", "profile", "pycuda", "run", "sanitize")
 
 

@@ -29,6 +29,8 @@ from hostcuda.errors import EngineError
 from hostcuda.host import cache, toolchain
 from hostcuda.runtime import native
 
+pytestmark = pytest.mark.core("every kernel passes through it")
+
 ROOT = Path(__file__).resolve().parents[2]
 WRITE = "__global__ void f(int *y) { y[0] = %s; }"
 

@@ -7,6 +7,8 @@ import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
 
+pytestmark = pytest.mark.thorough("breadth of CUDA's API")
+
 SOURCE = r"""
 #include <curand_kernel.h>
 

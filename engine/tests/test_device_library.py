@@ -11,6 +11,8 @@ import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
 
+pytestmark = pytest.mark.thorough("breadth of CUDA's API")
+
 RNG = np.random.default_rng(86)
 
 

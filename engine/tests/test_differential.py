@@ -9,6 +9,8 @@ from differential.compare import CASES, Batch, Case, compare, read
 from differential.generator import BATCH, Node, batch
 from differential.minimize import without_some
 
+pytestmark = pytest.mark.thorough("gears against each other: minutes")
+
 QUICK, THOROUGH = 200, int(os.environ.get("HOSTCUDA_RANDOM_KERNELS", 5000))  # seeds
 FILES = sorted(CASES.glob("*.cu"))
 

@@ -8,6 +8,8 @@ import pytest
 from hostcuda.api import compiler, driver
 from hostcuda.source import rewritten
 
+pytestmark = pytest.mark.thorough("gears against each other: minutes")
+
 ROW = "const int i = blockIdx.x * blockDim.x + threadIdx.x; float s = 0;"
 SUM = "for (int j = 0; j < n; ++j) s += x[j * n + i] * k[j]; y[i] = s;"
 DIRECT = {

@@ -12,6 +12,8 @@ import pytest
 from hostcuda import doctor
 from hostcuda.doctor import MISSING, OK, UNUSED
 
+pytestmark = pytest.mark.thorough("tools and documents of the engine")
+
 REAL_PATH = os.environ["PATH"]
 GXX = shutil.which("g++")
 

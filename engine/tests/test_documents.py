@@ -7,6 +7,8 @@ import pytest
 
 import hostcuda
 
+pytestmark = pytest.mark.thorough("tools and documents of the engine")
+
 ROOT = Path(hostcuda.__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGE = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")

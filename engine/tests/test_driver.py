@@ -10,6 +10,8 @@ import pytest
 import hostcuda.api.driver as cuda
 from hostcuda.api.compiler import SourceModule
 
+pytestmark = pytest.mark.core("every kernel passes through it")
+
 SOURCE = """
 struct Pair { short first; float second; };
 __constant__ Pair table[3];

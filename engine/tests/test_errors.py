@@ -18,6 +18,8 @@ import hostcuda.api.driver as cuda
 from hostcuda.api.compiler import SourceModule
 from hostcuda.runtime import native
 
+pytestmark = pytest.mark.core("what every mistake is answered with")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SOURCE = """

@@ -19,6 +19,8 @@ from hostcuda.gpu.sass import Block, Instruction
 from hostcuda.profile import recorded
 from hostcuda.runtime.elf import Elf
 
+pytestmark = pytest.mark.thorough("tools and documents of the engine")
+
 H200 = model.card("H200")
 
 PROGRAM = """

@@ -13,6 +13,8 @@ import pytest
 from hostcuda import files, temporary
 from hostcuda.errors import EngineError
 
+pytestmark = pytest.mark.core("what every cached module relies on")
+
 
 def test_a_lock_follows_no_link_and_changes_no_file(tmp_path):
     (tmp_path / "precious").write_text("text")

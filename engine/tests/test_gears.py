@@ -10,6 +10,8 @@ from generated import source
 
 from hostcuda.api import compiler, driver
 
+pytestmark = pytest.mark.thorough("gears against each other: minutes")
+
 BLOCKS, WIDTHS = 3, {False: 48, True: 80}  # not a multiple of a vector's length; with warp functions, of a warp's
 GEARS = ("fibers", "loops")
 

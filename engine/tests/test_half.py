@@ -17,6 +17,8 @@ import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
 from hostcuda.host import toolchain
 
+pytestmark = pytest.mark.core("what the kernels in FP16 compute with")
+
 RNG = np.random.default_rng(16)
 ALL = np.arange(65536, dtype=np.uint16)
 

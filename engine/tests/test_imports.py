@@ -8,6 +8,8 @@ import pytest
 
 import hostcuda
 
+pytestmark = pytest.mark.core("the order of the modules, in a second")
+
 PACKAGE = Path(hostcuda.__file__).parent
 MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path

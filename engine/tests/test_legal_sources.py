@@ -8,6 +8,8 @@ import pytest
 from hostcuda.api import driver
 from hostcuda.api.compiler import SourceModule
 
+pytestmark = pytest.mark.thorough("breadth of CUDA's API")
+
 SOURCE = r"""
 #define JOINED(a, b) a##_##b
 #define MADE(name) __global__ void name(int *x) { x[0] = 5; }

@@ -10,6 +10,8 @@ from hostcuda.api.compiler import SourceModule
 from hostcuda.frontend.lockstep import unsynchronized
 from hostcuda.source import warnings_about
 
+pytestmark = pytest.mark.thorough("gears against each other: minutes")
+
 # As Harris's last warp: 64 values, summed by 32 lanes.
 REDUCTION = """#line 1 "reduction.cu"
 __device__ void warp_reduce(volatile int *sums, int i) {

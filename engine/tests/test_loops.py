@@ -13,6 +13,8 @@ from hostcuda.frontend.source import rewrite
 from hostcuda.loops import add_loops
 from hostcuda.source import rewritten
 
+pytestmark = pytest.mark.thorough("gears against each other: minutes")
+
 # Each kernel fills out[threads of the grid] from in[n]. All have a barrier and can be split.
 SPLIT = r"""
 #define HALF(n) ((n) / 2)

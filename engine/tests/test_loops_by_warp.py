@@ -9,6 +9,8 @@ from test_loops import why
 from hostcuda.api import compiler, driver
 from hostcuda.source import rewritten
 
+pytestmark = pytest.mark.thorough("gears against each other: minutes")
+
 # Each kernel fills out[threads of the grid] from in[4096]. All have a warp function and can be split.
 SPLIT = r"""
 #include <cuda_fp16.h>

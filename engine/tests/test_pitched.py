@@ -8,6 +8,8 @@ import pytest
 import hostcuda.api.driver as cuda
 from hostcuda.api.compiler import SourceModule
 
+pytestmark = pytest.mark.thorough("breadth of CUDA's API")
+
 
 @pytest.fixture(scope="module")
 def module():

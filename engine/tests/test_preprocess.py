@@ -14,6 +14,8 @@ from hostcuda.build import unit
 from hostcuda.errors import CompileError, EngineError
 from hostcuda.source import rewritten
 
+pytestmark = pytest.mark.thorough("breadth of CUDA's API")
+
 
 @pytest.fixture
 def run(tmp_path):

@@ -15,6 +15,8 @@ from hostcuda.frontend.source import rewrite
 from hostcuda.profile import profile_script
 from hostcuda.sanitize import sanitize_script
 
+pytestmark = pytest.mark.thorough("whole programs: a process each")
+
 EVERYTHING = Path(__file__).parent / "programs" / "everything.cu"
 PRINTED = """\
 deduced: 5050, 250

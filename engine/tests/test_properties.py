@@ -9,6 +9,8 @@ import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
 
+pytestmark = pytest.mark.thorough("gears against each other: minutes")
+
 quick = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 SOURCE = r"""

@@ -17,6 +17,8 @@ import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
 from hostcuda.frontend.source import rewrite
 
+pytestmark = pytest.mark.core("the instructions of pages 10 and 11")
+
 RNG = np.random.default_rng(168)
 
 # A warp's rows of a (16 a warp, k halves each) times the 8 columns of b, which lie one after the other, `turns` times.

@@ -10,6 +10,8 @@ from hostcuda import processes as child
 from hostcuda.programs import pycuda
 from hostcuda.sanitize import sanitize_script
 
+pytestmark = pytest.mark.thorough("whole programs: a process each")
+
 PLAIN = """
 import sys
 import numpy as np

@@ -12,6 +12,8 @@ from hostcuda.compiler import SourceModule
 from hostcuda.frontend import sides
 from hostcuda.host import toolchain
 
+pytestmark = pytest.mark.thorough("whole programs: a process each")
+
 PROGRAM = """#include <cuda_runtime.h>
 __global__ void f(float *x) { x[0] = 1 << 3; }
 int main()

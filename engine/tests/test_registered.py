@@ -10,6 +10,8 @@ from hostcuda import driver, registered
 from hostcuda.errors import EngineError
 from hostcuda.gpu import libcuda
 
+pytestmark = pytest.mark.core("page-locked memory, in a second")
+
 
 def arrays():
     return [driver.aligned_zeros((3, 5), np.float32), driver.aligned_zeros((2, 7), np.float16)]

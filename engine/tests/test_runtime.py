@@ -22,6 +22,8 @@ from hostcuda.api import driver
 from hostcuda.api.compiler import SourceModule
 from hostcuda.runtime import native
 
+pytestmark = pytest.mark.core("what every kernel runs on")
+
 few = settings(max_examples=25, deadline=None)
 
 

@@ -11,6 +11,8 @@ import pytest
 import hostcuda
 from hostcuda.errors import EngineError
 
+pytestmark = pytest.mark.thorough("breadth of CUDA's API")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -13,6 +13,8 @@ from hostcuda import processes as child
 from hostcuda.compiler import SourceModule
 from hostcuda.frontend.exact import exact
 
+pytestmark = pytest.mark.thorough("breadth of CUDA's API")
+
 FOLDER = Path(__file__).parent / "semantics"
 ENVIRONMENT = {**os.environ, "HOSTCUDA_ENGINE": "cpu"}
 

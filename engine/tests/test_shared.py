@@ -11,6 +11,8 @@ import pytest
 from hostcuda.api import driver
 from hostcuda.api.compiler import SourceModule
 
+pytestmark = pytest.mark.core("what every tiled kernel relies on")
+
 SOURCE = r"""
 struct alignas(64) Cell { float value[3]; int count; Cell() {} };
 template <class T, int N> __device__ T *scratch() { __shared__ T room[N]; return room; }

@@ -8,6 +8,8 @@ import pytest
 from hostcuda.api import driver as cuda
 from hostcuda.api.compiler import SourceModule
 
+pytestmark = pytest.mark.thorough("breadth of CUDA's API")
+
 
 def halves(bits, sign):
     """Return two functions: from words to their parts, as wide integers, and back."""

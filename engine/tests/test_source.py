@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from hostcuda.frontend.source import Scan, rewrite
 
+pytestmark = pytest.mark.core("every source passes through it")
+
 
 def names(text):
     return [kernel.name for kernel in rewrite(text).kernels]

@@ -18,6 +18,8 @@ import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
 
+pytestmark = pytest.mark.core("kernels as others write them")
+
 CORPUS = Path(__file__).parent / "corpus"
 
 

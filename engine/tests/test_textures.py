@@ -9,6 +9,8 @@ import pytest
 
 from hostcuda.sanitize import sanitize_script
 
+pytestmark = pytest.mark.thorough("breadth of CUDA's API")
+
 PROGRAM = Path(__file__).parent / "programs" / "textures.cu"
 W, H, D, N = 8, 4, 2, 96
 WRAP, CLAMP, MIRROR, BORDER = range(4)

@@ -8,6 +8,8 @@ import pytest
 from hostcuda.api import driver
 from hostcuda.api.compiler import SourceModule
 
+pytestmark = pytest.mark.thorough("gears against each other: minutes")
+
 SOURCE = """
 extern "C" {
 __global__ void one_waits(volatile int *flag, int *x)

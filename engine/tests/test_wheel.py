@@ -11,6 +11,8 @@ import pytest
 
 import hostcuda
 
+pytestmark = pytest.mark.thorough("tools and documents of the engine")
+
 ROOT = Path(hostcuda.__file__).resolve().parent.parent
 CUDA = """
 #include <cstdio>

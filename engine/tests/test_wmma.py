@@ -13,6 +13,8 @@ import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
 
+pytestmark = pytest.mark.core("the products of page 09")
+
 RNG = np.random.default_rng(161616)
 SHAPES = [(16, 16, 16), (32, 8, 16), (8, 32, 16)]
 LAYOUTS = ["row_major", "col_major"]

@@ -8,6 +8,8 @@ import pytest
 
 from hostcuda import processes as child
 
+pytestmark = pytest.mark.thorough("breadth of CUDA's API")
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 

@@ -1,9 +1,13 @@
 """Which sources need the check of local arrays' indices, and which arrays are local."""
 
+import pytest
+
 from hostcuda.check.bounds import needed
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.source import header_folders
 from labkit.ladder.variants import variant
+
+pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
 
 
 def test_the_ladder_is_as_fast_as_without_it():

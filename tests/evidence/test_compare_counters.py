@@ -8,6 +8,8 @@ from labkit.base.paths import cuda_src
 from labkit.ladder.variants import solutions
 from recording import compare_counters as script
 
+pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
+
 OWNER = {"program": "05 unroll gemm", "shape": "lenet86 layer 1", "source": "12345678", "kernel": "gemm"}
 INSTRUCTIONS = pd.DataFrame([
     {**OWNER, "line": line, "instruction": name, "space": "shared", "op": op, "bytes": size, "predicated": False,

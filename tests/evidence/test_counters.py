@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
+
 LD, ST = ("l1tex__t_{}_pipe_lsu_mem_global_op_" + op + ".sum" for op in ("ld", "st"))
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"

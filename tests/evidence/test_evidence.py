@@ -11,7 +11,7 @@ from labkit import draw
 from labkit.base.errors import LabError
 from labkit.evidence.profile import Profile
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.thorough("counters, which the notebooks show, too"), pytest.mark.filterwarnings("error")]
 
 
 def profile(sectors=(800, 100), sites=()):

@@ -13,6 +13,8 @@ from labkit.base.paths import cuda_src
 from labkit.evidence import resources
 from labkit.ladder.source import NVCC_OPTIONS
 
+pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
+
 
 def test_without_nvcc_it_says_so(monkeypatch):
     monkeypatch.setattr(nsight, "find", lambda name: None)

@@ -17,6 +17,8 @@ from labkit.ladder.rungs import LADDER, rung
 from labkit.ladder.variants import variants
 from labkit.records import store
 
+pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
+
 
 @pytest.fixture(scope="module")
 def first_rungs():

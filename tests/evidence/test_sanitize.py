@@ -11,6 +11,8 @@ from hostcuda.sanitize import checked
 from labkit.evidence import child
 from labkit.ladder.rungs import LADDER
 
+pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
+
 
 def test_the_ladder_is_clean_and_a_broken_variant_is_not(tmp_path):
     layer = labkit.Layer("odd", 2, 11, 13, 3, 3)

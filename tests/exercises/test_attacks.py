@@ -23,6 +23,8 @@ from labkit.classroom.sandbox import Limits
 from labkit.classroom.submissions import submissions
 from labkit.exercises.exercise import exercise
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 ATTACKS = Path(__file__).parent / "attacks"
 PROGRAMS = {path.stem: path.read_text() for path in sorted(ATTACKS.glob("*.cpp"))}
 FORGED = {path.stem: path.read_text() for path in sorted(ATTACKS.glob("forged/*.cu"))}

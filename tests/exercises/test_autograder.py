@@ -16,6 +16,8 @@ from labkit.cli import app
 from labkit.exercises import exercise as module
 from labkit.exercises.exercise import exercise
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 SMOOTH = Path(__file__).parent / "own" / "smooth"
 needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 

@@ -12,6 +12,8 @@ from labkit.classroom.submissions import Submission, submissions
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import grade
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 START = exercise("04a").start
 SECOND = '\nextern "C" __global__ void second(float *y) {}\n'
 

@@ -12,6 +12,8 @@ from labkit.ladder.source import view, with_functions
 from labkit.ladder.variants import variant
 from labkit.notebooks import execute
 
+pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
+
 EXERCISES = exercises()
 OWN_START = set()  # starting code that is written for the exercise, not a kernel of the ladder
 PAGES = [*execute.series(), *execute.practice()]

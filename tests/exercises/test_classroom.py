@@ -25,6 +25,8 @@ from labkit.cli import app
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import Grade
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 needs_a_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 TILING = exercise("04a")
 

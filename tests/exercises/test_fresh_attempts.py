@@ -22,6 +22,8 @@ from labkit.classroom.submissions import submissions
 from labkit.exercises.exercise import exercise
 from labkit.exercises.text import counts
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 
 def text(number, start=False):
     """Return the solution of an exercise, or its starting code."""

@@ -19,6 +19,8 @@ from labkit.exercises.grade import Grade, Line, grade
 from labkit.exercises.judge import goal_lines
 from labkit.exercises.subjects import Before, Numbers
 
+pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
+
 TILING = exercise("04a")
 SUM = "float sum = 0;"
 

@@ -16,7 +16,7 @@ from test_attacks import ASKED, ATTACKS, KERNELS, PROGRAMS, together
 
 from labkit.classroom import autograder
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 TOOL = next(filter(None, map(shutil.which, ("podman", "docker"))), None)
 BASE = os.environ.get("LABKIT_TEST_BASE") or re.search(
     r"ARG BASE=(\S+)", Path(autograder.__file__).with_name("container").joinpath("Containerfile").read_text())[1]

@@ -22,6 +22,8 @@ from labkit.exercises.exercise import exercise
 from labkit.exercises.judge import Grade, Line
 from labkit.exercises.trial import begin, trials
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 OWN = Path(__file__).parent / "own"
 SAXPY, MATVEC = OWN / "saxpy", OWN / "matvec"
 needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())

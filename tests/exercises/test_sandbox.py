@@ -15,6 +15,8 @@ from labkit.classroom.sandbox import Limits, SandboxEnded
 from labkit.exercises.grader import write_answer
 from labkit.ladder.source import NVCC_OPTIONS
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 
 KERNEL = 'extern "C" __global__ void twice(float *y) { y[threadIdx.x] *= 2; }\n'

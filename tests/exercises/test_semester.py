@@ -22,6 +22,8 @@ from labkit.cli import app
 from labkit.exercises import exercise as module
 from labkit.exercises.exercise import exercise
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 OWN = Path(__file__).parent / "own"
 SOFTMAX = Path(__file__).parent / "similar" / "softmax"
 # Kernels by as many authors, and copies of some: HOW_AUTHOR.

@@ -14,6 +14,8 @@ from labkit.exercises.trial import SOLUTION, START, trials
 from labkit.networks.lenet28 import Lenet28
 from labkit.notebooks import execute
 
+pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
+
 EXERCISES = exercises()
 KERNELS = [number for number, asked in EXERCISES.items() if not isinstance(asked.subject, Numbers)]
 # `make test` takes one exercise of each sort: kernels on arrays, a rung, a rung of two kernels, tensor cores, numbers.

@@ -13,6 +13,8 @@ from labkit.classroom.submissions import Submission
 from labkit.cli import app
 from labkit.exercises.exercise import exercise
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 SOFTMAX = Path(__file__).parent / "similar" / "softmax"
 # Eight kernels by as many authors, and the lab's own.
 INDEPENDENT = {path.stem: path.read_text() for path in sorted(SOFTMAX.glob("*.cu"))} | {

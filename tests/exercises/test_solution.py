@@ -11,6 +11,8 @@ from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder import variants
 from labkit.page.listing import Listing
 
+pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
+
 TRAINS = "14b"  # several networks, to know what its goals reach
 
 

@@ -17,6 +17,8 @@ from labkit.classroom import student
 from labkit.exercises.exercise import exercise, exercises
 from labkit.ladder.source import view, without_solution
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 # What their solutions have, a later page shows as its own kernel, or the next exercise as its starting code.
 SHOWN_LATER = {"00a", "01b", "03a", "P1a", "P2a", "P3a", "P4a", "P5a"}
 

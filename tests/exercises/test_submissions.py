@@ -19,6 +19,8 @@ from labkit.exercises import exercise as module
 from labkit.exercises.exercise import add, exercise
 from labkit.ladder.source import functions
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 KERNEL = "__global__ void conv() {}\n"
 
 

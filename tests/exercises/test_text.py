@@ -10,6 +10,8 @@ from labkit.exercises.exercise import SOURCE_CHARACTERS, Attempt, exercise
 from labkit.exercises.text import causes, counts, loops, unset_sums
 from labkit.ladder.source import functions
 
+pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
+
 
 @pytest.mark.parametrize(("code", "divisions"), [
     ("int h = n / W; for (int i = 0; i < n; ++i) s += x[i]; y = s / n;", 0),

@@ -12,6 +12,8 @@ from hostcuda.host import toolchain
 from hostcuda.runtime import native
 from labkit.base.paths import cuda_src
 
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
 KERNEL = 'extern "C" __global__ void conv(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n'
 
 OTHER_FILES = {

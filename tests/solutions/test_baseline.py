@@ -1,6 +1,10 @@
 """The solutions of page 01, tested beyond their goals."""
 
+import pytest
+
 import labkit
+
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
 
 
 def test_the_turned_mapping_takes_any_square_block():

@@ -1,7 +1,11 @@
 """The solutions of page 02, tested beyond their goals."""
 
+import pytest
+
 import labkit
 from labkit import LENET86, variant
+
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
 
 
 def test_rotated_rows_are_read_as_often():

@@ -2,9 +2,13 @@
 
 import re
 
+import pytest
+
 import labkit
 from labkit import LENET72, Layer, variant
 from labkit.measure.rounding import rounding_errors
+
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
 
 HALF2 = variant(8, step="half2")
 ONE_STORE, NO_FLOAT = (labkit.solution("fp16", exercise) for exercise in "ab")

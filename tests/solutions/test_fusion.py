@@ -5,6 +5,8 @@ import pytest
 import labkit
 from labkit import Layer
 
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
 
 @pytest.mark.parametrize("tile", [3, 14])
 def test_the_carry_works_for_tiles_below_and_above_k(tile):

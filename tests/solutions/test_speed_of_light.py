@@ -7,6 +7,8 @@ import labkit
 from hostcuda.gpu.nsight import COUNTED
 from labkit import LENET72, LENET86, variant
 
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
 SECOND = LENET86[1]
 RUNG = variant(10, groups=1)
 APART = labkit.solution("speed_of_light", "a", groups=1)

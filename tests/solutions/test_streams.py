@@ -8,6 +8,8 @@ import pytest
 import labkit as lab
 from labkit.measure.pipeline import schedule, span_ms
 
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
 BATCH = 10_000
 FIRST = [lab.LENET86[0], lab.LENET72[0]]
 (GROWING,) = lab.solution("12b")

@@ -5,6 +5,8 @@ import pytest
 import labkit
 from labkit import LENET72, LENET86
 
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
 
 @pytest.mark.parametrize("shape", [(8, 32, 16), (32, 8, 16)])
 def test_tiles_of_another_shape_have_no_conflicts_either(shape):

@@ -5,6 +5,8 @@ import pytest
 import labkit
 from labkit import LENET86
 
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
 
 @pytest.mark.parametrize("tile", [8, 27, 32])
 def test_distant_rows_have_no_conflicts_at_any_tile(tile):

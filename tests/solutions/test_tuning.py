@@ -5,6 +5,8 @@ import pytest
 import labkit
 from labkit import LENET72, Layer, variant
 
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
 SIZES = {"rows": 5, "maps": 4, "block": (64, 1)}
 
 

@@ -5,6 +5,8 @@ import pytest
 import labkit
 from labkit import LENET72, LENET86, variant
 
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
 SCATTER, TAIL = "05 unroll gemm, a_scatter.cu", "05 unroll gemm, b_tail.cu"
 LOADS, STORES = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
 

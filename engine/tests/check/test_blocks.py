@@ -4,6 +4,8 @@ import pytest
 
 from hostcuda.sanitize import sanitize_script
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 PROGRAM = '''
 import numpy as np
 import hostcuda.autoinit

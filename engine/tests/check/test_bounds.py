@@ -4,6 +4,8 @@ import pytest
 
 from hostcuda.check.bounds import needed, only_local
 
+pytestmark = pytest.mark.core("which arrays are checked")
+
 UNROLLED = "#pragma unroll\n for (int i = 0; i < N; ++i)"
 
 

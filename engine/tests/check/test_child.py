@@ -7,6 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 PARENT = """
 import sys
 from hostcuda import processes as child

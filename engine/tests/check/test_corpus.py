@@ -11,6 +11,8 @@ from hostcuda.sanitize import sanitize_script
 sys.path.insert(0, str(Path(__file__).parent / "corpus"))
 import planted
 
+pytestmark = pytest.mark.core("each planted bug is found, each repair is clean")
+
 BUGS = planted.corpus()
 LEGAL = planted.legal()
 

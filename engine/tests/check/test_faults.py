@@ -6,6 +6,8 @@ import pytest
 
 from hostcuda.sanitize import sanitize_script
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 PROGRAM = """
 import os, signal, sys, threading
 import numpy as np

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 TOOLS = "memcheck,racecheck,initcheck,synccheck"
 SCRIPT = r"""
 import dataclasses, json

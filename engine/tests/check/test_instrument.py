@@ -9,6 +9,8 @@ import pytest
 from hostcuda.check import instrument
 from hostcuda.errors import CompileError
 
+pytestmark = pytest.mark.core("the calls that every check relies on")
+
 FORMS = {
     "g++": "\tcall\t{}@PLT",
     "g++ -fno-plt": "\tcall\t*{}@GOTPCREL(%rip)",

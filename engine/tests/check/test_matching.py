@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.core("what every count relies on")
+
 LD, ST, ATOM, RED = (f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st", "atom", "red"))
 SHARED_ST = "smsp__inst_executed_op_shared_st.sum"
 

@@ -5,6 +5,8 @@ import pytest
 from hostcuda.errors import EngineError
 from hostcuda.gpu import nsight
 
+pytestmark = pytest.mark.core("the names of every count")
+
 LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 CSV = f'''==PROF== Connected to process 1425 (/usr/bin/python3.12)
 ==WARNING== Note: Running with unmodified GPU clocks. If not controlled otherwise, results may be inconsistent.

@@ -6,6 +6,8 @@ import pytest
 
 from hostcuda.gpu import nvcc
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 TEXT = """ptxas info    : 0 bytes gmem, 3136 bytes cmem[3]
 ptxas info    : Compiling entry function 'im2col' for 'sm_90'
 ptxas info    : Function properties for im2col

@@ -18,6 +18,8 @@ from hostcuda.limits import MULTIPROCESSOR, occupancy
 from hostcuda.metrics import COUNTED
 from hostcuda.profile import profile_script, watch
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 PROGRAM = '''
 import sys, time
 import numpy as np

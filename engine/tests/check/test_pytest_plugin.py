@@ -8,6 +8,8 @@ import pytest
 
 import hostcuda
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 pytest_plugins = ["pytester"]
 
 # An editable install that is older than the plugin has no entry point of it yet.

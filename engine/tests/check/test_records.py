@@ -5,6 +5,8 @@ import pytest
 from hostcuda import metrics
 from hostcuda.check import records
 
+pytestmark = pytest.mark.core("what every count is read from")
+
 LAUNCH = {
     "index": 0, "kernel": "f", "module": "m", "grid": [2, 1, 1], "block": [32, 1, 1], "shared": 0, "blocks_watched": 2,
     "blocks": 2, "barriers": 7, "unique_bytes": 640, "busiest_warp": 9, "findings": [], "callers": [], "error": "",

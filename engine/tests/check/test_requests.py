@@ -11,6 +11,8 @@ import hostcuda
 from hostcuda import checking
 from hostcuda.errors import EngineError
 
+pytestmark = pytest.mark.core("what every access is drawn from")
+
 SCRIPT = r"""
 import json
 import numpy as np

@@ -11,6 +11,8 @@ from hostcuda.gpu import nsight
 from hostcuda.sanitize import checked, sanitize_script
 from hostcuda.source import warnings_about
 
+pytestmark = pytest.mark.core("what every finding is told with")
+
 PROGRAM = """
 import numpy as np
 import hostcuda.autoinit

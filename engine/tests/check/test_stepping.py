@@ -11,6 +11,8 @@ import pytest
 from hostcuda import stepping
 from hostcuda.errors import EngineError
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 if stepping.why_not():
     pytest.skip(stepping.why_not(), allow_module_level=True)
 

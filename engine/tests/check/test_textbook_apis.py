@@ -6,6 +6,8 @@ import pytest
 
 from hostcuda.sanitize import sanitize_script
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 ENGINE_TESTS = Path(__file__).resolve().parents[1]
 
 MAPPED = """

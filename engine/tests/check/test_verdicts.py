@@ -7,6 +7,8 @@ import pytest
 from hostcuda import processes
 from hostcuda.sanitize import STATUS, checked
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 HEAD = "#include <cstdio>\n"
 KERNELS = """
 __global__ void one(float *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] = 1; }

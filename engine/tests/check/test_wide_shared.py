@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 # The 4-byte word where each lane's access begins -> wavefronts of loads of 4, 8, 16 bytes, conflicts of these,
 # wavefronts of stores of 8 and 16 bytes, sectors of an atomicAdd on that word of global memory.
 MEASURED = {

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
+
 # Operand of a load, or sums of a store: shape, element type, layout -> instructions and bytes a lane, of a tile in
 # global memory (LDG, STG) and, where it differs, in shared memory: an LDSM of 4 parts moves 16 bytes a lane.
 EXPECTED = {

@@ -6,6 +6,8 @@ import pytest
 
 from hostcuda.wasm import ir, objects
 
+pytestmark = pytest.mark.thorough("the engine in a browser")
+
 TEXT = """\
 @_ZZ1fE4tile = internal global [4 x float] zeroinitializer, section "hc_shared", align 4
 @scale = dso_local global [2 x float] zeroinitializer, section "hc_constant.0", align 4
