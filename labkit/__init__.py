@@ -19,7 +19,7 @@ if _shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
 
 
 def load_ipython_extension(shell: object) -> None:
-    """What IPython calls for ``%load_ext labkit``: add ``%%kernel`` and ``%%cuda`` to a notebook."""
+    """Add ``%%kernel`` and ``%%cuda`` to a notebook, when IPython runs ``%load_ext labkit``."""
     from .page import cells
 
     cells.load_ipython_extension(shell)

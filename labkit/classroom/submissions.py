@@ -189,8 +189,8 @@ def printable(text: str) -> str:
     """Return a text that a terminal shows as it is: invalid bytes, controls and invisible letters as escapes."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each in _SPACES else ascii(each)[1:-1].replace(r"\udc", r"\x")
-                   for each in text)
+    return "".join(letter if letter.isprintable() or letter in _SPACES else ascii(letter)[1:-1].replace(r"\udc", r"\x")
+                   for letter in text)
 
 
 def _report_without(path: Path, students: set[str], files: Iterable[tuple[Path, Path]]) -> Iterator[Submission]:

@@ -1,4 +1,4 @@
-"""The command `labkit`: a file per group of sub-commands.
+"""Define the command `labkit`: a file per group of sub-commands.
 
 A sub-command imports what it needs when it runs: `labkit --help` loads neither NumPy nor nbconvert.
 """

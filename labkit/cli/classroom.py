@@ -95,44 +95,45 @@ def grade(
         raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
     if prune and not (submissions and all(path.is_dir() for path in submissions)):
         raise LabError("--prune removes the results of all hand-ins that are not given: give the folder of the class")
-    if lost := {each.exercise for each in grading.read_results(out) if each.lines} - {*terms.exercises}:
+    if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {*terms.exercises}:
         raise LabError(f"{out} holds results of {', '.join(sorted(lost))}, which is no exercise of the lab: give the "
                        "folder of the exercise with --exercise")
     everything = handed_in(submissions, student) if submissions else []
-    found = [each for each in everything if terms.counts(each)]
-    starts = grading.changed_starts(out, found)
+    to_grade = [submission for submission in everything if terms.counts(submission)]
+    starts = grading.changed_starts(out, to_grade)
     with (
-        tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar,
-        _executor(dask, jobs, len(found)) as executor,
+        tqdm(total=len(to_grade), unit="submission", file=sys.stderr, disable=None) as bar,
+        _executor(dask, jobs, len(to_grade)) as executor,
     ):
-        failed = grading.grade_all(found, out, executor, unsafe, again, bar.update, seed)
-    tried = sandbox.walls.cache_info().currsize  # kernels were graded
-    if tried and (sandbox.in_container() or any(sandbox.walls().values())):
+        failed = grading.grade_all(to_grade, out, executor, unsafe, again, bar.update, seed)
+    sandbox_used = sandbox.walls.cache_info().currsize  # kernels were graded
+    if sandbox_used and (sandbox.in_container() or any(sandbox.walls().values())):
         print(sandbox.standing(), file=sys.stderr)
     removed = grades.prune(out, everything) if prune else []
-    asked = [(each.student, each.exercise) for each in found]
+    asked = [(submission.student, submission.exercise) for submission in to_grade]
     written = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
-    here = (each for name in asked if (each := grading.read_result(out, *name))) if asked else filter(
+    results = (grading.read_result(out, *name) for name in asked) if asked else filter(
         terms.counts, grading.read_results(out))
+    here = filter(None, results)
     if as_json:
-        print(json.dumps([asdict(each) for each in here], indent=1))
+        print(json.dumps([asdict(result) for result in here], indent=1))
         return
     counts, ungraded, stopped, changed, earlier, students = Counter(), [], [], [], 0, set()
     states = grading.states()
-    for each in here:
-        students.add(each.student)
-        fault = each.verdict.startswith(grading.NO_RESULT)
-        counts.update([each.verdict.partition(":")[0] if fault else each.verdict] if each.lines else [])
-        name = " ".join(filter(None, [each.student, each.exercise]))
-        if each.before and again:
-            changed.append(f"{name}: {each.before} -> {each.verdict} ({each.regraded})")
+    for result in here:
+        students.add(result.student)
+        fault = result.verdict.startswith(grading.NO_RESULT)
+        counts.update([result.verdict.partition(":")[0] if fault else result.verdict] if result.lines else [])
+        name = " ".join(filter(None, [result.student, result.exercise]))
+        if result.before and again:
+            changed.append(f"{name}: {result.before} -> {result.verdict} ({result.regraded})")
         if fault:
-            stopped.append(f"{name}: {each.verdict.removeprefix(grading.NO_RESULT)}")
-        if not each.lines:
-            ungraded.append(f"{name}: {each.verdict}")
-        earlier += bool(each.lines) and each.grader != states.get(each.exercise)
-    ungraded += [f"{each.student} {each.exercise}: {each.verdict}; the earlier result stands" for each in failed]
-    gone = [f"{each.student} {each.exercise}".strip() for each in removed]
+            stopped.append(f"{name}: {result.verdict.removeprefix(grading.NO_RESULT)}")
+        if not result.lines:
+            ungraded.append(f"{name}: {result.verdict}")
+        earlier += bool(result.lines) and result.grader != states.get(result.exercise)
+    ungraded += [f"{one.student} {one.exercise}: {one.verdict}; the earlier result stands" for one in failed]
+    gone = [f"{result.student} {result.exercise}".strip() for result in removed]
     for what, lines in (("verdicts changed", changed), ("points changed", written.changed if again else []),
                         ("removed", gone), ("no points, because", stopped), ("not graded", ungraded)):
         if what == "no points, because":
@@ -142,10 +143,10 @@ def grade(
             print("\n".join([f"{len(lines):5}  {what}:", *(f"{'':7}{line}" for line in lines)]))
     for line in terms.roster.report(students, terms.exercises) if terms.roster else ():
         print(line)
-    if found and (besides := len(grading.others(out, everything))):
+    if to_grade and (besides := len(grading.others(out, everything))):
         print(f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them")
-    if len(everything) > len(found):
-        print(f"{len(everything) - len(found):5}  of exercises that --exercise does not name: left out")
+    if len(everything) > len(to_grade):
+        print(f"{len(everything) - len(to_grade):5}  of exercises that --exercise does not name: left out")
     if lines := unused(submissions[0]) if len(submissions or ()) == 1 and not student else []:
         print(f"{len(lines):5}  in manifest.csv without a file: {', '.join(lines)}")
     if starts:
@@ -162,37 +163,37 @@ def grade(
 
 
 def _named(given: list[str] | None) -> frozenset[str]:
-    """Add the exercises of one's own; the numbers of all that are named, if one is the lab's: then no others count."""
+    """Add the exercises of one's own; return all named numbers if one is the lab's, so that no others count."""
     from labkit.exercises.exercise import add, exercise
 
-    found = [exercise(each) for each in given or ()]
-    for each in found:
-        if not each.of_series:
-            add(each.folder)
-    return frozenset(each.number for each in found) if any(each.of_series for each in found) else frozenset()
+    tasks = [exercise(task) for task in given or ()]
+    for task in tasks:
+        if not task.of_series:
+            add(task.folder)
+    return frozenset(task.number for task in tasks) if any(task.of_series for task in tasks) else frozenset()
 
 
 def _per_exercise(given: list[str] | None, convert: Callable) -> dict:
-    """What stands behind EXERCISE=, converted, by the exercise's number; by "" what is for all."""
+    """Map the number of an exercise to the converted value after EXERCISE=; "" is the key of a value for all."""
     from labkit.exercises.exercise import by_name
 
-    pairs = (each.rpartition("=")[::2] for each in given or ())
+    pairs = (text.rpartition("=")[::2] for text in given or ())
     return {by_name(name).number if name else "": convert(value) for name, value in pairs}
 
 
 def _number(text: str, most: float = math.inf) -> Fraction:
     try:
-        found = Fraction(text)
+        value = Fraction(text)
     except (ValueError, ZeroDivisionError):
-        found = Fraction(-1)
-    if not 0 <= found <= most:
+        value = Fraction(-1)
+    if not 0 <= value <= most:
         raise LabError(f"{text!r} is no number from 0{'' if most == math.inf else f' to {most}'}")
-    return found
+    return value
 
 
 @contextlib.contextmanager
 def _executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Executor]:
-    """Where kernels are graded: on this machine, or on the workers of a Dask scheduler."""
+    """Yield the executor that grades kernels: on this machine, or on the workers of a Dask scheduler."""
     from labkit.classroom import grading
 
     if not dask:
@@ -229,12 +230,12 @@ def similarity(
     from labkit.classroom.submissions import submissions as handed_in
 
     only = _named(named)
-    compared = [each for each in handed_in(submissions) if not only or each.exercise in only]
-    found = similarity.pairs(compared, most)
-    for each in found[:most]:
-        print(f"{100 * each.alike:4.0f} %  {each.exercise}  {' and '.join(each.students)}")
+    compared = [submission for submission in handed_in(submissions) if not only or submission.exercise in only]
+    alike = similarity.pairs(compared, most)
+    for pair in alike[:most]:
+        print(f"{100 * pair.alike:4.0f} %  {pair.exercise}  {' and '.join(pair.students)}")
     print(*(f"        {line}\n" for line in similarity.short(compared)), sep="", end="")
-    print(f"{similarity.write_page(out, found)}: a reason to look, not a verdict")
+    print(f"{similarity.write_page(out, alike)}: a reason to look, not a verdict")
 
 
 def autograder(
@@ -253,13 +254,13 @@ def autograder(
 
     if gradescope == image or (gradescope and not asked):
         raise LabError("say --gradescope with the exercises of the assignment, or --image")
-    found = [exercise(each) for each in asked or ()]
+    tasks = [exercise(key) for key in asked or ()]
     if gradescope:
-        points = float(sum(each.points for each in found))
-        print(f"{autograder.write_zip(out or Path('build/grader.zip'), found)}: {points:g} points in all")
+        points = float(sum(task.points for task in tasks))
+        print(f"{autograder.write_zip(out or Path('build/grader.zip'), tasks)}: {points:g} points in all")
     else:
         folder = out or Path("build/grader")
-        print(f"{folder}: {len(autograder.write_image(folder, found))} files; podman build -t grader {folder}")
+        print(f"{folder}: {len(autograder.write_image(folder, tasks))} files; podman build -t grader {folder}")
 
 
 def student(

@@ -1,6 +1,6 @@
-"""What this machine has, what it lacks, and one command for each thing that is missing.
+"""Examine what this machine has and lacks, with one command for each thing that is missing.
 
-`hostcuda.doctor` examines the engines; here is what the lab needs besides: its data and the packages of its notebooks.
+`hostcuda.doctor` examines the engines; this module adds the lab's data and the packages of its notebooks.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Report(doctor.Report):
 def examine() -> Report:
     """Look for everything that the lab can use."""
     engines = doctor.examine()
-    found = [_for_a_checkout(finding) for finding in engines.findings]
-    own = [_shipped(), _notebooks(), *(_fetched(name) for name in ("fashion-mnist", "mnist")), _cache()]
-    return Report([_labkit(), *found, *own], engines.engine, engines.why)
+    engine_findings = [_for_a_checkout(finding) for finding in engines.findings]
+    lab_findings = [_shipped(), _notebooks(), *(_fetched(name) for name in ("fashion-mnist", "mnist")), _cache()]
+    return Report([_labkit(), *engine_findings, *lab_findings], engines.engine, engines.why)
 
 
 def show(report: Report) -> None:
@@ -43,7 +43,7 @@ def show(report: Report) -> None:
 
 
 def _for_a_checkout(finding: Requirement) -> Requirement:
-    """The finding, with a checkout's own remedies: a container on a Mac, `make gpu` for what a GPU needs in .venv."""
+    """Return the finding with a checkout's own remedies: a container on a Mac, `make gpu` for a GPU in .venv."""
     root = installation.checkout()
     if finding.what == "C++ compiler" and finding.remedy and root and sys.platform == "darwin":
         container = f'docker run -it --rm -v "{root}":/lab -w /lab python:3.13'
@@ -54,14 +54,14 @@ def _for_a_checkout(finding: Requirement) -> Requirement:
 
 
 def _labkit() -> Requirement:
-    """Which lab this is."""
+    """Return the finding about the lab itself: version and place."""
     root = installation.checkout()
     where = f"a checkout, {root}" if root else f"an installed package, {paths.PACKAGE}"
     return Requirement("labkit", OK, f"{labkit.__version__}, {where}")
 
 
 def _shipped() -> Requirement:
-    """The data of the repository: the images and the weights that the notebooks begin with."""
+    """Return the finding about the repository's data: the images and weights that the notebooks begin with."""
     try:
         count = sum(len(images.dataset("digits", split)) for split in ("train", "test"))
         load_weights("digits")
@@ -69,12 +69,12 @@ def _shipped() -> Requirement:
             raise LabError(f"{'; '.join(wrong)} (see {manifest.NAME})")
     except EngineError as error:
         return Requirement("data", MISSING, str(error), installation.restore("data"))
-    said = f"{count} digits and the network's weights, checksums as recorded, {paths.data_dir()}"
-    return Requirement("data", OK, said)
+    about = f"{count} digits and the network's weights, checksums as recorded, {paths.data_dir()}"
+    return Requirement("data", OK, about)
 
 
 def _notebooks() -> Requirement:
-    """Whether the packages are here that only notebooks, figures and reports need."""
+    """Return the finding about the packages that only notebooks, figures and reports need."""
     lacking = [name for name in installation.NOTEBOOKS if importlib.util.find_spec(name) is None]
     if not lacking:
         return Requirement("notebooks", OK, "figures, the notebooks and their reports")
@@ -84,7 +84,7 @@ def _notebooks() -> Requirement:
 
 
 def _fetched(name: str) -> Requirement:
-    """Whether a data set that is fetched on demand is on this machine."""
+    """Return the finding about a data set that is fetched on demand."""
     try:
         folder = images.stored(name)
     except EngineError as error:
@@ -95,7 +95,7 @@ def _fetched(name: str) -> Requirement:
 
 
 def _cache() -> Requirement:
-    """Whether the data sets that are fetched can be kept."""
+    """Return the finding about the cache that keeps fetched data sets."""
     try:
         return Requirement("data cache", OK, str(paths.private_cache()))
     except EngineError as error:

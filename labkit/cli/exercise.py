@@ -36,8 +36,11 @@ def try_out(
         list[str] | None, typer.Argument(metavar="[EXERCISE]...", help="Folders, or numbers; by default the series.")
     ] = None,
 ) -> None:
-    """Grade the starting code, which has to miss, the solution, which has to pass, each wrong answer, which has to get
-    its sentence, and four cheats, which must not meet the goals."""
+    """Grade an exercise's own attempts.
+
+    The starting code has to miss, the solution has to pass, each wrong answer has to get its sentence, and four cheats
+    must not meet the goals.
+    """
     from itertools import chain
 
     from labkit.exercises.cheats import CHEATS
@@ -45,14 +48,14 @@ def try_out(
     from labkit.exercises.trial import cheating, trials
 
     failed = 0
-    for asked in map(exercise, which or exercises()):
-        tried = [*trials(asked)]
-        for trial in chain([*tried], cheating(tried)):
+    for task in map(exercise, which or exercises()):
+        attempts = [*trials(task)]
+        for trial in chain([*attempts], cheating(attempts)):
             problem = trial.problem()
             failed += bool(problem)
-            print(f"{'✗' if problem else '✓'} {asked.number} {trial.about}{' ' * bool(problem)}{problem}", flush=True)
-            tried.append(trial) if trial.seed else None
-        if missing := {*CHEATS} - {trial.about.partition(": ")[2] for trial in tried}:
-            print(f"– {asked.number} cheats that cannot be made of it: {', '.join(sorted(missing))}")
+            print(f"{'✗' if problem else '✓'} {task.number} {trial.about}{' ' * bool(problem)}{problem}", flush=True)
+            attempts.append(trial) if trial.seed else None
+        if missing := {*CHEATS} - {trial.about.partition(": ")[2] for trial in attempts}:
+            print(f"– {task.number} cheats that cannot be made of it: {', '.join(sorted(missing))}")
     if failed:
         sys.exit(f"labkit: {failed} attempt{'s' * (failed != 1)} did not get the answer that was expected")

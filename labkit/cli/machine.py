@@ -27,10 +27,10 @@ def doctor(as_json: Json = False) -> None:
 
 def device(engine: Use = None, as_json: Json = False) -> None:
     """Describe the device that kernels run on."""
-    found = labkit.device()
+    in_use = labkit.device()
     if as_json:
-        facts = dataclasses.asdict(found)
-        known = {name: None if value == math.inf else value for name, value in facts.items()}  # JSON has no infinity
-        print(json.dumps(known, indent=2, ensure_ascii=False, default=str))
+        facts = dataclasses.asdict(in_use)
+        shown = {name: None if value == math.inf else value for name, value in facts.items()}  # JSON has no infinity
+        print(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
     else:
-        print(found)
+        print(in_use)

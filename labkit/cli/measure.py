@@ -36,7 +36,7 @@ def check(
 
     reports = [labkit.check(labkit.variant(number, source=source), sanitize=sanitize, quiet=as_json) for number in rung]
     if as_json:
-        print(_rows(pd.concat([each.table.assign(variant=each.label) for each in reports])))
+        print(_rows(pd.concat([report.table.assign(variant=report.label) for report in reports])))
 
 
 def bench(
@@ -52,9 +52,9 @@ def bench(
     from labkit.records import results
 
     files.require_place(csv)
-    chosen, variants = _layer(layer), [labkit.variant(number) for number in rung]
-    for each in batch or ():
-        chosen.x_shape(each)  # refuses a bad batch before the checks
+    chosen, variants = _find_layer(layer), [labkit.variant(number) for number in rung]
+    for images in batch or ():
+        chosen.x_shape(images)  # refuses a bad batch before the checks
     for variant in variants:
         labkit.check(variant, quiet=as_json)
     table = labkit.bench(variants, chosen, batch or None)
@@ -72,14 +72,14 @@ def bench(
 
 
 def _rows(table: pd.DataFrame) -> str:
-    """A table as JSON: a list with an object per row."""
+    """Return a table as JSON: a list with an object per row."""
     return table.to_json(orient="records", indent=2, default_handler=str)
 
 
-def _layer(name: str) -> Layer:
+def _find_layer(name: str) -> Layer:
     from labkit.spec.layers import PRESETS
 
-    named = {f"{network}-{i}": layer for network, preset in PRESETS.items() for i, layer in enumerate(preset, 1)}
-    if name not in named:
-        raise LabError(f"there is no layer {name!r}; there are {', '.join(named)}")
-    return named[name]
+    layers = {f"{network}-{i}": layer for network, preset in PRESETS.items() for i, layer in enumerate(preset, 1)}
+    if name not in layers:
+        raise LabError(f"there is no layer {name!r}; there are {', '.join(layers)}")
+    return layers[name]

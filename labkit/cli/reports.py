@@ -81,17 +81,17 @@ def store(
     from labkit.notebooks import execute
 
     chosen = [execute.read(path) for path in execute.find(notebook or ())]
-    for each in chosen:
-        files.require_writable(each.path.parent)  # before minutes of work
+    for item in chosen:
+        files.require_writable(item.path.parent)  # before minutes of work
     with _Bar() as bar:
-        for each in chosen:
-            bar.start(each)
+        for item in chosen:
+            bar.start(item)
             if not as_is:
-                execute.run(each, bar)
-            if not each.failure:
-                execute.store(each)
-            bar.finish(each)
-    if any(each.failure for each in chosen):
+                execute.run(item, bar)
+            if not item.failure:
+                execute.store(item)
+            bar.finish(item)
+    if any(item.failure for item in chosen):
         raise typer.Exit(1)
 
 

@@ -52,8 +52,8 @@ def train(
 
     from labkit.networks import trainer as training
 
-    given = {"epochs": epochs, "batch": batch, "rate": rate, "momentum": momentum}
-    options = {option: value for option, value in given.items() if value is not None}
+    chosen = {"epochs": epochs, "batch": batch, "rate": rate, "momentum": momentum}
+    options = {option: value for option, value in chosen.items() if value is not None}
     with training.Trainer(name, network, seed, **options) as trainer:
         held_out = training.dataset(name, "test")
         print(trainer.data, held_out, sep="\n")

@@ -1,7 +1,7 @@
-"""Kernel cells: CUDA C++ in a notebook, compiled when the cell runs.
+"""Compile kernel cells: CUDA C++ in a notebook, when the cell runs.
 
-``%%kernel 04`` puts the cell in the place of rung 04 and gives a variant; with ``--part`` it replaces some functions.
-``%%cuda name`` gives a module. Errors and warnings have the numbers of the cell's own lines: the magic's line counts,
+``%%kernel 04`` puts the cell in the place of rung 04 and returns a variant; with ``--part`` it replaces some functions.
+``%%cuda name`` makes a module. Errors and warnings have the numbers of the cell's own lines; the magic's line counts,
 as it does in the editor. ``%%program name.cu`` keeps the cell as a file, and ``%hostcuda run name.cu`` runs it.
 """
 
@@ -46,7 +46,7 @@ class CompileFailed(LabError):
 
 
 class _NotCompiled:
-    """What the name of a cell stands for until the cell has compiled: any use says so."""
+    """The value of a cell's name until the cell has compiled: any use raises an error that says so."""
 
     def __init__(self, name: str):
         self._text = f"the cell of `{name}` did not compile: see its messages above"
@@ -55,13 +55,13 @@ class _NotCompiled:
         return self._text
 
     def __getattr__(self, attribute: str) -> None:
-        if attribute.startswith("_"):  # Python and IPython ask any object for such
+        if attribute.startswith("_"):  # Python and IPython look such names up in any object
             raise AttributeError(attribute)
         raise LabError(self._text)
 
 
-def _asked(number: str | None, which: int | str) -> tuple[dict, Sequence[Layer]]:
-    """The options of the rung that an exercise is posed for, and the layers on which it counts."""
+def _options_and_layers(number: str | None, which: int | str) -> tuple[dict, Sequence[Layer]]:
+    """Return the rung's options for an exercise, and the layers on which it counts."""
     if number is None:
         return {}, LENET86
     subject = exercise(number).subject
@@ -79,7 +79,7 @@ def _is_name(text: str) -> bool:
 class KernelCells(Magics):
     """The cell magics of the lab."""
 
-    _written: ClassVar[dict[Path, bytes]] = {}  # by cells of %%program
+    _written: ClassVar[dict[Path, bytes]] = {}  # the files that cells of %%program have written
 
     @magic_arguments()
     @argument("rung", help="The number or the name of the rung whose place the cell takes.")
@@ -94,7 +94,7 @@ class KernelCells(Magics):
         if chosen.name:
             self._free(chosen.name)
         which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
-        if wrong := [each for each in chosen.options if "=" not in each]:
+        if wrong := [option for option in chosen.options if "=" not in option]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
         own = text = f"// %%kernel {line}\n{cell}"
         if chosen.part:
@@ -102,19 +102,19 @@ class KernelCells(Magics):
                                          variant(which).source, own)
         if not kernel_names(code_only(text)):
             raise LabError("the cell has no kernel: write a function that begins with __global__ void")
-        asked, layers = _asked(chosen.exercise, which)
-        mine = variant(which, text, **{**asked, **tables.options(" ".join(chosen.options))})
-        with _own_lines(text, own):
-            mine.precompile(*layers)
-            launches = [launch_text(mine, each) for each in (layers if chosen.exercise else layers[-1:])]
-        _warn(text, own, mine.compiler_arguments(mine.defines(layers[0])))
+        asked, layers = _options_and_layers(chosen.exercise, which)
+        compiled = variant(which, text, **{**asked, **tables.options(" ".join(chosen.options))})
+        with _with_cell_lines(text, own):
+            compiled.precompile(*layers)
+            launches = [launch_text(compiled, layer) for layer in (layers if chosen.exercise else layers[-1:])]
+        _warn(text, own, compiled.compiler_arguments(compiled.defines(layers[0])))
         print("\n".join(launches))
         if chosen.name:
-            self.shell.user_ns[chosen.name] = mine
-        return mine
+            self.shell.user_ns[chosen.name] = compiled
+        return compiled
 
     def _free(self, name: str) -> None:
-        """Forget the kernel of an earlier cell: after an error, no later cell may take it for the present one."""
+        """Forget the kernel of an earlier cell, so that after an error no later cell takes it for the present one."""
         if not _is_name(name):
             raise UsageError(f"--name {name} is not a name of Python")
         if not isinstance(self.shell.user_ns.get(name), (Variant, _NotCompiled, type(None))):
@@ -125,7 +125,7 @@ class KernelCells(Magics):
     def cuda(self, line: str, cell: str) -> None:
         """Compile the cell as a module: ``%%cuda NAME [nvcc's options]``, then ``NAME.get_function("kernel")``.
 
-        ``--exercise 00a`` says which exercise the cell belongs to: it gets that one's options.
+        ``--exercise 00a`` names the exercise that the cell belongs to: the cell gets its options.
         """
         more: tuple[str, ...] = ()
         try:
@@ -152,7 +152,7 @@ class KernelCells(Magics):
                              "first.cu, and run it with %hostcuda run first.cu")
         arguments = source.cell_arguments(text, name, *options, *more)
         hostcuda.ensure_context()
-        with _own_lines(text, text):
+        with _with_cell_lines(text, text):
             module = self.shell.user_ns[name] = hostcuda.compiler.SourceModule(**arguments)
         module.source = text  # for the grader
         _warn(text, text, arguments)
@@ -177,41 +177,41 @@ class KernelCells(Magics):
 
     @line_magic
     def hostcuda(self, line: str) -> None:
-        """The command hostcuda in the folder `programs`: ``%hostcuda run NAME.cu``, and the others of `hostcuda -h`."""
+        """Run the command hostcuda in the folder `programs`: ``%hostcuda run NAME.cu``; see also `hostcuda -h`."""
         if not PROGRAMS.is_dir():
             raise UsageError("there is no program yet: write one in a cell that begins with %%program NAME.cu")
         command = [sys.executable, "-m", "hostcuda", *shlex.split(line)]
-        done = subprocess.run(command, cwd=PROGRAMS, capture_output=True, text=True, check=False)
-        print((done.stdout + done.stderr).rstrip())
+        child = subprocess.run(command, cwd=PROGRAMS, capture_output=True, text=True, check=False)
+        print((child.stdout + child.stderr).rstrip())
 
 
 @contextmanager
-def _own_lines(text: str, cell: str) -> Iterator[None]:
-    """Turn the compiler's error about a text into one about the lines of the cell that is in it."""
+def _with_cell_lines(text: str, cell: str) -> Iterator[None]:
+    """Turn the compiler's error about a text into an error about the lines of the cell in it."""
     try:
         yield
     except hostcuda.driver.CompileError as error:
         output = f"{error.stderr or ''}\n{error.stdout or ''}"
-        found = (each for each in messages(output, text.splitlines()) if "error" in each.kind)
-        if shown := report(_of_cell(found, text, cell), cell.splitlines()):
+        failures = (message for message in messages(output, text.splitlines()) if "error" in message.kind)
+        if shown := report(_to_cell_lines(failures, text, cell), cell.splitlines()):
             raise CompileFailed(f"the cell does not compile\n{shown}") from None
         raise
 
 
-def _of_cell(found: Iterable[Message], text: str, cell: str) -> Iterator[Message]:
-    """Messages about a text, with the lines of the cell that is in it."""
+def _to_cell_lines(all_messages: Iterable[Message], text: str, cell: str) -> Iterator[Message]:
+    """Yield messages about a text, with the lines of the cell that is in it."""
     same = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False).get_matching_blocks()
     lines = {a + i: b + i for a, b, count in same for i in range(1, count + 1)}
-    for each in found:
-        if each.line in lines:
-            yield replace(each, line=lines[each.line])
+    for message in all_messages:
+        if message.line in lines:
+            yield replace(message, line=lines[message.line])
         else:
-            yield replace(each, line=0, text=f"{each.text} (in the part of the kernel that is not in the cell)")
+            yield replace(message, line=0, text=f"{message.text} (in the part of the kernel that is not in the cell)")
 
 
 def _warn(text: str, cell: str, arguments: dict) -> None:
-    found = messages(warnings_about(**arguments), text.splitlines())
-    own = _of_cell((each for each in found if not unrolls(each, text)), text, cell)
+    warnings = messages(warnings_about(**arguments), text.splitlines())
+    own = _to_cell_lines((message for message in warnings if not unrolls(message, text)), text, cell)
     if shown := report(own, cell.splitlines()):
         print(shown)
 

@@ -1,4 +1,4 @@
-"""What a notebook page states: the engine it runs on, predictions, and claims that are checked."""
+"""State the engine, predictions and claims of a notebook page, and check the claims."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def setup() -> HTML:
 
 
 def banner(engine: str, name: str, day: datetime.date) -> HTML:
-    """Which engine made the outputs of a page, on which day, and what its times mean."""
+    """Return a note of the engine that made a page's outputs, of the day, and of what its times mean."""
     kind, colour, meaning = _ENGINES[engine]
-    ran = f"These cells ran on {day.day} {day:%B %Y}."
+    when = f"These cells ran on {day.day} {day:%B %Y}."
     style = f"padding:.6em 1em;border-left:4px solid rgb({colour});background:rgba({colour},.14)"
-    page = (f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}.</b> {ran} {_STORED} {meaning} '
+    page = (f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}.</b> {when} {_STORED} {meaning} '
             "Recorded times name their device and date.</div>")
     return HTML(page, html.unescape(re.sub("<[^>]*>", "", page)))
 
@@ -67,7 +67,7 @@ class Prediction:
         Parameters
         ----------
         **measured
-            By the names of the predictions.
+            The measured numbers, by the names of the predictions.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Kernel sources on a page: with syntax highlighting, or as the difference of two."""
+"""Show kernel sources on a page: with syntax highlighting, or as the difference of two sources."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from labkit.ladder.source import changed_lines, functions
 from labkit.ladder.variants import Variant, variant
 from labkit.spec.layers import LENET86, Layer
 
-IMAGES = 1000  # of a launch that is shown
+IMAGES = 1000  # the batch of a launch that is shown
 _WORD = re.compile(r"\w+|\s+|.")
 
 STYLE = "".join(Path(__file__).with_suffix(".css").read_text(encoding="utf-8").splitlines()[2:])
 _KINDS = {"-": "line old", "+": "line new", " ": "line"}
-_CLASSES = set(re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE))  # of tokens: they have a colour
+_CLASSES = set(re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE))  # the classes of tokens that have a colour
 
 
 def without_contract(source: str) -> tuple[int, list[str]]:
@@ -81,7 +81,7 @@ class Diff:
         self.labels = a_label, b_label
         self.files = a_file, b_file
         (skipped_a, a), (skipped_b, b) = without_contract(a_source), without_contract(b_source)
-        tokens_a, tokens_b = _tokens(a), _tokens(b)
+        tokens_a, tokens_b = _tokenize(a), _tokenize(b)
         matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
         self.changed_lines = changed_lines(a, b)
         self.hunks = []
@@ -93,7 +93,7 @@ class Diff:
                 if tag == "equal":
                     rows += [replace(row, kind=" ") for row in new]
                 else:
-                    rows += _with_changed_words(old, new)
+                    rows += _mark_changed_words(old, new)
             self.hunks.append(rows)
 
     @cached_property
@@ -110,11 +110,11 @@ class Diff:
 
     def _repr_html_(self) -> str:
         hunks = '<span class="gap">⋯</span>'.join("".join(map(_row_html, rows)) for rows in self.hunks)
-        return _framed(self.title, f'<pre class="lines">{hunks}</pre>')
+        return _frame(self.title, f'<pre class="lines">{hunks}</pre>')
 
 
-def _framed(title: str, body: str) -> str:
-    """A listing or a diff under its title. It is reached with the keyboard, since it may be wider than the page."""
+def _frame(title: str, body: str) -> str:
+    """Return a listing or a diff under its title; the keyboard reaches it, since it may be wider than the page."""
     name = html.escape(title)
     return (
         f'<style>{STYLE}</style><div class="labkit-code" tabindex="0" role="group" aria-label="{name}">'
@@ -122,18 +122,18 @@ def _framed(title: str, body: str) -> str:
     )
 
 
-def _tokens(lines: list[str]) -> list[tuple[tuple[str, str], ...]]:
-    """The tokens of each line of a CUDA C++ source: Pygments' short name of the kind, and the text."""
-    found = [[]]
+def _tokenize(lines: list[str]) -> list[tuple[tuple[str, str], ...]]:
+    """Return the tokens of each line of a CUDA C++ source: Pygments' short name of the kind, and the text."""
+    token_lines = [[]]
     for kind, text in get_lexer_by_name("cuda", stripnl=False).get_tokens("\n".join(lines)):
         name = STANDARD_TYPES.get(kind, "")
         first, *others = text.split("\n")
-        found[-1].append((name, first))
-        found += [[(name, each)] for each in others]
-    return [tuple(line) for line in found[: len(lines)]]
+        token_lines[-1].append((name, first))
+        token_lines += [[(name, other)] for other in others]
+    return [tuple(line) for line in token_lines[: len(lines)]]
 
 
-def _with_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
+def _mark_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
     """Pair each old line with the new line it resembles most, in order; mark the words in which they differ."""
     first = 0
     for i, before in enumerate(old):
@@ -144,14 +144,14 @@ def _with_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
             continue
         j, b = first + matchers.index(best), best.b
         changes = [change for change in best.get_opcodes() if change[0] != "equal"]
-        old[i] = replace(before, changed=_spans(a, [(i1, i2) for _, i1, i2, _, _ in changes]))
-        new[j] = replace(new[j], changed=_spans(b, [(j1, j2) for _, _, _, j1, j2 in changes]))
+        old[i] = replace(before, changed=_character_spans(a, [(i1, i2) for _, i1, i2, _, _ in changes]))
+        new[j] = replace(new[j], changed=_character_spans(b, [(j1, j2) for _, _, _, j1, j2 in changes]))
         first = j + 1
     return old + new
 
 
-def _spans(words: list[str], ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Ranges of words as ranges of characters, without those that have only blanks."""
+def _character_spans(words: list[str], ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return ranges of words as ranges of characters, without ranges that have only blanks."""
     starts = [0, *accumulate(map(len, words))]
     return tuple((starts[a], starts[b]) for a, b in ranges if "".join(words[a:b]).strip())
 
@@ -180,11 +180,11 @@ class Listing:
     ----------
     text, source : str
     file : str
-        Its name, shown above it.
+        The name that is shown above it.
     language : str
-        As Pygments names it.
+        The language's name in Pygments.
     launch : str
-        How it is launched; empty for what is not a kernel.
+        The launch of the kernel; empty for other sources.
     """
 
     def __init__(self, file: str, text: str, language: str = "cuda", launch: str = ""):
@@ -196,7 +196,7 @@ class Listing:
 
     def _repr_html_(self) -> str:
         code = highlight(self.text, get_lexer_by_name(self.language), HtmlFormatter(nowrap=True))
-        return _framed(self.file, f"<pre>{code}</pre>{self._launch_html()}")
+        return _frame(self.file, f"<pre>{code}</pre>{self._launch_html()}")
 
     def _launch_html(self) -> str:
         text = html.escape(self.launch).replace("\n", "<br>")
@@ -213,7 +213,7 @@ class Source(Protocol):
 
 
 def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
-    """How a variant's kernels are launched on a layer with 1000 images, a line per launch.
+    """Return how a variant's kernels are launched on a layer with 1000 images, a line per launch.
 
     The shared memory of a reader's own kernel is counted from its arrays. Empty if the variant cannot compute the
     layer.
@@ -223,13 +223,13 @@ def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
     except EngineError:
         return ""
     more = [0] * len(launches)
-    if which.own:  # what its arrays have more than those of the rung's kernel
+    if which.own:  # the bytes that its arrays have beyond those of the rung's kernel
         chosen = {name: value for name, value in which.options.items() if value is not None}
         rungs = variant(which.rung.name, **chosen)
         more = [_static(which, own, layer) - _static(rungs, theirs, layer)
                 for own, theirs in zip(which.kernels, rungs.kernels, strict=True)]
-    lines = [f"{each.kernel}: grid {each.grid}, block {each.block}, {each.shared + extra:,} bytes of shared memory "
-             "per block" for each, extra in zip(launches, more, strict=True)]
+    lines = [f"{launch.kernel}: grid {launch.grid}, block {launch.block}, {launch.shared + extra:,} bytes of shared "
+             "memory per block" for launch, extra in zip(launches, more, strict=True)]
     return "\n".join([f"Launch on {layer.name}, {IMAGES} images:", *lines])
 
 
@@ -238,19 +238,19 @@ def _static(which: Variant, kernel: str, layer: Layer) -> int:
 
 
 def diff(a: int | str | Source, b: int | str | Source) -> Diff:
-    """The difference of two kernels, without the comments at the top of their files.
+    """Return the difference of two kernels, without the comments at the top of their files.
 
     Parameters
     ----------
     a, b : int, str, Variant or other source
         Rungs by number or name, or variants, such as a reader's own kernel; or kernels of `labkit.Lenet28.source`.
     """
-    sides = [each if isinstance(each, Source) else variant(each) for each in (a, b)]
+    sides = [item if isinstance(item, Source) else variant(item) for item in (a, b)]
     return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)))
 
 
 def show(which: int | str | Source | Listing | Callable, *names: str) -> Listing:
-    """The kernel file of a rung, the source of a variant or other kernel, or a Python function of the lab.
+    """Return a listing of a rung's kernel file, a variant's or other kernel's source, or a Python function.
 
     A rung's kernel has its launch below it. A reader's own kernel is not compiled to be shown. With `names`, only these
     of the kernel's functions are shown.
@@ -266,9 +266,9 @@ def show(which: int | str | Source | Listing | Callable, *names: str) -> Listing
         return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
     chosen = which if isinstance(which, Source) else variant(which)
     if names:
-        known = functions(chosen.source)
-        if unknown := [name for name in names if name not in known]:
-            raise LabError(f"{chosen.label} has no function {unknown[0]!r}; it has {', '.join(known)}")
-        parts = (chosen.source[slice(*known[name])] for name in names)
+        places = functions(chosen.source)
+        if unknown := [name for name in names if name not in places]:
+            raise LabError(f"{chosen.label} has no function {unknown[0]!r}; it has {', '.join(places)}")
+        parts = (chosen.source[slice(*places[name])] for name in names)
         return Listing(f"{chosen.file_name}: {', '.join(names)}", "\n\n".join(parts))
     return Listing(chosen.file_name, chosen.source, launch="" if getattr(chosen, "own", True) else launch_text(chosen))

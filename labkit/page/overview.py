@@ -1,4 +1,4 @@
-"""The whole ladder at a glance: time over reference for every rung, layer and network, as rows and as a table."""
+"""Show the whole ladder: op time over reference for every rung, layer and network, as rows and as a table."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from labkit.spec.layers import PRESETS
 
 NETWORKS = ("lenet86", "lenet72")
 STREAMS = PAGES["streams"]  # no kernel of its own: its subject is the layer time
-_KERNELS = [each.number for each in LADDER]
+_KERNELS = [rung.number for rung in LADDER]
 _BESIDE = [variant(name, step="warpgroups").label for name in ("speed_of_light", "split_floats")]
 
 
 def rows(results: Recorded) -> pd.DataFrame:
-    """The ladder as it was recorded at its largest batch on an H200, with the steps `warpgroups` beside their rungs,
-    and below them cuDNN's best times.
+    """Return the recorded ladder at its largest batch, with the steps `warpgroups` beside their rungs, then cuDNN.
 
-    Returns a row per layer of each rung and of the library, in the ladder's order: rung (none for the library), label,
-    ``shown`` (the label with its precision), layer, batch, dtype, op_ms, x_reference, device.
+    A row per layer of each rung and of the library's best times, in the ladder's order: rung (none for the library),
+    label, ``shown`` (the label with its precision), layer, batch, dtype, op_ms, x_reference, device.
     """
     batch = int(results.table["batch"].max())
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
@@ -45,7 +44,7 @@ def rows(results: Recorded) -> pd.DataFrame:
 
 
 def cells(results: Recorded) -> pd.DataFrame:
-    """The table as it is read: a row per rung and library, a column per layer, "3.71 ms · 8.87×"; indexed by label."""
+    """Return the table as text: a row per rung and library, indexed by label, a column per layer, "3.71 ms · 8.87×"."""
     every = rows(results)
     every["cell"] = [f"{ms(row.op_ms)} · {times(row.x_reference)}" for row in every.itertuples()]
     table = every.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
@@ -53,8 +52,7 @@ def cells(results: Recorded) -> pd.DataFrame:
 
 
 def layer_times(results: Recorded) -> pd.DataFrame:
-    """The layer time from host memory to host memory, without and with streams, as it is read: a column per layer,
-    milliseconds and times over the link's reference time; indexed by label. The same kernel is inside both."""
+    """Return the layer time with and without streams as text: a column per layer, in ms and over the reference time."""
     batch = int(results.table["batch"].max())
     table = {}
     for layer in (layer for name in NETWORKS for layer in PRESETS[name]):
@@ -71,7 +69,7 @@ def layer_times(results: Recorded) -> pd.DataFrame:
 
 
 def caption(results: Recorded) -> str:
-    """What the table shows, where and when it was measured, and what the reference times assume."""
+    """Return what the table shows, where and when it was measured, and what the reference times assume."""
     batch = int(results.table["batch"].max())
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
     changed = dict.fromkeys(label.partition(",")[0] for label in outdated(results))
@@ -87,7 +85,7 @@ def caption(results: Recorded) -> str:
 
 
 def reference_words(name: str) -> str:
-    """What the reference times of a device assume."""
+    """Return what the reference times of a device assume."""
     rates = device(name).ceilings
     tera = {key: f"{rates[key] / 1e12:.3g} T" for key in ("reference_bandwidth", "reference_float32", "float16_gemm")}
     return (f"The reference time is that of the layer's bytes at {tera['reference_bandwidth']}B/s or of its products "
@@ -96,29 +94,28 @@ def reference_words(name: str) -> str:
 
 
 def outdated(results: Recorded) -> list[str]:
-    """The labels of the lab's kernels, and of sweeps on the same device, that were measured with another source than
-    they have now."""
+    """Return the labels of kernels, and of sweeps on this device, whose source has changed since it was measured."""
     times = results.table[results.table["code"] != ""]
     codes = times.groupby("label")["code"].agg(set)
-    every = [each for rung in LADDER for each in (*variants(rung.number), *solutions(rung.number))]
-    changed = [each.label for each in every if codes.get(each.label, {each.code}) != {each.code}]
+    every = [kernel for rung in LADDER for kernel in (*variants(rung.number), *solutions(rung.number))]
+    changed = [kernel.label for kernel in every if codes.get(kernel.label, {kernel.code}) != {kernel.code}]
     return [*changed, *_outdated_sweeps(results)]
 
 
 def _outdated_sweeps(results: Recorded) -> list[str]:
     try:
-        swept = results.sweep()
+        sweep = results.sweep()
     except EngineError:  # there is none
         return []
-    beside = swept["label"].str.contains(OWN) | swept["options"].str.contains("step=")
-    known = swept[~beside & (swept["code"] != "")]
-    own = {number: variant(number) for number in known["rung"].unique()}
-    return [f"the sweep of {each.label}" for number, each in own.items()
-            if not set(known.loc[known["rung"] == number, "code"]) <= {each.code, digest(each.source)}]
+    beside = sweep["label"].str.contains(OWN) | sweep["options"].str.contains("step=")
+    kernels = sweep[~beside & (sweep["code"] != "")]
+    by_rung = {number: variant(number) for number in kernels["rung"].unique()}
+    return [f"the sweep of {rung.label}" for number, rung in by_rung.items()
+            if not set(kernels.loc[kernels["rung"] == number, "code"]) <= {rung.code, digest(rung.source)}]
 
 
 def markdown(results: Recorded) -> str:
-    """The table for the README; the best of each column in FP32 and in FP16 is bold."""
+    """Return the table for the README; the best of each column in FP32 and in FP16 is bold."""
     table, every = cells(results), rows(results)
     fastest = every[~every["label"].str.contains("TF32")]  # it rounds the factors, so it is not the best in FP32
     fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]
@@ -132,28 +129,27 @@ def markdown(results: Recorded) -> str:
 
 
 def html(results: Recorded) -> str:
-    """The table for the report's first page."""
+    """Return the table for the report's first page."""
     last = layer_times(results).rename(index=lambda label: f"layer time: {label}")
-    shown = pd.concat([cells(results), last]).rename_axis("").reset_index()
-    told = tables.table(shown, caption(results), {name: name for name in shown})._repr_html_()
-    return re.sub(r"`(.+?)`", r"<code>\1</code>", told)
+    frame = pd.concat([cells(results), last]).rename_axis("").reset_index()
+    page = tables.table(frame, caption(results), {name: name for name in frame})._repr_html_()
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", page)
 
 
 def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
-    """The forward pass of lenet86 as it was recorded, the fastest first.
+    """Return the forward pass of lenet86 as it was recorded, the fastest first.
 
-    Returns a row per network, a column per place and form of the images, [ms]; NaN for what was not measured.
+    A row per network, a column per place and form of the images, [ms]; NaN for a time that was not measured.
     """
-    rows = _named(results.network(batch))
+    rows = _name_networks(results.network(batch))
     places = {"device": "on the device", "host": "from the host"}
     column = rows["where"].map(places) + ", " + rows["pixels"].str.replace("uint8 ", "bytes ").str.replace("x", "×")
     table = rows.assign(column=column).pivot_table(index="network", columns="column", values="ms", aggfunc="min")
     return table[column.unique()].loc[table.min(axis=1).sort_values().index]
 
 
-def _named(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with a column `network`: a row of a table for each. Ours as a graph is ours; PyTorch's graph, on the
-    device, and its chunks on streams, from the host, are one."""
+def _name_networks(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with their table row in a column `network`; PyTorch's graph and its streams share a table row."""
     rows = rows[~rows["label"].str.contains("GPU")]  # those on several are another table
     label, pytorch = rows["label"].str.replace(r"^(fused.*), graph$", r"\1", regex=True), rows["label"].str[:2] == "Py"
     if label.str.endswith(", streams").any():
@@ -163,14 +159,14 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def network_markdown(results: Recorded) -> str:
-    """The same for the README, in images per second, with the time of 100 images on the device."""
+    """Return the same table for the README, in images per second, with the time of 100 images on the device."""
     many = network(results)
-    few = _named(results.network(100)).query("where == 'device' and pixels == 'float32'")
+    few = _name_networks(results.network(100)).query("where == 'device' and pixels == 'float32'")
     few = few.groupby("network")["ms"].min()
     columns = [*many.columns, "100 images on the device"]
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for label, row in many.iterrows():
-        rates = [f"{three(10_000 / each / 1e3)} M/s" if each == each else "–" for each in row]
+        rates = [f"{three(10_000 / time / 1e3)} M/s" if time == time else "–" for time in row]
         lines.append(f"| {label} | {' | '.join(rates)} | {ms(few[label]) if label in few else '–'} |")
     first = results.network(10_000).iloc[0]
     software = first["software"].partition("PyTorch ")[2]

@@ -1,4 +1,4 @@
-"""The lab's own solutions of the exercises."""
+"""Show the lab's own solutions of the exercises."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from labkit.page.listing import Listing, show
 
 
 class _Solution(Variant):
-    """A variant that shows its source: it is asked for in order to be read."""
+    """A variant that shows its source, because whoever asks for it wants to read it."""
 
-    def __init__(self, found: Variant):
-        super().__init__(found.rung, dict(found.options), found.source, found.path, found.own)
+    def __init__(self, solved: Variant):
+        super().__init__(solved.rung, dict(solved.options), solved.source, solved.path, solved.own)
 
     def __repr__(self) -> str:
         return repr(show(self))
@@ -25,17 +25,17 @@ class _Solution(Variant):
 
 
 def solution(which: int | str, letter: str | None = None, **options) -> Variant | Listing | tuple:
-    """The lab's solution of an exercise: ``solution("04a")``.
+    """Return the lab's solution of an exercise: ``solution("04a")``.
 
     Parameters
     ----------
     which : int or str
-        The exercise, as its page calls it; or the number or the name of a rung.
+        The number of the exercise on its page; or the number or the name of a rung.
     letter : str, optional
-        That of the exercise, if `which` is a rung: ``solution("tiling", "a")`` has the options for which the solution
-        is recorded.
+        The letter of the exercise, if `which` is a rung: ``solution("tiling", "a")`` has the options for which the
+        solution is recorded.
     **options
-        Of the rung, in place of those of the exercise's launch.
+        Options of the rung, in place of those of the exercise's launch.
 
     Returns
     -------
@@ -47,13 +47,13 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
     Raises
     ------
     LabError
-        There is no such exercise, and the message lists those there are; or it takes no such option; or this edition of
-        the lab has no solutions.
+        There is no such exercise (the message lists those there are), it takes no such option, or this edition of the
+        lab has no solutions.
     """
     if letter is not None:
-        found = variants.solution(which, letter, **options)
-        progress.shown.add(exercise(f"{found.rung.number:02}{letter}").folder)
-        return _Solution(found)
+        solved = variants.solution(which, letter, **options)
+        progress.shown.add(exercise(f"{solved.rung.number:02}{letter}").folder)
+        return _Solution(solved)
     asked = exercise(which)
     progress.shown.add(asked.folder)
     if isinstance(asked.subject, InPlaceOf):
@@ -63,7 +63,7 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
         return _Solution(variants.variant(name, asked.solution, **options))
     if options:
         raise LabError(f"exercise {asked.number} is in place of no rung, so it has no option {', '.join(options)}")
-    found = asked.subject.solution() if isinstance(asked.subject, Numbers) else asked.solution
-    if not found:
+    solved = asked.subject.solution() if isinstance(asked.subject, Numbers) else asked.solution
+    if not solved:
         raise LabError(variants.NO_SOLUTIONS)
-    return found if isinstance(found, tuple) else Listing(asked.file.name, found)
+    return solved if isinstance(solved, tuple) else Listing(asked.file.name, solved)

@@ -1,4 +1,4 @@
-"""A thread of your kernel, line by line, with what each line did: a table, and in JupyterLab a walk through it."""
+"""Follow a thread of a kernel, line by line: a table, and in JupyterLab a walk through it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _WALK = Path(__file__).with_name("walk.js").read_text(encoding="utf-8").partitio
 
 
 class Steps:
-    """What one thread did. Prints as a table; in JupyterLab there are buttons to walk through it.
+    """The steps of one thread. Prints as a table; in JupyterLab there are buttons to walk through it.
 
     Attributes
     ----------
     table : DataFrame
         A row per line that the thread ran: ``step`` from 1, ``line``, ``code``, ``changed`` (the variables that the
-        line changed, with their values after it, a dict), ``values`` (all that are known after it, a dict),
+        line changed, with their values after it, a dict), ``values`` (all values known after it, a dict),
         ``accesses`` (a list of dicts: op, space, name, index, value). A value that has not been set is None.
     """
 
@@ -52,9 +52,9 @@ class Steps:
     def _repr_html_(self) -> str:
         shown = self._shown()
         rows = "".join(
-            f'<tr><td class="figure">{each.step}</td><td class="figure">{each.line}</td><td{_LEFT}>'
-            + f"<code>{html.escape(each.code)}</code><br>{html.escape(_did(each.accesses, each.changed))}"
-            .removesuffix("<br>") + "</td></tr>" for each in shown.itertuples())
+            f'<tr><td class="figure">{row.step}</td><td class="figure">{row.line}</td><td{_LEFT}>'
+            + f"<code>{html.escape(row.code)}</code><br>{html.escape(_did(row.accesses, row.changed))}"
+            .removesuffix("<br>") + "</td></tr>" for row in shown.itertuples())
         page = (f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption>'
                 '<thead><tr><th class="figure">step</th><th class="figure">line</th>'
                 f"<th{_LEFT}>code, and what it did</th></tr></thead><tbody>{rows}</tbody></table>")
@@ -66,13 +66,13 @@ class Steps:
 
 
 def _state(line: int, code: str, values: dict) -> str:
-    """All that is known after a step, as text."""
-    known = ",  ".join(f"{name} = {_text(value)}" for name, value in values.items() if value is not None)
-    return f"line {line}: {code}\n{known}"
+    """Return all known values after a step, as text."""
+    text = ",  ".join(f"{name} = {_text(value)}" for name, value in values.items() if value is not None)
+    return f"line {line}: {code}\n{text}"
 
 
 def _text(value) -> str:
-    """A value with at most five digits."""
+    """Return a value with at most five digits."""
     if value is None:
         return "not set"
     if isinstance(value, float):
@@ -80,14 +80,14 @@ def _text(value) -> str:
     if isinstance(value, list):
         return f"{{{', '.join(map(_text, value))}}}"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{name}: {_text(each)}' for name, each in value.items())}}}"
+        return f"{{{', '.join(f'{name}: {_text(part)}' for name, part in value.items())}}}"
     return str(value)
 
 
 def _did(accesses: Sequence[dict], changed: dict) -> str:
-    """What a line read, stored and changed: "tile[0, 3] is 0.5; mask[0] is 3; sum = 1.5"."""
-    memory = [f"{each['name']}[{', '.join(map(str, each['index']))}] {'is' if each['op'] == 'ld' else 'becomes'} "
-              f"{_text(each['value'])}" for each in sorted(accesses, key=lambda each: each["op"] != "ld")]
+    """Return what a line read, stored and changed: "tile[0, 3] is 0.5; mask[0] is 3; sum = 1.5"."""
+    memory = [f"{access['name']}[{', '.join(map(str, access['index']))}] {'is' if access['op'] == 'ld' else 'becomes'} "
+              f"{_text(access['value'])}" for access in sorted(accesses, key=lambda access: access["op"] != "ld")]
     return "; ".join([*memory, *(f"{name} = {_text(value)}" for name, value in changed.items())])
 
 
@@ -129,13 +129,13 @@ def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[i
     if first > len(rows):
         raise LabError(f"first = {first}: this thread makes {len(rows):,} steps in {chosen.file_name}")
     lines = chosen.source.splitlines()
-    found = pd.DataFrame([{
+    steps = pd.DataFrame([{
         "step": number, "line": row["line"], "code": lines[row["line"] - 1].split("//")[0].strip(),
         "changed": {name: row["values"][name] for name in row["changed"]}, "values": row["values"],
         "accesses": row["accesses"],
     } for number, row in enumerate(rows, 1)])
     where = f"thread {_three(thread)} of block {_three(block)}"
-    return Steps(found, f"{chosen.label}, {layer.name}: {where}", first, most)
+    return Steps(steps, f"{chosen.label}, {layer.name}: {where}", first, most)
 
 
 def _three(index: Sequence[int]) -> tuple[int, ...]:

@@ -1,1 +1,1 @@
-"""The playground: a page of the site on which kernels are compiled, run, checked and graded in the reader's browser."""
+"""Build the playground: a page on which kernels are compiled, run, checked and graded in the reader's browser."""

@@ -1,4 +1,4 @@
-"""The comparisons of `labkit.measure.check` without NumPy, for the playground: they say the same, word for word.
+"""Compare results as `labkit.measure.check` does, word for word, but without NumPy: for the playground.
 
 Arrays are flat sequences of numbers with a shape.
 """
@@ -20,19 +20,19 @@ _SHOWN = 8  # mismatches in a message
 
 
 def numbers(data: bytes, dtype: str) -> Sequence[float]:
-    """The numbers in little-endian bytes."""
+    """Return the numbers in little-endian bytes."""
     code = _CODES[dtype]
     return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
 
 
 def size(dtype: str) -> int:
-    """The bytes of a number."""
+    """Return the number of bytes of a number."""
     return struct.calcsize(_CODES[dtype])
 
 
 @dataclass
 class Array:
-    """What a kernel has written, and what it should have.
+    """An array that a kernel has written, with the expected values.
 
     Attributes
     ----------
@@ -56,12 +56,12 @@ class Array:
             self.allowed = list(self.allowed) * len(self.expected)
 
     def wrong(self) -> list[int]:
-        """The places of the elements with a larger error; NaN is one."""
+        """Return the places of the elements with too large an error; NaN is one."""
         rows = zip(self.values, self.expected, self.allowed, strict=True)
         return [i for i, (got, wanted, most) in enumerate(rows) if not abs(got - wanted) <= most]
 
     def index(self, place: int) -> tuple[int, ...]:
-        """The indices of a place."""
+        """Return the indices of a place."""
         index = []
         for extent in reversed(self.shape):
             place, i = divmod(place, extent)
@@ -70,7 +70,7 @@ class Array:
 
 
 def compare_array(title: str, array: Array) -> None:
-    """As `labkit.measure.check.compare_array`."""
+    """Compare an array as `labkit.measure.check.compare_array` does."""
     if wrong := array.wrong():
         first = wrong[0]
         got, wanted, most = array.values[first], array.expected[first], array.allowed[first]
@@ -80,7 +80,7 @@ def compare_array(title: str, array: Array) -> None:
 
 
 def compare(array: Array, title: str, convolution: Convolution) -> None:
-    """As `labkit.measure.check.compare` with inputs."""
+    """Compare an output as `labkit.measure.check.compare` does with inputs."""
     if not (wrong := array.wrong()):
         return
     indices = [array.index(place) for place in wrong]
@@ -89,7 +89,7 @@ def compare(array: Array, title: str, convolution: Convolution) -> None:
         for name, along in zip("bmhw", zip(*indices, strict=True), strict=True)
     )
     lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {ranges}"]
-    lines += [f"It looks as if {hint}." for hint in _hints(array, convolution)]
+    lines += [f"It looks as if {hint}." for hint in _find_hints(array, convolution)]
     first = wrong[:_SHOWN]
     lines.append(f"The first {len(first)}:" if len(wrong) > len(first) else "These:")
     rows = []
@@ -97,11 +97,12 @@ def compare(array: Array, title: str, convolution: Convolution) -> None:
         got, wanted = array.values[place], array.expected[place]
         figures = (got, wanted, abs(got - wanted), array.allowed[place])
         rows.append([*map(str, index), *("NaN" if value != value else f"{value:.6g}" for value in figures)])
-    raise CheckFailed("\n".join([*lines, *_table(("b", "m", "h", "w", "got", "expected", "error", "allowed"), rows)]))
+    heads = ("b", "m", "h", "w", "got", "expected", "error", "allowed")
+    raise CheckFailed("\n".join([*lines, *_format_table(heads, rows)]))
 
 
-def _table(heads, rows):
-    """Columns as pandas writes them without an index."""
+def _format_table(heads, rows):
+    """Yield the lines of a table as pandas writes it without an index."""
     widths = [max(len(head) + 1, *(len(row[i]) for row in rows)) for i, head in enumerate(heads)]
     for row in (heads, *rows):
         yield " ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
@@ -109,7 +110,7 @@ def _table(heads, rows):
 
 @dataclass
 class Convolution:
-    """The inputs of a convolution, for the mistakes that look like another one."""
+    """The inputs of a convolution, to find out which mistake gives the same output."""
 
     x: Sequence[float]
     k: Sequence[float]
@@ -117,7 +118,7 @@ class Convolution:
     k_shape: tuple[int, int, int, int]
 
     def outputs(self, turned: Callable[[int, int, int], tuple[int, int]]) -> Iterator[float]:
-        """All outputs, with the mask's element (p, q) from where `turned` of p, q and its side says."""
+        """Yield all outputs; `turned(p, q, K)` says which element of the mask stands at (p, q)."""
         (B, C, H, W), (M, _, K, _) = self.x_shape, self.k_shape
         taps = [(p, q, *turned(p, q, K)) for p in range(K) for q in range(K)]
         for b, m, h, w in itertools.product(range(B), range(M), range(H - K + 1), range(W - K + 1)):
@@ -129,7 +130,7 @@ class Convolution:
             yield total
 
 
-def _hints(array: Array, convolution: Convolution) -> Iterator[str]:
+def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
     values, expected, shape, slack = array.values, array.expected, array.shape, max(array.allowed)
 
     def like(some, others):
@@ -153,7 +154,7 @@ def _hints(array: Array, convolution: Convolution) -> Iterator[str]:
     if not any(values):
         yield "the outputs were set to zero, and no product was added"
     for a, b in itertools.combinations(range(4), 2):
-        if like(values, (expected[place] for place in _swapped(shape, a, b))):
+        if like(values, (expected[place] for place in _swap_axes(shape, a, b))):
             yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"
     for axis, name in enumerate("bmhw"):
         step, extent = math.prod(shape[axis + 1 :]), shape[axis]
@@ -169,8 +170,8 @@ def _hints(array: Array, convolution: Convolution) -> Iterator[str]:
         yield "the rows and columns of the mask were swapped"
 
 
-def _swapped(shape, a, b):
-    """The places of an array's elements in the order of the array with two axes swapped."""
+def _swap_axes(shape, a, b):
+    """Yield the places of an array's elements, in the order of the array with two axes swapped."""
     steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     order = list(range(len(shape)))
     order[a], order[b] = b, a

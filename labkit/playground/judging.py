@@ -1,4 +1,4 @@
-"""What the playground's JavaScript asks of the lab: what an exercise is, and what an attempt at it is worth.
+"""Answer the playground's JavaScript: what an exercise is, and what an attempt at it is worth.
 
 ``js/worker.mjs`` imports it in Pyodide. Arguments and answers are text in JSON.
 """
@@ -16,14 +16,14 @@ from labkit.exercises.exercise import Exercise, exercise
 from labkit.exercises.judge import Ran, advice, judge
 from labkit.ladder.source import NVCC_OPTIONS
 
-# clang does not tell what has no value from what may have none. The judge hears g++'s words of the latter.
+# clang does not tell a variable without a value from one that may have none. The judge gets g++'s words for the latter.
 _UNSET = re.compile(r"variable '(\w+)' (?:is|may be) uninitialized when (?:used|captured)(?: here)?")
-STORED: dict = {}  # of each exercise, by its number
+STORED: dict = {}  # the data of each exercise, by its number
 ARRAYS = b""
 
 
 def load(stored: str, arrays: bytes) -> None:
-    """Take what the site has of the exercises."""
+    """Take the site's data of the exercises."""
     global ARRAYS
     STORED.update(json.loads(stored))
     ARRAYS = bytes(arrays)
@@ -41,7 +41,7 @@ def _exercise(number: str) -> Exercise:
 
 
 def exercises() -> str:
-    """All exercises, for a page."""
+    """Return all exercises, for a page."""
     return json.dumps([_shown(number, stored) for number, stored in STORED.items()])
 
 
@@ -55,8 +55,7 @@ def _shown(number, stored):
 
 
 def plan(number: str, source: str) -> str:
-    """How an attempt is compiled and run: ``cases``, each with what `hostcuda.wasm.page.compile` and the worker of the
-    kernels take; or ``refused``, why it cannot be one."""
+    """Return ``cases`` as `hostcuda.wasm.page.compile` and the kernels' worker take them; or why it is ``refused``."""
     asked, stored = _exercise(number), STORED[number]
     try:
         text = asked.attempt(source)
@@ -73,15 +72,15 @@ def plan(number: str, source: str) -> str:
     for case in stored["cases"]:
         launches = case["launches"]
         if "no_extern_c" in stored and not has_dynamic_shared(text):
-            launches = [{**each, "shared": 0} for each in launches]
-        same = {name: case[name] for name in ("name", "counted", "buffers", "runs")}
-        cases.append({**same, "constant": constant, "launches": launches,
+            launches = [{**launch, "shared": 0} for launch in launches]
+        shared_fields = {name: case[name] for name in ("name", "counted", "buffers", "runs")}
+        cases.append({**shared_fields, "constant": constant, "launches": launches,
                       "compile": {**compiled, "options": [*NVCC_OPTIONS, *case["options"]]}})
     return json.dumps({"cases": cases})
 
 
 def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
-    """What an attempt is worth.
+    """Return the grade of an attempt.
 
     Parameters
     ----------
@@ -90,14 +89,14 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     arrays : list of list of dict
         For each case and run, the bytes of the arrays that the kernel wrote.
     hints : int
-        The number of the hint that is due; 0: what a first attempt is told.
+        The number of the hint that is due; 0 for the answer to a first attempt.
     """
     asked, stored = _exercise(number), STORED[number]
-    happened = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
-    done = judge(asked, source, Ran(SimpleNamespace(problem=""), happened, arrays))
-    own = f'lab.solution("{number}")' if asked.solution else ""
-    said = advice(done, hints or int(not done.follow), own, stored["times"] if done.passed else "")
+    records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
+    done = judge(asked, source, Ran(SimpleNamespace(problem=""), records, arrays))
+    solution_call = f'lab.solution("{number}")' if asked.solution else ""
+    advice_text = advice(done, hints or int(not done.follow), solution_call, stored["times"] if done.passed else "")
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in done.lines]
     return json.dumps({"exercise": number, "verdict": done.verdict, "passed": done.passed, "lines": lines,
-                       "advice": done.mistake or said, "hints": len(asked.hints),
-                       "text": "\n".join(filter(None, [repr(done), "" if done.mistake else said]))})
+                       "advice": done.mistake or advice_text, "hints": len(asked.hints),
+                       "text": "\n".join(filter(None, [repr(done), "" if done.mistake else advice_text]))})

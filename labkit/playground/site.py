@@ -1,4 +1,4 @@
-"""Writes what the playground's page needs: the engine for a browser, and what it has of the exercises."""
+"""Write the files of the playground's page: the engine for a browser, and the data of the exercises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labkit.playground.data import collect
 from labkit.spec import layers
 
 _JS = Path(__file__).parent / "js"
-# The lab's own modules that judge, as they are; and those that stand for others in the page.
+# The lab's own modules that judge, as they are; below, files that replace others in the page.
 _MODULES = (
     "base/__init__", "base/errors", "base/paths", "exercises/exercise", "exercises/judge", "exercises/practice",
     "exercises/text",
@@ -47,21 +47,21 @@ def write_lab(out: Path) -> None:
 
 
 def python_files() -> dict[str, bytes]:
-    """What is on Python's path in the page, by name."""
+    """Return the files on Python's path in the page, by name."""
     return {**engine_files(), **_lab()}
 
 
 def _lab():
-    """What is on Python's path in the page, of the lab: by name."""
+    """Return the lab's own files on Python's path in the page, by name."""
     files = {f"labkit/{name}.py": (PACKAGE / f"{name}.py").read_bytes() for name in _MODULES}
     files["labkit/exercises/subjects.py"] = (PACKAGE / "playground" / "subjects.py").read_bytes()
-    files["labkit/spec/layers.py"] = _layers().encode()
+    files["labkit/spec/layers.py"] = _write_layers().encode()
     files |= {name: text.encode() for name, text in _STANDING.items()}
     for place, pattern in ((SERIES, "*/*/exercise.py"), (SERIES, "*/*/*.cu"), (cuda_src(), "*.cuh")):
         files |= {f"labkit/{path.relative_to(PACKAGE)}": path.read_bytes() for path in sorted(place.glob(pattern))}
     return files
 
 
-def _layers():
-    known = "".join(f"{name} = {getattr(layers, name).layers!r}\n" for name in ("LENET72", "LENET86"))
-    return f"from collections import namedtuple\n\nLayer = namedtuple('Layer', 'name C H W M K')\n{known}"
+def _write_layers():
+    definitions = "".join(f"{name} = {getattr(layers, name).layers!r}\n" for name in ("LENET72", "LENET86"))
+    return f"from collections import namedtuple\n\nLayer = namedtuple('Layer', 'name C H W M K')\n{definitions}"

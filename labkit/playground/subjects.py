@@ -1,7 +1,7 @@
-"""Stands for `labkit.exercises.subjects` in the playground, where there is no NumPy.
+"""Replace `labkit.exercises.subjects` in the playground, where there is no NumPy.
 
-What an ``exercise.py`` makes of these names is not looked at: cases, launches, inputs and expected results come with
-the site (`labkit.playground.data`), and are given to `Stored` after the exercise was loaded.
+The arguments that an ``exercise.py`` gives to these names are ignored: cases, launches, inputs and expected results
+come with the site (`labkit.playground.data`), and `Stored` gets them after the exercise was loaded.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ HIDDEN = (None, None, None)
 
 
 class Stored:
-    """How an attempt is judged, from what was stored of the exercise.
+    """A subject that judges attempts with the stored data of an exercise.
 
     Attributes
     ----------
     stored : list of dict
         The cases; see `labkit.playground.data`.
     arrays : callable
-        From an array's description to its bytes.
+        Maps an array's description to its bytes.
     """
 
     headers = ()
@@ -35,12 +35,12 @@ class Stored:
         self.moves = moves
 
     def load(self, stored: list[dict], arrays) -> None:
-        """Take what was stored."""
+        """Take the stored data."""
         self.stored, self.arrays = stored, arrays
         self.cases = tuple(Case(case["name"], case, case["counted"]) for case in stored)
 
     def source(self, attempt: str) -> str:
-        """The text of an attempt."""
+        """Return the text of an attempt."""
         return attempt
 
     def _numbers(self, array):
@@ -65,18 +65,18 @@ class Stored:
         except CheckFailed as wrong:
             before, width = self.arrays(wanted["before"]), len(array.data) // len(array.values)
             places = range(0, len(array.data), width) if wanted["marked"] else ()
-            left = sum(array.data[at : at + width] == before[at : at + width] for at in places)
-            unset = f"\n{left:,} of its elements hold what they held before the launch: no thread has stored them"
-            raise CheckFailed(f"{wrong}{unset if left else ''}") from None
+            untouched = sum(array.data[at : at + width] == before[at : at + width] for at in places)
+            unset = f"\n{untouched:,} of its elements hold what they held before the launch: no thread has stored them"
+            raise CheckFailed(f"{wrong}{unset if untouched else ''}") from None
 
     def last_launch(self, message: str) -> LastLaunch:
-        """The last launch, on the shape which a message of `compare` names."""
+        """Return the last launch, on the shape that a message of `compare` names."""
         case = next(case for case in self.stored if case["on"] in message)
         launch, (_, *outputs) = case["launches"][-1], case["runs"][0]["outputs"][0]["shape"]
         return LastLaunch(launch["kernel"], launch["grid"], launch["block"], tuple(outputs), case["layer"])
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, bytes]]) -> Counts:
-        """The largest error of a hidden shape's real numbers, relative to sum |x| |k| of the output."""
+        """Return the largest error for real numbers on a hidden shape, relative to sum |x| |k| of the output."""
         wanted = case.what["runs"][-1]["outputs"][0]
         if "scale" not in wanted:
             return {}
