@@ -1,4 +1,4 @@
-"""What a line of a kernel asks of the memories: the worst access of a warp, and what the warp does there next."""
+"""The memory accesses of a line of a kernel: a warp's worst one, and what the warp does there next."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from labkit.spec.layers import Layer
 _VERBS = {"ld": "load of", "st": "store to", "atom": "atomic operation on"}
 _KEYS = {"global": "a box: a sector, its used bytes blue", "shared": "a wavefront: 32 banks, conflicts orange",
          "constant": "a turn: 32 lanes"}
-_ROW, _MOST_TURNS = 27, 8  # pixels of an access in the strip; wavefronts that are drawn of it
+_ROW, _MOST_TURNS = 27, 8  # pixels of an access in the strip; wavefronts of it that are drawn
 
 
 @figure
 def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = None) -> None:
-    """The worst access of a warp at a line of your kernel, and the next ones of the same warp at this line.
+    """Draw a warp's worst access at a line of your kernel, and the next ones of the same warp at this line.
 
     The kernel runs on one image of the layer, in the CPU engine. Global memory is drawn as sectors of 32 bytes, shared
     memory as wavefronts over its 32 banks, constant memory as turns. The worst access is the one that took the most of
@@ -30,58 +30,58 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
         Your kernel, as a ``%%kernel`` cell gives it.
     layer : Layer
     line : int, optional
-        A line of the kernel's file or cell, from 1; the magic's line counts. By default the line whose accesses took
-        most above what their bytes need.
+        A line of the kernel's file or cell, from 1; the magic's line counts. By default the line with the most sectors
+        or wavefronts above what its bytes need.
     """
-    found = evidence.accesses(of, layer, line)
-    first, height = found.worst, warps.HIGH
+    site = evidence.accesses(of, layer, line)
+    first, height = site.worst, warps.HIGH
     if first.space == "shared":
         parts = warps.wavefronts(first.lanes, first.size, first.op == "ld")
         height = 62 + 20 * sum(map(len, parts))
     elif first.space == "constant":
         parts = warps.served_by_turn(first.lanes)
         height = 62 + 14 * len(parts)
-    about = f"kernel {found.kernel}, block {found.block}, warp {found.warp}"
-    page.open(92 + height + (30 + _ROW * len(found.following)) * bool(found.following),
-              f"Line {found.line}: a warp’s {_named(first)} takes {_amount(first)}",
-              style.joined(found.variant, layer.name, about))
-    page.code(12, 66, found.text, page.width - 24)
+    about = f"kernel {site.kernel}, block {site.block}, warp {site.warp}"
+    page.open(92 + height + (30 + _ROW * len(site.following)) * bool(site.following),
+              f"Line {site.line}: a warp’s {_name(first)} takes {_count_units(first)}",
+              style.joined(site.variant, layer.name, about))
+    page.code(12, 66, site.text, page.width - 24)
     if first.space == "global":
         origin = first.base // 32 * 32
-        said = warps.sector_panel(page, 74, "", {lane: at - origin for lane, at in first.lanes.items()}, first.size)
+        words = warps.sector_panel(page, 74, "", {lane: at - origin for lane, at in first.lanes.items()}, first.size)
     elif first.space == "shared":
-        said = _words(first)
-        warps.turn_panel(page, 74, "", said, "bank", "wavefront", 20, parts)
+        words = _words(first)
+        warps.turn_panel(page, 74, "", words, "bank", "wavefront", 20, parts)
     else:
-        said = _words(first)
+        words = _words(first)
         elements = [f"{first.name}[{(at - first.base) // first.size}]" for at in parts]
         turns = [dict.fromkeys(lanes, "") for lanes in parts.values()]
-        warps.turn_panel(page, 74, "", said, "lane", "turn", 14, [turns], elements)
-    page.alt = f"Line {found.line} of {found.file}, “{found.text}”. The worst {_named(first)}, by {about}: {said}."
-    if not found.following:
+        warps.turn_panel(page, 74, "", words, "lane", "turn", 14, [turns], elements)
+    page.alt = f"Line {site.line} of {site.file}, “{site.text}”. The worst {_name(first)}, by {about}: {words}."
+    if not site.following:
         return
     top = 90 + height
-    spaces = dict.fromkeys(each.space for each in found.following)
+    spaces = dict.fromkeys(access.space for access in site.following)
     page.text(12, top + 12, "What this warp does next at the line", weight="bold")
-    page.small(page.width - 12, top + 12, "   ·   ".join(_KEYS[each] for each in spaces), ha="right")
-    for i, each in enumerate(found.following):
-        _row(page, top + 24 + _ROW * i, each)
-    next_ones = [f"{_named(each)}: {_amount(each)}" for each in found.following]
+    page.small(page.width - 12, top + 12, "   ·   ".join(_KEYS[space] for space in spaces), ha="right")
+    for i, access in enumerate(site.following):
+        _draw_row(page, top + 24 + _ROW * i, access)
+    next_ones = [f"{_name(access)}: {_count_units(access)}" for access in site.following]
     page.alt += f" Next, the same warp makes there: {', '.join(next_ones)}."
 
 
-def _named(access: Access) -> str:
-    """ "load of x"."""
+def _name(access: Access) -> str:
+    """Return the access in words: "load of x"."""
     return f"{_VERBS[access.op]} {access.name or access.space + ' memory'}"
 
 
-def _amount(access: Access) -> str:
+def _count_units(access: Access) -> str:
     unit = {"global": "sector", "shared": "wavefront", "constant": "turn"}[access.space]
     return count(access.units, unit)
 
 
 def _words(access: Access) -> str:
-    """What an access takes, as its panel says it."""
+    """Return an access's sectors, wavefronts or turns in words, as its panel says it."""
     if access.space == "constant":
         return warps.in_turns(warps.served_by_turn(access.lanes))
     if access.space == "shared":
@@ -90,11 +90,11 @@ def _words(access: Access) -> str:
     return f"{count(len(moved), 'sector')}, {percent(len(used) / 32 / len(moved))} of their bytes used"
 
 
-def _row(page: Page, top: float, access: Access) -> None:
-    """An access of the strip: what it is, its sectors or wavefronts in small, and how many there are."""
+def _draw_row(page: Page, top: float, access: Access) -> None:
+    """Draw an access of the strip: its name, its sectors or wavefronts in small, and how many there are."""
     left, right = 150, page.width - 118
-    page.small(12, top + 13, _named(access), style.INK)
-    page.small(right + 14, top + 13, _amount(access), style.AMBER if access.units > 1 else style.MUTED)
+    page.small(12, top + 13, _name(access), style.INK)
+    page.small(right + 14, top + 13, _count_units(access), style.AMBER if access.units > 1 else style.MUTED)
     if access.space == "global":
         used, _ = warps.bytes_used(access.lanes, access.size)
         warps.sector_boxes(page, left, right, top + 2, 14, used, most=56, middle=False)

@@ -1,4 +1,4 @@
-"""Charts of bars: where the time goes, what kernels ask of the memory, what they execute and what they wait for."""
+"""Charts of bars: where the time goes, the traffic of kernels, their instructions, and what they wait for."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -31,7 +31,7 @@ _WAITS = dict(zip(STALLS, (
 
 def _bars(page: Page, left: float, top: float, step: float, scale: float, names: Sequence[str], values: Sequence[float],
           strong: Sequence[bool], weak=(style.PALE, style.INK), **font) -> list[float]:
-    """Bars with their names, the strong ones in blue, the weak ones in these two colours; returns the baselines."""
+    """Draw bars with their names, the strong ones in blue, the weak ones in two colours; return the baselines."""
     baselines = [top + (i + 0.5) * step + 4 for i in range(len(names))]
     for y, name, value, is_strong in zip(baselines, names, values, strong, strict=True):
         face, ink = (style.BLUE, style.INK) if is_strong else weak
@@ -41,11 +41,11 @@ def _bars(page: Page, left: float, top: float, step: float, scale: float, names:
     return baselines
 
 
-def _stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, str], said: Callable[[float], str],
+def _stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, str], write: Callable[[float], str],
             highlight: str | None = None, beside: bool = False) -> str:
-    """A stacked bar per row of a frame and its total, under the name of the row's group; returns them in words.
+    """Draw a stacked bar per row of a frame, with its total, under the row's group; return them in words.
 
-    Each part shows its number where that fits. `beside` writes the other numbers beside the bar.
+    Each part shows its number if that fits. `beside` writes the other numbers beside the bar.
     """
     totals, step, words = frame.sum(axis=1), 27, []
     left = 26 + widest(frame.index.get_level_values(1), weight="bold")
@@ -55,19 +55,19 @@ def _stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, st
         page.text(26, top + 18, group, weight="bold")
         top += 32 * bool(group)
         for (_, label), row in rows.iterrows():
-            x, y, silent, total, row = left, top + 15, [], said(row.sum()), row.dropna()
+            x, y, unlabelled, total, row = left, top + 15, [], write(row.sum()), row.dropna()
             page.text(left - 10, y, label, ha="right", weight="bold" if label == highlight else "normal")
             for name, value in row.items():
                 width = value * scale
                 page.rect(x, top + 1, width, 20, colors[name], style.PAPER, 0.8)
-                if width > wide(said(value), SMALL) + 8:
-                    page.small(x + width / 2, y, said(value), ink_on(colors[name]), ha="center")
+                if width > wide(write(value), SMALL) + 8:
+                    page.small(x + width / 2, y, write(value), ink_on(colors[name]), ha="center")
                 elif value:
-                    silent.append(f"{name} {said(value)}")
+                    unlabelled.append(f"{name} {write(value)}")
                 x += width
             page.text(x + 8, y, total, weight="bold")
-            page.small(x + 18 + wide(total, weight="bold"), y, ", ".join(silent) * beside)
-            parts = ", ".join(f"{name} {said(value)}" for name, value in row.items())
+            page.small(x + 18 + wide(total, weight="bold"), y, ", ".join(unlabelled) * beside)
+            parts = ", ".join(f"{name} {write(value)}" for name, value in row.items())
             words.append(f"{group and group + ', '}{label}: {total}, of these {parts}.")
             top += step
     return " ".join(words)
@@ -75,19 +75,19 @@ def _stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, st
 
 @figure
 def time(page: Page, trace) -> None:
-    """Where the time goes: kernels and copies on the device, API calls on the host.
+    """Draw where the time goes: kernels and copies on the device, API calls on the host.
 
     Parameters
     ----------
     trace : Trace or DataFrame
         A row per kernel, copy or API call, with the columns ``kind`` ("kernel", "copy" or "api"), ``name``, ``calls``
-        and ``total_ms``, as `Trace.summary` gives them. Shares, and the rows that make up 90 %, are of the device's
-        time and of the API calls' time apart, because the two run side by side.
+        and ``total_ms``, as `Trace.summary` gives them. Shares, and the rows that make up 90 %, are computed separately
+        for the device and the API calls, because the two run side by side.
     """
     table = trace.summary() if hasattr(trace, "summary") else trace
     need(table, ["kind", "name", "calls", "total_ms"], "draw.time")
     groups = {"On the device": ("kernel", "copy"), "API calls": ("api",)}
-    groups = {where: _busiest(table[table["kind"].isin(kinds)]) for where, kinds in groups.items()}
+    groups = {where: _rank_rows(table[table["kind"].isin(kinds)]) for where, kinds in groups.items()}
     groups = {where: rows for where, rows in groups.items() if rows["total_ms"].sum() > 0}
     if not groups:
         raise LabError('draw.time got no time of the kinds "kernel", "copy" and "api": trace something first')
@@ -115,30 +115,30 @@ def time(page: Page, trace) -> None:
             page.small(end, top - 4, "90 %", style.AMBER, ha="center")
             page.line(left + rows["share"].cumsum() * scale, [y - 4 for y in ys], style.INK, 1.2, marker="o", ms=4,
                       mfc=style.PAPER, mec=style.INK)
-        each = (f"{row.name} {percent(row.share)} ({ms(row.total_ms)})" for row in rows.itertuples())
-        page.alt += f" {where}: {', '.join(each)}."
+        texts = (f"{row.name} {percent(row.share)} ({ms(row.total_ms)})" for row in rows.itertuples())
+        page.alt += f" {where}: {', '.join(texts)}."
         top = bottom + 20
     rings = "     rings: shares so far, summed" * (max(map(len, groups.values())) > 1)
     page.small(left, top + 6, f"bar: its share{rings}")
 
 
-def _busiest(rows):
-    """Rows of one group, longest first, with their shares; short ones beyond the seventh are merged."""
+def _rank_rows(rows):
+    """Return the rows of a group, longest first, with their shares; short ones beyond the seventh are merged."""
     rows = rows.sort_values("total_ms", ascending=False, kind="stable").assign(members=1)
     rows["name"] = rows["name"].replace(_COPIES).astype(str)
     total, so_far = rows["total_ms"].sum(), rows["total_ms"].cumsum()
     rows["vital"] = so_far - rows["total_ms"] < 0.9 * total * (1 - 1e-9)  # the fewest rows that make up 90 %
-    kept = max(7, rows["vital"].sum())
-    if len(rest := rows[kept:]) > 1:
+    separate = max(7, rows["vital"].sum())
+    if len(rest := rows[separate:]) > 1:
         sums = {name: rest[name].sum() for name in ("calls", "total_ms", "members")}
-        rows = pd.concat([rows[:kept], pd.DataFrame([{"name": f"{len(rest)} others", "vital": False, **sums}])])
-    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}…{name[-8:]}" for name in rows["name"]]
-    return rows.assign(share=rows["total_ms"] / total, shown=pd.Series(shown, rows.index, dtype=str))
+        rows = pd.concat([rows[:separate], pd.DataFrame([{"name": f"{len(rest)} others", "vital": False, **sums}])])
+    names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}…{name[-8:]}" for name in rows["name"]]
+    return rows.assign(share=rows["total_ms"] / total, shown=pd.Series(names, rows.index, dtype=str))
 
 
 @figure
 def traffic(page: Page, profile) -> None:
-    """The traffic of each variant of a profile, a panel per level of memory, against the variant before it.
+    """Draw the traffic of each variant of a profile beside the variant before it, a panel per level of memory.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def traffic(page: Page, profile) -> None:
     message = "What the kernels ask of the memory"
     if len(labels) > 1 and "global_sectors" in counts:
         before, after = counts["global_sectors"].iloc[-2:]
-        change = "as many" if before == after or not (before and after) else _change(after, before)
+        change = "as many" if before == after or not (before and after) else _describe_change(after, before)
         message = f"{labels[-1]} moves {change} global sectors {'than' if 'fewer' in change else 'as'} {labels[-2]}"
     page.open(76 + (46 + step * len(labels)) * len(levels), message, profile.note)
     page.alt, page.plain = f"Bar chart, memory traffic. {profile.note}", "Figure: memory traffic, a bar per variant"
@@ -163,14 +163,14 @@ def traffic(page: Page, profile) -> None:
         page.caption(12, top + 26, level, unit)
         baselines = _bars(page, left, top + 36, step, (page.width - 196 - left) / max(values), labels, values, last)
         for y, label, value, before in zip(baselines, labels, values, [None, *values], strict=False):
-            change = "" if before is None else _change(value, before)
+            change = "" if before is None else _describe_change(value, before)
             page.small(page.width - 118, y, f"{value:,.0f}", style.INK, ha="right")
             page.small(page.width - 14, y, change, ha="right")
             page.alt += f" {level}, {label}: {value:,.0f} {unit}{change and ', ' + change}."
         top += 46 + step * len(labels)
 
 
-def _change(value, before):
+def _describe_change(value, before):
     if value == before:
         return "the same"
     if not before or not value:
@@ -180,42 +180,42 @@ def _change(value, before):
 
 @figure
 def bank_conflicts(page: Page, profile) -> None:
-    """Wavefronts per shared access, source line by source line: 1 is without conflicts.
+    """Draw the wavefronts per shared access, source line by source line; 1 means no conflict.
 
     Parameters
     ----------
     profile : Profile
-        Of the CPU engine, which counts by line.
+        A profile by the CPU engine, which counts by line.
     """
     sites = profile.sites
     shared = sites[sites["space"] == "shared"] if len(sites) else sites
     if not len(shared):
         raise LabError("draw.bank_conflicts: no access to shared memory in this profile, which the CPU engine makes "
                        f"(engine=\"cpu\"). {profile.note}")
-    shared = shared.astype({"line": "Int64"}).fillna({"file": "", "line": 0})  # a compiler need not say either
+    shared = shared.astype({"line": "Int64"}).fillna({"file": "", "line": 0})  # a compiler may give neither
     by = [name for name in ("variant", "kernel", "file", "line", "op") if name in shared]
     lines = shared.groupby(by, sort=False, as_index=False)[["requests", "wavefronts"]].sum()
-    each = lines["wavefronts"] / lines["requests"]
+    ratios = lines["wavefronts"] / lines["requests"]
     at = [f"line {line or 'unknown'}" for line in lines["line"]]
     verbs = lines["op"].map({"ld": "load", "st": "store", "atom": "atomic"})
     names = [f"{name}  {line}  {verb}" for name, line, verb in zip(lines[by[0]], at, verbs, strict=True)]
     left, step, top = 24 + widest(names, SMALL), 24, 64
-    message = f"{at[each.argmax()].capitalize()} takes {each.max():.3g} wavefronts per access"
+    message = f"{at[ratios.argmax()].capitalize()} takes {ratios.max():.3g} wavefronts per access"
     free = "No access to shared memory has a bank conflict"
-    page.open(96 + step * len(names), message if each.max() >= 1.005 else free, profile.note)
-    scale = (page.width - 90 - left) / max(2.0, each.max()) / 1.02
-    baselines = _bars(page, left, top, step, scale, names, each, each >= 1.005)
-    for y, value in zip(baselines, each, strict=True):
+    page.open(96 + step * len(names), message if ratios.max() >= 1.005 else free, profile.note)
+    scale = (page.width - 90 - left) / max(2.0, ratios.max()) / 1.02
+    baselines = _bars(page, left, top, step, scale, names, ratios, ratios >= 1.005)
+    for y, value in zip(baselines, ratios, strict=True):
         page.small(page.width - 14, y, f"{value:.3g}", style.INK, ha="right")
     page.line([left + scale] * 2, [top, top + step * len(names)], style.ORANGE, 1.2, ls=style.DASHED)
     page.small(left, top + step * len(names) + 16, "wavefronts per access; dashed: 1, no conflict")
-    said = ", ".join(f"{name} {value:.3g}" for name, value in zip(names, each, strict=True))
-    page.alt = f"Bar chart, wavefronts per shared access: {said}. {profile.note}"
+    texts = ", ".join(f"{name} {value:.3g}" for name, value in zip(names, ratios, strict=True))
+    page.alt = f"Bar chart, wavefronts per shared access: {texts}. {profile.note}"
 
 
 @figure
 def kernels(page: Page, table) -> None:
-    """The op time of variants with several kernels, kernel by kernel: a bar per variant and layer.
+    """Draw the op time of variants with several kernels, kernel by kernel: a bar per variant and layer.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def kernels(page: Page, table) -> None:
 
 @figure
 def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
-    """What kernels execute per product, a stacked bar each; the last one is the kernel in question.
+    """Draw the instructions per product, a stacked bar per kernel; the last one is the kernel in question.
 
     Parameters
     ----------
@@ -264,46 +264,46 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
 
 @figure
 def units(page: Page, estimate, before=None) -> None:
-    """The time that each unit of a GPU needs, as estimated from counts: the busiest one sets the kernel's time.
+    """Draw the time that each unit of a GPU needs, estimated from counts: the busiest one sets the kernel's time.
 
     Parameters
     ----------
     estimate : Estimate
         As `labkit.estimate` returns it.
     before : Estimate, optional
-        Of the kernel as it was: its bars are drawn thin, below.
+        The estimate of the earlier kernel: its bars are drawn thin, below.
     """
     now = estimate.units.sum().sort_values(ascending=False)
     old = before.units.sum() if before is not None else now * 0
-    shown = [name for name in now.index if max(now[name], old.get(name, 0.0)) >= 0.02 * now.max()]
-    near = [name for name in shown if now[name] >= 0.9 * now.max()]
+    names = [name for name in now.index if max(now[name], old.get(name, 0.0)) >= 0.02 * now.max()]
+    near = [name for name in names if now[name] >= 0.9 * now.max()]
     step, top = (34, 66) if before is not None else (25, 66)
-    page.open(96 + step * len(shown), _estimated(estimate, before), estimate.note)
-    left = 24 + widest(shown, SMALL, weight="bold")
+    page.open(96 + step * len(names), _write_message(estimate, before), estimate.note)
+    left = 24 + widest(names, SMALL, weight="bold")
     scale = (page.width - 120 - left) / max(now.max(), old.max())
-    for i, name in enumerate(shown):
+    for i, name in enumerate(names):
         y = top + i * step
         page.small(left - 10, y + 13, name, style.INK, ha="right", weight="bold" if name in near else "normal")
         page.rect(left, y + 2, now[name] * scale, 15, style.BLUE if name in near else style.PALE)
         page.small(left + now[name] * scale + 8, y + 13, ms(now[name]), style.INK)
         if before is not None:
             page.rect(left, y + 18, old.get(name, 0.0) * scale, 6, style.ORANGE)
-    page.line([left, left], [top, top + step * len(shown)], style.FAINT)
+    page.line([left, left], [top, top + step * len(names)], style.FAINT)
     words = "time that each unit needs, if it is never idle; bold: the busiest, and those within 10 % of it"
-    page.small(12, top + step * len(shown) + 18, f"{words}{'; thin: before' * (before is not None)}")
-    was = {name: f" (before {ms(old.get(name, 0.0))})" * (before is not None) for name in shown}
-    said = ", ".join(f"{name} {ms(now[name])}{was[name]}" for name in shown)
-    page.alt = f"Bar chart, estimated time of each unit: {said}. {estimate.note}"
+    page.small(12, top + step * len(names) + 18, f"{words}{'; thin: before' * (before is not None)}")
+    earlier = {name: f" (before {ms(old.get(name, 0.0))})" * (before is not None) for name in names}
+    texts = ", ".join(f"{name} {ms(now[name])}{earlier[name]}" for name in names)
+    page.alt = f"Bar chart, estimated time of each unit: {texts}. {estimate.note}"
     page.plain = "Figure: estimated time of each unit of the GPU"
 
 
-def _estimated(estimate, before) -> str:
+def _write_message(estimate, before) -> str:
     return str(estimate) if before is None else estimate.against(before)
 
 
 @figure
 def stalls(page: Page, counters: pd.DataFrame) -> None:
-    """How many cycles pass between two instructions of a warp, and what it waits for; a bar per row.
+    """Draw how many cycles pass between two instructions of a warp, and what it waits for; a bar per row.
 
     Parameters
     ----------
@@ -325,32 +325,31 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     device = f"{rows['device'].iloc[0]}, recorded {rows['date'].max()}" if "device" in rows else ""
     top = 84 + 18 * -(-len(colors) // 2)
     about = style.joined("what a warp waits for, by Nsight Compute’s names", device)
-    page.open(top + 27 * len(rows) + 24, _lesson(rows, waits), about)
+    page.open(top + 27 * len(rows) + 24, _write_lesson(rows, waits), about)
     names = [*map(stall_name, visible), "", "Selected"]
     for i, (name, (words, color)) in enumerate(zip(names, colors.items(), strict=True)):
         x, y = 12 + i % 2 * 374, 72 + i // 2 * 18
         page.rect(x, y - 9, 10, 10, color)
         page.small(x + 16, y, name, style.INK, weight="bold")
         page.small(x + 16 + wide(f"{name}  ", SMALL, "bold") * bool(name), y, words)
-    said = _stacks(page, top - 6, parts, colors, "{:.1f}".format)
+    bars = _stacks(page, top - 6, parts, colors, "{:.1f}".format)
     page.small(26 + widest(parts.index.get_level_values(1), weight="bold"), top + 27 * len(rows) + 12,
                "cycles of a warp from one instruction to its next")
-    page.plain = f"Bar chart, cycles of a warp from one instruction to its next, by what it waits for. {device}. {said}"
-    known = (f"{name} is {words}" for name, words in zip(names, colors, strict=True) if name)
-    page.alt = f"{page.plain} In Nsight Compute’s names, {', '.join(known)}."
+    page.plain = f"Bar chart, cycles of a warp from one instruction to its next, by what it waits for. {device}. {bars}"
+    meanings = (f"{name} is {words}" for name, words in zip(names, colors, strict=True) if name)
+    page.alt = f"{page.plain} In Nsight Compute’s names, {', '.join(meanings)}."
 
 
 def stall_name(reason: str) -> str:
-    """Nsight Compute's name of a stall reason, such as "MIO Throttle" of mio_throttle."""
+    """Return Nsight Compute's name of a stall reason, such as "MIO Throttle" of mio_throttle."""
     return " ".join(word.upper() if word in ("mio", "lg", "imc") else word.title() for word in reason.split("_"))
 
 
-def _lesson(rows, waits):
-    """What changed most from the first kernel to the last, on the layers that both have; of one kernel, its longest
-    wait."""
+def _write_lesson(rows, waits):
+    """Return what changed most from the first kernel to the last, on the layers of both; for one, its longest wait."""
     first, last = rows["label"].iloc[0], rows["label"].iloc[-1]
-    each = waits.groupby([rows["label"], rows["layer"]]).mean()
-    change = (each.loc[last] - each.loc[first]).mean()
+    means = waits.groupby([rows["label"], rows["layer"]]).mean()
+    change = (means.loc[last] - means.loc[first]).mean()
     if first != last and change.abs().max() >= 0.5:
         less = f"less {stall_name(change.idxmin())}" if change.min() <= -0.5 else ""
         more = f"more {stall_name(change.idxmax())}" if change.max() >= 0.5 else ""
@@ -363,12 +362,12 @@ def _lesson(rows, waits):
 
 @figure
 def constant_budget(page: Page, layers: Sequence[Layer]) -> None:
-    """The masks of layers against the constant memory of a device.
+    """Draw the masks of layers against the constant memory of a device.
 
     Parameters
     ----------
     layers : sequence of Layer
-        A bar each; one whose mask does not fit is marked.
+        One bar per layer; a mask that does not fit is marked.
     """
     layers = list(layers)
     if not layers:

@@ -10,11 +10,11 @@ import io
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-GROUND = "#14181d"  # what white becomes: the dark paper of the report's style sheet
+GROUND = "#14181d"  # white becomes this: the dark paper of the report's style sheet
 
 # Lightness by day and by night. It is steep near 0.6, where the text on a bar changes from ink to paper.
 _BY_DAY = (0, 0.27, 0.5, 0.58, 0.62, 0.77, 1)
-_BY_NIGHT = (1, 0.95, 0.77, 0.67, 0.54, 0.51)  # and that of the ground
+_BY_NIGHT = (1, 0.95, 0.77, 0.67, 0.54, 0.51)  # and, last, that of the ground
 
 # OKLab: B. Ottosson, "A perceptual color space for image processing", 2020. Linear sRGB to cone responses, and the
 # cube roots of these to lightness L, green-red a, blue-yellow b.
@@ -25,7 +25,7 @@ _LAB = np.array([[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.
 
 
 def dark(picture: bytes) -> bytes | None:
-    """The dark version of a figure.
+    """Return the dark version of a figure.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def dark(picture: bytes) -> bytes | None:
 
 
 def darkened(colors: np.ndarray) -> np.ndarray:
-    """What colours become in the dark.
+    """Return the dark versions of colours.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Heat maps: what a sweep found, a cell per pair of options, a panel per layer."""
+"""Heat maps of a sweep: a cell per pair of options, a panel per layer."""
 
 import math
 
@@ -19,17 +19,17 @@ _WORDS = {"op_ms": "op time (ms)", "x_reference": "op time over reference time",
 
 @figure
 def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms") -> None:
-    """A figure of a sweep: a panel per layer, columns and rows two of its options, in each cell the fastest point.
+    """Draw a sweep: a panel per layer, two of its options as columns and rows, in each cell the fastest point.
 
     Parameters
     ----------
     sweep : DataFrame
         As `labkit.sweep` or `Recorded.sweep` returns it, of one device and batch.
     x, y : str
-        Columns of it, such as options: "rows", "maps", "block".
+        Columns of the sweep, such as options: "rows", "maps", "block".
     value : str
-        The column whose values the cells show. Where other options were swept, too, a cell stands for the fastest of
-        its points, whatever the value shown.
+        The column whose values the cells show. If other options were swept, too, a cell stands for the fastest of its
+        points, whichever value it shows.
     """
     missing = [name for name in (x, y, value) if name not in sweep]
     if missing:
@@ -40,24 +40,24 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
             raise LabError(f"draw.heatmap: the sweep has several of {name} ({several}): select one of them first")
     if not sweep["op_ms"].notna().any():
         raise LabError("draw.heatmap: no point of this sweep has a time; its column 'reason' says why")
-    panels = [(layer, rows, _fastest(rows, x, y)) for layer, rows in sweep.groupby("layer", sort=False)]
+    panels = [(layer, rows, _select_fastest(rows, x, y)) for layer, rows in sweep.groupby("layer", sort=False)]
     across = min(2, len(panels))
     lines = [rows[y].nunique() for _, rows, _ in panels]
     heights = [58 + _STEP * max(lines[i : i + 2]) for i in range(0, len(panels), 2)]
     first, unit = sweep.iloc[0], _WORDS.get(value, value)
     fixed = ", the fastest of all other options" if sweep.duplicated(["layer", x, y]).any() else ""
-    page.open(84 + sum(heights), _message([best for _, _, best in panels]),
+    page.open(84 + sum(heights), _write_message([best for _, _, best in panels]),
               f"{unit}, {y} down, {x} across{fixed}; {first['device']}, batch {first['batch']:,}",
               sweep.attrs.get("note", "") if first["engine"] == "cpu" else "")
     page.alt, page.plain = f"Heat maps, {unit} by {y} and {x}.", f"Figure: heat maps of a sweep, {y} against {x}"
     for i, (layer, rows, best) in enumerate(panels):
         left, wide, top = i % 2 * page.width / across, page.width / across, 58 + sum(heights[: i // 2])
-        columns, lines = _sorted(rows[x]), _sorted(rows[y])
+        columns, lines = _sort_values(rows[x]), _sort_values(rows[y])
         page.text(left + 12, top + 16, layer, weight="bold")
         names = left + 20 + widest(lines, SMALL)
         cell = (left + wide - 14 - names) / len(columns)
-        whole = all(isinstance(each, str) or each != each or float(each).is_integer() for each in best[value])
-        said = {at: _said(each, whole) for at, each in best[value].items()}
+        whole = all(isinstance(v, str) or v != v or float(v).is_integer() for v in best[value])
+        said = {at: _write_cell(v, whole) for at, v in best[value].items()}
         size, head = (SMALL * min(1, 0.86 * cell / widest([" ", *texts], SMALL)) for texts in (said.values(), columns))
         for n, column in enumerate(columns):
             page.text(names + (n + 0.5) * cell, top + 36, str(column), ha="center", size=head, color=style.MUTED)
@@ -74,21 +74,21 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
             page.text(box[0] + box[2] / 2, box[1] + 16, said[column, line], ha="center", size=size, color=ink_on(face))
             if (column, line) == times.idxmin():
                 page.frame(*box, style.ORANGE, 2.5)
-        each = ", ".join(f"{y} {line} {x} {column}: {text}" for (column, line), text in said.items())
+        cells = ", ".join(f"{y} {line} {x} {column}: {text}" for (column, line), text in said.items())
         column, line = best["op_ms"].idxmin() if len(best) else ("", "")
-        fastest = f"{layer}, fastest at {y} {line}, {x} {column}. {each}."
+        fastest = f"{layer}, fastest at {y} {line}, {x} {column}. {cells}."
         page.alt += f" {fastest}" if len(best) else f" {layer}: nothing runs."
     hatched = " Hatched: cannot run." if sweep.groupby(["layer", x, y])["op_ms"].max().isna().any() else ""
     page.small(12, 70 + sum(heights), f"Framed: the fastest. Bluer is faster.{hatched}")
 
 
-def _fastest(rows, x, y):
-    """The fastest point of each cell that has one, indexed by its options."""
+def _select_fastest(rows, x, y):
+    """Return the fastest point of each cell that has one, indexed by its options."""
     timed = rows[rows["op_ms"].notna()]
     return timed.loc[timed.groupby([x, y])["op_ms"].idxmin()].set_index([x, y], drop=False)
 
 
-def _message(tables):
+def _write_message(tables):
     tables = [best["op_ms"] for best in tables if len(best)]
     spread, places = max(times.max() / times.min() for times in tables), {times.idxmin() for times in tables}
     agree = "the same choice is best on every layer" if len(places) == 1 else (
@@ -96,14 +96,14 @@ def _message(tables):
     return f"Up to {spread:.3g} times between the cells" + (f"; {agree}" if len(tables) > 1 else "")
 
 
-def _said(value, whole):
-    """What a cell says: a count as it is, anything measured in three digits."""
+def _write_cell(value, whole):
+    """Return a cell's text: a count in full, a measured value with three digits."""
     if isinstance(value, str):
         return value
     return "–" if value != value else f"{value:.0f}" if whole else three(value)
 
 
-def _sorted(values):
-    """The different values in order; "160x1" by its numbers."""
+def _sort_values(values):
+    """Return the different values in order, "160x1" by its numbers."""
     return sorted(values.dropna().unique(), key=lambda value: [
         (0, float(part), "") if part.replace(".", "", 1).isdigit() else (1, 0, part) for part in str(value).split("x")])

@@ -1,4 +1,4 @@
-"""Charts of lines: what a read of constant memory costs, how many warps are resident, and how far sums are off."""
+"""Charts of lines: the cost of reads of constant memory, resident warps, and the errors of sums."""
 
 from collections.abc import Mapping
 
@@ -17,12 +17,12 @@ _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 
 @figure
 def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -> None:
-    """The op time, over the number of elements that a warp asks for at once.
+    """Draw the op time over the number of elements that a warp asks for at once.
 
     Parameters
     ----------
     series : mapping of str to mapping of int to float
-        Of each kind of memory: elements asked for at once -> milliseconds. The last is highlighted.
+        Kind of memory -> elements asked for at once -> milliseconds. The last kind is highlighted.
     """
     table = pd.DataFrame({name: dict(values) for name, values in series.items() if values}).sort_index()
     if not len(table):
@@ -49,52 +49,52 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
 
 @figure
 def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> None:
-    """How many warps a multiprocessor of an H200 has room for, over the registers per thread.
+    """Draw how many warps a multiprocessor of an H200 has room for, over the registers per thread.
 
     Parameters
     ----------
     registers : mapping of str to int
-        Label -> registers per thread: a point on the staircase each.
+        Label -> registers per thread: one point on the staircase per label.
     threads : int
-        Of a block.
+        Threads per block.
     """
-    if not registers or any(not 1 <= each <= 255 for each in registers.values()):
+    if not registers or any(not 1 <= used <= 255 for used in registers.values()):
         raise LabError(f"draw.occupancy: a thread has 1 to 255 registers; got {registers}")
     arch, counts = "sm_90", range(16, 256)
     limits = MULTIPROCESSOR[arch]
     most = limits["warps"]
-    share = {each: share_of_warps(threads, each, 0, limits) for each in {*counts, *registers.values()}}
-    full = max(each for each in counts if share[each] == share[16])
+    share = {used: share_of_warps(threads, used, 0, limits) for used in {*counts, *registers.values()}}
+    full = max(used for used in counts if share[used] == share[16])
     points: dict[int, list[str]] = {}
-    for label, each in registers.items():
-        points.setdefault(int(each), []).append(label)
+    for label, used in registers.items():
+        points.setdefault(int(used), []).append(label)
     page.open(340, f"Up to {full} registers per thread, {percent(share[16])} of the warps can be resident",
               f"{arch}   ·   blocks of {threads} threads   ·   {limits['registers']:,} registers and {most} warps per "
               "multiprocessor")
     page.small(12, 66, "resident warps")
     ax = page.axes(52, 80, page.width - 20, 290, xlim=(14, 256), ylim=(0, most * 1.1), xlabel="registers per thread")
-    ax.step(list(counts), [most * share[each] for each in counts], where="mid", color=style.PALE)
+    ax.step(list(counts), [most * share[used] for used in counts], where="mid", color=style.PALE)
     number(ax.xaxis, [16, 32, 64, 96, 128, 160, 192, 224, 255])
     number(ax.yaxis, range(0, most + 1, 16))
     page.alt = f"Staircase, resident warps over registers per thread, {arch}."
-    for row, (each, labels) in enumerate(sorted(points.items())):  # named in a list: the points lie too close
-        ax.plot(each, most * share[each], "o", ms=7, color=style.BLUE, mew=1.2, zorder=5)
+    for row, (used, labels) in enumerate(sorted(points.items())):  # named in a list: the points lie too close
+        ax.plot(used, most * share[used], "o", ms=7, color=style.BLUE, mew=1.2, zorder=5)
         clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 2}
-        page.text(312, 108 + 18 * row, f"{each}", ha="right", weight="bold", bbox=clear)
+        page.text(312, 108 + 18 * row, f"{used}", ha="right", weight="bold", bbox=clear)
         page.text(324, 108 + 18 * row, ";  ".join(labels), bbox=clear)
-        page.alt += f" {'; '.join(labels)}: {each} registers, {percent(share[each])} of {most} warps."
+        page.alt += f" {'; '.join(labels)}: {used} registers, {percent(share[used])} of {most} warps."
 
 
 @figure
 def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
-    """Ones counted in half, one after the other and in parts, beside the true sum.
+    """Draw ones counted in half, one after the other and in parts, beside the true sum.
 
     Parameters
     ----------
     terms : int
-        Ones.
+        How many ones.
     part : int
-        How many a part sums in half before a float takes it.
+        How many ones a part sums in half before a float adds it.
     """
     if terms < 1 or part < 1:
         raise LabError(f"draw.running_sum: {terms} terms in parts of {part}; at least one of each")
@@ -117,7 +117,7 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
 
 
 def counted(terms: int, part: int) -> np.ndarray:
-    """The running sum of `terms` ones in half; with a `part`, of so many in half and of the parts in float."""
+    """Return the running sum of `terms` ones in half; with `part`: so many in half, then the parts in float."""
     sums, sum_, whole = np.empty(terms), np.float16(0), np.float32(0)
     for i in range(terms):
         sum_ = np.float16(sum_ + np.float16(1))
@@ -129,7 +129,7 @@ def counted(terms: int, part: int) -> np.ndarray:
 
 @figure
 def rounding(page: Page, table: pd.DataFrame) -> None:
-    """Errors over the length of the sum, a colour per variant: the largest measured, and the bound as a dashed line.
+    """Draw errors over the length of the sum, a colour per variant: the largest measured; dashed, the bound.
 
     Parameters
     ----------
@@ -140,18 +140,18 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     lengths = sorted(int(terms) for terms in table["terms"].unique())
     if len(lengths) < 2:
         raise LabError("draw.rounding: errors over the length of the sum need two lengths or more")
-    lines = {label: each.sort_values("terms") for label, each in table.groupby("label", sort=False)}
-    growth = {label: each["largest"].iloc[-1] / each["largest"].iloc[0] for label, each in lines.items()}
+    lines = {label: rows.sort_values("terms") for label, rows in table.groupby("label", sort=False)}
+    growth = {label: rows["largest"].iloc[-1] / rows["largest"].iloc[0] for label, rows in lines.items()}
     worst, ends, right = max(growth, key=growth.get), {}, style.WIDTH - 22 - widest(lines, SMALL, "bold")
     page.open(400, f"From {lengths[0]:,} to {lengths[-1]:,} products: {worst} is off by {growth[worst]:.2g} times more",
               "largest error as a part of Σ|x||k|, in halves’ unit roundoff 2⁻¹¹   ·   dashed: the checker’s bound")
     ax = page.axes(64, 66, right, 350, "xy", xlabel="products per sum (log scale)")
     page.alt = "Line chart, largest rounding error in units of 2⁻¹¹ of what was summed, over its length."
     page.plain = "Figure: the largest rounding error over the length of the sum, a line for each variant"
-    for i, (label, each) in enumerate(lines.items()):
-        color, largest = (*style.CYCLE, style.GREEN, style.MUTED)[i % 7], (each["largest"] / _HALF_ULP).tolist()
-        ax.plot(each["terms"], each["bound"] / _HALF_ULP, color=color, lw=1.1, ls=style.DASHED)
-        ax.plot(each["terms"], largest, color=color, marker="o", ms=6)
+    for i, (label, rows) in enumerate(lines.items()):
+        color, largest = (*style.CYCLE, style.GREEN, style.MUTED)[i % 7], (rows["largest"] / _HALF_ULP).tolist()
+        ax.plot(rows["terms"], rows["bound"] / _HALF_ULP, color=color, lw=1.1, ls=style.DASHED)
+        ax.plot(rows["terms"], largest, color=color, marker="o", ms=6)
         ends[label] = largest[-1], color
         page.alt += f" {label}: {largest[0]:.2g} of {lengths[0]:,} products, {largest[-1]:.2g} of {lengths[-1]:,}."
     ax.set_xlim(lengths[0] / 1.15, lengths[-1] * 1.15)

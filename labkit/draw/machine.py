@@ -8,21 +8,21 @@ from labkit.draw import style
 from labkit.draw.style import Page, count, figure, percent, wide
 from labkit.spec.devices import device
 
-_EMPTY = "#eef1f4"  # the ground of what does nothing
+_EMPTY = "#eef1f4"  # the colour of idle parts
 
 
 @figure
 def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, thread: int = 5) -> None:
-    """Grid, block and thread: how a thread finds the element that it computes.
+    """Draw grid, block and thread: how a thread finds the element that it computes.
 
     Parameters
     ----------
     n : int
         Elements, with one thread each.
     threads : int
-        Per block, more than 8.
+        Threads per block, more than 8.
     block, thread : int
-        Those that are followed; the thread is one of its block's first 8.
+        The block and the thread to follow; the thread is one of its block's first 8.
     """
     if not 8 < threads <= MAX_THREADS or n < 1:
         raise LabError(f"draw.threads: {n} elements in blocks of {threads}; a block has 9 to {MAX_THREADS}")
@@ -77,11 +77,7 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
 
 @figure
 def memories(page: Page) -> None:
-    """The memories of an H200: what each is shared by, how large it is, and how long a load from it waits.
-
-    Parameters
-    ----------
-    """
+    """Draw the memories of an H200: who shares each, how large it is, and how long a load from it waits."""
     gpu, limits = device("H200"), MULTIPROCESSOR["sm_90"]
     registers = limits["registers"] * 4 // 1024
     rate, link = gpu.ceilings["reference_bandwidth"] / 1e12, gpu.ceilings["to_device_pinned"] / 1e9
@@ -112,27 +108,27 @@ def memories(page: Page) -> None:
 
 
 def issued(warps: int, work: int, latency: int, cycles: int) -> list[list[str]]:
-    """What each warp does in each cycle: "issues", "waits" for its load, or is "ready" while another one issues.
+    """Return each warp's state in each cycle: "issues", "waits" for its load, or "ready" while another one issues.
 
     Each warp issues `work` instructions, the last of which is a load; the next one needs its word. The scheduler takes
     the warp that has been ready for longest.
     """
-    ready_at, left, told = [0] * warps, [work] * warps, [[] for _ in range(warps)]
+    ready_at, left, states = [0] * warps, [work] * warps, [[] for _ in range(warps)]
     for cycle in range(cycles):
         ready = [warp for warp in range(warps) if ready_at[warp] <= cycle]
         chosen = min(ready, key=lambda warp: (ready_at[warp], warp), default=None)
         for warp in range(warps):
-            told[warp].append("issues" if warp == chosen else "ready" if warp in ready else "waits")
+            states[warp].append("issues" if warp == chosen else "ready" if warp in ready else "waits")
         if chosen is not None:
             left[chosen] -= 1
             if left[chosen] == 0:
                 ready_at[chosen], left[chosen] = cycle + 1 + latency, work
-    return told
+    return states
 
 
 @figure
 def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency: int = 24) -> None:
-    """A scheduler hides the latency of loads: while one warp waits, it issues instructions of the others.
+    """Draw how a scheduler hides the latency of loads: while a warp waits, it issues instructions of others.
 
     Parameters
     ----------
@@ -148,12 +144,12 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
         raise LabError(f"draw.hiding: {warps} warps, {work} instructions, {latency} cycles: 1 to 16 warps, and at "
                        "least one of the others")
     left, right, step = 108, style.WIDTH - 26, 13
-    pitch, said = (right - left) / cycles, []
-    top, period = 96, work + latency  # the share is that of many periods: the beginning does not count
-    told = [issued(each, work, latency, max(cycles, 40 * period)) for each in warps]
-    shares = [sum(lane[-20 * period :].count("issues") for lane in lanes) / (20 * period) for lanes in told]
-    told = [[lane[:cycles] for lane in lanes] for lanes in told]
-    page.open(top + sum(each * step + 74 for each in warps) - 8,
+    pitch, texts = (right - left) / cycles, []
+    top, period = 96, work + latency  # the share is taken over many periods, without the beginning
+    panels = [issued(number, work, latency, max(cycles, 40 * period)) for number in warps]
+    shares = [sum(lane[-20 * period :].count("issues") for lane in lanes) / (20 * period) for lanes in panels]
+    panels = [[lane[:cycles] for lane in lanes] for lanes in panels]
+    page.open(top + sum(number * step + 74 for number in warps) - 8,
               f"With {count(warps[-1], 'warp')} the scheduler is busy in {percent(shares[-1])} of the cycles, "
               f"with {count(warps[0], 'warp')} in {percent(shares[0])}",
               f"one scheduler, {cycles} cycles   ·   {count(work, 'instruction')}, the last one a load that takes "
@@ -161,28 +157,28 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
     page.legend(left, 74, {"issues an instruction": style.BLUE, "waits for its load": style.WARM,
                            "is ready, another warp issues": style.SKY})
     faces = {"issues": style.BLUE, "waits": style.WARM, "ready": style.SKY}
-    for each, share, lanes in zip(warps, shares, told, strict=True):
-        said.append(f"{count(each, 'warp')}: {percent(share)} of the issue slots are used")
-        page.caption(26, top + 14, count(each, "warp"), f"{percent(share)} of the issue slots are used")
+    for number, share, lanes in zip(warps, shares, panels, strict=True):
+        texts.append(f"{count(number, 'warp')}: {percent(share)} of the issue slots are used")
+        page.caption(26, top + 14, count(number, "warp"), f"{percent(share)} of the issue slots are used")
         top += 24
         for warp, states in enumerate(lanes):
             y = top + warp * step
-            if each < 10 or warp % 2 == 0:
+            if number < 10 or warp % 2 == 0:
                 page.small(left - 8, y + 10, f"warp {warp}", ha="right")
             for cycle, state in enumerate(states):
                 page.rect(left + cycle * pitch, y, pitch, step - 2, faces[state])
-        top += each * step + 6
+        top += number * step + 6
         page.small(left - 8, top + 11, "scheduler", style.INK, ha="right", weight="bold")
         for cycle, states in enumerate(zip(*lanes, strict=True)):
             page.rect(left + cycle * pitch, top, pitch, 14, style.INK if "issues" in states else _EMPTY)
         top += 44
     page.alt = (f"A scheduler over {cycles} cycles. Each warp issues {count(work, 'instruction')}, the last of which "
-                f"is a load, and waits {latency} cycles for its word. {'. '.join(said)}.")
+                f"is a load, and waits {latency} cycles for its word. {'. '.join(texts)}.")
 
 
 @figure
 def shuffle(page: Page, lanes: int = 16) -> None:
-    """A sum over the lanes of a warp by shuffles: in each step a lane adds the sum of the lane `offset` further on.
+    """Draw a sum over a warp's lanes by shuffles: in each step a lane adds the sum of the lane `offset` further on.
 
     Parameters
     ----------

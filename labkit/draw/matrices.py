@@ -7,18 +7,18 @@ from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, percent, wide
 from labkit.spec.layers import Layer
 
-WIDE, SIDE, MAPS = 8, 2, 4  # of `squares`: inputs in a row of a window; outputs along a square; maps of a product
+WIDE, SIDE, MAPS = 8, 2, 4  # in `squares`: inputs in a row of a window; outputs along a square; maps of a product
 
 
 @figure
 def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, int] = (1, 1),
            element: tuple[int, int] = (2, 2)) -> None:
-    """How im2col turns a convolution into a matrix product: windows become columns, masks rows. One small channel.
+    """Draw how im2col turns a convolution into a matrix product: windows become columns, masks rows. One channel.
 
     Parameters
     ----------
     H, W, K : int
-        Of the input and the mask; small enough to be read, at most 30 outputs and 16 elements per window.
+        Sizes of the input and the mask; small enough to be read, at most 30 outputs and 16 elements per window.
     window : pair of int
         The output (h, w) whose window is followed into its column.
     element : pair of int
@@ -35,35 +35,35 @@ def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, in
     x = np.arange(H * W).reshape(H, W)
     u = np.lib.stride_tricks.sliding_window_view(x, (K, K)).transpose(2, 3, 0, 1).reshape(size, Ho * Wo)
     column, followed = window[0] * Wo + window[1], element[0] * W + element[1]
-    copies, maps = np.argwhere(u == followed).tolist(), 2  # of the mask: enough to see what a row is
+    copies, maps = np.argwhere(u == followed).tolist(), 2  # two maps of the mask show what a row is
     cell = min(26.0, 300 / (Ho * Wo), 300 / size)
     x0, x1, top = 26, 26 + max(size * cell + 108, W * cell + 150), 104
     low = top + max(size * cell, (H + 1) * cell) + 44
     n, below = len(copies), low + maps * cell + 24
-    here = f"{n} of them" if n > 1 else "one"
-    page.open(low + maps * cell + 52, f"Every window becomes a column; input {followed} is in {here}",
+    places_text = f"{n} of them" if n > 1 else "one"
+    page.open(low + maps * cell + 52, f"Every window becomes a column; input {followed} is in {places_text}",
               f"one channel of {H}×{W}, K = {K}   ·   x has {H * W} elements, u has {size} × {Ho * Wo} = {u.size}")
 
-    def elements(left, numbers, places):
+    def draw_elements(left, numbers, places):
         for i, j in places:
             page.rect(left + j * cell, top + i * cell, cell, cell, style.ORANGE)
         page.cells(left, top, *numbers.shape, cell)
-        for (i, j), each in np.ndenumerate(numbers):
-            look = ("bold", style.INK) if each == followed else ("normal", style.MUTED)
-            page.text(left + (j + 0.5) * cell, top + (i + 0.5) * cell, str(each), ha="center", va="center",
+        for (i, j), element_number in np.ndenumerate(numbers):
+            look = ("bold", style.INK) if element_number == followed else ("normal", style.MUTED)
+            page.text(left + (j + 0.5) * cell, top + (i + 0.5) * cell, str(element_number), ha="center", va="center",
                       size=min(SMALL, cell * 0.34), weight=look[0], color=look[1], zorder=4)
 
-    def followed_box(x, y, w, h, color=style.BLUE, face=style.TINT):
+    def draw_followed(x, y, w, h, color=style.BLUE, face=style.TINT):
         page.rect(x, y, w, h, face, zorder=0.5)
         page.frame(x, y, w, h, color, 2.6)
 
     page.caption(x0, top - 14, "x", f"{H}×{W}")
-    followed_box(x0 + window[1] * cell, top + window[0] * cell, K * cell, K * cell)
-    elements(x0, x, [element])
+    draw_followed(x0 + window[1] * cell, top + window[0] * cell, K * cell, K * cell)
+    draw_elements(x0, x, [element])
     page.small(x0, top + H * cell + 18, f"window ({window[0]}, {window[1]})", style.BLUE, weight="bold")
     page.caption(x1, top - 14, "u", f"{size} × {Ho * Wo}: one column per window, one row per place")
-    followed_box(x1 + column * cell, top, cell, size * cell)
-    elements(x1, u, copies)
+    draw_followed(x1 + column * cell, top, cell, size * cell)
+    draw_elements(x1, u, copies)
     for row in range(-1, size):
         y, place = (top + (row + 0.5) * cell + 4, f"({row // K}, {row % K})") if row >= 0 else (top - 14, "(p, q)")
         page.text(x1 - 8, y, place, ha="right", size=7, color=style.MUTED)
@@ -72,7 +72,7 @@ def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, in
     page.small((start + end) / 2, top + 1.5 * cell - 9, "im2col", ha="center")
     # y = k u, below: rows beside rows, columns under columns
     page.caption(x0, low - 12, "k", f"{maps} maps × {size}")
-    followed_box(x0, low, size * cell, cell, style.GREEN, "#e2f2ec")
+    draw_followed(x0, low, size * cell, cell, style.GREEN, "#e2f2ec")
     page.cells(x0, low, maps, size, cell)
     page.caption(x1, low - 12, "y = k u", f"{maps} maps × {Ho * Wo} outputs")
     page.rect(x1 + column * cell, low, cell, cell, style.BLUE)
@@ -81,8 +81,8 @@ def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, in
     words = f"Row of k times column of u: {count(size, 'product')}, one output."
     page.small(x0, below, words, style.INK)
     page.rect(x0 + wide(words, SMALL) + 40, below - 9, 10, 10, style.ORANGE)
-    said = f"{n} cop{'ies' if n > 1 else 'y'}"
-    page.small(x0 + wide(words, SMALL) + 57, below, f"input {followed}: {said}", style.AMBER, weight="bold")
+    copies_text = f"{n} cop{'ies' if n > 1 else 'y'}"
+    page.small(x0 + wide(words, SMALL) + 57, below, f"input {followed}: {copies_text}", style.AMBER, weight="bold")
     places = ", ".join(f"row {row} column {n}" for row, n in copies)
     page.alt = (f"An input of {H}×{W} and the matrix u of {size}×{Ho * Wo} that im2col makes of it. The window of "
                 f"output {tuple(window)} is column {column} of u. Input {followed} is in {count(n, 'place')}: "
@@ -91,13 +91,13 @@ def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, in
 
 @figure
 def fused_index(page: Page, layer: Layer, row: int, column: int) -> None:
-    """From an element of u back to the element of x: the index arithmetic of the fused kernel, with its numbers.
+    """Draw the fused kernel's index arithmetic, with its numbers: from an element of u back to that of x.
 
     Parameters
     ----------
     layer : Layer
     row, column : int
-        Of u, [C K K, Ho Wo].
+        An element of u, [C K K, Ho Wo].
     """
     K, pixels = layer.K, layer.Ho * layer.Wo
     if not (0 <= row < layer.terms and 0 <= column < pixels):
@@ -136,7 +136,7 @@ def fused_index(page: Page, layer: Layer, row: int, column: int) -> None:
 
 @figure
 def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
-    """A thread at one column of the mask: which input is multiplied with which weight, and into which sum it goes.
+    """Draw a thread at one column of the mask: which input meets which weight, and in which sum.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
 
 
 def placed(K: int) -> np.ndarray:
-    """Where a product's rows have a weight: [16, terms] of bool; row 8 w + 2 m + h is output (h, w) of map m."""
+    """Return where a product's rows have a weight: [16, terms] of bool; row 8 w + 2 m + h is output (h, w) of map m."""
     high = (K + SIDE) // 2 * 2  # rows of a window: K + 1 of them, made even
     where = np.zeros((SIDE, MAPS, SIDE, high, WIDE), bool)
     for w, h in np.ndindex(SIDE, SIDE):
@@ -197,14 +197,14 @@ def placed(K: int) -> np.ndarray:
 
 @figure
 def squares(page: Page, K: int = 7, lane: int = 1) -> None:
-    """A window as a column of a tensor core's product: its words by lane, the mask in it, the product's 16 rows.
+    """Draw a window as a column of a tensor core's product: its words by lane, the mask in it, the 16 rows.
 
     Parameters
     ----------
     K : int
         Side of the mask, at most 7.
     lane : int
-        Of the first square's four, the one whose words are marked: 0 to 3.
+        The lane whose words are marked, one of the first square's four: 0 to 3.
     """
     if not (1 <= K <= WIDE - 1 and 0 <= lane < WIDE // 2):
         raise LabError(f"draw.squares: K, lane = {K}, {lane}: K from 1 to {WIDE - 1}, lane from 0 to {WIDE // 2 - 1}")
@@ -218,7 +218,7 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
               "weights",
               f"a square of 2 × 2 outputs, K = {K}   ·   orange: what lane {lane} of the warp supplies")
 
-    def words(x, y, word, w, h, face, edge, lw):
+    def draw_word(x, y, word, w, h, face, edge, lw):
         mine = word % (WIDE // 2) == lane
         page.rect(x, y, w, h, style.WARM if mine else face, style.ORANGE if mine and edge != style.INK else edge, lw)
         page.small(x + w / 2, y + h / 2 + 4, str(word % (WIDE // 2)), style.AMBER if mine else style.MUTED, ha="center",
@@ -226,7 +226,7 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
 
     page.caption(x0, top - 14, "A window", f"{high * WIDE // 2} words")
     for word in range(high * WIDE // 2):
-        words(x0 + word % 4 * 2 * cell, top + word // 4 * cell, word, 2 * cell, cell, "none", style.INK, 1)
+        draw_word(x0 + word % 4 * 2 * cell, top + word // 4 * cell, word, 2 * cell, cell, "none", style.INK, 1)
     page.cells(x0, top, high, WIDE, cell)
     page.small(x0, top + high * cell + 16, "in each word: its lane")
 
@@ -251,16 +251,16 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
         page.cells(x2, y, 1, terms, tiny, high=tall - 2)
     bottom = below + 4 * tall + 6
     for word in range(terms // 2):
-        words(x2 + 2 * word * tiny, bottom, word, 2 * tiny, 16, style.PAPER, style.MUTED, 0.6)
+        draw_word(x2 + 2 * word * tiny, bottom, word, 2 * tiny, 16, style.PAPER, style.MUTED, 0.6)
     for step in range(steps):
         x = x2 + 16 * step * tiny
         page.small(x + 8 * tiny, below - 10, f"inputs of rows {2 * step} and {2 * step + 1}", ha="center")
         if step:
             page.line([x, x], [below - 4, bottom + 20], style.INK, 1.4, zorder=4)
     page.small(x2 - 10, bottom + 12, "lane of each word", ha="right")
-    of = f"{count(steps, 'step')} of 16 terms, two rows of the window each"
-    page.small(x2, bottom + 36, of)
+    extent = f"{count(steps, 'step')} of 16 terms, two rows of the window each"
+    page.small(x2, bottom + 36, extent)
     page.alt = (f"A window of {high} by {WIDE} inputs, {high * WIDE // 2} words of two; word 0 to 3 of every row is "
                 f"supplied by lane 0 to 3. For each output of a square of 2 by 2 the mask of {K} by {K} lies at the "
                 f"output's row and column, among zeros. Below, the four rows of one map over the product's {terms} "
-                f"terms, {of}: {percent(where.mean())} of them weights.")
+                f"terms, {extent}: {percent(where.mean())} of them weights.")

@@ -1,4 +1,4 @@
-"""Patterns that threads compute together: what is in each place after each step, and where it came from."""
+"""Patterns that threads compute together: the value of each place after each step, and where it came from."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ _HIGH, _GAP, _TOP = 26, 40, 62  # pixels: a cell, the way between two rows, the 
 
 @figure
 def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequence[tuple[int, int]]]) -> None:
-    """Rows of cells, one under the other, with lines from each cell to those that use it in the next row.
+    """Draw rows of cells, one under the other, with lines from each cell to those that use it in the next row.
 
     Parameters
     ----------
     rows : mapping of str to sequence
-        What a row is, and the text of each of its cells; None for a place that is not used any more. Shorter rows
+        A row's name, and the texts of its cells; None for a place that is not used any more. Shorter rows
         stand in the middle.
     moves : sequence of sequences of (int, int)
         For each row but the last: from which of its cells to which cell of the next row. A cell that several lead to
@@ -37,12 +37,12 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
     height = _TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16
     page.open(height, count(len(moves), "step"), "orange: a place where several values meet")
     begins = [left + (max(sizes) - size) * pitch / 2 for size in sizes]
-    met = [Counter(), *(Counter(b for _, b in pairs) for pairs in moves)]
+    arrivals = [Counter(), *(Counter(b for _, b in pairs) for pairs in moves)]
     for i, (name, cells) in enumerate(rows.items()):
         y = _TOP + i * (_HIGH + _GAP)
         page.small(12, y + 17, name, style.INK)
         for at, text in enumerate(cells):
-            x, face = begins[i] + at * pitch, style.ORANGE if met[i][at] > 1 else style.TINT
+            x, face = begins[i] + at * pitch, style.ORANGE if arrivals[i][at] > 1 else style.TINT
             if text is None:
                 page.rect(x + 1, y, pitch - 2, _HIGH, style.PAPER, style.HAIR, 1)
                 continue
@@ -50,7 +50,7 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
             page.text(x + pitch / 2, y + 17, str(text), ha="center", color=ink_on(face), size=style.SMALL)
         for a, b in moves[i] if i < len(moves) else ():
             xs = begins[i] + (a + 0.5) * pitch, begins[i + 1] + (b + 0.5) * pitch
-            color = style.BLUE if met[i + 1][b] > 1 else style.PALE
+            color = style.BLUE if arrivals[i + 1][b] > 1 else style.PALE
             page.line(xs, [y + _HIGH, y + _HIGH + _GAP], color, 1.2, zorder=0.5)
     said = (f"{name}: {' '.join('-' if text is None else str(text) for text in cells)}" for name, cells in rows.items())
     page.alt = f"Rows of values, with lines from each to where it is used in the next row. {'; '.join(said)}."

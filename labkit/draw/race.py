@@ -1,4 +1,4 @@
-"""A race as a timeline: two threads, their accesses to the same bytes, and the barrier that is missing between them."""
+"""A race as a timeline: two threads, their accesses to the same bytes, and the missing barrier between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDE, _HIGH = 600, 70  # pixels of an access's box
 
 @figure
 def race(page: Page, found: Findings) -> None:
-    """The first race of these findings as a timeline, from top to bottom.
+    """Draw the first race of these findings as a timeline, from top to bottom.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def race(page: Page, found: Findings) -> None:
     title = f"Race on {where}: " + ("nothing orders two blocks" if between else "no barrier between two accesses")
     block = "" if row["block"] is None else f"block {tuple(row['block'])}   ·   "
     page.open(322, title, f"kernel {row['kernel']}   ·   {block}racecheck counted {row['count']:,} of these")
-    said = []
+    texts = []
     for lane, (access, top) in enumerate(((row["other"], 92), (row, 236))):
         x = 14 + lane * (page.width - 28 - _WIDE)
         who = f"thread {tuple(access['thread'])}" if access.get("thread") is not None else "another thread"
@@ -46,22 +46,22 @@ def race(page: Page, found: Findings) -> None:
         does = f"{_DOES.get(access.get('op'), 'accesses')} {element} of {where}"
         page.rect(x, top, _WIDE, _HIGH, style.TINT if lane == 0 else style.WARM)
         page.text(x + 12, top + 21, does, color=style.INK)
-        code = _code(found, access)
+        code = _read_line(found, access)
         place = f"{Path(access['file'] or 'unknown file').name}, line {access['line']}"
         page.small(x + 12, top + 40, place)
         page.code(x + 12, top + 58, code, _WIDE - 24)
-        said.append(f"{who} {does}, at {place}: {code}")
+        texts.append(f"{who} {does}, at {place}: {code}")
     middle = (92 + _HIGH + 236) / 2
     page.line([14, page.width - 14], [middle, middle], style.RUST, 1.6, ls=style.DASHED)
     missing = ("no order: the blocks of a launch run in any order" if between
                else "no __syncthreads() here: either access may come first")
     page.text(page.width / 2, middle + 4, missing, color=style.RUST, weight="bold", ha="center",
               bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 4})
-    page.alt = f"Timeline of a race. First, {said[0]}. Then, {said[1]}. Between the two: {missing}."
+    page.alt = f"Timeline of a race. First, {texts[0]}. Then, {texts[1]}. Between the two: {missing}."
 
 
-def _code(found: Findings, access: dict) -> str:
-    """The line of an access; empty if its file is not known."""
+def _read_line(found: Findings, access: dict) -> str:
+    """Return the source line of an access; empty if its file is not known."""
     file = access["file"] or ""
     text = getattr(found, "sources", {}).get(Path(file).name)
     if text is None and Path(file).is_file():

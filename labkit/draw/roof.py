@@ -1,4 +1,4 @@
-"""The roofline: what a kernel reaches of what its arithmetic intensity permits."""
+"""The roofline: a kernel's rate beside the rate that its arithmetic intensity permits."""
 
 import math
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ from labkit.spec.layers import Layer
 @figure
 def roofline(page: Page, points, device: Device | str | None = None, layer: Layer | str | None = None,
              peaks: Mapping[str, float] | None = None, bandwidths: Mapping[str, float] | None = None) -> None:
-    """Arithmetic rate against arithmetic intensity, the rungs as points under the device's roof.
+    """Draw arithmetic rate against arithmetic intensity, the rungs as points under the device's roof.
 
     Parameters
     ----------
     points : DataFrame, Recorded or iterable of (label, intensity, gflop_s)
-        What `bench` or `recorded` returned: ``label``, ``layer``, ``batch``, ``dtype``, ``gflop_s``, of which the
-        largest batch is drawn; the intensity is then the layer's own (`Layer.intensity`: everything moved once). Else
-        triples: intensity [FLOP/B], rate [GFLOP/s].
+        A result of `bench` or `recorded`: ``label``, ``layer``, ``batch``, ``dtype``, ``gflop_s``. Its largest batch is
+        drawn; the intensity is the layer's own (`Layer.intensity`: everything moved once). Or triples: label, intensity
+        [FLOP/B], rate [GFLOP/s].
     device : Device or str, optional
-        Its reference rates are the roof and its theoretical FP32 peak a thin line. By default the table's device,
-        where `data/devices.toml` lists it, else the one in use.
+        Its reference rates are the roof and its theoretical FP32 peak a thin line. By default the table's device if
+        `data/devices.toml` lists it, else the one in use.
     layer : Layer or str, optional
         Draw its rows of the table only.
     peaks : mapping, optional
@@ -45,14 +45,14 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
         one = rows["layer"].iloc[0] if "layer" in rows and rows["layer"].nunique() == 1 else ""
         about = data.subtitle(one, f"batch {batch:,}" if batch else "")
         device = device or (None if peaks and bandwidths else data.device)
-        points = list(_of_table(rows, one))
+        points = list(_list_points(rows, one))
     points = [(str(label), float(x), float(y)) for label, x, y in points]
     if not points:
         raise LabError("draw.roofline got no point: give at least one (label, intensity, gflop_s)")
     if not all(x > 0 and y > 0 for _, x, y in points):
         raise LabError(f"draw.roofline: intensity and rate have to be positive, got {points}")
     if not (peaks and bandwidths):
-        device = _device(device)
+        device = _find_device(device)
         rates, about = device.ceilings, about or device.name
         peaks = peaks or {"FP32 reference": rates["reference_float32"] / 1e9, "FP32 peak": device.peak_flops / 1e9}
         bandwidths = bandwidths or {"memory reference": rates["reference_bandwidth"] / 1e9}
@@ -87,15 +87,15 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
         ax.plot([x, x], [y, roof(x)], color=style.FAINT, lw=1, zorder=1)
         ax.plot(x, y, "o", ms=8 if last else 6.5, color=style.BLUE if last else style.PALE, mew=1.2, zorder=5)
     _name_points(page, ax, points, [(x, roof(x)) for x in np.geomspace(low, high, 301)])
-    each = ", ".join(f"{label}: {x:.3g} FLOP per byte, {y:,.0f} GFLOP/s, {percent(y / roof(x))} of its roof"
-                     for label, x, y in points)
+    texts = ", ".join(f"{label}: {x:.3g} FLOP per byte, {y:,.0f} GFLOP/s, {percent(y / roof(x))} of its roof"
+                      for label, x, y in points)
     page.alt = (f"Roofline, log scales: {bandwidth:,.0f} GB/s up to {ridge:.3g} FLOP per byte, then {peak:,.0f} "
-                f"GFLOP/s. {each}.")
+                f"GFLOP/s. {texts}.")
     page.plain = "Figure: the roofline, with a point for each rung"
 
 
-def _device(name):
-    """The device of this name: listed, or else the one in use, if that is its name or there is none."""
+def _find_device(name):
+    """Return the listed device of this name, else the one in use, if it has this name or no name is given."""
     try:
         return devices.device(name or None)
     except EngineError:
@@ -104,8 +104,8 @@ def _device(name):
         return devices.device()
 
 
-def _of_table(rows, one):
-    """(label, intensity, GFLOP/s) of each row; the layer is named where there are several."""
+def _list_points(rows, one):
+    """Yield (label, intensity, GFLOP/s) of each row; the label names the layer if there are several."""
     for row in rows.to_dict("records"):
         label = row["label"] if one or "layer" not in row else f"{row['label']}, {row['layer'].partition(' ')[2]}"
         layer, dtype = layers.layer(row.get("layer", "")), row.get("dtype", "float32")
@@ -113,7 +113,7 @@ def _of_table(rows, one):
 
 
 def _name_roof(ax, peaks, bandwidths, low, high, ridge):
-    """The ceilings' names along their lines: the roof's below its line, the others' above theirs."""
+    """Write the ceilings' names along their lines: the roof's below its line, the others' above theirs."""
     rates = [*((name, value, "GFLOP/s") for name, value in peaks.items()),
              *((name, value, "GB/s") for name, value in bandwidths.items())]
     for i, (name, value, unit) in enumerate(rates):
@@ -129,18 +129,17 @@ def _name_roof(ax, peaks, bandwidths, low, high, ridge):
 
 
 def _name_points(page, ax, points, lines):
-    """Name each point on its right or left, and further down where the name would cover another, a point or a line; the
-    lines are given as the points on them."""
+    """Name each point on its right or left, further down if the name would cover a name, a point or one of `lines`."""
     spots, lines = page.at(ax, [(x, y) for _, x, y in points]), page.at(ax, lines)
     frame = ax.get_window_extent().transformed(page.pixels.inverted())
-    taken = [text.get_window_extent().transformed(page.pixels.inverted()) for text in ax.texts]
-    taken += [Bbox.from_extents(x - 5, y - 5, x + 5, y + 5) for x, y in spots]
+    occupied = [text.get_window_extent().transformed(page.pixels.inverted()) for text in ax.texts]
+    occupied += [Bbox.from_extents(x - 5, y - 5, x + 5, y + 5) for x, y in spots]
 
-    def free(box):
+    def is_free(box):
         wide = box.padded(2)  # so that no name touches a line or a name of the roof
         crossed = ((lines > wide.min) & (lines < wide.max)).all(axis=1).any()
         return (frame.xmin <= box.xmin and box.xmax <= frame.xmax and box.ymax <= frame.ymax and not crossed
-                and not any(wide.overlaps(other) for other in taken))
+                and not any(wide.overlaps(other) for other in occupied))
 
     for i in sorted(range(len(points)), key=lambda i: spots[i][1]):  # from the top, so that names keep their order
         (x, y), weight = spots[i], "bold" if i == len(points) - 1 else "normal"
@@ -150,8 +149,8 @@ def _name_points(page, ax, points, lines):
             for detour, left in ((0, x + gap), (10, x - gap - width)):
                 places.append((drop + detour, Bbox.from_bounds(left, y + drop - 6.5, width, 13)))
         places.sort(key=lambda place: place[0])
-        box = next((box for _, box in places if free(box)), places[0][1])
-        taken.append(box)
+        box = next((box for _, box in places if is_free(box)), places[0][1])
+        occupied.append(box)
         middle = (box.ymin + box.ymax) / 2
         page.small(box.xmin, middle, points[i][0], style.INK, va="center_baseline", weight=weight)
         if middle - y >= 5:

@@ -1,4 +1,4 @@
-"""The ladder: op times and reference times, rung by rung, and what each rung gained or lost against the one before."""
+"""The ladder: op times and reference times, rung by rung, and each rung's gain or loss against the one before."""
 
 import math
 
@@ -22,7 +22,7 @@ _SAME = 1.02  # times closer than this are the same
 def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | None = None,
            device: Device | str | None = None, date: str | None = None, library: pd.DataFrame | None = None,
            highlight: str | None = None) -> None:
-    """Op times on a logarithmic scale, a row per rung: how far each kernel is from what the machine can do.
+    """Draw op times on a logarithmic scale, a row per rung: how far each kernel is from what the machine can do.
 
     The green line of a row is the reference time in the precision of its kernel. A ring marks the time of the row
     above, the last one of the same data type if there is one: the line to it is blue where time is saved, orange where
@@ -31,14 +31,14 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
     Parameters
     ----------
     table : DataFrame or Recorded
-        What `bench` or `recorded` returned: a row per rung, in the ladder's order, with ``label`` ("01 baseline"),
-        ``op_ms`` and ``x_reference`` (op time over reference time). Of several layers each gets a panel.
+        A result of `bench` or `recorded`: a row per rung, in the ladder's order, with ``label`` ("01 baseline"),
+        ``op_ms`` and ``x_reference`` (op time over reference time). Each layer gets a panel.
     layer : Layer or str, optional
         Draw this layer only.
     batch : int, optional
         Draw this batch; by default the largest.
     device, date : str, optional
-        What measured it, and when, where the table does not say so.
+        What measured it, and when, if the table does not say so.
     library : DataFrame, optional
         The library's times on the same device, as `labkit.cudnn` gives them: drawn below the rungs, in grey.
     highlight : str, optional
@@ -50,16 +50,16 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
         rows = rows.assign(layer=name_of(layer) or "")
     layers, rungs = list(rows["layer"].unique()), list(rows["label"].unique())
     if library is not None:
-        beside = Measured(library, _COLUMNS, "draw.ladder(library=)")
-        beside.only(batch=batch)
-        if data.device and beside.device and data.device != beside.device:
-            devices = f"the library was measured on {beside.device}, the rungs on {data.device}"
+        others = Measured(library, _COLUMNS, "draw.ladder(library=)")
+        others.only(batch=batch)
+        if data.device and others.device and data.device != others.device:
+            devices = f"the library was measured on {others.device}, the rungs on {data.device}"
             raise LabError(f"{devices}: no chart compares machines")
-        rows = pd.concat([rows, beside.rows[beside.rows["layer"].isin(layers)]])
-    twice = rows[rows.duplicated(["layer", "label"])]
-    if len(twice):
-        where = twice["layer"].iloc[0] or "the layer"
-        raise LabError(f"draw.ladder got several rows of {twice['label'].iloc[0]} for {where}: it draws one each")
+        rows = pd.concat([rows, others.rows[others.rows["layer"].isin(layers)]])
+    repeated = rows[rows.duplicated(["layer", "label"])]
+    if len(repeated):
+        where = repeated["layer"].iloc[0] or "the layer"
+        raise LabError(f"draw.ladder got several rows of {repeated['label'].iloc[0]} for {where}: it draws one each")
     units = rows["dtype"].map(_UNITS).fillna("FP32") if "dtype" in rows else "FP32"
     rows = rows.assign(unit=units, reference=rows["op_ms"] / rows["x_reference"])
     rows["said"] = [f"{ms(row.op_ms)}  {times(row.x_reference)}{'  FP16' if row.unit == 'FP16' else ''}"
@@ -73,7 +73,7 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
     own = rows[rows["label"] == highlight]
     about = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}" if batch else "")
     top = _TOP + 22
-    message = _verdict(highlight, own)
+    message = _write_verdict(highlight, own)
     page.open(top + math.ceil(len(layers) / across) * tall, message, about, data.note)
     page.line([22, 22], [58, 72], style.GREEN, 2.2)
     page.small(30, 69, "reference time in the kernel's precision")
@@ -92,8 +92,8 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
     width = (page.width - left - 12 - _GAP * (across - 1)) / across
     room = widest(rows["said"], weight="bold") + 14
     clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.5}
-    for i, each in enumerate(layers):
-        panel = rows[rows["layer"] == each].set_index("label")
+    for i, name in enumerate(layers):
+        panel = rows[rows["layer"] == name].set_index("label")
         ends = panel[["op_ms", "above", "reference"]]
         low, reach = ends.min(axis=None) / 1.25, ends.max(axis=None) * 1.1
         right = low * (reach / low) ** (width / max(width - room, width / 3))
@@ -108,7 +108,7 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
         reference = panel.groupby("unit")["reference"].first()[::-1]
         words = f"reference {', FP16 '.join(map(ms, reference))}"
         if len(layers) > 1:
-            page.text(x, y0 - 26, each, weight="bold")
+            page.text(x, y0 - 26, name, weight="bold")
         size = SMALL * min(1, width / wide(words, SMALL, "bold"))
         page.text(x, y0 - 5, words, size=size, color=style.GREEN, weight="bold")
         for row, label in enumerate(labels):
@@ -129,24 +129,24 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
             end = max(time, own, 0 if math.isnan(before) else before)
             page.text(x + decade * math.log10(end / low) + 9, y, said, weight=weight, color=ink, bbox=clear)
         said = ", ".join(f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows())
-        known = ", ".join(f"{unit} units {ms(value)}" for unit, value in reference.items())
-        page.alt += f" {each + ': ' if each else ''}{said}; reference time of the {known}."
+        references = ", ".join(f"{unit} units {ms(value)}" for unit, value in reference.items())
+        page.alt += f" {name + ': ' if name else ''}{said}; reference time of the {references}."
 
 
-def _verdict(label, rows):
-    """What a rung gained or lost against the one before, and how far it is from the reference, in a sentence."""
+def _write_verdict(label, rows):
+    """Return in a sentence a rung's gain or loss against the one before, and its time over the reference time."""
     if not len(rows):
         return "The ladder: op time over reference time"
-    reference = f"{_spread(rows['x_reference'])}× the reference time"
+    reference = f"{_write_spread(rows['x_reference'])}× the reference time"
     gain = (rows["above"] / rows["op_ms"]).dropna()
     if not len(gain):
         return f"{label}: {reference}"
     before = rows["before"].dropna().iloc[0]
     faster, slower = (gain > _SAME).sum(), (gain < 1 / _SAME).sum()
     if faster == len(gain):
-        verdict = f"{_spread(gain)} times as fast as {before}"
+        verdict = f"{_write_spread(gain)} times as fast as {before}"
     elif slower == len(gain):
-        verdict = f"takes {_spread(1 / gain)} times as long as {before}"
+        verdict = f"takes {_write_spread(1 / gain)} times as long as {before}"
     elif not faster + slower:
         verdict = f"as fast as {before}"
     else:
@@ -156,6 +156,6 @@ def _verdict(label, rows):
     return f"{label}: {verdict}; {reference}"
 
 
-def _spread(values):
-    """The smallest and the largest of several factors: "1.32 to 2.58"."""
+def _write_spread(values):
+    """Return the smallest and the largest of several factors: "1.32 to 2.58"."""
     return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (values.min(), values.max())))

@@ -10,7 +10,7 @@ from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, ink_on, percent, wide
 from labkit.spec.layers import Layer
 
-# What a preset's network has around its convolutions: the activation, and the steps after the last convolution, each
+# The rest of a preset's network: the activation, and the steps after the last convolution, each
 # (name, detail, window, multiply-adds, maps, side).
 _NETWORKS = {
     "lenet86": (", ReLU", [("max-pool", "4×4", 4, 0, 16, 9), ("FC", "1296→32", 0, 1296 * 32, 32, 1),
@@ -23,7 +23,7 @@ _NETWORKS = {
 @figure
 def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | None = None,
             image: np.ndarray | None = None) -> None:
-    """The network as a row of feature maps, with the share of each step in the multiply-adds, and in the time.
+    """Draw the network as a row of feature maps, with the share of each step in the multiply-adds, and in the time.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
     x, page.alt = 32 + (spare - gap * len(steps)) / 2, f"{name} as a row of feature maps: "
     for i, ((maps, side), (w, d)) in enumerate(zip(stages, sizes, strict=True)):
         shape = f"{maps}×{side}×{side}" if side > 1 else f"{maps}"
-        _maps(page, x, middle, maps, side, w, d)
+        _draw_maps(page, x, middle, maps, side, w, d)
         page.small(x + (w + d) / 2, 226, shape, style.INK, ha="center", weight="bold")
         last = "sigmoid" if name == "lenet28" else "softmax"
         under = last if i == len(steps) and tail else "" if i else "input"
@@ -80,15 +80,15 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
                 cell = max(4, w * window / side)
                 page.frame(x + 4, middle - w / 2 + d / 2 + 4, cell, cell, style.ORANGE, 1.6)
         x += w + d + gap
-    said = [_shares(page, 264, "multiply-adds", shares, amount)]
+    bars = [_draw_shares(page, 264, "multiply-adds", shares, amount)]
     if times:
-        said.append(_shares(page, 318, "time", times, f"{sum(times.values()):.3g} ms"))
+        bars.append(_draw_shares(page, 318, "time", times, f"{sum(times.values()):.3g} ms"))
         page.plain = f"Figure: {name} as a row of feature maps, with each step's share of the work"
-    page.alt += f". Shares of the {'; of the '.join(said)}."
+    page.alt += f". Shares of the {'; of the '.join(bars)}."
 
 
-def _maps(page, x, middle, maps, side, w, d):
-    """A stack of feature maps, the front one at the lower left; a vector as a column of cells."""
+def _draw_maps(page, x, middle, maps, side, w, d):
+    """Draw a stack of feature maps, the front one at the lower left, or a vector as a column of cells."""
     if side == 1:
         rows, high = min(maps, 36), 9 * min(maps, 12)
         page.cells(x, middle - high / 2, rows, 1, w, style.TINT, style.BLUE, high=high / rows, lw=0.5)
@@ -99,13 +99,13 @@ def _maps(page, x, middle, maps, side, w, d):
         page.rect(x + shift, middle - w / 2 + d / 2 - shift, w, w, style.TINT, style.BLUE, 1)
 
 
-def _shares(page, y, what, parts, amount) -> str:
-    """One bar of 100 %, its parts named inside where they fit and behind it where they do not; returns it in words."""
+def _draw_shares(page, y, what, parts, amount) -> str:
+    """Draw a bar of 100 %, its parts named inside if the names fit, else behind it; return it in words."""
     total, left, right = sum(parts.values()), 26, page.width - 26
-    named = {part: f"{part}  {percent(value / total)}" for part, value in parts.items()}
+    names = {part: f"{part}  {percent(value / total)}" for part, value in parts.items()}
     # A part too small for its name is named behind the bar, which in turn makes the bar shorter.
-    behind = [p for p in parts if wide(named[p], SMALL) + 14 > (right - left) * 0.8 * parts[p] / total]
-    note = ",  ".join(named[part] for part in behind)
+    behind = [p for p in parts if wide(names[p], SMALL) + 14 > (right - left) * 0.8 * parts[p] / total]
+    note = ",  ".join(names[part] for part in behind)
     right -= wide(note, SMALL) + 10 if note else 0
     page.small(left, y + 2, what, style.INK, weight="bold")
     page.small(left + wide(what + "  ", SMALL, "bold"), y + 2, amount)
@@ -114,7 +114,7 @@ def _shares(page, y, what, parts, amount) -> str:
         w = (right - left) * value / total
         face = (style.BLUE, "#4f86c2")[i % 2] if part.startswith("conv") else style.FAINT
         page.rect(x, y + 10, max(w, 1), 22, face, style.PAPER, 1)
-        page.small(x + w / 2, y + 25.5, "" if part in behind else named[part], ink_on(face), ha="center")
+        page.small(x + w / 2, y + 25.5, "" if part in behind else names[part], ink_on(face), ha="center")
         x += w
     page.small(right + 8, y + 25.5, note)
     return f"{what}: " + ", ".join(f"{part} {percent(value / total)}" for part, value in parts.items())
@@ -122,7 +122,7 @@ def _shares(page, y, what, parts, amount) -> str:
 
 @figure
 def images(page: Page, pictures: np.ndarray, labels: Sequence[int], predictions: Sequence[int] | None = None) -> None:
-    """A strip of images with their labels; wrong predictions are framed and spelled out.
+    """Draw a strip of images with their labels; wrong predictions are framed and spelled out.
 
     Parameters
     ----------
@@ -132,11 +132,11 @@ def images(page: Page, pictures: np.ndarray, labels: Sequence[int], predictions:
     """
     pictures = np.asarray(pictures, dtype=np.float32)
     pictures = pictures[:, 0] if pictures.ndim == 4 else pictures
-    given = {"labels": len(labels)} | ({"predictions": len(predictions)} if predictions is not None else {})
-    if pictures.ndim != 3 or not len(pictures) or any(n != len(pictures) for n in given.values()):
-        raise LabError(f"draw.images got pictures of shape {pictures.shape}, {given}: one each per image")
-    n, read = len(pictures), labels if predictions is None else predictions
-    words, others = ([str(int(i)) for i in each] for each in (labels, read))
+    counts = {"labels": len(labels)} | ({"predictions": len(predictions)} if predictions is not None else {})
+    if pictures.ndim != 3 or not len(pictures) or any(n != len(pictures) for n in counts.values()):
+        raise LabError(f"draw.images got pictures of shape {pictures.shape}, {counts}: one each per image")
+    n, answers = len(pictures), labels if predictions is None else predictions
+    words, others = ([str(int(i)) for i in classes] for classes in (labels, answers))
     wrong = [word != other for word, other in zip(words, others, strict=True)]
     message, note = "What the network gets to see", f"{n} images, each with its label"
     if predictions is not None:
@@ -162,7 +162,7 @@ def images(page: Page, pictures: np.ndarray, labels: Sequence[int], predictions:
 
 @figure
 def convolution(page: Page, layer: Layer) -> None:
-    """One output of a layer: the K × K window that it reads, the mask, and what its neighbour reads as well.
+    """Draw an output of a layer: the K × K window that it reads, the mask, and what its neighbour reads as well.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def convolution(page: Page, layer: Layer) -> None:
 
 @figure
 def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int | None = None) -> None:
-    """How blocks and threads cover a layer's output, and the share of threads that have none to compute.
+    """Draw how blocks and threads cover a layer's output, and the share of threads without an output.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
 
     page.caption(x0, y - 14, "output map", f"{layer.Ho}×{layer.Wo}")
     cover(page, x0, y, layer, bx, by, scale, 0.9)
-    px = x0 + max(0, layer.Wo // bx - 1) * bx * scale  # of the last block of the first row that lies in the map
+    px = x0 + max(0, layer.Wo // bx - 1) * bx * scale  # the last block of the first row that lies in the map
     page.rect(px, y, bx * scale, by * scale, style.BLUE, style.PAPER, 1, zorder=3)
     if idle:
         page.rect(x0, y + high + 11, 10, 10, style.WARM, style.ORANGE, 0, hatch="//////")
@@ -279,7 +279,7 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
 
 
 def cover(page: Page, x: float, y: float, layer: Layer, bx: int, by: int, scale: float, lw: float) -> None:
-    """An output map under blocks or tiles of bx × by; what sticks out is hatched."""
+    """Draw an output map under blocks or tiles of bx × by; parts outside of the map are hatched."""
     nx, ny, w, h = -(-layer.Wo // bx), -(-layer.Ho // by), layer.Wo * scale, layer.Ho * scale
     if (nx * bx, ny * by) != (layer.Wo, layer.Ho):
         page.rect(x, y, nx * bx * scale, ny * by * scale, style.WARM, style.ORANGE, 0, hatch="////")

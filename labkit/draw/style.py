@@ -42,7 +42,7 @@ INK, MUTED, FAINT, HAIR, PAPER = "#1d2733", "#5b6775", "#c3cbd4", "#e6eaee", "#f
 PALE, TINT, WARM = "#9db9d9", "#dce8f5", "#fbe3c0"  # blue that is context; blue and orange as a ground
 AMBER = "#8a5504"  # orange dark enough for text
 CYCLE = (BLUE, ORANGE, INK, SKY, RUST)
-READABLE = {ORANGE: AMBER, SKY: "#1a6a96"}  # in place of what is too light for text
+READABLE = {ORANGE: AMBER, SKY: "#1a6a96"}  # in place of colours that are too light for text
 
 SMALL, NORMAL, LARGE = 8.3, 9.2, 12.2  # points, at 100 dpi: 11.5, 12.8 and 17 CSS pixels
 MONO = "DejaVu Sans Mono"
@@ -83,22 +83,22 @@ STYLE = {
 _SHARED = """title : str, optional
     In place of the figure's own, which is its message.
 subtitle : str, optional
-    Said before the figure's own.
+    Stands before the figure's own.
 path : str or path-like, optional
     Save to this .png file, and show nothing.
 
 Raises
 ------
 LabError
-    If the figure cannot be drawn of what is given, or not be saved: the message says why.
+    If the figure cannot be drawn from the arguments, or cannot be saved: the message says why.
 """
 
 
 def figure(draw: Callable[..., None]) -> Callable[..., None]:
-    """Make a figure of a function that draws on a `Page`: it also takes a title, a subtitle and a path."""
+    """Make a figure function of one that draws on a `Page`: it also takes a title, a subtitle and a path."""
 
     @functools.wraps(draw)
-    def shown(*args, title=None, subtitle=None, path=None, **options):
+    def draw_figure(*args, title=None, subtitle=None, path=None, **options):
         with matplotlib.style.context(STYLE, after_reset=True):
             page = Page(title, subtitle)
             draw(page, *args, **options)
@@ -110,13 +110,15 @@ def figure(draw: Callable[..., None]) -> Callable[..., None]:
     own = list(inspect.signature(draw).parameters.values())[1:]
     shared = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
               for name in ("title", "subtitle", "path")]
-    shown.__signature__ = inspect.Signature([*own, *shared], return_annotation=None)
-    shown.__doc__ = f"{inspect.cleandoc(draw.__doc__)}\n{_SHARED}"
-    return shown
+    draw_figure.__signature__ = inspect.Signature([*own, *shared], return_annotation=None)
+    doc = inspect.cleandoc(draw.__doc__)
+    heading = "" if "\nParameters\n" in doc else "\n\nParameters\n----------"
+    draw_figure.__doc__ = f"{doc}{heading}\n{_SHARED}"
+    return draw_figure
 
 
 class Page:
-    """What a figure is drawn on. All positions are CSS pixels from the top left corner.
+    """The page that a figure is drawn on. All positions are CSS pixels from the top left corner.
 
     Every drawing function sets ``alt``, the figure in words for readers who do not see it. Figures of measurements also
     set ``plain``, their text/plain form, without numbers, so that a re-executed notebook compares equal.
@@ -127,7 +129,7 @@ class Page:
         self.alt = self.plain = ""
 
     def open(self, height: float, title: str, subtitle: str = "", note: str = "", width: float = WIDTH) -> None:
-        """Make the figure with its heading: the message, and below it in grey what is measured and on what.
+        """Make the figure with its heading: the message and, below it in grey, the quantity and the device.
 
         A note, such as that these are not GPU times, has a line of its own; everything below moves down by it.
         """
@@ -147,7 +149,7 @@ class Page:
             self.text(12, y - self._down, text, size=size, weight=weight, color=color)
 
     def axes(self, left: float, top: float, right: float, bottom: float, log: str = "", **options):
-        """Axes between these positions; `log` names those with a logarithmic scale, the options are `Axes.set`'s."""
+        """Add axes between these positions; `log` names the logarithmic ones, the options are those of `Axes.set`."""
         w, h = self.width, self.height
         ax = self.fig.add_axes((left / w, 1 - (bottom + self._down) / h, (right - left) / w, (bottom - top) / h))
         for axis in log:
@@ -157,32 +159,32 @@ class Page:
         return ax
 
     def at(self, ax, points: Sequence[tuple[float, float]]) -> np.ndarray:
-        """Where points of axes lie on the page."""
+        """Return where points of axes lie on the page."""
         return self.pixels.inverted().transform(ax.transData.transform(points))
 
     def text(self, x: float, y: float, text: str, **options) -> None:
-        """Lines of text, the first with its baseline on y."""
+        """Write lines of text, the first with its baseline on y."""
         for i, line in enumerate(text.split("\n")):
             self.fig.text(x, y + 16 * i, line, transform=self.pixels, **options)
 
     def small(self, x: float, y: float, text: str, color: str = MUTED, **options) -> None:
-        """Small text, by default in grey."""
+        """Write small text, by default in grey."""
         self.text(x, y, text, size=SMALL, color=color, **options)
 
     def code(self, x: float, y: float, text: str, most: float) -> None:
-        """A line of a source, at most so wide: smaller, and cut off if it is still too wide."""
+        """Write a line of source at most `most` wide: in smaller letters, then cut off if that is not enough."""
         letter = 0.625 * DPI / 72  # pixels per point: the width of a letter of DejaVu Sans Mono
         size = max(6, min(SMALL, most / letter / max(1, len(text))))
         fits = int(most / letter / size + 1e-6)
         self.text(x, y, text if len(text) <= fits else text[: fits - 1] + "…", size=size, family=MONO)
 
     def caption(self, x: float, y: float, name: str, detail: str = "") -> None:
-        """What a part of a figure is, in bold, and its size in grey."""
+        """Write the name of a part of a figure in bold, and its size in grey."""
         self.text(x, y, name, weight="bold")
         self.text(x + (wide(name + "  ", weight="bold") if name else 0), y, detail, color=MUTED)
 
     def legend(self, x: float, y: float, colors: Mapping[str, str]) -> tuple[float, float]:
-        """Squares with the names of their colours, in as many lines as needed; returns the position behind the last."""
+        """Draw squares with the names of their colours, in as many lines as needed; return where the last one ends."""
         left = x
         for name, color in colors.items():
             width = 16 + wide(name, SMALL)
@@ -195,21 +197,21 @@ class Page:
 
     def rect(self, x: float, y: float, w: float, h: float, face: str, edge: str = "none", lw: float = 0.0,
              **options) -> None:
-        """A rectangle, its first corner at (x, y)."""
+        """Draw a rectangle with its first corner at (x, y)."""
         box = Rectangle((x, y), w, h, facecolor=face, edgecolor=edge, linewidth=lw, transform=self.pixels, **options)
         self.fig.add_artist(box)
 
     def frame(self, x: float, y: float, w: float, h: float, color: str, lw: float = 2, **options) -> None:
-        """The outline of a rectangle, above what is in it."""
+        """Draw the outline of a rectangle, above its content."""
         self.rect(x, y, w, h, "none", color, lw, zorder=3, **options)
 
     def line(self, xs: Iterable[float], ys: Iterable[float], color: str, lw: float = 1.0, **options) -> None:
-        """A line through these points."""
+        """Draw a line through these points."""
         self.fig.add_artist(Line2D(xs, ys, color=color, lw=lw, transform=self.pixels, **options))
 
     def cells(self, x: float, y: float, rows: int, columns: int, cell: float, face: str = "none", edge: str = FAINT,
               high: float | None = None, lw: float | None = None, zorder: float = 1.5) -> None:
-        """A grid of cells, square unless their height is given."""
+        """Draw a grid of cells, square unless their height is given."""
         high = cell if high is None else high
         right, bottom = x + columns * cell, y + rows * high
         self.rect(x, y, right - x, bottom - y, face)
@@ -220,12 +222,12 @@ class Page:
                                            transform=self.pixels))
 
     def arrow(self, x0: float, x1: float, y: float, color: str, lw: float) -> None:
-        """A horizontal arrow."""
+        """Draw a horizontal arrow."""
         self.fig.add_artist(FancyArrowPatch((x0, y), (x1, y), arrowstyle="-|>", mutation_scale=NORMAL, color=color,
                                             lw=lw, shrinkA=0, shrinkB=0, transform=self.pixels))
 
     def picture(self, x: float, y: float, w: float, h: float, image: np.ndarray) -> None:
-        """An image: grey levels, dark on light, or colours."""
+        """Draw an image: grey levels, dark on light, or colours."""
         ax = self.axes(x, y, x + w, y + h, zorder=2)
         ax.axis("off")
         ax.imshow(image, cmap="gray_r", vmin=0, vmax=image.max() or 1, aspect="auto", interpolation="nearest")
@@ -241,7 +243,7 @@ def save(page: Page, path: str | Path) -> None:
 
 
 def png(page: Page) -> bytes:
-    """The page as PNG, described by its alternative text. 96 colours: a third of the size at no visible loss."""
+    """Return the page as PNG with its alternative text; 96 colours: a third of the size at no visible loss."""
     raw, out, about = io.BytesIO(), io.BytesIO(), PngInfo()
     page.fig.savefig(raw, format="png", dpi=DPI * DENSITY, pil_kwargs={"compress_level": 0})
     image = Image.open(raw).convert("RGB").quantize(96, dither=Image.Dither.NONE)
@@ -252,7 +254,7 @@ def png(page: Page) -> bytes:
 
 
 def _show(page):
-    """Put the page on the notebook, with its alternative text; outside of one, in a window."""
+    """Show the page in the notebook, with its alternative text, or else in a window."""
     if _kernel() is not None:
         from IPython.display import display
 
@@ -270,19 +272,19 @@ def _show(page):
 
 
 def _kernel():
-    """The Jupyter kernel that this runs in, or None."""
+    """Return the Jupyter kernel that this runs in, or None."""
     ipython = sys.modules.get("IPython")
     return getattr(ipython.get_ipython() if ipython else None, "kernel", None)
 
 
 def number(axis, ticks: Iterable[float]) -> None:
-    """Put these ticks on an axis, thousands apart: "10,000"."""
+    """Put these ticks on an axis, with commas at the thousands: "10,000"."""
     ticks = list(ticks)
     axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
 
 
 def log_ticks(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
-    """Round numbers between the two for a logarithmic axis: these digits, times powers of ten."""
+    """Return round numbers between two for a logarithmic axis: these digits, times powers of ten."""
     return [tick for tick in LogLocator(subs=digits, numticks=99).tick_values(low, high) if low <= tick <= high]
 
 
@@ -302,32 +304,32 @@ def name_ends(page: Page, ax, right: float, ends: Mapping[str, tuple[float, str]
 
 
 def ink_on(face: str) -> str:
-    """The colour of text on a ground of this colour, light or dark."""
+    """Return the colour, light or dark, of text on a ground of this colour."""
     return PAPER if np.dot(to_rgb(face), (0.3, 0.59, 0.11)) < 0.5 else INK
 
 
 @functools.cache
 def wide(text: str, size: float = NORMAL, weight: str = "normal") -> float:
-    """The width of a text."""
+    """Return the width of a text in CSS pixels."""
     font = FontProperties(family=STYLE["font.family"], size=size, weight=weight)
     return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] * DPI / 72
 
 
 def widest(texts: Iterable[object], size: float = NORMAL, weight: str = "normal") -> float:
-    """The width of the widest of several texts."""
+    """Return the width of the widest of several texts."""
     return max((wide(str(text), size, weight) for text in texts), default=0)
 
 
 def percent(share: float) -> str:
-    """A share of 1 in words: "42 %", "3.1 %"."""
+    """Return a share of 1 as text: "42 %", "3.1 %"."""
     return f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"
 
 
 def count(number: int, word: str) -> str:
-    """A number of things: "1 row", "1,200 rows"."""
+    """Return a number of things as text: "1 row", "1,200 rows"."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def joined(*parts: object) -> str:
-    """Those of the parts that say something, in a line."""
+    """Join the parts that are not empty in a line."""
     return "   ·   ".join(str(part) for part in parts if part)

@@ -30,24 +30,24 @@ class Measured:
         self.rows = rows
 
     def only(self, layer=None, batch: int | None = None) -> int | None:
-        """Keep the rows of a layer, if one is given, and of a batch, by default the largest; returns the batch."""
+        """Keep the rows of a layer, if one is given, and of a batch, by default the largest; return the batch."""
         if batch is None and "batch" in self.rows:
-            batch = int(self._only("layer", layer)["batch"].max())
+            batch = int(self._select("layer", layer)["batch"].max())
         for column, value in (("layer", layer), ("batch", batch)):
-            self.rows = self._only(column, value)
+            self.rows = self._select(column, value)
         return batch
 
-    def _only(self, column, value):
+    def _select(self, column, value):
         if value is None or column not in self.rows:
             return self.rows
         rows = self.rows[self.rows[column] == name_of(value)]
         if not len(rows):
-            known = ", ".join(map(str, self.rows[column].unique()))
-            raise LabError(f"{self.who} found no row with {column} = {name_of(value)!r}; the table has {known}")
+            values = ", ".join(map(str, self.rows[column].unique()))
+            raise LabError(f"{self.who} found no row with {column} = {name_of(value)!r}; the table has {values}")
         return rows
 
     def subtitle(self, *parts: object) -> str:
-        """Parts, device and date in one line."""
+        """Join the parts, the device and the date in one line."""
         return joined(*parts, "" if self.note else self.device, self.date)  # the note names the device
 
 
@@ -61,5 +61,5 @@ def need(table: pd.DataFrame, columns: Iterable[str], who: str) -> None:
 
 
 def name_of(thing) -> str:
-    """The name of a `Layer` or a device, or the name itself."""
+    """Return the name of a `Layer` or a device; a name as it is."""
     return getattr(thing, "name", thing)

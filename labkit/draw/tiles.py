@@ -17,7 +17,7 @@ HALO = "#cfe2f4"  # inputs beside the tile that its outputs need
 
 @figure
 def tile(page: Page, T: int = 16, K: int = 7) -> None:
-    """What a block with shared memory loads for T × T outputs: the tile and its halo, in passes of T × T threads.
+    """Draw what a block with shared memory loads for T × T outputs: the tile and its halo, in passes of T × T threads.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
 
 @figure
 def tilings(page: Page, layer: Layer) -> None:
-    """The same output map under tiles of several widths: tails, halos, shared memory and bank conflicts of each.
+    """Draw an output map under tiles of several widths: tails, halos, shared memory and bank conflicts of each.
 
     Parameters
     ----------
     layer : Layer
     """
-    widths = (8, 16, 27, 32)  # of square tiles, one thread per output
+    widths = (8, 16, 27, 32)  # sides of square tiles, one thread per output
     rows = [costs(layer, width) for width in widths]
     idle = [row["idle"] for row in rows]
     message = f"{percent(max(idle))} of the threads idle under tiles of {widths[idle.index(max(idle))]}"
@@ -104,14 +104,16 @@ def tilings(page: Page, layer: Layer) -> None:
                 style.AMBER, "bold", y + reach * scale + 28)
             page.small(12, at, "" if i else name, style.MUTED if n else style.AMBER)
             page.small(left + i * pitch, at, values[i], ink, weight=weight)
-        said = ", ".join(f"{name} {values[i]}" for name, values in lines.items())
-        page.alt += f" Tiles of {width}: {row['down']} down, {row['across']} across; {said}."
+        texts = ", ".join(f"{name} {values[i]}" for name, values in lines.items())
+        page.alt += f" Tiles of {width}: {row['down']} down, {row['across']} across; {texts}."
 
 
 def costs(layer: Layer, width: int) -> dict:
-    """What square tiles of a width cost on a layer: across, down (tiles), idle (share of the threads without output),
-    loaded (inputs loaded per input, with the halo but not what lies outside of the image), bytes (shared memory per
-    block), wavefronts (mean of a warp's shared load, where the tile's rows lie next to each other)."""
+    """Return the costs of square tiles of a width on a layer.
+
+    across, down (tiles), idle (share of the threads without an output), loaded (inputs loaded per input of the image),
+    bytes (shared memory per block), wavefronts (mean of a warp's shared load, with the tile's rows one after another).
+    """
     across, down, side = -(-layer.Wo // width), -(-layer.Ho // width), width + layer.K - 1
     columns = sum(min(side, layer.W - width * i) for i in range(across))
     rows = sum(min(side, layer.H - width * i) for i in range(down))
@@ -126,8 +128,7 @@ def costs(layer: Layer, width: int) -> dict:
 
 
 def wavefronts(width: int, distance: int) -> list[int]:
-    """The wavefronts in which each warp of a block of width × width threads reads a word per thread: thread (x, y) the
-    word y · distance + x of shared memory."""
+    """Return the wavefronts of each warp of width × width threads; thread (x, y) reads the word y · distance + x."""
     threads = np.arange(width**2)
     words = threads // width * distance + threads % width  # all different, so the lanes of a bank take a wavefront each
     return [int(np.bincount(words[first : first + WARP] % BANKS).max()) for first in range(0, width**2, WARP)]
@@ -135,32 +136,32 @@ def wavefronts(width: int, distance: int) -> list[int]:
 
 @figure
 def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
-    """The three matrices of the product, cut into tiles, and what of the tiles exists.
+    """Draw the three matrices of the product cut into tiles, and which part of the tiles exists.
 
     Parameters
     ----------
     layer : Layer
     tile : int
-        Side of the square tiles: a block computes one of y.
+        Side of the square tiles: a block computes one tile of y.
     """
     if not (isinstance(tile, int) and tile > 0):
         raise LabError(f"draw.gemm_tiles: tile = {tile!r}; the side of a tile is a positive integer")
     M, depth, pixels = layer.M, layer.terms, layer.Ho * layer.Wo
     down, steps, across = (-(-size // tile) for size in (M, depth, pixels))
     useful = M * depth * pixels / (down * steps * across * tile**3)
-    shown = min(across, 4)  # tiles side by side, the rest as dots
+    visible = min(across, 4)  # tiles side by side, the rest as dots
     # Pixels: the height of a tile of y, of a tile of u, the width of a tile of k, of a tile of y.
     tall, deep, slim, broad = 76 if down == 1 else 46, min(46.0, 170 / steps), min(60.0, 240 / steps), 66.0
     x0, y0 = 40, 98
     x1, y1 = x0 + steps * slim + 60, y0 + steps * deep + 46
-    below, end = y1 + down * tall + 24, x1 + shown * broad
+    below, end = y1 + down * tall + 24, x1 + visible * broad
     page.open(below + 34, f"{percent(useful)} of the multiply-adds are useful", f"{layer.name}, tiles of {tile}×{tile}"
               f"   ·   y [{M} × {pixels:,}] = k [{M} × {depth}] u [{depth} × {pixels:,}]")
-    seen = min(pixels, shown * tile)
+    columns_drawn = min(pixels, visible * tile)
     for x, y, name, size, rows, columns, n, m, high, w, face in (
-        (x1, y0, "u", f"{depth} × {pixels:,}", depth, seen, steps, shown, deep, broad, style.TINT),
+        (x1, y0, "u", f"{depth} × {pixels:,}", depth, columns_drawn, steps, visible, deep, broad, style.TINT),
         (x0, y1, "k", f"{M} × {depth}", M, depth, down, steps, tall, slim, "#cfe8df"),
-        (x1, y1, "y", f"{M} × {pixels:,}", M, seen, down, shown, tall, broad, style.PALE),
+        (x1, y1, "y", f"{M} × {pixels:,}", M, columns_drawn, down, visible, tall, broad, style.PALE),
     ):
         page.caption(x, y - 12, name, size)
         page.rect(x, y, m * w, n * high, style.PAPER, style.FAINT, 0.8, hatch="////")
@@ -171,7 +172,7 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
     page.frame(x1, y1, broad, tall, style.BLUE, 2.6)
     page.frame(x1, y0, broad, steps * deep, style.BLUE, 1.6, linestyle=(0, (4, 2)))
     page.frame(x0, y1, steps * slim, tall, style.BLUE, 1.6, linestyle=(0, (4, 2)))
-    if across > shown:
+    if across > visible:
         for y in (y0 + steps * deep / 2, y1 + down * tall / 2):
             page.text(end + 10, y, "…", size=13, color=style.MUTED, va="center")
         page.small(end + 30, y0 + 14, f"{across:,} tiles across")
@@ -196,14 +197,14 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
 
 @figure
 def wmma_fill(page: Page, maps: Sequence[int]) -> None:
-    """How full the tiles of each WMMA shape are, and how often the inputs are read, by the number of maps.
+    """Draw how full the tiles of each WMMA shape are, and how often the inputs are read, by the number of maps.
 
     Parameters
     ----------
     maps : sequence of int
-        Output maps of the layers, a column each.
+        Output maps of the layers, one column per number.
     """
-    maps, shapes = list(maps), sorted(WMMA_SHAPES)  # of a shape: maps, pixels, depth
+    maps, shapes = list(maps), sorted(WMMA_SHAPES)  # a shape: maps, pixels, depth
     if not maps or min(maps) < 1:
         raise LabError(f"draw.wmma_fill: maps = {maps}; at least one, of 1 or more")
     names = ["×".join(map(str, shape)) for shape in shapes]
@@ -234,6 +235,6 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
 
 
 def fill(maps: int, shape: tuple[int, int, int]) -> tuple[int, float]:
-    """How many tiles of `shape` (maps, pixels, depth) cover `maps` maps, and the share of their rows that is used."""
+    """Return how many tiles of `shape` (maps, pixels, depth) cover `maps` maps, and the used share of their rows."""
     tiles = -(-maps // shape[0])
     return tiles, maps / (tiles * shape[0])

@@ -1,4 +1,4 @@
-"""Charts of chunks and streams: when which step ran, and what the size of a chunk costs."""
+"""Charts of chunks and streams: when each step ran, and the layer time by the size of a chunk."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ _GAP, _THIN = 0.5, 1.5  # pixels: between two bars; the least width of one
 
 @figure
 def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], reference_ms: float | None = None) -> None:
-    """Copies and kernels of each stream over the time, and how busy each kind was.
+    """Draw copies and kernels of each stream over the time, and how busy each kind was.
 
     A step too short to be seen is drawn as a thin line.
 
@@ -36,13 +36,13 @@ def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], refer
     several = dict(timeline) if isinstance(timeline, Mapping) else {"": timeline}
     if not several:
         raise LabError("draw.gantt got no timeline: run a pipeline with events first")
-    for name, each in several.items():
-        need(each, ["stream", "what", "chunk", "start_ms", "end_ms"], "draw.gantt")
-        start = each["start_ms"].min()
-        several[name] = each.assign(start_ms=each["start_ms"] - start, end_ms=each["end_ms"] - start)
-    note = next((each.attrs["note"] for each in several.values() if each.attrs.get("note")), "")
-    end = max(reference_ms or 0, *(each["end_ms"].max() for each in several.values())) * 1.005
-    heights = [24 * bool(name) + _LANE * each["stream"].nunique() + 100 for name, each in several.items()]
+    for name, rows in several.items():
+        need(rows, ["stream", "what", "chunk", "start_ms", "end_ms"], "draw.gantt")
+        start = rows["start_ms"].min()
+        several[name] = rows.assign(start_ms=rows["start_ms"] - start, end_ms=rows["end_ms"] - start)
+    note = next((rows.attrs["note"] for rows in several.values() if rows.attrs.get("note")), "")
+    end = max(reference_ms or 0, *(rows["end_ms"].max() for rows in several.values())) * 1.005
+    heights = [24 * bool(name) + _LANE * rows["stream"].nunique() + 100 for name, rows in several.items()]
     last = list(several.values())[-1]
     what = busy_ms(last).idxmax()
     where = "the multiprocessors" if what == "kernel" else "the link"
@@ -52,10 +52,10 @@ def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], refer
     page.small(x, 66, "one under the other in a stream’s lane; numbered by chunk")
     page.alt = "Gantt chart of copies and kernels."
     page.plain = "Figure: Gantt chart of the copies and kernels on each stream"
-    top, ticks = 84, _ticks(0, end)
-    for (name, each), height in zip(several.items(), heights, strict=True):
+    top, ticks = 84, _round_ticks(0, end)
+    for (name, rows), height in zip(several.items(), heights, strict=True):
         bottom = top + height - 26
-        page.alt += f" {name + ': ' if name else ''}{_panel(page, top, bottom, name, each, end, ticks, reference_ms)}"
+        page.alt += f" {name + ': ' if name else ''}{_panel(page, top, bottom, name, rows, end, ticks, reference_ms)}"
         top += height
     marked = f"the link’s reference time, {ms(reference_ms)}" if reference_ms else ""
     number(page.fig.axes[-1].xaxis, ticks)
@@ -63,13 +63,13 @@ def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], refer
     page.alt += f" Marked: {marked}." * bool(marked)
 
 
-def _ticks(low, high):
-    """Round numbers between the two."""
+def _round_ticks(low, high):
+    """Return round numbers between two."""
     return [tick for tick in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]
 
 
 def _panel(page, top, bottom, name, timeline, end, ticks, reference_ms):
-    """One timeline; returns it in words."""
+    """Draw one timeline; return it in words."""
     busy, span, at_once = busy_ms(timeline), span_ms(timeline), overlap(timeline)
     if name:
         page.text(12, top + 12, name, weight="bold")
@@ -84,15 +84,15 @@ def _panel(page, top, bottom, name, timeline, end, ticks, reference_ms):
     for stream, y in lanes.items():
         page.small(_LEFT - 10, y + _LANE / 2 + 3, f"stream {stream}", style.INK, ha="right")
         ax.axhline(y + _LANE - 3, color=style.HAIR, lw=1)
-    said = []
+    texts = []
     for i, what in enumerate(STEPS):
         mine, color = timeline[timeline["what"] == what], _COLORS[what]
         y = top + len(streams) * _LANE + 10 + i * 22
         page.small(_LEFT - 10, y + 10, f"{_NAMES[what]} {percent(busy[what] / span)}", ha="right")
-        said.append(f"{_NAMES[what]} {ms(busy[what])} ({percent(busy[what] / span)})")
-        _draw(ax, mine, y, 14, scale, color)
+        texts.append(f"{_NAMES[what]} {ms(busy[what])} ({percent(busy[what] / span)})")
+        _draw_steps(ax, mine, y, 14, scale, color)
         for stream, lane in lanes.items():
-            _draw(ax, mine[mine["stream"] == stream], lane + i * _BAR, _BAR - _GAP, scale, color)
+            _draw_steps(ax, mine[mine["stream"] == stream], lane + i * _BAR, _BAR - _GAP, scale, color)
         for row in mine.itertuples():
             if (row.end_ms - row.start_ms) * scale > 7 + 7 * len(str(row.chunk)):
                 ax.text((row.start_ms + row.end_ms) / 2, lanes[row.stream] + (i + 0.5) * _BAR, str(row.chunk),
@@ -100,11 +100,11 @@ def _panel(page, top, bottom, name, timeline, end, ticks, reference_ms):
     if reference_ms:
         ax.axvline(reference_ms, color=style.INK, lw=1.2, ls=style.DASHED)
     counts = f"{count(len(streams), 'stream')}, {count(timeline['chunk'].nunique(), 'chunk')}"
-    return f"{counts}, {ms(span)}, busy with {', '.join(said)}; overlap {at_once:.2f}."
+    return f"{counts}, {ms(span)}, busy with {', '.join(texts)}; overlap {at_once:.2f}."
 
 
-def _draw(ax, rows, y, height, scale, color):
-    """Steps as bars; `scale`: pixels per millisecond."""
+def _draw_steps(ax, rows, y, height, scale, color):
+    """Draw steps as bars; `scale` is in pixels per millisecond."""
     lengths = (rows["end_ms"] - rows["start_ms"] - _GAP / scale).clip(lower=_THIN / scale)
     ax.broken_barh(list(zip(rows["start_ms"], lengths, strict=True)), (y, height), facecolors=color)
 
@@ -112,16 +112,16 @@ def _draw(ax, rows, y, height, scale, color):
 @figure
 def chunk_sizes(page: Page, table: pd.DataFrame, reference_ms: float | None = None,
                 predicted: Mapping[int, float] | None = None) -> None:
-    """Layer time over the images per chunk, a line for each number of streams.
+    """Draw the layer time over the images per chunk, a line for each number of streams.
 
     Parameters
     ----------
     table : DataFrame
         As `bench_streams` returns it, of one layer and batch: ``chunk``, ``streams``, ``steady_ms``.
     reference_ms : float, optional
-        The link's reference time; what is within 15 % of it is shaded.
+        The link's reference time; times up to 15 % above it are shaded.
     predicted : mapping of int to float, optional
-        Chunk to milliseconds, as arithmetic had it: a thin line.
+        Chunk to milliseconds, as computed beforehand: a thin line.
     """
     need(table, ["chunk", "streams", "steady_ms"], "draw.chunk_sizes")
     best = table.loc[table["steady_ms"].idxmin()]
@@ -147,7 +147,7 @@ def chunk_sizes(page: Page, table: pd.DataFrame, reference_ms: float | None = No
     low = reference_ms - 0.15 * (high - reference_ms) if reference_ms else 0  # room for the line's name
     ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(low, high))
     number(ax.xaxis, chunks)
-    number(ax.yaxis, _ticks(low, high))
+    number(ax.yaxis, _round_ticks(low, high))
     if reference_ms:
         ax.axhspan(reference_ms, 1.15 * reference_ms, color=style.ORANGE, alpha=0.16, lw=0)
         ax.axhline(reference_ms, color=style.ORANGE, lw=1.6)

@@ -11,25 +11,25 @@ from labkit.draw import style
 from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, widest
 from labkit.draw.tables import need
 
-_ROW, _BAR = 36, 11  # pixels: two bars and air
+_ROW, _BAR = 36, 11  # pixels: two bars with space, one bar
 
 
-def _times(ratio: float) -> str:
-    """A ratio with two digits: "1.3", "320"."""
+def _write_ratio(ratio: float) -> str:
+    """Return a ratio with two digits: "1.3", "320"."""
     return f"{float(f'{ratio:.2g}'):,.10g}"
 
 
 @figure
 def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
-    """The time of kernels, each beside a published one.
+    """Draw the time of kernels, each beside a published one.
 
     Parameters
     ----------
     table : DataFrame
-        ``kernel`` (each has a scale of its own), ``label``, ``us`` (microseconds) and ``published_us``, NaN where
-        nothing was published.
+        ``kernel`` (each has a scale of its own), ``label``, ``us`` (microseconds) and ``published_us``, NaN if nothing
+        was published.
     device : str
-        What `us` was measured on.
+        The device that `us` was measured on.
     """
     need(table, ["kernel", "label", "us", "published_us"], "draw.kernel_times")
     groups = dict(iter(table.groupby("kernel", sort=False)))
@@ -37,7 +37,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     rows = groups[worst].sort_values("us")
     ratio = rows["us"].iloc[-1] / rows["us"].iloc[0]
     page.open(96 + sum(40 + _ROW * len(rows) for rows in groups.values()),
-              f"{worst}: {rows['label'].iloc[-1]} take {_times(ratio)} times as long as {rows['label'].iloc[0]}",
+              f"{worst}: {rows['label'].iloc[-1]} take {_write_ratio(ratio)} times as long as {rows['label'].iloc[0]}",
               "microseconds per launch, one image   ·   each kernel with a scale of its own")
     page.legend(26, 70, {device or "measured": style.BLUE, "published, on another GPU": style.PALE})
     left, top = 30 + widest(table["label"]), 84
@@ -50,8 +50,8 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
         page.line([left, left], [top, top + _ROW * len(rows)], style.FAINT)
         for row in rows.itertuples():
             page.text(left - 10, top + 21, row.label, ha="right")
-            there = "" if pd.isna(row.published_us) else f", published {three(row.published_us)}"
-            page.alt += f" {name}, {row.label}: {three(row.us)}{there}."
+            published = "" if pd.isna(row.published_us) else f", published {three(row.published_us)}"
+            page.alt += f" {name}, {row.label}: {three(row.us)}{published}."
             for i, (value, color) in enumerate(((row.us, style.BLUE), (row.published_us, style.PALE))):
                 if not pd.isna(value):
                     y = top + 5 + (_BAR + 2) * i + (_BAR + 2) / 2 * pd.isna(row.published_us)
@@ -63,7 +63,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
 
 @figure
 def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
-    """Accuracy over epochs, a line per training.
+    """Draw the accuracy over epochs, a line per training.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     most = max(curve.index.max() for curve in curves.values())
     page.open(350, f"{best}: {curves[best].iloc[-1]:.1%} in the end", "accuracy on held-out images")
     right = page.width - 18 - widest(curves, SMALL, "bold")
-    low = int(min(100 * curve.iloc[1:].min() for curve in curves.values()) // 10 * 10)  # of the first all may be wrong
+    low = int(min(100 * curve.iloc[1:].min() for curve in curves.values()) // 10 * 10)  # the first may be near 0
     ax = page.axes(52, 80, right - 8, 302, ylim=(low, 100), xlabel="epochs")
     number(ax.yaxis, range(low, 101, 10 if low > 40 else 20))
     number(ax.xaxis, MaxNLocator(8, integer=True).tick_values(0, most))
@@ -95,7 +95,7 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
 @figure
 def epoch_times(page: Page, lines: Mapping[str, pd.Series], levels: Mapping[str, float] | None = None,
                 device: str = "") -> None:
-    """The time of an epoch over the images per step, on logarithmic scales.
+    """Draw the time of an epoch over the images per step, on logarithmic scales.
 
     Parameters
     ----------
@@ -109,17 +109,17 @@ def epoch_times(page: Page, lines: Mapping[str, pd.Series], levels: Mapping[str,
     if not lines or any(len(line) < 2 for line in lines.values()):
         raise LabError("draw.epoch_times: each line needs two batches or more")
     name, line = next(iter(lines.items()))
-    gain = _times(line.iloc[0] / line.min())
+    gain = _write_ratio(line.iloc[0] / line.min())
     page.open(360, f"Steps of {line.idxmin():,} images: an epoch {gain} times as fast as with {line.index[0]}",
               style.joined("seconds per epoch, both scales logarithmic", device))
     right = page.width - 18 - widest([*lines, *levels], SMALL, "bold")
     ax = page.axes(62, 66, right - 8, 312, "xy", xlabel="images per step")
     page.alt, page.plain = "Line chart, seconds per epoch.", "Figure: the time of an epoch over the images per step"
     ends = {}
-    for (label, each), color in zip(lines.items(), style.CYCLE, strict=False):
-        ax.plot(each.index, each, color=color, marker="o", ms=5)
-        ends[label] = each.iloc[-1], color
-        page.alt += f" {label}: {', '.join(f'{value:.3g} s with {batch:,}' for batch, value in each.items())}."
+    for (label, seconds), color in zip(lines.items(), style.CYCLE, strict=False):
+        ax.plot(seconds.index, seconds, color=color, marker="o", ms=5)
+        ends[label] = seconds.iloc[-1], color
+        page.alt += f" {label}: {', '.join(f'{value:.3g} s with {batch:,}' for batch, value in seconds.items())}."
     for label, value in levels.items():
         ax.axhline(value, color=style.MUTED, lw=1.1, ls=style.DASHED)
         ends[label] = value, style.MUTED
@@ -133,7 +133,7 @@ def epoch_times(page: Page, lines: Mapping[str, pd.Series], levels: Mapping[str,
 
 @figure
 def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
-    """The time of additions to memory over the threads per address, on logarithmic scales.
+    """Draw the time of additions to memory over the threads per address, on logarithmic scales.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
     if len(table) < 2 or not len(table.columns):
         raise LabError("draw.contention needs two numbers of threads per address or more")
     growth = table.iloc[-1] / table.iloc[0]
-    page.open(350, f"{table.index[-1]:,} threads per address: {_times(growth.max())} times as long as with "
+    page.open(350, f"{table.index[-1]:,} threads per address: {_write_ratio(growth.max())} times as long as with "
               f"{table.index[0]}", style.joined("the same number of additions", "both scales logarithmic", device))
     page.small(12, 66, "time (µs)")
     right = page.width - 18 - widest(table.columns, SMALL, "bold")

@@ -1,4 +1,4 @@
-"""What a warp asks of a memory at once: sectors of global memory, banks of shared memory, words of constant memory."""
+"""A warp's request to a memory: sectors of global memory, banks of shared memory, words of constant memory."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +10,12 @@ from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, percent, widest
 from labkit.spec.layers import Layer
 
-_EMPTY = "#eef1f4"  # the ground of what is not used
+_EMPTY = "#eef1f4"  # the colour of unused parts
 HIGH = 172  # pixels of a panel of sectors
 
 
-def _panels(given, who: str, what: str) -> dict[str, dict[int, int]]:
-    """Name -> lane -> value, of one array or a mapping of them; lanes with a negative value take no part."""
+def _require_panels(given, who: str, what: str) -> dict[str, dict[int, int]]:
+    """Map name -> lane -> value, for one array or a mapping of arrays; lanes with a negative value take no part."""
     panels = {}
     for name, values in (given if isinstance(given, Mapping) else {"": given}).items():
         values = np.asarray(values)
@@ -27,35 +27,35 @@ def _panels(given, who: str, what: str) -> dict[str, dict[int, int]]:
     return panels
 
 
-def _either(counts, word) -> str:
-    """ "4 sectors or 32"."""
+def _write_counts(counts, word) -> str:
+    """Return different counts as text: "4 sectors or 32"."""
     first, *others = dict.fromkeys(counts)
     return " or ".join([f"{first} {word}{'s' * (first != 1)}", *map(str, others)])
 
 
-def _alt(about, panels, said) -> str:
-    each = (f"{name + ': ' if name else ''}{words}." for name, words in zip(panels, said, strict=True))
-    return " ".join([about, *each])
+def _write_alt(about, panels, said) -> str:
+    sentences = (f"{name + ': ' if name else ''}{words}." for name, words in zip(panels, said, strict=True))
+    return " ".join([about, *sentences])
 
 
 @figure
 def sectors(page: Page, addresses, size: int = 4) -> None:
-    """A warp's memory access, lane by lane, and the 32-byte sectors that it touches.
+    """Draw a warp's memory access, lane by lane, and the 32-byte sectors that it touches.
 
     Parameters
     ----------
     addresses : array of int, at most 32, or mapping of str to such arrays
-        Byte address of each lane; a negative one marks a lane that takes no part. A mapping draws a panel each, to
+        Byte address of each lane; a negative one marks a lane that takes no part. A mapping draws a panel per array, to
         compare two mappings of threads to data.
     size : int
         Bytes that a lane reads or writes there.
     """
-    _sectors(page, addresses, size)
+    _compare(page, addresses, size)
 
 
 @figure
 def coalescing(page: Page, layer: Layer, block: tuple[int, int] = (16, 16)) -> None:
-    """A warp that reads the layer's input along a row, and one that reads it down a column: sectors for each.
+    """Draw the sectors of a warp that reads the layer's input along a row, and of one that reads it down a column.
 
     Parameters
     ----------
@@ -66,28 +66,27 @@ def coalescing(page: Page, layer: Layer, block: tuple[int, int] = (16, 16)) -> N
     lanes = np.arange(min(WARP, block[0] * block[1]))
     y, x = lanes // block[0], lanes % block[0]
     along = {"threadIdx.x along w": (y * layer.W + x) * 4, "threadIdx.x along h": (x * layer.W + y) * 4}
-    _sectors(page, along, 4, f"{layer.name}   ·   first warp of a block of {block[0]}×{block[1]}   ·   an image row is "
+    _compare(page, along, 4, f"{layer.name}   ·   first warp of a block of {block[0]}×{block[1]}   ·   an image row is "
              f"{layer.W * 4} bytes")
 
 
-def _sectors(page, addresses, size, about=""):
-    panels = _panels(addresses, "draw.sectors", "addresses")
+def _compare(page, addresses, size, about=""):
+    panels = _require_panels(addresses, "draw.sectors", "addresses")
     moved = [len(bytes_used(lanes, size)[1]) for lanes in panels.values()]
-    page.open(62 + HIGH * len(panels), f"One request of a warp moves {_either(moved, 'sector')}", about)
+    page.open(62 + HIGH * len(panels), f"One request of a warp moves {_write_counts(moved, 'sector')}", about)
     said = [sector_panel(page, 58 + HIGH * i, name, lanes, size) for i, (name, lanes) in enumerate(panels.items())]
-    page.alt = _alt("A warp's 32 lanes and the 32-byte sectors of memory that they touch.", panels, said)
+    page.alt = _write_alt("A warp's 32 lanes and the 32-byte sectors of memory that they touch.", panels, said)
 
 
 def bytes_used(lanes: Mapping[int, int], size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes that these lanes touch, and their sectors."""
+    """Return the bytes that these lanes touch, and their sectors."""
     used = np.unique(np.add.outer([*lanes.values()], np.arange(size)))
     return used, np.unique(used // SECTOR)
 
 
 def sector_boxes(page: Page, left: float, right: float, y: float, high: float, used: np.ndarray, most: float = 150,
                  middle: bool = True) -> tuple[dict[int, float], float]:
-    """The sectors of these bytes side by side, a little apart, and further apart where memory in between is left out;
-    returns where each begins, and their width."""
+    """Draw the sectors of these bytes, with wide gaps for memory left out; return where each begins, and the width."""
     moved = np.unique(used // SECTOR)
     apart, n = np.diff(moved, prepend=moved[0]), len(moved)
     before = np.cumsum(np.select([apart > 1, apart == 1], [18, 5] if n <= 12 else [5, 3]))
@@ -106,7 +105,7 @@ def sector_boxes(page: Page, left: float, right: float, y: float, high: float, u
 
 
 def sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int], size: int) -> str:
-    """The lanes of a request and the sectors that they touch; returns the request in words."""
+    """Draw the lanes of a request and the sectors that they touch; return the request in words."""
     left, right, y = 26, page.width - 26, top + 100
     used, moved = bytes_used(lanes, size)
     pitch, total = (right - left) / WARP, SECTOR * len(moved)
@@ -135,9 +134,9 @@ def sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int], si
 
 def turn_panel(page: Page, top: float, name: str, said: str, across: str, down: str, step: float,
                groups: list[list[dict[int, str]]], notes: Sequence[str] = ()) -> float:
-    """A line per turn: which lanes or banks are served in it, with a text in each; returns where the panel ends.
+    """Draw a line per turn: the lanes or banks served in it, with a text in each; return where the panel ends.
 
-    Turns come in groups, and the first of each is needed in any case.
+    Turns come in groups; the first turn of each is needed in any case.
     """
     turns, needed = [turn for group in groups for turn in group], [not i for group in groups for i in range(len(group))]
     left, right = 92, page.width - (108 if notes else 14)
@@ -162,53 +161,53 @@ def turn_panel(page: Page, top: float, name: str, said: str, across: str, down: 
 
 @figure
 def banks(page: Page, words) -> None:
-    """A warp's access to shared memory as a map of the banks: which lanes meet in one, and in how many wavefronts.
+    """Draw a warp's access to shared memory as a map of the banks: which lanes meet in one, in how many wavefronts.
 
     Parameters
     ----------
     words : array of int, at most 32, or mapping of str to such arrays
         Which 4-byte word of shared memory each lane touches; a negative one marks a lane that takes no part. A
-        mapping draws a panel each.
+        mapping draws a panel per array.
     """
-    panels = _panels(words, "draw.banks", "words")
+    panels = _require_panels(words, "draw.banks", "words")
     fronts = {name: wavefronts({lane: 4 * word for lane, word in lanes.items()}) for name, lanes in panels.items()}
-    said = [in_wavefronts(each) for each in fronts.values()]
-    top, counts = 58, [sum(map(len, each)) for each in fronts.values()]
-    page.open(62 + sum(62 + 20 * n for n in counts), f"One access of a warp takes {_either(counts, 'wavefront')}")
-    for (name, each), text in zip(fronts.items(), said, strict=True):
-        top = turn_panel(page, top, name, text, "bank", "wavefront", 20, each)
-    page.alt = _alt("A map of the 32 banks of shared memory.", panels, said)
+    said = [in_wavefronts(groups) for groups in fronts.values()]
+    top, counts = 58, [sum(map(len, groups)) for groups in fronts.values()]
+    page.open(62 + sum(62 + 20 * n for n in counts), f"One access of a warp takes {_write_counts(counts, 'wavefront')}")
+    for (name, groups), text in zip(fronts.items(), said, strict=True):
+        top = turn_panel(page, top, name, text, "bank", "wavefront", 20, groups)
+    page.alt = _write_alt("A map of the 32 banks of shared memory.", panels, said)
 
 
 @figure
 def constant_reads(page: Page, elements) -> None:
-    """A warp's read of constant memory, turn by turn: each turn serves the lanes that asked for one element.
+    """Draw a warp's read of constant memory, turn by turn: each turn serves the lanes that asked for one element.
 
     Parameters
     ----------
     elements : array of int, at most 32, or mapping of str to such arrays
         Which element of the __constant__ array each lane reads; a negative one marks a lane that takes no part. A
-        mapping draws a panel each.
+        mapping draws a panel per array.
     """
-    panels = _panels(elements, "draw.constant_reads", "elements")
+    panels = _require_panels(elements, "draw.constant_reads", "elements")
     served = {name: served_by_turn(lanes) for name, lanes in panels.items()}
-    said = [in_turns(each) for each in served.values()]
+    said = [in_turns(turns) for turns in served.values()]
     top = 56
-    page.open(58 + sum(62 + 14 * len(each) for each in served.values()),
-              f"One read of a warp takes {_either([len(each) for each in served.values()], 'turn')}")
-    for (name, each), text in zip(served.items(), said, strict=True):
-        by_turn = [dict.fromkeys(lanes, "") for lanes in each.values()]
-        top = turn_panel(page, top, name, text, "lane", "turn", 14, [by_turn], [f"mask[{element}]" for element in each])
-    page.alt = _alt("Lanes of a warp that read constant memory, and the turns that it takes.", panels, said)
+    page.open(58 + sum(62 + 14 * len(turns) for turns in served.values()),
+              f"One read of a warp takes {_write_counts([len(turns) for turns in served.values()], 'turn')}")
+    for (name, turns), text in zip(served.items(), said, strict=True):
+        by_turn = [dict.fromkeys(lanes, "") for lanes in turns.values()]
+        top = turn_panel(page, top, name, text, "lane", "turn", 14, [by_turn], [f"mask[{at}]" for at in turns])
+    page.alt = _write_alt("Lanes of a warp that read constant memory, and the turns that it takes.", panels, said)
 
 
 def served_by_turn(lanes: Mapping[int, int]) -> dict[int, list[int]]:
-    """Element (or address) of constant memory -> the lanes that ask for it: one turn serves them."""
+    """Map an element (or address) of constant memory to the lanes that ask for it; one turn serves them."""
     return {element: [lane for lane in lanes if lanes[lane] == element] for element in dict.fromkeys(lanes.values())}
 
 
 def in_turns(served: Mapping[int, list[int]]) -> str:
-    """The turns of `served_by_turn` in words."""
+    """Return the turns of `served_by_turn` in words."""
     sizes = [*map(len, served.values())]
     if len(sizes) == 1:
         return f"1 turn serves {'all 32' if sizes == [WARP] else sizes[0]} lanes"
@@ -216,12 +215,12 @@ def in_turns(served: Mapping[int, list[int]]) -> str:
 
 
 def wavefronts(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> list[list[dict[int, str]]]:
-    """The wavefronts of a request to shared memory: which lanes each bank serves in each, as texts. The first wavefront
-    of each group of lanes that are served together is needed, the others are conflicts.
+    """Return the wavefronts of a request to shared memory: which lanes each bank serves in each, as texts.
 
-    A bank serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per lane are
-    served for half or a quarter of a warp at a time; for twice as many lanes if all neighbours load the same (measured
-    on an H200, and counted so by the engine).
+    The first wavefront of each group of lanes that are served together is needed, the others are conflicts. A bank
+    serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per lane are served for
+    half or a quarter of a warp at a time; for twice as many lanes if all neighbours load the same (measured on an H200,
+    and counted so by the engine).
 
     Parameters
     ----------
@@ -246,12 +245,12 @@ def wavefronts(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> li
         texts = {bank: [str(served[0]) if len(served) == 1 else f"{len(served)}×" for served in queue.values()]
                  for bank, queue in queues.items()}
         longest = max(map(len, texts.values()), default=0)
-        groups.append([{bank: each[i] for bank, each in texts.items() if i < len(each)} for i in range(longest)])
-    return [each for each in groups if each]
+        groups.append([{bank: queue[i] for bank, queue in texts.items() if i < len(queue)} for i in range(longest)])
+    return [fronts for fronts in groups if fronts]
 
 
 def in_wavefronts(groups: list[list[dict[int, str]]]) -> str:
-    """The wavefronts of a request in words."""
+    """Return the wavefronts of a request in words."""
     total = sum(map(len, groups))
     more = total - len(groups)
     conflicts = f"{more} of them conflicts" if more else "no conflict"
