@@ -29,8 +29,8 @@ _WAITS = dict(zip(STALLS, (
 ), strict=True))
 
 
-def _bars(page: Page, left: float, top: float, step: float, scale: float, names: Sequence[str], values: Sequence[float],
-          strong: Sequence[bool], weak=(style.PALE, style.INK), **font) -> list[float]:
+def _draw_bars(page: Page, left: float, top: float, step: float, scale: float, names: Sequence[str],
+          values: Sequence[float], strong: Sequence[bool], weak=(style.PALE, style.INK), **font) -> list[float]:
     """Draw bars with their names, the strong ones in blue, the weak ones in two colours; return the baselines."""
     baselines = [top + (i + 0.5) * step + 4 for i in range(len(names))]
     for y, name, value, is_strong in zip(baselines, names, values, strong, strict=True):
@@ -41,7 +41,7 @@ def _bars(page: Page, left: float, top: float, step: float, scale: float, names:
     return baselines
 
 
-def _stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, str], write: Callable[[float], str],
+def _draw_stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, str], write: Callable[[float], str],
             highlight: str | None = None, beside: bool = False) -> str:
     """Draw a stacked bar per row of a frame, with its total, under the row's group; return them in words.
 
@@ -105,7 +105,8 @@ def time(page: Page, trace) -> None:
         for x, name in zip(columns, ("share", "time", "calls"), strict=True):
             page.small(x, top + 24, name, ha="right")
         top, bottom, weak = top + 36, top + 36 + step * len(rows), (style.FAINT, style.MUTED)
-        ys = _bars(page, left, top, step, scale, rows["shown"], rows["share"], rows["vital"], weak, family=style.MONO)
+        ys = _draw_bars(page, left, top, step, scale, rows["shown"], rows["share"], rows["vital"], weak,
+                        family=style.MONO)
         for y, row in zip(ys, rows.itertuples(), strict=True):
             for x, text in zip(columns, (percent(row.share), ms(row.total_ms), f"{row.calls:,}"), strict=True):
                 page.small(x, y, text, style.INK if row.vital else style.MUTED, ha="right")
@@ -161,7 +162,8 @@ def traffic(page: Page, profile) -> None:
     for name, (level, unit) in levels.items():
         values = counts[name].fillna(0).tolist()
         page.caption(12, top + 26, level, unit)
-        baselines = _bars(page, left, top + 36, step, (page.width - 196 - left) / max(values), labels, values, last)
+        scale = (page.width - 196 - left) / max(values)
+        baselines = _draw_bars(page, left, top + 36, step, scale, labels, values, last)
         for y, label, value, before in zip(baselines, labels, values, [None, *values], strict=False):
             change = "" if before is None else _describe_change(value, before)
             page.small(page.width - 118, y, f"{value:,.0f}", style.INK, ha="right")
@@ -204,7 +206,7 @@ def bank_conflicts(page: Page, profile) -> None:
     free = "No access to shared memory has a bank conflict"
     page.open(96 + step * len(names), message if ratios.max() >= 1.005 else free, profile.note)
     scale = (page.width - 90 - left) / max(2.0, ratios.max()) / 1.02
-    baselines = _bars(page, left, top, step, scale, names, ratios, ratios >= 1.005)
+    baselines = _draw_bars(page, left, top, step, scale, names, ratios, ratios >= 1.005)
     for y, value in zip(baselines, ratios, strict=True):
         page.small(page.width - 14, y, f"{value:.3g}", style.INK, ha="right")
     page.line([left + scale] * 2, [top, top + step * len(names)], style.ORANGE, 1.2, ls=style.DASHED)
@@ -235,8 +237,9 @@ def kernels(page: Page, table) -> None:
     page.open(height, f"{names[0]} takes {spread} of the op time", about, data.note)
     colors = {name: (style.ORANGE, style.BLUE, style.SKY, style.GREEN)[i % 4] for i, name in enumerate(names)}
     page.legend(26, 69, colors)
-    page.alt = f"Bar chart, op time kernel by kernel. {_stacks(page, 80, times, colors, ms, beside=True)} {data.note}"
-    page.alt, page.plain = page.alt.strip(), "Figure: op time kernel by kernel"
+    bars = _draw_stacks(page, 80, times, colors, ms, beside=True)
+    page.alt = f"Bar chart, op time kernel by kernel. {bars} {data.note}".strip()
+    page.plain = "Figure: op time kernel by kernel"
 
 
 @figure
@@ -258,7 +261,7 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
     unit, highlight, colors = "instructions per product", [*mixes][-1], dict(zip(kinds, _KINDS, strict=False))
     page.open(102 + 27 * len(mixes), f"{highlight}: {totals[highlight]:.3g} {unit}, {first} {totals[first]:.3g}")
     page.legend(26 + widest(mixes, weight="bold"), 74, colors)
-    page.alt = f"Bar chart, {unit}. {_stacks(page, 90, frame, colors, '{:.2f}'.format, highlight)}"
+    page.alt = f"Bar chart, {unit}. {_draw_stacks(page, 90, frame, colors, '{:.2f}'.format, highlight)}"
     page.plain = f"Figure: {unit}, kind by kind"
 
 
@@ -332,7 +335,7 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
         page.rect(x, y - 9, 10, 10, color)
         page.small(x + 16, y, name, style.INK, weight="bold")
         page.small(x + 16 + wide(f"{name}  ", SMALL, "bold") * bool(name), y, words)
-    bars = _stacks(page, top - 6, parts, colors, "{:.1f}".format)
+    bars = _draw_stacks(page, top - 6, parts, colors, "{:.1f}".format)
     page.small(26 + widest(parts.index.get_level_values(1), weight="bold"), top + 27 * len(rows) + 12,
                "cycles of a warp from one instruction to its next")
     page.plain = f"Bar chart, cycles of a warp from one instruction to its next, by what it waits for. {device}. {bars}"

@@ -57,8 +57,8 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
         names = left + 20 + widest(lines, SMALL)
         cell = (left + wide - 14 - names) / len(columns)
         whole = all(isinstance(v, str) or v != v or float(v).is_integer() for v in best[value])
-        said = {at: _write_cell(v, whole) for at, v in best[value].items()}
-        size, head = (SMALL * min(1, 0.86 * cell / widest([" ", *texts], SMALL)) for texts in (said.values(), columns))
+        words = {at: _write_cell(v, whole) for at, v in best[value].items()}
+        size, head = (SMALL * min(1, 0.86 * cell / widest([" ", *texts], SMALL)) for texts in (words.values(), columns))
         for n, column in enumerate(columns):
             page.text(names + (n + 0.5) * cell, top + 36, str(column), ha="center", size=head, color=style.MUTED)
         for m, line in enumerate(lines):
@@ -71,10 +71,10 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
             times = best["op_ms"]
             face = _COLORS(1 - math.log(times[column, line] / times.min()) / _FADE)
             page.rect(*box, face)
-            page.text(box[0] + box[2] / 2, box[1] + 16, said[column, line], ha="center", size=size, color=ink_on(face))
+            page.text(box[0] + box[2] / 2, box[1] + 16, words[column, line], ha="center", size=size, color=ink_on(face))
             if (column, line) == times.idxmin():
                 page.frame(*box, style.ORANGE, 2.5)
-        cells = ", ".join(f"{y} {line} {x} {column}: {text}" for (column, line), text in said.items())
+        cells = ", ".join(f"{y} {line} {x} {column}: {text}" for (column, line), text in words.items())
         column, line = best["op_ms"].idxmin() if len(best) else ("", "")
         fastest = f"{layer}, fastest at {y} {line}, {x} {column}. {cells}."
         page.alt += f" {fastest}" if len(best) else f" {layer}: nothing runs."

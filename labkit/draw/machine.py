@@ -52,8 +52,8 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
     page.text(left, 180, name, weight="bold", bbox=clear)
     page.text(left + wide(f"{name}  ", weight="bold"), 180, f"{threads} threads: blockIdx.x = {block}, "
               f"blockDim.x = {threads}", color=style.MUTED, bbox=clear)
-    shown = [*range(8), None, *range(threads - 4, threads)]
-    for k, t in enumerate(shown):
+    numbers = [*range(8), None, *range(threads - 4, threads)]
+    for k, t in enumerate(numbers):
         x, mine = left + k * cell, t == thread
         page.rect(x, 196, cell, 34, style.ORANGE if mine else style.TINT if t is not None else style.PAPER,
                   style.PAPER, 2)

@@ -29,9 +29,9 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
     if not sizes or not all(1 <= size <= WARP for size in sizes) or len(moves) != len(sizes) - 1:
         raise LabError(f"draw.steps: give rows of 1 to {WARP} cells, and a list of moves from each to the next; got "
                        f"rows of {sizes} cells and {count(len(moves), 'list')} of moves")
-    for (here, there), pairs in zip(pairwise(sizes), moves, strict=True):
-        if not all(0 <= a < here and 0 <= b < there for a, b in pairs):
-            raise LabError(f"draw.steps: a move leads beyond a row of {here} or of {there} cells")
+    for (size, next_size), pairs in zip(pairwise(sizes), moves, strict=True):
+        if not all(0 <= a < size and 0 <= b < next_size for a, b in pairs):
+            raise LabError(f"draw.steps: a move leads beyond a row of {size} or of {next_size} cells")
     left = 34 + widest(rows)
     pitch = min(64, (WIDTH - 16 - left) / max(sizes))
     height = _TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16

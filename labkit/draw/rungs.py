@@ -119,7 +119,7 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
             if label not in panel.index:
                 page.small(x + 8, y, "not measured", bbox=clear)
                 continue
-            time, before, own, said = panel.loc[label, ["op_ms", "above", "reference", "said"]]
+            time, before, own, text = panel.loc[label, ["op_ms", "above", "reference", "said"]]
             ax.plot([own, own], [row - 0.5, row + 0.5], color=style.GREEN, lw=2.2, zorder=2, solid_capstyle="butt")
             if not time / _SAME <= before <= time * _SAME and not math.isnan(before):
                 color = style.ORANGE if time > before else style.BLUE
@@ -127,10 +127,10 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
                 ax.plot([before], [row], "o", ms=6, mfc=style.PAPER, mec=color, mew=1.4, zorder=3)
             ax.plot([time], [row], "o", ms=9 if label == highlight else 7, color=dot, zorder=4)
             end = max(time, own, 0 if math.isnan(before) else before)
-            page.text(x + decade * math.log10(end / low) + 9, y, said, weight=weight, color=ink, bbox=clear)
-        said = ", ".join(f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows())
+            page.text(x + decade * math.log10(end / low) + 9, y, text, weight=weight, color=ink, bbox=clear)
+        times_text = ", ".join(f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows())
         references = ", ".join(f"{unit} units {ms(value)}" for unit, value in reference.items())
-        page.alt += f" {name + ': ' if name else ''}{said}; reference time of the {references}."
+        page.alt += f" {name + ': ' if name else ''}{times_text}; reference time of the {references}."
 
 
 def _write_verdict(label, rows):

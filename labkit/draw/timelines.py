@@ -55,7 +55,8 @@ def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], refer
     top, ticks = 84, _round_ticks(0, end)
     for (name, rows), height in zip(several.items(), heights, strict=True):
         bottom = top + height - 26
-        page.alt += f" {name + ': ' if name else ''}{_panel(page, top, bottom, name, rows, end, ticks, reference_ms)}"
+        words = _draw_panel(page, top, bottom, name, rows, end, ticks, reference_ms)
+        page.alt += f" {name + ': ' if name else ''}{words}"
         top += height
     marked = f"the link’s reference time, {ms(reference_ms)}" if reference_ms else ""
     number(page.fig.axes[-1].xaxis, ticks)
@@ -68,7 +69,7 @@ def _round_ticks(low, high):
     return [tick for tick in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]
 
 
-def _panel(page, top, bottom, name, timeline, end, ticks, reference_ms):
+def _draw_panel(page, top, bottom, name, timeline, end, ticks, reference_ms):
     """Draw one timeline; return it in words."""
     busy, span, at_once = busy_ms(timeline), span_ms(timeline), overlap(timeline)
     if name:
@@ -151,7 +152,7 @@ def chunk_sizes(page: Page, table: pd.DataFrame, reference_ms: float | None = No
     if reference_ms:
         ax.axhspan(reference_ms, 1.15 * reference_ms, color=style.ORANGE, alpha=0.16, lw=0)
         ax.axhline(reference_ms, color=style.ORANGE, lw=1.6)
-        said = f"the link’s reference time, {ms(reference_ms)}"
-        ax.annotate(f"{said}; shaded: up to 15 % more", (chunks[0], reference_ms), (0, -12), textcoords="offset points",
+        mark = f"the link’s reference time, {ms(reference_ms)}"
+        ax.annotate(f"{mark}; shaded: up to 15 % more", (chunks[0], reference_ms), (0, -12), textcoords="offset points",
                     size=SMALL, color=style.AMBER)
-        page.alt += f" Marked: {said}."
+        page.alt += f" Marked: {mark}."

@@ -33,8 +33,8 @@ def _write_counts(counts, word) -> str:
     return " or ".join([f"{first} {word}{'s' * (first != 1)}", *map(str, others)])
 
 
-def _write_alt(about, panels, said) -> str:
-    sentences = (f"{name + ': ' if name else ''}{words}." for name, words in zip(panels, said, strict=True))
+def _write_alt(about, panels, texts) -> str:
+    sentences = (f"{name + ': ' if name else ''}{words}." for name, words in zip(panels, texts, strict=True))
     return " ".join([about, *sentences])
 
 
@@ -74,8 +74,8 @@ def _compare(page, addresses, size, about=""):
     panels = _require_panels(addresses, "draw.sectors", "addresses")
     moved = [len(bytes_used(lanes, size)[1]) for lanes in panels.values()]
     page.open(62 + HIGH * len(panels), f"One request of a warp moves {_write_counts(moved, 'sector')}", about)
-    said = [sector_panel(page, 58 + HIGH * i, name, lanes, size) for i, (name, lanes) in enumerate(panels.items())]
-    page.alt = _write_alt("A warp's 32 lanes and the 32-byte sectors of memory that they touch.", panels, said)
+    texts = [sector_panel(page, 58 + HIGH * i, name, lanes, size) for i, (name, lanes) in enumerate(panels.items())]
+    page.alt = _write_alt("A warp's 32 lanes and the 32-byte sectors of memory that they touch.", panels, texts)
 
 
 def bytes_used(lanes: Mapping[int, int], size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,9 +109,9 @@ def sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int], si
     left, right, y = 26, page.width - 26, top + 100
     used, moved = bytes_used(lanes, size)
     pitch, total = (right - left) / WARP, SECTOR * len(moved)
-    said = f"{count(len(moved), 'sector')}, {len(used):,} of {total:,} bytes used ({percent(len(used) / total)})"
+    words = f"{count(len(moved), 'sector')}, {len(used):,} of {total:,} bytes used ({percent(len(used) / total)})"
     page.caption(left, top + 18, name)
-    page.text(right, top + 18, said, ha="right", color=style.MUTED)
+    page.text(right, top + 18, words, ha="right", color=style.MUTED)
     place, w = sector_boxes(page, left, right, y, 24, used)
     numbered = bool(widest(place, SMALL) < w)
     for sector, x in place.items():
@@ -129,10 +129,10 @@ def sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int], si
     if (apart > 1).any():
         below += f" · {'wider ' * (1 in apart)}gaps: memory left out"
     page.small(left, y + 57, below)
-    return said
+    return words
 
 
-def turn_panel(page: Page, top: float, name: str, said: str, across: str, down: str, step: float,
+def turn_panel(page: Page, top: float, name: str, words: str, across: str, down: str, step: float,
                groups: list[list[dict[int, str]]], notes: Sequence[str] = ()) -> float:
     """Draw a line per turn: the lanes or banks served in it, with a text in each; return where the panel ends.
 
@@ -141,7 +141,7 @@ def turn_panel(page: Page, top: float, name: str, said: str, across: str, down: 
     turns, needed = [turn for group in groups for turn in group], [not i for group in groups for i in range(len(group))]
     left, right = 92, page.width - (108 if notes else 14)
     pitch = (right - left) / 32
-    page.caption(12, top + 16, name, said)
+    page.caption(12, top + 16, name, words)
     page.small(left - 10, top + 37, across, ha="right")
     for i in range(32):
         page.text(left + (i + 0.5) * pitch, top + 37, str(i), ha="center", size=6.4, color=style.MUTED)
@@ -171,12 +171,12 @@ def banks(page: Page, words) -> None:
     """
     panels = _require_panels(words, "draw.banks", "words")
     fronts = {name: wavefronts({lane: 4 * word for lane, word in lanes.items()}) for name, lanes in panels.items()}
-    said = [in_wavefronts(groups) for groups in fronts.values()]
+    texts = [in_wavefronts(groups) for groups in fronts.values()]
     top, counts = 58, [sum(map(len, groups)) for groups in fronts.values()]
     page.open(62 + sum(62 + 20 * n for n in counts), f"One access of a warp takes {_write_counts(counts, 'wavefront')}")
-    for (name, groups), text in zip(fronts.items(), said, strict=True):
+    for (name, groups), text in zip(fronts.items(), texts, strict=True):
         top = turn_panel(page, top, name, text, "bank", "wavefront", 20, groups)
-    page.alt = _write_alt("A map of the 32 banks of shared memory.", panels, said)
+    page.alt = _write_alt("A map of the 32 banks of shared memory.", panels, texts)
 
 
 @figure
@@ -191,14 +191,14 @@ def constant_reads(page: Page, elements) -> None:
     """
     panels = _require_panels(elements, "draw.constant_reads", "elements")
     served = {name: served_by_turn(lanes) for name, lanes in panels.items()}
-    said = [in_turns(turns) for turns in served.values()]
+    texts = [in_turns(turns) for turns in served.values()]
     top = 56
     page.open(58 + sum(62 + 14 * len(turns) for turns in served.values()),
               f"One read of a warp takes {_write_counts([len(turns) for turns in served.values()], 'turn')}")
-    for (name, turns), text in zip(served.items(), said, strict=True):
+    for (name, turns), text in zip(served.items(), texts, strict=True):
         by_turn = [dict.fromkeys(lanes, "") for lanes in turns.values()]
         top = turn_panel(page, top, name, text, "lane", "turn", 14, [by_turn], [f"mask[{at}]" for at in turns])
-    page.alt = _write_alt("Lanes of a warp that read constant memory, and the turns that it takes.", panels, said)
+    page.alt = _write_alt("Lanes of a warp that read constant memory, and the turns that it takes.", panels, texts)
 
 
 def served_by_turn(lanes: Mapping[int, int]) -> dict[int, list[int]]:

@@ -42,8 +42,8 @@ def watched(watch: Callable, variants: Variant | int | Iterable[Variant | int], 
     if processes.engine(engine) != "cpu":
         return ask()
     names = [(variant.identity, variant.label, str(variant.path)) for variant in as_variants(variants)]
-    asked = (watch.__module__, names, layer, batch, sorted(options.items()))
-    return kept.once(ask, *asked, only=lambda result: result[0].ended.status == 0)
+    key = (watch.__module__, names, layer, batch, sorted(options.items()))
+    return kept.once(ask, *key, only=lambda result: result[0].ended.status == 0)
 
 
 def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
@@ -55,8 +55,8 @@ def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer
     """
     chosen = as_variants(variants)
     if not isinstance(layer, Layer):
-        given = "no layer is given" if layer is None else f"layer is {type_of(layer)}"
-        raise LabError(f"{given}: give one layer, such as lab.LENET86[0]")
+        problem = "no layer is given" if layer is None else f"layer is {type_of(layer)}"
+        raise LabError(f"{problem}: give one layer, such as lab.LENET86[0]")
     for variant in chosen:
         variant.launches(layer, batch)
     (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch), more)))

@@ -27,11 +27,11 @@ def for_batch(
     rows = []
     for kernel, grids in launched.items():
         own = [work for work in works if work["kernel"] == kernel]
-        less = [work | {"unique_bytes": max(work["unique_bytes"] - _weight_bytes(variant, layer), 0)} for work in own]
-        rows.append(merged(less, batch / images) | {"kernel": kernel, "launches": len(grids), "blocks": sum(grids)})
+        net = [work | {"unique_bytes": max(work["unique_bytes"] - _count_bytes(variant, layer), 0)} for work in own]
+        rows.append(merged(net, batch / images) | {"kernel": kernel, "launches": len(grids), "blocks": sum(grids)})
     return rows
 
 
-def _weight_bytes(variant: Variant, layer: Layer) -> int:
+def _count_bytes(variant: Variant, layer: Layer) -> int:
     """Count the bytes of the weights in global memory, which a larger batch does not multiply."""
     return 0 if variant.constant else math.prod(layer.k_shape) * variant.io_dtype.itemsize

@@ -103,15 +103,15 @@ class Variant:
             self.constant = arrays[0] if len(arrays) == 1 else None
         self.dynamic_shared = has_dynamic_shared(code)
 
-    def _choose_kernels(self, found):
+    def _choose_kernels(self, names):
         """Return the kernels' names: the rung's, or for a rung of one call that of the only kernel in the source."""
         wanted = tuple(call.kernel for call in self.calls)
-        if len(wanted) == 1 and len(found) == 1:
-            return found
-        if set(wanted) <= set(found):
+        if len(wanted) == 1 and len(names) == 1:
+            return names
+        if set(wanted) <= set(names):
             return wanted
         raise LabError(f"{self.file_name} takes the place of {self.rung.label} and has to define "
-                       f"{' and '.join(wanted)}; it defines {', '.join(found) or 'no __global__ void function'}")
+                       f"{' and '.join(wanted)}; it defines {', '.join(names) or 'no __global__ void function'}")
 
     def _require_order(self, code):
         """Refuse a kernel with the rung's parameters in another order: its arguments come in the rung's order."""
@@ -258,7 +258,7 @@ class Variant:
             threads = int(np.prod(launch.block))
             if threads > MAX_THREADS:
                 raise LabError(f"{self.label}: {threads} threads in a block; the limit is {MAX_THREADS}")
-            if (shared := launch.shared + call.static) > (most := self._limit_of_shared()):
+            if (shared := launch.shared + call.static) > (most := self._find_shared_limit()):
                 raise LabError(f"{self.label} needs {shared:,} bytes of shared memory per block for {layer}; the limit "
                                f"is {most:,}: {self._suggest_less_shared(layer)}")
             for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
@@ -266,7 +266,7 @@ class Variant:
                     raise LabError(f"{self.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; the "
                                    f"limit of a grid is {limit:,}")
 
-    def _limit_of_shared(self) -> int:
+    def _find_shared_limit(self) -> int:
         """Return how many bytes of shared memory a block can have: if dynamic, as many as it can opt in to."""
         return device().shared_opt_in if self.dynamic_shared else SHARED_BYTES
 
@@ -280,7 +280,7 @@ class Variant:
         least = {name: min(option.least, key=lambda value: shared(**{name: value}))
                  for name, option in self.rung.options.items() if option.least}
         remedies = {name: value for name, value in least.items() if shared(**{name: value}) < shared()}
-        if shared(**remedies) > self._limit_of_shared():
+        if shared(**remedies) > self._find_shared_limit():
             return "take a rung that needs less, such as 1"
         return f"take a smaller {' or '.join(remedies)}"
 
@@ -295,7 +295,7 @@ class Variant:
             With the compiler's message, which names the kernel file and the line.
         """
         defines = self.defines(layer)
-        key = self._key_of_module(defines)
+        key = self._make_module_key(defines)
         if key not in _modules:
             self._require_capability()
             hostcuda.ensure_context()
@@ -308,7 +308,7 @@ class Variant:
         Any number of threads may call this at once. It raises what `module` does.
         """
         self._require_capability()
-        missing = [defines for defines in map(self.defines, layers) if self._key_of_module(defines) not in _modules]
+        missing = [defines for defines in map(self.defines, layers) if self._make_module_key(defines) not in _modules]
         jobs = {tuple(defines.items()): self.compiler_arguments(defines) for defines in missing}.values()
         with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
             for future in [pool.submit(hostcuda.compiler.compile, **job) for job in jobs]:
@@ -324,20 +324,20 @@ class Variant:
                            f"{capability[0]}.{capability[1]}: take another rung, or HOSTCUDA_ENGINE=cpu")
         return capability
 
-    def _key_of_module(self, defines):
+    def _make_module_key(self, defines):
         return self.source, self.path, *self.headers, tuple(defines.items())
 
     def compiler_arguments(self, defines: dict[str, int]) -> dict:
         """Return the arguments of `SourceModule` with these compile-time parameters, which `defines` gives."""
         options = (f"-D{name}={value}" for name, value in defines.items())
-        return module_arguments(self.source, self.path or self.file_name, *options) | {"arch": self._architecture()}
+        return module_arguments(self.source, self.path or self.file_name, *options) | {"arch": self._choose_arch()}
 
     @property
     def architecture_specific(self) -> bool:
         """Whether the source uses instructions of one architecture only, those of "sm_90a", where it runs on that."""
         return any("__CUDA_ARCH_FEAT_SM90_ALL" in text for text in (self.source, *self.headers))
 
-    def _architecture(self):
+    def _choose_arch(self):
         """Return the architecture that nvcc compiles for, that of the device; None on a CPU."""
         capability = device().compute_capability
         if not capability:

@@ -88,10 +88,10 @@ class Lenet86(Model):
             kernels.conv_relu_max_pool(
                 B * stage.M * stage.Hp * tiles(stage.Wp, across(stage)), self.x[i], self._weights.at(f"conv{i + 1}"),
                 self.y[i], self.winner[i], B, stage.H, stage.W, stage.M)
-        self._fully_connected("fc1", self.y[-1], self.hidden, B, relu=1)
-        self._fully_connected("fc2", self.hidden, self.scores, B, relu=0)
+        self._run_fully_connected("fc1", self.y[-1], self.hidden, B, relu=1)
+        self._run_fully_connected("fc2", self.hidden, self.scores, B, relu=0)
 
-    def _fully_connected(self, name, x, y, B, relu):
+    def _run_fully_connected(self, name, x, y, B, relu):
         (inputs, outputs), kernels = self.sizes.shapes[name], self.kernels[0]
         parts, w, bias = min(PARTS, inputs), self._weights.at(name), self._weights.at(f"{name}_bias")
         kernels.fully_connected_parts(parts * B * outputs, x, w, self.parts, B, inputs, outputs, parts)

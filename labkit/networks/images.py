@@ -83,7 +83,7 @@ class _Source:
     white: float = 255.0  # the integer that stands for 1.0
 
 
-def _files(*md5: str) -> dict:
+def _name_files(*md5: str) -> dict:
     """Return the files of MNIST with these checksums; those of Fashion-MNIST have the same names."""
     kinds = "train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"
     files = [(f"{kind}-ubyte.gz", f"md5:{digest}") for kind, digest in zip(kinds, md5, strict=True)]
@@ -101,7 +101,7 @@ _SOURCES = {
     "fashion-mnist": _Source(
         source="H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST, arXiv:1708.07747",
         licence="MIT",
-        files=_files("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
+        files=_name_files("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
                      "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"),
         mirrors=(
             "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
@@ -112,7 +112,7 @@ _SOURCES = {
     "mnist": _Source(
         source="Y. LeCun, C. Cortes, C. Burges: The MNIST database of handwritten digits",
         licence="CC BY-SA 3.0",
-        files=_files("f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+        files=_name_files("f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
                      "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"),
         mirrors=(
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -159,7 +159,7 @@ def dataset(
     if name == "digits":
         paths, remark = [_find_shipped(name) for name, _ in origin.files["all"]], ""
     elif folder := os.environ.get("LABKIT_DATA_DIR"):
-        paths, remark = _from_folder(folder, name, split)
+        paths, remark = _find_in_folder(folder, name, split)
     else:
         paths, remark = [_fetch(name, *file) for file in origin.files[split]], ""
     images, labels = read_pair(*paths)
@@ -181,7 +181,7 @@ def stored(name: str) -> Path | None:
     chosen = os.environ.get("LABKIT_DATA_DIR")
     try:
         for split in ("train", "test"):
-            paths, remark = _from_folder(chosen or cache_dir() / "data", name, split)
+            paths, remark = _find_in_folder(chosen or cache_dir() / "data", name, split)
             if remark and not chosen:  # damaged in the cache: `dataset` fetches it again
                 return None
             if remark:  # without the published checksum
@@ -332,7 +332,7 @@ def _find_shipped(name):
     return path
 
 
-def _from_folder(folder, name, split):
+def _find_in_folder(folder, name, split):
     """Return the two files in LABKIT_DATA_DIR, and a remark if they are not the published ones."""
     folder = Path(folder).expanduser()
     try:

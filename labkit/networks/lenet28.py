@@ -210,7 +210,7 @@ class Lenet28(Model):
         return np.ascontiguousarray(x.reshape(len(x), side, side), np.float32)
 
     # ------------------------------------------------------------------------------------------------- steps
-    def _function(self, file, kernel):
+    def _prepare_function(self, file, kernel):
         if (file, kernel) not in self._functions:
             module = _compile_own(self.own, self.sizes) if kernel in self._own else _module(file, self.sizes)
             function = module.get_function(kernel)
@@ -235,7 +235,7 @@ class Lenet28(Model):
         numbers = {"B": count, "parts": self._parts, "rate": self.rate / (1 if kernel == "train" else count)}
         names = ARGUMENTS[kernel].split()
         arguments = [numbers[name] if name in numbers else int(self._pointers[name]) for name in names]
-        call, threads = self._function(file, kernel).prepared_call, (block, 1, 1)
+        call, threads = self._prepare_function(file, kernel).prepared_call, (block, 1, 1)
         if "order" not in names:
             return lambda first: call(grid, threads, *arguments)
         at = names.index("order")
@@ -296,7 +296,7 @@ class Lenet28(Model):
                     launch = FILES["loops"][kernel]
                     arguments = [int(at[name]) + 4 * start * (name == "order") for name in ARGUMENTS[kernel].split()]
                     grid = tiles(launch.threads(self.sizes), 128), count
-                    self._function("loops", kernel).prepared_call(grid, (128, 1, 1), *arguments)
+                    self._prepare_function("loops", kernel).prepared_call(grid, (128, 1, 1), *arguments)
                 results.append(values.read(count)["f"])
         return np.concatenate(results)
 
@@ -364,11 +364,11 @@ class Lenet28(Model):
         EngineError
             If the process failed.
         """
-        result = watch(self._command(), engine, timeout=600, capture=True, nvcc=False)
+        result = watch(self._build_command(), engine, timeout=600, capture=True, nvcc=False)
         result.ended.require("profiling lenet28")
         return result
 
-    def _command(self):
+    def _build_command(self):
         numbers = map(str, (self.batch, *astuple(self.sizes)))
         return [sys.executable, "-m", "labkit.networks.lenet28", self.experiment, self.own, *numbers]
 

@@ -40,10 +40,10 @@ def published(network: str | None = None, step: str | None = None, report: str |
         rows = rows[rows["step"].str.contains(step, case=False, regex=False)]
     if rows.empty:
         groups = table.groupby(["report", "network"])["step"].unique()
-        known = "; ".join(f"{' '.join(name)}: {', '.join(steps)}" for name, steps in groups.items())
-        asked = {"network": network, "step": step, "report": report}
-        wanted = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
-        raise LabError(f"nothing was published for {wanted}. There is {known}")
+        choices = "; ".join(f"{' '.join(name)}: {', '.join(steps)}" for name, steps in groups.items())
+        request = {"network": network, "step": step, "report": report}
+        wanted = ", ".join(f"{name} {value}" for name, value in request.items() if value is not None)
+        raise LabError(f"nothing was published for {wanted}. There is {choices}")
     return rows.reset_index(drop=True)
 
 

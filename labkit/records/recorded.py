@@ -183,8 +183,8 @@ class Recorded:
             rows = self.select(which, layer, batch)
             times = kernels_ms(rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0])
             if kernel not in times:
-                known = ", ".join(times) or "none: it has only one kernel, or was measured without"
-                raise LabError(f"{self}: no time of a kernel {kernel!r} of {_label_of(which)}; there are {known}")
+                names = ", ".join(times) or "none: it has only one kernel, or was measured without"
+                raise LabError(f"{self}: no time of a kernel {kernel!r} of {_label_of(which)}; there are {names}")
             return times[kernel]
 
         return _map_over(one, which, layer)
@@ -305,7 +305,7 @@ class Recorded:
         table = self._counters
         rows = _select(table, which, {"layer": layer, "kernel": kernel}, f"{self} has no counters")
         about = list(table.columns[: table.columns.get_loc("kernel") + 1])
-        columns = {name: self._metric(rows, name, per_image) for name in metrics or table.columns.drop(about)}
+        columns = {name: self._read_metric(rows, name, per_image) for name in metrics or table.columns.drop(about)}
         return pd.concat([rows[about], pd.DataFrame(columns)], axis=1)
 
     def counter(
@@ -327,13 +327,13 @@ class Recorded:
 
         return _map_over(one, which, layer)
 
-    def _metric(self, rows: pd.DataFrame, name: str, per_image: bool = False) -> pd.Series:
+    def _read_metric(self, rows: pd.DataFrame, name: str, per_image: bool = False) -> pd.Series:
         """Return a column of counters by its name: counts of one image, or of the launch."""
         if name in QUOTIENTS:
-            over, under = (self._metric(rows, part) for part in QUOTIENTS[name])
+            over, under = (self._read_metric(rows, part) for part in QUOTIENTS[name])
             return over / under
         if name in SUMS:
-            return sum(self._metric(rows, part, per_image) for part in SUMS[name])
+            return sum(self._read_metric(rows, part, per_image) for part in SUMS[name])
         metric = METRICS.get(name, name)
         if metric not in rows:
             names = ", ".join([*(word for word, column in METRICS.items() if column in rows), *SUMS, *QUOTIENTS])
@@ -451,10 +451,10 @@ class Recorded:
         for column, value in wanted.items():
             chosen = chosen[chosen[column] == value]
         if chosen.empty:
-            asked = ", ".join(f"{name}={value!r}" for name, value in {"batch": batch, **wanted}.items())
-            known = "; ".join(f"{name}: {', '.join(map(str, table[name].unique()))}"
-                              for name in ("batch", "label", "dtype", "where", "pixels"))
-            raise LabError(f"{self} has no forward pass with {asked}. It has {known}")
+            request = ", ".join(f"{name}={value!r}" for name, value in {"batch": batch, **wanted}.items())
+            choices = "; ".join(f"{name}: {', '.join(map(str, table[name].unique()))}"
+                                for name in ("batch", "label", "dtype", "where", "pixels"))
+            raise LabError(f"{self} has no forward pass with {request}. It has {choices}")
         return chosen.reset_index(drop=True)
 
     def network_counters(self, label: str = "fused") -> pd.DataFrame:
@@ -527,11 +527,11 @@ def _select(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFrame:
         if rows.empty:
             labels, rung = table["label"], str(getattr(kernel, "label", kernel)).partition(",")[0]
             same = labels[labels.str.startswith(f"{rung}, ") | (labels == rung)]  # if a label is given: the same rung's
-            there = {"rung" if same.empty else "kernel": labels.str.partition(",")[0] if same.empty else same,
-                     **{name: table[name] for name in several}}
-            there = "; ".join(f"{name}: {', '.join(str(value) for value in column.unique() if value != '')}"
-                              for name, column in there.items())
-            raise LabError(f"{who} for {_in_words({'rung': kernel, **wanted})}. It has {there}")
+            columns = {"rung" if same.empty else "kernel": labels.str.partition(",")[0] if same.empty else same,
+                       **{name: table[name] for name in several}}
+            choices = "; ".join(f"{name}: {', '.join(str(value) for value in column.unique() if value != '')}"
+                                for name, column in columns.items())
+            raise LabError(f"{who} for {_in_words({'rung': kernel, **wanted})}. It has {choices}")
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
 

@@ -67,8 +67,8 @@ class Training:
         for name, value in wanted.items():
             rows = rows if value is None else rows[rows[name] == value]
         if rows.empty:
-            asked = ", ".join(f"{name} {value}" for name, value in wanted.items() if value is not None) or "that"
-            raise LabError(f"{self} has no {kind!r} rows for {asked}. It has {recorded}")
+            request = ", ".join(f"{name} {value}" for name, value in wanted.items() if value is not None) or "that"
+            raise LabError(f"{self} has no {kind!r} rows for {request}. It has {recorded}")
         return rows.dropna(axis="columns", how="all").reset_index(drop=True)
 
     def kernel_us(self, batch: int = 1, dataset: str = DIGITS) -> pd.DataFrame:
