@@ -30,7 +30,7 @@ _WAITS = dict(zip(STALLS, (
 
 
 def _draw_bars(page: Page, left: float, top: float, step: float, scale: float, names: Sequence[str],
-          values: Sequence[float], strong: Sequence[bool], weak=(style.PALE, style.INK), **font) -> list[float]:
+               values: Sequence[float], strong: Sequence[bool], weak=(style.PALE, style.INK), **font) -> list[float]:
     """Draw bars with their names, the strong ones in blue, the weak ones in two colours; return the baselines."""
     baselines = [top + (i + 0.5) * step + 4 for i in range(len(names))]
     for y, name, value, is_strong in zip(baselines, names, values, strong, strict=True):
@@ -42,7 +42,7 @@ def _draw_bars(page: Page, left: float, top: float, step: float, scale: float, n
 
 
 def _draw_stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, str], write: Callable[[float], str],
-            highlight: str | None = None, beside: bool = False) -> str:
+                 highlight: str | None = None, beside: bool = False) -> str:
     """Draw a stacked bar per row of a frame, with its total, under the row's group; return them in words.
 
     Each part shows its number if that fits. `beside` writes the other numbers beside the bar.
