@@ -44,8 +44,7 @@ def picks(kernel, names):
             names.defaulted.add(kernel.name)
         passed = ", ".join(variables)
         text += (f" {head} static inline void hostcuda_call_{kernel.name}(const hostcuda::Config &hostcuda_config, "
-                 f"{declarations}) "
-                 f"{kernel.tail} {{ hostcuda::launch<{pick}>(hostcuda_config)({passed}); }}")
+                 f"{declarations}) {kernel.tail} {{ hostcuda::launch<{pick}>(hostcuda_config)({passed}); }}")
     return f' extern "C++" {{ {text} }}'
 
 

@@ -200,8 +200,6 @@ class Scan:
 
 _OF_DEVICE = re.compile(r"\b__(?:global|device)__\b")
 MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?[^\n]*\n?')
-
-
 _NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
 
 

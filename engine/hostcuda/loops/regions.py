@@ -194,9 +194,8 @@ def _can_recompute(kernel, step):
         return False
     if not is_uniform(kernel, first, last, step.scope, {"threadIdx"}, ("uniform", "recomputed")):
         return False
-    if any(  # it moves to the begin of its region, where its name may be another's
-        token.text == variable.name for token in kernel.reader.tokens[: variable.place]
-    ):
+    # The declaration moves to the beginning of its region, where its name may be another's.
+    if any(token.text == variable.name for token in kernel.reader.tokens[: variable.place]):
         return False
     names = [other.name for other in kernel.variables]
     if any(names.count(other.name) > 1 for other in (variable, *variable.needs)):

@@ -57,9 +57,8 @@ PURE = re.compile(
 FIBERS_ONLY = re.compile(
     r"__sync(?!threads$)\w*|__shfl\w*|__(ballot|any|all|activemask|nanosleep)(_sync)?|__(match|reduce)_\w+|nvcuda|wmma|"
     r"cooperative_groups|this_(thread_block|grid|multi_grid|thread)|tiled_partition|coalesced_threads|thread_block_tile|"
-    r"v?f?printf|puts|assert|__assert_fail|__trap|__brkpt|__builtin_trap|abort|exit|atomicCAS\w*|atomicExch\w*|"
-    r"volatile|"
-    r"asm|__asm|__asm__|throw|try|catch|goto|co_\w+|alloca|__builtin_alloca|setjmp|longjmp|thread_local|__thread|"
+    r"v?f?printf|puts|assert|__assert_fail|__trap|__brkpt|__builtin_trap|abort|exit|atomicCAS\w*|atomicExch\w*|asm|"
+    r"volatile|__asm|__asm__|throw|try|catch|goto|co_\w+|alloca|__builtin_alloca|setjmp|longjmp|thread_local|__thread|"
     r"__func__|__FUNCTION__|__PRETTY_FUNCTION__|__builtin_FUNCTION|cuda|cg|cub|barrier|pipeline|thread_block|grid_group|thread_group|coalesced_group"
 )
 BARRIER = "__syncthreads"
