@@ -360,10 +360,8 @@ def _describe_limiters(unit: Mapping[str, float]) -> str:
 def _list_worst(table: pd.DataFrame) -> str:
     off = np.log(table.estimate / table.op_ms).abs()
     rows = table.loc[off.sort_values(ascending=False).index[:12]]
-    lines = [
-        f"| {row.label} | {row.layer} | {row.op_ms:.3g} | {row.estimate:.3g} | {row.why_not} |"
-        for row in rows.itertuples()
-    ]
+    lines = [f"| {row.label} | {row.layer} | {row.op_ms:.3g} | {row.estimate:.3g} | {row.why_not} |"
+             for row in rows.itertuples()]
     head = ["| kernel | layer | recorded ms | estimated ms | why it gets no time |", "|---|---|---|---|---|"]
     return "\n".join([*head, *lines])
 
@@ -377,10 +375,8 @@ def predictions() -> str:
             rows = read(name)
             recorded_ms |= {(str(a), str(b)): ms for a, b, ms in rows[list(columns)].itertuples(index=False)}
     beside = [(recorded_ms.get((row.label, str(row.case)), math.nan), row) for row in guesses.itertuples()]
-    both = pd.DataFrame(
-        [(now, row.ms, row.low_ms <= now <= row.high_ms) for now, row in beside if now > 0 and row.ms],
-        columns=["op_ms", "estimate", "within"],
-    )
+    timed = [(now, row.ms, row.low_ms <= now <= row.high_ms) for now, row in beside if now > 0 and row.ms]
+    both = pd.DataFrame(timed, columns=["op_ms", "estimate", "within"])
     off = np.log(both.estimate / both.op_ms).abs()
     summary = (
         f"Of {len(both)} that got a time and were timed since, the error is "
