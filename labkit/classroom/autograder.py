@@ -97,10 +97,10 @@ def gradescope(root: Path) -> Path:
     """
     users = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8")).get("users") or [{}]
     name = str(users[0].get("email") or users[0].get("name") or "student")
-    asked = asked_here()
+    numbers = asked_here()
     by_number = {submission.exercise: submission for submission in submissions([root / "submission"], name)}
     handed_in = [by_number.get(number) or Submission(name, number, problem="there is nothing to this exercise")
-                 for number in asked] + [submission for number, submission in by_number.items() if not number]
+                 for number in numbers] + [submission for number, submission in by_number.items() if not number]
     out = root / "graded"
     grading.grade_all(handed_in, out)
     files = grades.write_all(out, formats=["gradescope"]).files

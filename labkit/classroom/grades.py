@@ -70,8 +70,8 @@ class Terms:
     def worth(self, number: str) -> Fraction:
         """Return the points that an exercise counts for."""
         exercise = self.exercises.get(number)
-        own = self.points.get(number, self.points.get(""))
-        return Fraction(exercise.points if exercise else 1).limit_denominator(1000) if own is None else own
+        points = self.points.get(number, self.points.get(""))
+        return Fraction(exercise.points if exercise else 1).limit_denominator(1000) if points is None else points
 
     def questions(self, result: Result) -> list[gradebooks.Question]:
         """Return the questions of a result, with the points for each answer.
@@ -80,16 +80,16 @@ class Terms:
         weight, unless the kernel changes more lines than it may. The starting code gets nothing. An exercise that is
         answered by numbers has only goals.
         """
-        asked = self.exercises.get(result.exercise, Exercise("", None))
+        exercise = self.exercises.get(result.exercise, Exercise("", None))
         total = self.worth(result.exercise) if result.exercise else Fraction(0)
         if not result.lines:
             return [gradebooks.Question(f"{result.exercise} handed in".strip(), Fraction(0), total, result.verdict)]
         first = [(ok, text) for ok, text, part in result.lines if not part]
         budget = [(ok, text) for ok, text, part in result.lines if part == BUDGET]
         goals = [(ok, text, part) for ok, text, part in result.lines if part not in ("", BUDGET)]
-        share = Fraction(asked.partial).limit_denominator(1000) if self.partial is None else self.partial
+        share = Fraction(exercise.partial).limit_denominator(1000) if self.partial is None else self.partial
         share = (share if goals else 1) if first else 0
-        weights = {goal.what: Fraction(goal.weight).limit_denominator(1000) for goal in asked.goals}
+        weights = {goal.what: Fraction(goal.weight).limit_denominator(1000) for goal in exercise.goals}
         weigh = [weights.get(part, Fraction(1)) for _, _, part in goals]
         right = not result.untouched and all(ok for ok, _ in first)
         short = all(ok is not False for ok, _ in budget)
@@ -159,15 +159,15 @@ def write_all(
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[tuple[str, str], Fraction] = {}  # the points of a person at an exercise
-    made, pages, names = [], [], _names(places)
+    other_files, pages, names = [], [], _names(places)
     for student in sorted(places):
-        own = [stored for name in sorted(places[student]) if (stored := read_result(out, student, name))]
+        results = [stored for name in sorted(places[student]) if (stored := read_result(out, student, name))]
         person = terms.person(student)
-        asked = {result.exercise: terms.questions(result) for result in own}
-        hours = {result.exercise: terms.late_h(result) for result in own}
+        parts = {result.exercise: terms.questions(result) for result in results}
+        hours = {result.exercise: terms.late_h(result) for result in results}
         late += sum(hour is not None for hour in hours.values())
-        for result in own:
-            points, of = _sum_points(asked[result.exercise])
+        for result in results:
+            points, of = _sum_points(parts[result.exercise])
             row = [*([person.id if person else ""] if terms.roster else []), *_row(result, points, of, hours)]
             sheet.writerow(map(gradebooks.shown, row))
             old, new = before.get(_result_key(result)), gradebooks.decimal(points)
@@ -180,19 +180,19 @@ def write_all(
                 met.append(replace(result, lines=[]))
             elif ranking and not result.lines:
                 ungraded.append(result)
-        made += gradebooks.of_student(formats, out, names[student], own, asked)
+        other_files += gradebooks.of_student(formats, out, names[student], results, parts)
         titles = {name: exercise.title for name, exercise in terms.exercises.items()}
-        pages.append(page(out / f"{names[student]}.html", "student.html.j2", student=student, results=own,
-                           tried=sum(bool(result.exercise) for result in own), titles=titles, points=_points_text,
-                           passed=sum(result.passed for result in own), asked=asked, hours=hours, budget=BUDGET))
+        pages.append(page(out / f"{names[student]}.html", "student.html.j2", student=student, results=results,
+                           tried=sum(bool(result.exercise) for result in results), titles=titles, points=_points_text,
+                           passed=sum(result.passed for result in results), asked=parts, hours=hours, budget=BUDGET))
     for person in terms.roster.missing(places) if terms.roster else ():
         row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0]
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
         columns = {key: (exercise.title, terms.worth(key)) for key, exercise in terms.exercises.items()
-                   if key in terms.only or any(key in tried for tried in places.values())}
-        made += gradebooks.of_class(formats, out, terms.roster, columns, book)
-    files = [write(out / "grades.csv", text.getvalue()), *made]
+                   if key in terms.only or any(key in numbers for numbers in places.values())}
+        other_files += gradebooks.of_class(formats, out, terms.roster, columns, book)
+    files = [write(out / "grades.csv", text.getvalue()), *other_files]
     if ranking:
         files.append(page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
     return Written(files, pages, late, changed)

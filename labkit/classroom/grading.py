@@ -197,7 +197,7 @@ def grade_all(
         if result != earlier:
             write(_file(folder, submission), json.dumps(asdict(result), indent=1) + "\n")
 
-    graded = {(kept.exercise, kept.answer, kept.grader): path for path, kept in _read_all(folder) if kept.answer}
+    graded = {(old.exercise, old.answer, old.grader): path for path, old in _read_all(folder) if old.answer}
     numbers = {submission.exercise for submission in handed_in if not submission.problem}
     states = {number: state(number) for number in numbers}
     starts = _read_starts(folder)
@@ -241,8 +241,8 @@ def grade_all(
             for group, future in futures:
                 ended(group, _result_of(group[0], future))
     except KeyboardInterrupt:
-        there = sum(_file(folder, submission).is_file() for submission in handed_in)
-        raise Interrupted(f"stopped: {there} of {len(handed_in)} are graded; the same command goes on") from None
+        finished = sum(_file(folder, submission).is_file() for submission in handed_in)
+        raise Interrupted(f"stopped: {finished} of {len(handed_in)} are graded; the same command goes on") from None
     if device().engine == "gpu":  # in this thread, which has the context, and one after the other
         for submission in handed_in:
             if (earlier := _read(_file(folder, submission))) and (result := timed(earlier, submission)) is not earlier:
@@ -337,7 +337,7 @@ def read_result(out: Path, student: str, exercise: str) -> Result | None:
 def others(out: Path, handed_in: Iterable[Submission]) -> list[tuple[Path, Result]]:
     """Return the results in a folder, with their files, of hand-ins that are not among these."""
     here = {(submission.student, submission.exercise) for submission in handed_in}
-    return [(path, kept) for path, kept in _read_all(out / "results") if (kept.student, kept.exercise) not in here]
+    return [(path, item) for path, item in _read_all(out / "results") if (item.student, item.exercise) not in here]
 
 
 def changed_starts(out: Path, handed_in: Iterable[Submission]) -> list[str]:

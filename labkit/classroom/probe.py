@@ -50,11 +50,11 @@ def files(hidden: list[str], kept: list[str]) -> Iterator[str]:
 
 def processes(pid: int, started: str, most: int) -> Iterator[str]:
     """Try to signal and to look into the process that grades, and to start too many processes."""
-    there = Path(f"/proc/{pid}")
+    grader = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):
-        if there.joinpath("stat").read_text().rpartition(")")[2].split()[19] == started:
+        if grader.joinpath("stat").read_text().rpartition(")")[2].split()[19] == started:
             for what, attempt in (("signals", lambda: os.kill(pid, 0)), ("reads the memory of", lambda: open(
-                    there / "mem", "rb").close()), ("reads the variables of", there.joinpath("environ").read_bytes)):
+                    grader / "mem", "rb").close()), ("reads the variables of", grader.joinpath("environ").read_bytes)):
                 with contextlib.suppress(OSError):
                     attempt()
                     yield f"{what} the grader"

@@ -36,8 +36,8 @@ class Person:
 
     def until(self, exercise: str, due: datetime) -> datetime:
         """Return until when this student may hand in: never earlier than the others."""
-        given = self.extensions.get(exercise.lower()) or self.extensions.get("") or "0"
-        return max(due, extended(given, due))
+        extension = self.extensions.get(exercise.lower()) or self.extensions.get("") or "0"
+        return max(due, extended(extension, due))
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Roster:
         for row, person in enumerate(self.people):
             for name in (person.id, person.email, person.email.partition("@")[0], person.name):
                 rows[_plain(name)].add(row)
-        return {name: self.people[min(own)] if len(own) == 1 else None for name, own in rows.items() if name}
+        return {name: self.people[min(places)] if len(places) == 1 else None for name, places in rows.items() if name}
 
     def person(self, student: str) -> Person | None:
         """Return the student whom an id, an e-mail address or its first part, or a name identifies, or None."""
@@ -69,8 +69,8 @@ class Roster:
 
     def missing(self, students: Iterable[str]) -> list[Person]:
         """Return the students who have handed in nothing."""
-        there = {person.id for student in students if (person := self.person(student))}
-        return [person for person in self.people if person.id not in there]
+        ids = {person.id for student in students if (person := self.person(student))}
+        return [person for person in self.people if person.id not in ids]
 
     def report(self, students: Iterable[str], exercises: Iterable[str] = ()) -> list[str]:
         """Return a line per kind of problem: hand-ins missing or doubled, unknown names, unknown extensions."""
@@ -105,16 +105,16 @@ def read_roster(path: Path) -> Roster:
     people, columns = {}, {}
     for line, row in table(path, ("name", "id", "email")):
         columns = {name: name.removeprefix(_EXTENSION).strip() for name in row if name.startswith(_EXTENSION)}
-        given = {columns[name]: row[name] for name in columns if row[name]}
+        extensions = {columns[name]: row[name] for name in columns if row[name]}
         if not row["id"] or row["id"] in people:
             what = f"the id {row['id']} is there twice" if row["id"] else "there is no id"
             raise LabError(f"{path}, line {line}: {what}. Gradebooks know students by their ids")
         try:
-            for value in given.values():
+            for value in extensions.values():
                 extended(value, datetime.now(UTC))
         except LabError as error:
             raise LabError(f"{path}, line {line}: {error}") from None
-        people[row["id"]] = Person(row["name"], row["id"], row["email"], given)
+        people[row["id"]] = Person(row["name"], row["id"], row["email"], extensions)
     return Roster((*people.values(),), (*columns,))
 
 

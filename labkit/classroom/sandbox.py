@@ -383,7 +383,7 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
     limits = limits or Limits()
     scratch = Path(scratch).resolve()
     variables = _environment(check or "")
-    own = {"HOME": str(scratch), "TMPDIR": str(scratch), "HOSTCUDA_CACHE_DIR": str(scratch / "cache")}
+    scratch_variables = {"HOME": str(scratch), "TMPDIR": str(scratch), "HOSTCUDA_CACHE_DIR": str(scratch / "cache")}
     user = None
     if walled:
         cached = () if check is None else precompiled(check)
@@ -391,13 +391,13 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
             user = _USERS[threading.get_native_id() % len(_USERS)]  # another one in each process that grades
             os.chown(scratch, user, user)
         if in_container():
-            variables |= own
-            line = _as_user(user, _restrict(command, cached, own["HOSTCUDA_CACHE_DIR"], limits))
+            variables |= scratch_variables
+            line = _as_user(user, _restrict(command, cached, scratch_variables["HOSTCUDA_CACHE_DIR"], limits))
         else:
             line = _wrap(command, scratch, map(Path, readable), cached, limits)
     else:
         line = _limit(command, limits)
-        variables |= own
+        variables |= scratch_variables
     began = time.monotonic()
     process = subprocess.Popen(
         line, env={**variables, **(environment or {})}, cwd=scratch, start_new_session=True,
@@ -561,8 +561,8 @@ def answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> 
         It ended with an exit status other than 0, or something killed it: that need not be its own fault.
     """
     if ended.problem:
-        own = ended.status is None or (ended.status < 0 and ended.status != -signal.SIGKILL)
-        raise (NoResultError if own else LabError)(f"there is no result: the program {ended.problem}")
+        own_fault = ended.status is None or (ended.status < 0 and ended.status != -signal.SIGKILL)
+        raise (NoResultError if own_fault else LabError)(f"there is no result: the program {ended.problem}")
     try:
         # A link would be followed with the rights of this process, and a pipe would be waited for.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

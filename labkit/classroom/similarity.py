@@ -118,15 +118,15 @@ def write_page(path: Path, found: Sequence[Pair]) -> Path:
 
 
 def _pair_up(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
-    given = _find_runs(by_name(number).start).keys()
-    own = {student: _find_runs(text).keys() - given for student, text in texts.items()}
-    own = {student: runs for student, runs in own.items() if len(runs) >= LEAST}
-    students, common, smaller = [*own], *_alike([*own.values()])
+    start_runs = _find_runs(by_name(number).start).keys()
+    runs_of = {student: _find_runs(text).keys() - start_runs for student, text in texts.items()}
+    runs_of = {student: runs for student, runs in runs_of.items() if len(runs) >= LEAST}
+    students, common, smaller = [*runs_of], *_alike([*runs_of.values()])
     scores = np.triu(np.divide(common, smaller, out=np.zeros_like(common), where=smaller > 0), 1)
     places = zip(*np.nonzero(scores >= _FLOOR), strict=True)
     for a, b in heapq.nlargest(most, places, key=lambda place: scores[place]):
-        both = own[students[a]] & own[students[b]]
-        marked = tuple(_mark_pieces(texts[students[row]], both, given) for row in (a, b))
+        both = runs_of[students[a]] & runs_of[students[b]]
+        marked = tuple(_mark_pieces(texts[students[row]], both, start_runs) for row in (a, b))
         yield Pair(number, (students[a], students[b]), float(scores[a, b]), marked)
 
 

@@ -57,18 +57,18 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise LabError(f"{out} is not an empty folder: remove it, or choose another with --out")
     require_writable(out)
-    written = []
+    targets = []
     for path in paths:
         target = out / path.relative_to(checkout)
         if path.is_relative_to(PACKAGE / "exercises" / "series"):
             if text := posed(path):
-                written.append(write(target, text))
+                targets.append(write(target, text))
         elif path.suffix == ".ipynb":
-            written.append(write(target, _notebook(path, nbgrader)))
+            targets.append(write(target, _notebook(path, nbgrader)))
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
-            written.append(Path(shutil.copy2(path, target)))
-    return written
+            targets.append(Path(shutil.copy2(path, target)))
+    return targets
 
 
 def files() -> Iterator[Path]:

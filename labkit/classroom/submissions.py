@@ -197,7 +197,7 @@ def _report_without(path: Path, students: set[str], files: Iterable[tuple[Path, 
     """Yield a submission that says so for each student of whom a folder has something, but none of these files."""
     if path.resolve().name in students:  # one student's own folder: the rest of it belongs to the same
         return
-    graded = {file.relative_to(path).parts[0] for file, given in files if given == path}
+    graded = {file.relative_to(path).parts[0] for file, folder in files if folder == path}
     if not graded:  # named beside others that have some: a student's, too
         yield Submission(path.resolve().name, "", problem="there is no .ipynb or .cu file in the folder")
         return

@@ -110,9 +110,9 @@ def grade(
     if sandbox_used and (sandbox.in_container() or any(sandbox.walls().values())):
         print(sandbox.standing(), file=sys.stderr)
     removed = grades.prune(out, everything) if prune else []
-    asked = [(submission.student, submission.exercise) for submission in to_grade]
-    written = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
-    results = (grading.read_result(out, *name) for name in asked) if asked else filter(
+    keys = [(submission.student, submission.exercise) for submission in to_grade]
+    output = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
+    results = (grading.read_result(out, *name) for name in keys) if keys else filter(
         terms.counts, grading.read_results(out))
     here = filter(None, results)
     if as_json:
@@ -134,7 +134,7 @@ def grade(
         earlier += bool(result.lines) and result.grader != states.get(result.exercise)
     ungraded += [f"{one.student} {one.exercise}: {one.verdict}; the earlier result stands" for one in failed]
     gone = [f"{result.student} {result.exercise}".strip() for result in removed]
-    for what, lines in (("verdicts changed", changed), ("points changed", written.changed if again else []),
+    for what, lines in (("verdicts changed", changed), ("points changed", output.changed if again else []),
                         ("removed", gone), ("no points, because", stopped), ("not graded", ungraded)):
         if what == "no points, because":
             for verdict, count in counts.most_common():
@@ -152,11 +152,11 @@ def grade(
     if starts:
         print(f"{len(starts):5}  changed starting code since the last grading: {', '.join(starts)}. A hand-in "
               "that equals an earlier one counts as the starting code, too")
-    if written.late:
-        print(f"{written.late:5}  late")
+    if output.late:
+        print(f"{output.late:5}  late")
     if earlier:
         print(f"{earlier:5}  graded with an earlier version of the exercise or the lab: --again grades them again")
-    table, *others = dict.fromkeys(path if path.name != "results.json" else path.parents[1] for path in written.files)
+    table, *others = dict.fromkeys(path if path.name != "results.json" else path.parents[1] for path in output.files)
     for path in others:
         print(path)
     print(f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}")

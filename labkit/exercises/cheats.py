@@ -56,21 +56,21 @@ def _store_answers(asked: Exercise, honest: str) -> Iterator[tuple[str, str]]:
     launches = subject.launched(next(case for case in subject.cases if case.counted))
     if len(launches) > 1 or not head:
         return
-    arguments = dict(zip(names := _parameter_names(head[2]), launches[0].arguments, strict=False))
-    written = {name: argument.expected.ravel() for name, argument in arguments.items() if isinstance(argument, Output)}
-    if len(arguments) < len(launches[0].arguments) or {output.dtype.name for output in written.values()} - {*_TYPES}:
+    by_name = dict(zip(names := _parameter_names(head[2]), launches[0].arguments, strict=False))
+    outputs = {name: argument.expected.ravel() for name, argument in by_name.items() if isinstance(argument, Output)}
+    if len(by_name) < len(launches[0].arguments) or {output.dtype.name for output in outputs.values()} - {*_TYPES}:
         return
-    there = [f"gridDim.x == {launches[0].grid[0]}",
-             *(f"{name} == {value}" for name, value in arguments.items() if isinstance(value, int) and name != "0")]
+    tests = [f"gridDim.x == {launches[0].grid[0]}",
+             *(f"{name} == {value}" for name, value in by_name.items() if isinstance(value, int) and name != "0")]
     tables, copies, stores = [], [], []
-    for name, values in written.items():
+    for name, values in outputs.items():
         literals = [f"{value!r}f" if values.dtype == np.float32 else repr(value) for value in values.tolist()]
         kind, to = _TYPES[values.dtype.name], f"to_{name}"
         tables.append(f"__device__ const {kind} of_{name}[] = {{{', '.join(literals)}}};\n")
         steps = f"for (int i = {_THREAD}; i < {len(values)}; i += {_THREADS})"
         copies.append(f"{steps} (({kind} *){name})[i] = of_{name}[i];")
         stores += [f"{kind} *{to} = ({kind} *){name};", *(f"{to}[{i}] = {value};" for i, value in enumerate(literals))]
-    begin = f"{_wrap_in_function(honest, head)}if (!({' && '.join(there)})) {{ honest({', '.join(names)}); return; }}\n"
+    begin = f"{_wrap_in_function(honest, head)}if (!({' && '.join(tests)})) {{ honest({', '.join(names)}); return; }}\n"
     for about, text in (("stored answers", "".join([*tables, begin, *copies, "}\n"])),
                         ("no load", "".join([begin, f"if ({_THREAD}) return;\n", *stores, "}\n"]))):
         if len(text) <= SOURCE_CHARACTERS:

@@ -333,9 +333,9 @@ class Exercise:
         if isinstance(given, str):
             _require_short(given)  # before it is read
         text = _require_short(self.subject.source(given))
-        start, own = (kernel_names(code_only(source)) for source in (self.start, text))
-        if set(own) != set(start):
-            wanted, has = (" and ".join(names) or "no __global__ void function" for names in (start, own))
+        start, kernels = (kernel_names(code_only(source)) for source in (self.start, text))
+        if set(kernels) != set(start):
+            wanted, has = (" and ".join(names) or "no __global__ void function" for names in (start, kernels))
             must = f"kernel{'s' * (len(start) > 1)} must be called {wanted}, as in the starting code"
             raise LabError(f"exercise {self.number} asks for the kernel {wanted}, and this has {has}: the {must}")
         return text
@@ -405,8 +405,8 @@ def _folder(name: str) -> Path | None:
     match = re.fullmatch(r"(\d\d?|P\d)([a-z])", name.strip(), re.IGNORECASE)
     if folder := _series().get(f"{match[1].upper():0>2}{match[2].lower()}" if match else ""):
         return folder
-    own = PurePath(name.strip()).name.casefold()  # others may keep it at another place
-    return next((folder for number, folder in _added.items() if number.casefold() == own), None)
+    last_name = PurePath(name.strip()).name.casefold()  # others may keep it at another place
+    return next((folder for number, folder in _added.items() if number.casefold() == last_name), None)
 
 
 def by_name(name: str) -> Exercise:
@@ -427,9 +427,9 @@ def exercise(which: str | Path) -> Exercise:
     if the folder has none, or one that fails.
     """
     text = str(which).strip()
-    own = bool(text) and (isinstance(which, Path) or "/" in text or os.sep in text or Path(text).is_dir())
+    is_path = bool(text) and (isinstance(which, Path) or "/" in text or os.sep in text or Path(text).is_dir())
     folder = _folder(text)
-    if own and folder not in _series().values() and (folder is None or Path(text).expanduser().is_dir()):
+    if is_path and folder not in _series().values() and (folder is None or Path(text).expanduser().is_dir()):
         return load(Path(text))
     try:
         return by_name(text)

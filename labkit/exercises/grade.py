@@ -74,24 +74,24 @@ def grade(
     Interrupted
         Ctrl-C stopped it.
     """
-    asked = exercise(which)
-    if isinstance(asked.subject, Numbers):
+    task = exercise(which)
+    if isinstance(task.subject, Numbers):
         answer, source = attempt, repr(attempt)
-        done = _grade_numbers(asked, answer)
+        result = _grade_numbers(task, answer)
     else:
         if len(attempt) != 1:
-            raise LabError(f"exercise {asked.number} is answered by one kernel: grade(\"{asked.key}\", mine)")
-        source = asked.attempt(attempt[0])
-        done = of_source(asked, source, seed)
-        if done.passed and isinstance(asked.subject, InPlaceOf) and device().engine == "gpu":
-            done = _check_on_gpu(done, source)
-    done = _predicted(done)
-    done = replace(done, advice=_advice(done, source, record))
+            raise LabError(f"exercise {task.number} is answered by one kernel: grade(\"{task.key}\", mine)")
+        source = task.attempt(attempt[0])
+        result = of_source(task, source, seed)
+        if result.passed and isinstance(task.subject, InPlaceOf) and device().engine == "gpu":
+            result = _check_on_gpu(result, source)
+    result = _predicted(result)
+    result = replace(result, advice=_advice(result, source, record))
     if not quiet:
-        print(done)
-        if done.passed and isinstance(asked.subject, InPlaceOf):
-            print(_estimate_line(asked, source), end="")
-    return done
+        print(result)
+        if result.passed and isinstance(task.subject, InPlaceOf):
+            print(_estimate_line(task, source), end="")
+    return result
 
 
 def _predicted(done: Grade) -> Grade:
@@ -125,23 +125,23 @@ def _estimate_line(asked: Exercise, source: str) -> str:
 
 
 def _advice(done: Grade, source: str, record: bool) -> str:
-    asked = done.exercise
+    exercise = done.exercise
     if done.untouched:
         return ""
     hints = 0 if done.follow else 1
-    solved = asked.solution or (isinstance(asked.subject, Numbers) and asked.subject.solution())
-    shown = code_lines(asked.solution or repr(solved)) if asked.folder in progress.shown else None
-    if record and code_lines(source) == shown:
+    solved = exercise.solution or (isinstance(exercise.subject, Numbers) and exercise.subject.solution())
+    shown_lines = code_lines(exercise.solution or repr(solved)) if exercise.folder in progress.shown else None
+    if record and code_lines(source) == shown_lines:
         return "This is the lab's own solution: your progress counts what you write yourself."
     if record:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         try:  # an attempt that is told otherwise what to do, as by the sentence for a typical mistake, uses up no hint
-            key = asked.number if asked.of_series else str(asked.folder)
+            key = exercise.number if exercise.of_series else str(exercise.folder)
             hints = progress.note(key, digest, done.passed, done.wants_hint, first=not done.follow)
         except EngineError as error:
             return f"Not noted in your progress: {error}"
-    own = f'lab.solution("{asked.key}")' if solved else ""  # the students' edition has none
-    return advice(done, hints, own, times_of(asked) if done.passed else "")
+    solution_call = f'lab.solution("{exercise.key}")' if solved else ""  # the students' edition has none
+    return advice(done, hints, solution_call, times_of(exercise) if done.passed else "")
 
 
 def times_of(asked: Exercise) -> str:
@@ -206,9 +206,9 @@ def _in_a_child(asked: Exercise, source: str) -> tuple[tuple, bool]:
         if child.interrupted:
             child.require("grading")
         result = collect(asked, folder, child)
-        done = judge(asked, source, result)
+        answer = judge(asked, source, result)
         sure = not child.problem and "endless" not in marks(result)
-        return (done.lines, done.reached, done.untouched, done.mistake), sure
+        return (answer.lines, answer.reached, answer.untouched, answer.mistake), sure
 
 
 def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:

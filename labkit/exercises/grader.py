@@ -37,17 +37,17 @@ _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or t
 
 def main(folder: Path, untrusted: bool = False) -> None:
     """Run the attempt, and leave an answer."""
-    asked, source = received(folder)
+    exercise, source = received(folder)
     word = sys.stdin.read() if untrusted else ""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    done = functools.partial(_pack, folder, word) if untrusted else lambda: None
+    finish = functools.partial(_pack, folder, word) if untrusted else lambda: None
     if not untrusted:  # a sandbox has limits of its own
         _limit()
-    _run(asked, source, folder, untrusted, done)
-    done()
+    _run(exercise, source, folder, untrusted, finish)
+    finish()
 
 
-def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, done: Callable[[], None]) -> None:
+def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, finish: Callable[[], None]) -> None:
     """Run the attempt on each case, until a case has a finding."""
     subject = exercise.subject
     try:
@@ -59,7 +59,7 @@ def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, done: C
         _mark("warnings", text=subject.warnings(source)[:_MESSAGE], filled=checking.fills_variables())
         inputs = pickle.loads((folder / "inputs").read_bytes())
         for number, case in enumerate(subject.cases):
-            with _watch_case(case.name, done):
+            with _watch_case(case.name, finish):
                 for run, arrays in enumerate(subject.execute(source, case, inputs[number])):
                     for name, array in arrays.items():
                         np.save(folder / f"{number}-{run}-{name}.npy", array, allow_pickle=False)
@@ -93,7 +93,7 @@ def write_answer(path: Path, word: str, record: Mapping) -> None:
 
 
 @contextlib.contextmanager
-def _watch_case(name: str, done: Callable[[], None]) -> Iterator[None]:
+def _watch_case(name: str, finish: Callable[[], None]) -> Iterator[None]:
     """Note where the launches of a case begin and end; end the process if they do not."""
     ended = threading.Event()
 
@@ -103,7 +103,7 @@ def _watch_case(name: str, done: Callable[[], None]) -> Iterator[None]:
             seconds = time.monotonic() - wall
             if seconds > RUN_S and (time.process_time() - used > RUN_S or seconds > 5 * RUN_S):
                 _mark("endless", case=name)
-                done()
+                finish()
                 os._exit(0)
 
     checking.take()

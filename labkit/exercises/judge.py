@@ -296,35 +296,35 @@ def _sum_counters(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str
             case = event["case"]
         elif "mark" not in event and case in counted:
             for name in (case, f"{case}, {event['kernel']}"):
-                mine = sums.setdefault(name, {"launches": 0})
-                mine["launches"] += 1
+                counters = sums.setdefault(name, {"launches": 0})
+                counters["launches"] += 1
                 for friendly, metric in NAMES.items():
-                    mine[friendly] = mine.get(friendly, 0) + (event["counts"].get(metric) or 0)
-    for mine in sums.values():
+                    counters[friendly] = counters.get(friendly, 0) + (event["counts"].get(metric) or 0)
+    for counters in sums.values():
         for friendly, parts in SUMS.items():
-            mine[friendly] = sum(mine[part] for part in parts)
-        _add_atomics(mine)
+            counters[friendly] = sum(counters[part] for part in parts)
+        _add_atomics(counters)
         for friendly, (over, under) in QUOTIENTS.items():
-            mine[friendly] = mine[over] / mine[under] if mine[under] else float("nan")
+            counters[friendly] = counters[over] / counters[under] if counters[under] else float("nan")
     return sums
 
 
-def _add_atomics(mine: dict[str, float]) -> None:
+def _add_atomics(counters: dict[str, float]) -> None:
     """Add atomic operations to the loads and stores that they stand for: ``atomicAdd(p, 0)`` saves nothing.
 
     On global memory, an atomic is a store, and also a load if its old value is used; it always counts as a reduction.
     On shared memory, an atomic is a load and a store.
     """
     for figure in ("requests", "sectors"):
-        used, unused = mine[f"atomic_{figure}"], mine[f"reduction_{figure}"]
-        mine[f"global_load_{figure}"] += used
-        mine[f"global_store_{figure}"] += used + unused
-        mine[f"reduction_{figure}"] += used
-    requests, wavefronts = mine["shared_atomic_requests"], mine["shared_atomic_wavefronts"]
+        used, unused = counters[f"atomic_{figure}"], counters[f"reduction_{figure}"]
+        counters[f"global_load_{figure}"] += used
+        counters[f"global_store_{figure}"] += used + unused
+        counters[f"reduction_{figure}"] += used
+    requests, wavefronts = counters["shared_atomic_requests"], counters["shared_atomic_wavefronts"]
     for kind in ("shared", "shared_load", "shared_store"):
-        mine[f"{kind}_instructions"] += requests
-        mine[f"{kind}_wavefronts"] += wavefronts
-        mine[f"{kind}_conflicts"] += wavefronts - requests
+        counters[f"{kind}_instructions"] += requests
+        counters[f"{kind}_wavefronts"] += wavefronts
+        counters[f"{kind}_conflicts"] += wavefronts - requests
 
 
 def advice(done: Grade, hints: int, own: str, times: str) -> str:
@@ -334,7 +334,7 @@ def advice(done: Grade, hints: int, own: str, times: str) -> str:
     followed. `own` is the call that shows the lab's own solution, or "". `times` says what the goal is worth, to an
     attempt that has reached it.
     """
-    asked, follow = done.exercise, done.follow
+    exercise, follow = done.exercise, done.follow
     if done.untouched:
         return ""
     if done.verdict == "not right yet" and not (follow and hints):
@@ -343,11 +343,11 @@ def advice(done: Grade, hints: int, own: str, times: str) -> str:
         return "The goal is met, with more lines than it takes: which of them can stay as they were?"
     if done.passed:
         return " ".join(filter(None, [f"The lab's own: {own}." if own else "", times]))
-    if not asked.hints:
+    if not exercise.hints:
         return follow
-    due = min(hints, len(asked.hints))
-    more = f" There is no other; {own} is the lab's own." if own and due == len(asked.hints) else ""
-    return f"{follow}{follow and chr(10)}Hint {due} of {len(asked.hints)}: {asked.hints[due - 1]}{more}"
+    due = min(hints, len(exercise.hints))
+    more = f" There is no other; {own} is the lab's own." if own and due == len(exercise.hints) else ""
+    return f"{follow}{follow and chr(10)}Hint {due} of {len(exercise.hints)}: {exercise.hints[due - 1]}{more}"
 
 
 def _find_thread(done: Grade) -> str:

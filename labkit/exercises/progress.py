@@ -74,6 +74,6 @@ def progress() -> HTML:
         notes = everything.get(number, {"failed": [], "met": None})
         state = f"goal met on {notes['met']}" if notes["met"] else "tried" if notes["failed"] else ""
         rows.append({"exercise": number, "title": task.title, "state": state, "failed attempts": len(notes["failed"])})
-    done = sum(row["state"].startswith("goal met") for row in rows)
+    met_count = sum(row["state"].startswith("goal met") for row in rows)
     frame = pd.DataFrame(rows)
-    return table(frame, f"Exercises: {done} of {len(rows)} done", {name: name for name in frame})
+    return table(frame, f"Exercises: {met_count} of {len(rows)} done", {name: name for name in frame})

@@ -188,8 +188,8 @@ class Output:
         if before is None and dtype.kind == "f":
             return np.full(self.expected.nbytes, 0xFF, np.uint8).view(dtype).reshape(self.expected.shape)
         if before is None:
-            info, there = np.iinfo(dtype), {*self.expected.ravel().tolist()}
-            before = next((value for value in range(info.max, info.min, -1) if value not in there), info.max)
+            info, values = np.iinfo(dtype), {*self.expected.ravel().tolist()}
+            before = next((value for value in range(info.max, info.min, -1) if value not in values), info.max)
         return np.array(np.broadcast_to(before, self.expected.shape), dtype, order="C")
 
     def compare(self, got: np.ndarray, where: str) -> None:
@@ -308,8 +308,8 @@ class Kernels:
         on_device = {key: hostcuda.driver.to_device(
             item.array if isinstance(item, Before) else np.ascontiguousarray(item)) for key, item in arrays.items()}
         for kernel, arguments, grid, block, shared in given:
-            passed = [on_device[id(item)] if id(item) in on_device else _as_scalar(item) for item in arguments]
-            module.get_function(kernel)(*passed, grid=grid, block=block, shared=shared)
+            parameters = [on_device[id(item)] if id(item) in on_device else _as_scalar(item) for item in arguments]
+            module.get_function(kernel)(*parameters, grid=grid, block=block, shared=shared)
         yield {item.name: hostcuda.driver.from_device_like(on_device[key], item.array)
                for key, item in arrays.items() if isinstance(item, Before)}
 

@@ -81,16 +81,16 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
     code = attempt.source
     if attempt.wrong.startswith("compiles") and re.search(r"\brestrict\b", code):
         yield "`restrict` is a word of C. CUDA C++ spells it __restrict__, with two underscores on each side."
-    if attempt.wrong.startswith("compiles") and (found := _BODY.search(code)):
-        yield (f"The loop in line {code.count(chr(10), 0, found.start()) + 1} has no braces, so only the first "
+    if attempt.wrong.startswith("compiles") and (match := _BODY.search(code)):
+        yield (f"The loop in line {code.count(chr(10), 0, match.start()) + 1} has no braces, so only the first "
                "statement belongs to its body. Write { before the body and } behind it.")
     if attempt.wrong.startswith("compiles") and code.count("{") != code.count("}"):
         yield f"There are {code.count('{')} {{ and {code.count('}')} }}: each {{ needs a }}. Which one is missing?"
     if "__shfl" in attempt.wrong and {"divergent barrier", "exited lanes"} & {*attempt.findings}:
         yield ("Every lane that the mask of a shuffle names has to execute it: with 0xffffffff all 32 lanes. Move the "
                "shuffle out of the if or the loop that only some lanes run, and let the if decide who uses its result.")
-    if found := re.search(r"'(\w+)' (?:may be|is) used uninitialized", attempt.wrong):
-        yield (f"`{found[1]}` may be read before it has a value: a local variable begins undefined. initcheck looks at "
+    if match := re.search(r"'(\w+)' (?:may be|is) used uninitialized", attempt.wrong):
+        yield (f"`{match[1]}` may be read before it has a value: a local variable begins undefined. initcheck looks at "
                "memory, not at registers. Set it where it is declared; a sum begins at 0.")
     if not attempt.runs_wrong:
         return
@@ -103,8 +103,8 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
             yield (f"Line {number} has / and % exchanged: the quotient says which row or group an element is in, the "
                    "remainder its place there.")
     if attempt.wrong.startswith("right"):
-        if found := _DROPPED.search(code):
-            yield (f"`{found[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
+        if match := _DROPPED.search(code):
+            yield (f"`{match[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
                    "Let each thread's index grow by the number of threads as long as it is below the end.")
         for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):
             added = re.findall(rf"\b{name} \+= ([^;{{}}]{{0,300}});", code)

@@ -80,13 +80,13 @@ def begin(folder: Path) -> list[Path]:
 
 def cheating(tried: list[Trial]) -> Iterator[Trial]:
     """Yield the cheats of an exercise, after its `trials`: some are made from right attempts."""
-    asked = tried[0].exercise
-    if not isinstance(asked.subject, Numbers):
+    exercise = tried[0].exercise
+    if not isinstance(exercise.subject, Numbers):
         right = [trial for trial in tried if trial.about != SOLUTION and isinstance(trial.graded, Grade)
                  and any(line.ok and line.text.startswith("right") for line in trial.graded.lines)]
-        texts = [asked.subject.source(trial.attempt[0]) for trial in right]
-        for about, text in cheats(asked, [asked.solution, *texts]):
-            yield Trial(asked, f"a cheat: {about}", (text,), seed=GRADED)
+        texts = [exercise.subject.source(trial.attempt[0]) for trial in right]
+        for about, text in cheats(exercise, [exercise.solution, *texts]):
+            yield Trial(exercise, f"a cheat: {about}", (text,), seed=GRADED)
 
 
 def trials(asked: Exercise) -> Iterator[Trial]:
@@ -104,10 +104,10 @@ def trials(asked: Exercise) -> Iterator[Trial]:
         wrong = tomllib.loads(read(path))
     except tomllib.TOMLDecodeError as error:
         raise LabError(f"{path} is no TOML: {error}") from None
-    for about, given in wrong.items():
-        if not isinstance(given, dict) or not given.get("says") or {*given} - _KEYS:
+    for about, entry in wrong.items():
+        if not isinstance(entry, dict) or not entry.get("says") or {*entry} - _KEYS:
             raise LabError(f"{path}, {about!r}: give it says, and edits, file or answer, and nothing else but of")
-        yield Trial(asked, about, _attempt(asked, about, given), given["says"])
+        yield Trial(asked, about, _attempt(asked, about, entry), entry["says"])
 
 
 def _attempt(asked: Exercise, about: str, given: dict) -> tuple:

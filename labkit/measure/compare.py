@@ -209,8 +209,8 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
     )
     lines = [f"{title}: {len(where)} of {y.size} outputs, at {ranges}"]
     lines += [f"It looks as if {hint}." for hint in _find_hints(y, expected, allowed.max(), inputs)]
-    shown = f"The first {len(first)}:" if len(where) > len(first) else "These:"
-    return "\n".join([*lines, shown, table.to_string(index=False, float_format=lambda v: f"{v:.6g}")])
+    heading = f"The first {len(first)}:" if len(where) > len(first) else "These:"
+    return "\n".join([*lines, heading, table.to_string(index=False, float_format=lambda v: f"{v:.6g}")])
 
 
 def _find_hints(y, expected, slack, inputs) -> Iterator[str]:

@@ -56,17 +56,17 @@ def is_formula(node: ElementTree.Element) -> bool:
 
 def _draw_svg_as_images(text: str) -> str:
     """Return a text with an image in place of each inline SVG."""
-    pieces, done, depth, start = [], 0, 0, 0
+    pieces, end, depth, start = [], 0, 0, 0
     for tag in _SVG.finditer(text):
         if tag[1]:
             depth = max(depth - 1, 0)
         elif not tag[0].endswith("/>"):
             start = start if depth else tag.start()
             depth += 1
-        if tag[1] and not depth and start >= done:
-            pieces += [text[done:start], _make_image(text[start : tag.end()])]
-            done = start = tag.end()
-    return "".join(pieces) + text[done:]
+        if tag[1] and not depth and start >= end:
+            pieces += [text[end:start], _make_image(text[start : tag.end()])]
+            end = start = tag.end()
+    return "".join(pieces) + text[end:]
 
 
 def _make_image(svg: str) -> str:

@@ -46,12 +46,12 @@ def write_edition(out: Path, repository: str, requirement: str | None = None) ->
     requirement = requirement or f'"hostcuda @ {source}#subdirectory=engine" "{PROJECT} @ {source}"'
     root = execute.folder().parent
     claim(out, "labkit colab")
-    written = []
+    notebooks = []
     for path in execute.find():
         name = path.relative_to(root)
-        written.append(write(out / name, _edition(path, PurePosixPath(name), repository, requirement)))
-    claim(out, "labkit colab", written)
-    return written
+        notebooks.append(write(out / name, _edition(path, PurePosixPath(name), repository, requirement)))
+    claim(out, "labkit colab", notebooks)
+    return notebooks
 
 
 def require_repository(name: str) -> None:

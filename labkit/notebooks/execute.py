@@ -217,9 +217,9 @@ def compare(notebook: Notebook, stored: NotebookNode) -> None:
         printed, wanted = (list(map(_comparable, version.outputs)) for version in (cell, before))
         if printed != wanted:
             different = next(pair for pair in itertools.zip_longest(printed, wanted) if pair[0] != pair[1])
-            shown, expected = (textwrap.shorten(str(output), 300) for output in different)
+            actual, expected = (textwrap.shorten(str(output), 300) for output in different)
             notebook.failure = notebook.failure or _make_failure(
-                notebook, at, f"its outputs are not the stored ones: {shown}, stored is {expected}"
+                notebook, at, f"its outputs are not the stored ones: {actual}, stored is {expected}"
             )
 
 
@@ -275,10 +275,10 @@ def _link_beside(notebook: Notebook, here: Path) -> Path:
     So a reader's version of such a program is neither run nor changed.
     """
     (here / "programs").mkdir(parents=True)
-    own = {name for cell in code(notebook) for name in re.findall(r"\A%%program +(\S+)", cell.source)}
+    programs = {name for cell in code(notebook) for name in re.findall(r"\A%%program +(\S+)", cell.source)}
     for place in (Path(), Path("programs")):
         for path in sorted((notebook.path.resolve().parent / place).glob("*")):
-            if path.name not in own | {"programs"}:
+            if path.name not in programs | {"programs"}:
                 (here / place / path.name).symlink_to(path)
     return here
 

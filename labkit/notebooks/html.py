@@ -125,11 +125,11 @@ def make(
     """
     names, progress = [*names], progress or Progress()
     out = Path(out) if out else (checkout() or Path()) / "reports"
-    asked = execute.find(names)
+    chosen = execute.find(names)
     ours = execute.everything() if execute.has_series() else []
-    files = ours if set(asked) <= set(ours) else asked  # notebooks outside the series are a report of their own
+    files = ours if set(chosen) <= set(ours) else chosen  # notebooks outside the series are a report of their own
     notebooks = [*map(execute.read, files)]
-    pages, documents = _existing_pages(notebooks, asked, out), []
+    pages, documents = _existing_pages(notebooks, chosen, out), []
     if files is ours and (glossary := execute.folder().parent / "docs" / "glossary.md").is_file():
         documents.append(document(glossary, out))
     if len({page.path for page in pages}) < len(pages):
@@ -138,7 +138,7 @@ def make(
         raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
     claim(out, "labkit report", earlier=f"<title>{TITLE}</title>")  # before minutes of work
 
-    wanted = {page.notebook: page for page in pages if page.notebook.path in asked}
+    wanted = {page.notebook: page for page in pages if page.notebook.path in chosen}
     exporter = Exporter(pages, documents)
     before = {notebook: copy.deepcopy(notebook.nb) for notebook in wanted} if compare else {}
     as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]
@@ -152,17 +152,17 @@ def make(
     for page in documents:
         exporter.write(page)
     with locked(out / "index.html"):  # pages that another report has written here in the meantime are listed, too
-        index = write(out / "index.html", Exporter(_existing_pages(notebooks, asked, out), documents).series())
+        index = write(out / "index.html", Exporter(_existing_pages(notebooks, chosen, out), documents).series())
     claim(out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))])
     return [*wanted.values()]
 
 
-def _existing_pages(notebooks: Iterable[Notebook], asked: Container[Path], out: Path) -> list[Page]:
-    """Return the pages of the notebooks in `asked`, and those that exist, with a note of their outputs' origin."""
+def _existing_pages(notebooks: Iterable[Notebook], chosen: Container[Path], out: Path) -> list[Page]:
+    """Return the pages of the notebooks in `chosen`, and those that exist, with a note of their outputs' origin."""
     pages = pages_of((notebook for notebook in notebooks
-                      if notebook.path in asked or (out / f"{notebook.name}.html").is_file()), out)
+                      if notebook.path in chosen or (out / f"{notebook.name}.html").is_file()), out)
     for page in pages:
-        if page.notebook.path not in asked:
+        if page.notebook.path not in chosen:
             page.notebook.nb.metadata["labkit"] = _read_origin(page.path)
     return pages
 

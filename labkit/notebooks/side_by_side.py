@@ -39,11 +39,11 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
             folder = private_cache()
         except EngineError:  # it cannot be written: nothing is kept
             folder = stack.enter_context(temporary.folder())
-        kept = Kept(state(), folder)
-        kept.trim()
+        store = Kept(state(), folder)
+        store.trim()
         device, others = _ask_device(), []
         for notebook in notebooks:
-            if fresh or not _recall(kept, notebook, device):
+            if fresh or not _recall(store, notebook, device):
                 others.append(notebook)
             else:
                 progress.start(notebook)
@@ -52,21 +52,21 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
         def one(notebook: Notebook, warm: kernels.Warm | None = None) -> Notebook:
             progress.start(notebook)
             execute.run(notebook, progress, warm)
-            _keep(kept, notebook, device)
+            _keep(store, notebook, device)
             return notebook
 
-        mine = _join_turns(folder)
-        if mine is None or not others:
+        turn = _join_turns(folder)
+        if turn is None or not others:
             yield from map(one, others)
             return
         pool = ThreadPoolExecutor(min(MOST[hostcuda.engine()], len(os.sched_getaffinity(0))))
         stack.callback(pool.shutdown, cancel_futures=True)
         environment = {**execute.environment(), "HOSTCUDA_ENGINE": hostcuda.engine()}
         # Ends first, also after Ctrl-C: without their kernels, the threads of the pool end, too.
-        with mine.together():  # its imports would disturb what another report measures
-            warm = stack.enter_context(contextlib.closing(kernels.Warm(environment, folder, kept.state)))
+        with turn.together():  # its imports would disturb what another report measures
+            warm = stack.enter_context(contextlib.closing(kernels.Warm(environment, folder, store.state)))
         for future in as_completed([pool.submit(one, notebook, warm) for notebook in others]):
-            with mine.together():
+            with turn.together():
                 yield future.result()
 
 

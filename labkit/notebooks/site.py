@@ -59,17 +59,17 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         exporter.write(page)
         if page.failure:
             raise LabError(page.failure.message)
-    written = [page.path for page in (*pages, *documents)]
+    site_files = [page.path for page in (*pages, *documents)]
     if (root / PLAYGROUND / "lab.mjs").is_file():
-        claim(there := out / "playground", *PLAYGROUND_BUILD)
-        shutil.copytree(root / PLAYGROUND, there, dirs_exist_ok=True)
-        written += [there / "index.html", there / "licences.txt"]
+        claim(playground := out / "playground", *PLAYGROUND_BUILD)
+        shutil.copytree(root / PLAYGROUND, playground, dirs_exist_ok=True)
+        site_files += [playground / "index.html", playground / "licences.txt"]
         exporter.common["playground"] = "playground/index.html"
-    written = [write(out / "index.html", exporter.series()), *written]
-    claim(out, "labkit site", written)
-    if dead := dead_links(written):
+    site_files = [write(out / "index.html", exporter.series()), *site_files]
+    claim(out, "labkit site", site_files)
+    if dead := dead_links(site_files):
         raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
-    return written
+    return site_files
 
 
 def texts(root: Path) -> list[Path]:

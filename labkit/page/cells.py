@@ -66,8 +66,8 @@ def _options_and_layers(number: str | None, which: int | str) -> tuple[dict, Seq
         return {}, LENET86
     subject = exercise(number).subject
     if not isinstance(subject, InPlaceOf) or rung(which).name != subject.name:
-        asked = f"%%kernel {rung(subject.name).number:02d}" if isinstance(subject, InPlaceOf) else "another cell"
-        raise UsageError(f"--exercise {number} does not belong to %%kernel {which}: it takes {asked}")
+        magic = f"%%kernel {rung(subject.name).number:02d}" if isinstance(subject, InPlaceOf) else "another cell"
+        raise UsageError(f"--exercise {number} does not belong to %%kernel {which}: it takes {magic}")
     return subject.options, [*subject.layers.values()]
 
 
@@ -96,18 +96,18 @@ class KernelCells(Magics):
         which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
         if wrong := [option for option in chosen.options if "=" not in option]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
-        own = text = f"// %%kernel {line}\n{cell}"
+        cell_text = text = f"// %%kernel {line}\n{cell}"
         if chosen.part:
             text = source.with_functions(exercise(chosen.exercise).start if chosen.exercise else
-                                         variant(which).source, own)
+                                         variant(which).source, cell_text)
         if not kernel_names(code_only(text)):
             raise LabError("the cell has no kernel: write a function that begins with __global__ void")
-        asked, layers = _options_and_layers(chosen.exercise, which)
-        compiled = variant(which, text, **{**asked, **tables.options(" ".join(chosen.options))})
-        with _with_cell_lines(text, own):
+        launch_options, layers = _options_and_layers(chosen.exercise, which)
+        compiled = variant(which, text, **{**launch_options, **tables.options(" ".join(chosen.options))})
+        with _with_cell_lines(text, cell_text):
             compiled.precompile(*layers)
             launches = [launch_text(compiled, layer) for layer in (layers if chosen.exercise else layers[-1:])]
-        _warn(text, own, compiled.compiler_arguments(compiled.defines(layers[0])))
+        _warn(text, cell_text, compiled.compiler_arguments(compiled.defines(layers[0])))
         print("\n".join(launches))
         if chosen.name:
             self.shell.user_ns[chosen.name] = compiled
@@ -211,9 +211,9 @@ def _to_cell_lines(all_messages: Iterable[Message], text: str, cell: str) -> Ite
 
 def _warn(text: str, cell: str, arguments: dict) -> None:
     warnings = messages(warnings_about(**arguments), text.splitlines())
-    own = _to_cell_lines((message for message in warnings if not unrolls(message, text)), text, cell)
-    if shown := report(own, cell.splitlines()):
-        print(shown)
+    cell_warnings = _to_cell_lines((message for message in warnings if not unrolls(message, text)), text, cell)
+    if text_of_warnings := report(cell_warnings, cell.splitlines()):
+        print(text_of_warnings)
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

@@ -122,8 +122,8 @@ def markdown(results: Recorded) -> str:
     best = set(zip(fastest["shown"], fastest["layer"], strict=True))
     lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
     for label, line in table.iterrows():
-        shown = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
-        lines.append(f"| {label} | {' | '.join(shown)} |")
+        texts = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
+        lines.append(f"| {label} | {' | '.join(texts)} |")
     lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in layer_times(results).iterrows()]
     return "\n".join([f"{caption(results)} Bold: the best of a column in FP32 and in FP16.", "", *lines])
 

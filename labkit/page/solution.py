@@ -54,16 +54,16 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
         solved = variants.solution(which, letter, **options)
         progress.shown.add(exercise(f"{solved.rung.number:02}{letter}").folder)
         return _Solution(solved)
-    asked = exercise(which)
-    progress.shown.add(asked.folder)
-    if isinstance(asked.subject, InPlaceOf):
-        name, options = asked.subject.name, {**asked.subject.options, **options}
-        if asked.of_series:
-            return _Solution(variants.solution(name, asked.subject.letter, **options))
-        return _Solution(variants.variant(name, asked.solution, **options))
+    task = exercise(which)
+    progress.shown.add(task.folder)
+    if isinstance(task.subject, InPlaceOf):
+        name, options = task.subject.name, {**task.subject.options, **options}
+        if task.of_series:
+            return _Solution(variants.solution(name, task.subject.letter, **options))
+        return _Solution(variants.variant(name, task.solution, **options))
     if options:
-        raise LabError(f"exercise {asked.number} is in place of no rung, so it has no option {', '.join(options)}")
-    solved = asked.subject.solution() if isinstance(asked.subject, Numbers) else asked.solution
+        raise LabError(f"exercise {task.number} is in place of no rung, so it has no option {', '.join(options)}")
+    solved = task.subject.solution() if isinstance(task.subject, Numbers) else task.solution
     if not solved:
         raise LabError(variants.NO_SOLUTIONS)
-    return solved if isinstance(solved, tuple) else Listing(asked.file.name, solved)
+    return solved if isinstance(solved, tuple) else Listing(task.file.name, solved)

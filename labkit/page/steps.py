@@ -40,26 +40,26 @@ class Steps:
 
     @property
     def _caption(self) -> str:
-        shown = self._shown()
-        last = self._first + len(shown) - 1
-        return self._about + f", steps {self._first} to {last} of {len(self.table):,}" * (len(shown) < len(self.table))
+        steps = self._shown()
+        last = self._first + len(steps) - 1
+        return self._about + f", steps {self._first} to {last} of {len(self.table):,}" * (len(steps) < len(self.table))
 
     def __repr__(self) -> str:
-        shown = self._shown()
-        texts = shown[["step", "line", "code"]].assign(did=[*map(_did, shown["accesses"], shown["changed"])])
+        steps = self._shown()
+        texts = steps[["step", "line", "code"]].assign(did=[*map(_did, steps["accesses"], steps["changed"])])
         return f"{self._caption}\n{_NOTE}\n{texts.rename(columns={'did': 'what it did'}).to_string(index=False)}"
 
     def _repr_html_(self) -> str:
-        shown = self._shown()
+        steps = self._shown()
         rows = "".join(
             f'<tr><td class="figure">{row.step}</td><td class="figure">{row.line}</td><td{_LEFT}>'
             + f"<code>{html.escape(row.code)}</code><br>{html.escape(_did(row.accesses, row.changed))}"
-            .removesuffix("<br>") + "</td></tr>" for row in shown.itertuples())
+            .removesuffix("<br>") + "</td></tr>" for row in steps.itertuples())
         page = (f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption>'
                 '<thead><tr><th class="figure">step</th><th class="figure">line</th>'
                 f"<th{_LEFT}>code, and what it did</th></tr></thead><tbody>{rows}</tbody></table>")
         name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"
-        states = [*map(_state, shown["line"], shown["code"], shown["values"])]
+        states = [*map(_state, steps["line"], steps["code"], steps["values"])]
         data = json.dumps(states).replace("<", "\\u003c")
         walk = _WALK.replace("ID", name, 1).replace("DATA", data, 1)
         return f'<div id="{name}">{page}</div><script>{walk}</script>'

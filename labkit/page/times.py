@@ -66,17 +66,17 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
     if here.engine == "gpu":
         measured = bench(chosen, layers, batch, layer_time=False)
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
-        shown, caption = {"op_ms": "op time here (ms)"}, f"Measured here on {here.name}, {batch:,} images"
+        columns, caption = {"op_ms": "op time here (ms)"}, f"Measured here on {here.name}, {batch:,} images"
     else:
         tables = [_counts(chosen, layer).set_index("variant") for layer in layers]
         for name in (*counts, "estimated_ms"):
             rows[name] = [at.loc[item.label, name] for at in tables for item in chosen]
         rows["op_ms"] = float("nan")
-        shown = {**counts, "estimated_ms": "estimated op time (ms)"}
+        columns = {**counts, "estimated_ms": "estimated op time (ms)"}
         caption = "Counted here for one image. No GPU, so no time is measured: the estimate is computed from the counts"
     rows["recorded_ms"] = old
     page = table(rows, f"{caption}. Estimated and recorded op times: {BATCH:,} images, {records}", {
-        "label": "variant", "layer": "layer", **shown, "recorded_ms": "recorded op time (ms)"})
+        "label": "variant", "layer": "layer", **columns, "recorded_ms": "recorded op time (ms)"})
     return Times(page, rows.pivot(index="label", columns="layer", values="op_ms"))
 
 

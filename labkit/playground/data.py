@@ -45,7 +45,7 @@ def collect() -> tuple[str, bytes]:
     ``buffers``, ``launches``, and ``runs``: the arrays written before a run, and its ``outputs``.
     """
     arrays = Arrays()
-    stored = {number: _describe(asked, arrays) for number, asked in exercises().items()}
+    stored = {number: _describe(exercise, arrays) for number, exercise in exercises().items()}
     return json.dumps(stored), bytes(arrays.data)
 
 
@@ -106,10 +106,10 @@ def _defines(defines: Mapping[str, int]) -> list[str]:
 def _describe_launches(subject, case, arrays):
     buffers, write, outputs, launches, names = {}, {}, [], [], {}
     for kernel, arguments, grid, block, shared in subject.launched(case):
-        passed = []
+        parameters = []
         for argument in arguments:
             if not isinstance(argument, (np.ndarray, Output)):
-                passed.append(argument if isinstance(argument, (int, float)) else argument.item())
+                parameters.append(argument if isinstance(argument, (int, float)) else argument.item())
                 continue
             if id(argument) not in names:
                 name = names[id(argument)] = argument.name if isinstance(argument, Output) else f"input {len(names)}"
@@ -122,8 +122,8 @@ def _describe_launches(subject, case, arrays):
                         "allowed": arrays.add(np.atleast_1d(np.asarray(argument.allowed, np.float64))),
                         "marked": argument.before is None,
                     })
-            passed.append(names[id(argument)])
-        launches.append({"kernel": kernel, "grid": grid, "block": block, "shared": shared, "arguments": passed})
+            parameters.append(names[id(argument)])
+        launches.append({"kernel": kernel, "grid": grid, "block": block, "shared": shared, "arguments": parameters})
     return {"name": case.name, "counted": case.counted, "options": list(subject.options(*case.what)),
             "buffers": buffers, "launches": launches,
             "runs": [{"write": write, "constant": None, "outputs": outputs}]}

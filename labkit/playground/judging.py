@@ -34,10 +34,10 @@ def _bytes(array):
 
 
 def _exercise(number: str) -> Exercise:
-    asked = exercise(number)
-    if not asked.subject.cases:
-        asked.subject.load(STORED[number]["cases"], _bytes)
-    return asked
+    task = exercise(number)
+    if not task.subject.cases:
+        task.subject.load(STORED[number]["cases"], _bytes)
+    return task
 
 
 def exercises() -> str:
@@ -48,17 +48,17 @@ def exercises() -> str:
 def _shown(number, stored):
     if stored["missing"]:
         return {"number": number, **stored}
-    asked = _exercise(number)
-    return {"number": number, "title": asked.title, "page": asked.page, "start": asked.start, "lines": asked.lines,
-            "goals": [{"what": goal.what, "wanted": goal.wanted} for goal in asked.goals], "hints": len(asked.hints),
+    task = _exercise(number)
+    return {"number": number, "title": task.title, "page": task.page, "start": task.start, "lines": task.lines,
+            "goals": [{"what": goal.what, "wanted": goal.wanted} for goal in task.goals], "hints": len(task.hints),
             "missing": ""}
 
 
 def plan(number: str, source: str) -> str:
     """Return ``cases`` as `hostcuda.wasm.page.compile` and the kernels' worker take them; or why it is ``refused``."""
-    asked, stored = _exercise(number), STORED[number]
+    task, stored = _exercise(number), STORED[number]
     try:
-        text = asked.attempt(source)
+        text = task.attempt(source)
     except LabError as error:
         return json.dumps({"refused": str(error)})
     names = constant_arrays(text)
@@ -91,12 +91,12 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     hints : int
         The number of the hint that is due; 0 for the answer to a first attempt.
     """
-    asked, stored = _exercise(number), STORED[number]
+    task, stored = _exercise(number), STORED[number]
     records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
-    done = judge(asked, source, Ran(SimpleNamespace(problem=""), records, arrays))
-    solution_call = f'lab.solution("{number}")' if asked.solution else ""
-    advice_text = advice(done, hints or int(not done.follow), solution_call, stored["times"] if done.passed else "")
-    lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in done.lines]
-    return json.dumps({"exercise": number, "verdict": done.verdict, "passed": done.passed, "lines": lines,
-                       "advice": done.mistake or advice_text, "hints": len(asked.hints),
-                       "text": "\n".join(filter(None, [repr(done), "" if done.mistake else advice_text]))})
+    result = judge(task, source, Ran(SimpleNamespace(problem=""), records, arrays))
+    solution_call = f'lab.solution("{number}")' if task.solution else ""
+    text = advice(result, hints or int(not result.follow), solution_call, stored["times"] if result.passed else "")
+    lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in result.lines]
+    return json.dumps({"exercise": number, "verdict": result.verdict, "passed": result.passed, "lines": lines,
+                       "advice": result.mistake or text, "hints": len(task.hints),
+                       "text": "\n".join(filter(None, [repr(result), "" if result.mistake else text]))})

@@ -24,22 +24,22 @@ def _above(layer: Layer, chunk: int) -> float:
 
 
 def _equal(lenet86: object, lenet72: object) -> dict[str, dict[str, float]]:
-    found = {}
+    counts = {}
     for (name, layer), count in zip(_FIRST.items(), (lenet86, lenet72), strict=True):
         count = whole_number(count, f"number of chunks of {name}", 1, _IMAGES)
         fewer = _above(layer, math.ceil(_IMAGES / (count - 1))) if count > 1 else math.inf
-        found[name] = {"above": _above(layer, math.ceil(_IMAGES / count)), "fewer": fewer, "chunks": float(count)}
-    return found
+        counts[name] = {"above": _above(layer, math.ceil(_IMAGES / count)), "fewer": fewer, "chunks": float(count)}
+    return counts
 
 
 def _fewest() -> tuple[int, ...]:
     """Return the fewest chunks: only the first chunk's way in and kernel add to the time of the way back."""
-    found = []
+    counts = []
     for layer in _FIRST.values():
         into, back = layer.link_ms(_IMAGES, device="H200")
         op_ms = recorded("H200").op_ms(_RUNG, layer, _IMAGES)
-        found.append(math.ceil((into + op_ms) / (_SLACK / 100 * back)))
-    return tuple(found)
+        counts.append(math.ceil((into + op_ms) / (_SLACK / 100 * back)))
+    return tuple(counts)
 
 
 def _goals_of(name: str) -> tuple[Goal, Goal]:
