@@ -76,10 +76,10 @@ def of_student(
 def gradescope(results: Sequence[Result], asked: Mapping[str, Sequence[Question]]) -> dict:
     """Return a student's results for Gradescope: a test per question, visible to the student at once."""
     tests = [
-        {"name": question.name, "number": f"{place}.{part}", "score": float(question.points),
-         "max_score": float(question.of), "output": question.text, "output_format": "text", "visibility": "visible",
-         "status": "passed" if question.points == question.of and question.of else "failed"}
-        for place, result in enumerate(results, 1) for part, question in enumerate(asked[result.exercise], 1)
+        {"name": item.name, "number": f"{place}.{part}", "score": float(item.points), "max_score": float(item.of),
+         "status": "passed" if item.points == item.of and item.of else "failed", "output": item.text,
+         "output_format": "text", "visibility": "visible"}
+        for place, result in enumerate(results, 1) for part, item in enumerate(asked[result.exercise], 1)
     ]
     verdicts = "\n".join(f"{result.exercise} {result.verdict}. {result.advice}".strip() for result in results)
     seconds = round(sum(result.seconds for result in results), 1)
