@@ -191,7 +191,9 @@ def _check(command, tools, out: Path, timeout, capture) -> Findings:
 def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended,
             events: Sequence[dict] = ()) -> Findings:
     """Return the findings in the CPU engine's records, a dict per launch, and in its events outside of the launches."""
-    cut = [record for record in records if record.get("error") and not _ran(record)]
+    # Without those whose blocks ran to their end, though an address was bad.
+    cut = [record for record in records if record.get("error")
+           and not (record["findings"] and record.get("blocks_watched") == record.get("blocks", -1))]
     unexplained = [record["error"] for record in cut if not record["findings"]]
     note = f"{_launches(len(cut))} not checked to the end" if cut else ""
     if unexplained:
@@ -207,11 +209,6 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
             *(event for event in events if event["kind"] != "warnings")]
     launched = sum(record.get("index", 0) >= 0 for record in records)  # the others are copies of the host
     return Findings(_frame([*unset, *findings.of(records)]), launched, tuple(tools), ended, note, whole, told)
-
-
-def _ran(record: dict) -> bool:
-    """Whether all blocks of a launch ran to their end, though an address was bad."""
-    return bool(record["findings"]) and record.get("blocks_watched") == record.get("blocks", -1)
 
 
 def _launches(count: int) -> str:

@@ -24,6 +24,8 @@ from hostcuda.runtime import native
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
 DEFAULT_NVCC_FLAGS = []
+# The type that a pointer points to, and the name of a parameter.
+_PARAMETER = re.compile(r"(?:\b(\w+)(?:\s+const)?\s*\*\s*(?:\w*(?:const|restrict)\w*\s*)*)?(?<!\w)(\w+)\s*(?:\[\w*\])?$")
 
 
 def compile(
@@ -126,15 +128,16 @@ def _load(source: Unit, manifest: dict) -> Module:
         raise
     _check_sizes(module)
     unnamed = messages.NAME if messages.name_of(source.source) == messages.NAME else ""
-    parameters = {kernel.name: _find_parameter_names(kernel, manifest["kernels"]) for kernel in module.kernels()}
+    parameters = {kernel.name: _find_parameters(kernel, manifest["kernels"]) for kernel in module.kernels()}
     records.loaded(path, source.nvccs_source, source.options.words, source.options.include_dirs, unnamed, parameters)
     return module
 
 
-def _find_parameter_names(kernel: native.LoadedKernel, declarations: dict) -> dict[int, str]:
-    """Return the names of a kernel's parameters, by their offsets among the arguments."""
-    names = [re.search(r"\W(\w+)\s*(?:\[\w*\])?$", text) for text in declarations.get(kernel.name, ())]
-    return {raw.offset: name[1] for raw, name in zip(kernel.parameters, names, strict=False) if name}
+def _find_parameters(kernel: native.LoadedKernel, declarations: dict) -> dict[int, tuple[str, str]]:
+    """Map offsets among a kernel's arguments to the parameter's name and, of a pointer, the type of an element."""
+    matches = [_PARAMETER.search(text) for text in declarations.get(kernel.name, ())]
+    return {raw.offset: (match[2], match[1] or "")
+            for raw, match in zip(kernel.parameters, matches, strict=False) if match}
 
 
 def _show_warnings(source: Unit, file: Path) -> None:

@@ -228,12 +228,12 @@ def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
 
 
 def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path], default_name: str = "",
-           parameters: Mapping[str, Mapping[int, str]] | None = None) -> None:
+           parameters: Mapping[str, Mapping[int, tuple[str, str]]] | None = None) -> None:
     """Record what a module was compiled from, so that nvcc can compile it, too: its file (``module``), ``source``,
     nvcc's ``options`` and ``include_dirs``.
 
     Sources without a name of their own share a `default_name`: from the second one on they get a number in the records.
-    `parameters` has the names of each kernel's parameters by their offsets.
+    `parameters` has the names of each kernel's parameters by their offsets, with the types of elements.
     """
     _sources[str(path)] = source
     if TOOLS:
@@ -245,7 +245,10 @@ def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path]
         _names[str(path)] = (default_name, default_name if number == 1 else f"{stem}-{number}{dot}{ending}")
 
 
-_parameters = {}  # module -> kernel -> offset of a parameter -> its name
+_parameters = {}  # module -> kernel -> offset of a parameter -> its name, and the type of an element
+_PLACE = re.compile(r"element (-?\d+) of an allocation(?:, (\w+) (past the end of|before) its| of) (\d+) "
+                    r"(elements of (\d+) bytes?)")
+_SIZES = {"char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "double": 8}  # bytes
 _unnamed = {}  # source without a name of its own -> its number
 _names = {}  # module -> the name that its source has for the compiler, and in the records
 
@@ -390,6 +393,14 @@ def _may_discard(module, finding):
     return bool(use) and bool(re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[setting.end() : use.start()]))
 
 
+def _written(at, away, side, count, words, unit, name, kind):
+    """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats"."""
+    scale, rest = divmod(int(unit), _SIZES.get(kind, int(unit) + 1))
+    at, count, many = (int(each) * (scale or 1) for each in (at, count, {"one": 1, None: 0}.get(away, away)))
+    many = many if many > 1 else "one"
+    return f"{name}[{at}], {many} {side or 'of'} {count} {words if rest else kind + 's'}"
+
+
 def _finding(raw, f):
     if "file" in f:
         file, line = _renamed(raw["module"], _shown(Path(f["file"]))), f["line"]
@@ -404,7 +415,9 @@ def _finding(raw, f):
         other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]
         other = {"file": other_file, "line": other_line, "thread": tuple(f["other_thread"]), "op": f["other_op"]}
     message, buffer = _renamed(raw["module"], f["message"]), f.get("buffer")
-    if name := _parameters.get(raw["module"], {}).get(raw["kernel"], {}).get(f.get("argument")):
+    if found := _parameters.get(raw["module"], {}).get(raw["kernel"], {}).get(f.get("argument")):
+        name, kind = found
+        message = _PLACE.sub(lambda place: _written(*place.groups(), name, kind), message)
         message = message.replace(" an allocation of", f" {name}, an allocation of", 1)
         message = message.replace(": a parameter was", f": the parameter {name} was", 1)
         buffer = buffer and {**buffer, "name": name}

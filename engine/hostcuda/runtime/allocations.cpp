@@ -4,6 +4,7 @@
 #include "parts.h"
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,12 +50,26 @@ static const char *word(Operation operation) {
     return operation == load ? "read" : operation == store ? "write" : "atomic update";
 }
 
-// For messages: name and size.
+// For messages: what it is, without its size.
+static std::string kind_of(const Range &r) {
+    if (!r.name) return r.space == shared_space ? "dynamic shared memory of the launch" : "an allocation";
+    return format("the %s %s", r.space == shared_space ? "__shared__ array" : r.space == constant_space ? "__constant__" : "variable", r.name);
+}
+
 std::string named(const Range &r) {
     if (!r.name && r.space == shared_space) return format("the %zu bytes of dynamic shared memory of the launch", r.bytes);
-    if (!r.name) return format("an allocation of %zu bytes", r.bytes);
-    const char *what = r.space == shared_space ? "__shared__ array" : r.space == constant_space ? "__constant__" : "variable";
-    return format("the %s %s of %zu bytes", what, r.name, r.bytes);
+    return format("%s of %zu bytes", kind_of(r).c_str(), r.bytes);
+}
+
+// The elements of an access of `size` bytes are as large as itself, or as the largest that it and the array have whole numbers of.
+std::string element_of(const Range &r, long offset, size_t size) {
+    long unit = std::gcd(std::gcd(offset, (long)size), (long)r.bytes), at = offset / unit, count = r.bytes / unit;
+    std::string elements = format("%ld elements of %ld byte%s", count, unit, unit == 1 ? "" : "s");
+    std::string place = format("element %ld of %s", at, kind_of(r).c_str());
+    long past = at + (long)size / unit - count, away = at < 0 ? -at : past;
+    if (away <= 0) return format("%s of %s", place.c_str(), elements.c_str());
+    std::string many = away == 1 ? "one" : format("%ld", away);
+    return format("%s, %s %s its %s", place.c_str(), many.c_str(), at < 0 ? "before" : "past the end of", elements.c_str());
 }
 
 // Visit the words among the launch's arguments, with their offsets, until one is right. Returns 1 + its offset, or 0.
@@ -164,6 +179,7 @@ static Finding bad_address(uint32_t pc, Operation operation, uintptr_t address, 
     if (misaligned) {
         f.kind = "misaligned";
         f.message = format("misaligned %s at %p, which is not a multiple of %zu", what.c_str(), (void *)address, size);
+        if (best && !distance) f.message += format(": it is at %s", element_of(*best, address - best->low, size).c_str());
     } else if (address < 4096) {
         f.kind = "null pointer";
         f.message = format("%s at address %zu: a null pointer", what.c_str(), (size_t)address);
@@ -172,7 +188,8 @@ static Finding bad_address(uint32_t pc, Operation operation, uintptr_t address, 
         f.kind = "freed memory";
         f.has_buffer = true;
         f.offset = (long)(address - f.base);
-        f.message = format("%s at byte %ld of an allocation of %zu bytes that has been freed", what.c_str(), f.offset, f.bytes);
+        Range gone{f.base, f.bytes, global_space, nullptr, nullptr, nullptr};
+        f.message = format("%s at %s, which has been freed", what.c_str(), element_of(gone, f.offset, size).c_str());
         best = nullptr;
     } else {
         f.kind = "out of bounds";
@@ -186,11 +203,7 @@ static Finding bad_address(uint32_t pc, Operation operation, uintptr_t address, 
         f.argument = argument_in(*best);
         f.offset = (long)(address - best->low);
         f.missed_by = misaligned ? 0 : f.offset < 0 ? f.offset : f.offset + (long)size - (long)f.bytes;
-        std::string buffer = named(*best);
-        if (!misaligned && f.missed_by < 0)
-            f.message = format("%s %ld bytes before %s", what.c_str(), -f.missed_by, buffer.c_str());
-        else if (!misaligned)
-            f.message = format("%s at byte %ld of %s: %ld bytes beyond its end", what.c_str(), f.offset, buffer.c_str(), f.missed_by);
+        if (!misaligned) f.message = format("%s at %s", what.c_str(), element_of(*best, f.offset, size).c_str());
     } else if (f.message.empty()) {
         f.message = format("%s at %p, not near any allocation", what.c_str(), (void *)address);
     }

@@ -154,9 +154,8 @@ void watch_copied(uint32_t number, const void *to, size_t bytes, const char *fro
         while (end < bytes && sizes[end]) end++;
         at = end + first_unset(sizes + end, bytes - end, (uintptr_t)from + end);
     }
-    std::string where = widest > 1 ? format(" (element %zu, of %zu bytes)", (offset + first) / widest, widest) : "";
-    copy.message = format("the host copies %zu bytes, of which nothing has set %zu: the first is byte %zu%s of %s", bytes, count,
-                          offset + first, where.c_str(), source.c_str());
+    copy.message = format("the host copies %zu bytes, of which nothing has set %zu: the first is in element %zu, of %zu byte%s, of %s", bytes,
+                          count, (offset + first) / widest, widest, widest == 1 ? "" : "s", source.c_str());
     copy.used = !copy.place.file.empty();
     copies.push_back(copy);
     follows_host = true;

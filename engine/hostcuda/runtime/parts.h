@@ -85,6 +85,7 @@ unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operat
 [[noreturn]] void overrun(uint32_t pc, const std::string &type, int64_t index);
 int argument_in(const Range &);                      // 1 + the offset of the argument that points into it; 0: none does
 std::string named(const Range &);                    // for messages: name and size
+std::string element_of(const Range &, long offset, size_t size);   // for messages: where an access of this size is
 // There is not enough memory for the records of a range: report it once.
 void without_memory(const char *tool, Range &range);
 void fill_shared_memory(unsigned char pattern);

@@ -85,9 +85,8 @@ void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address,
     const Range *range = find(address);
     bool one_warp = thread / warp_size == other.thread / warp_size;
     report(findings(), "racecheck", "race", places.sites[site].pc, thread, &other, address, size,
-           format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s byte %zu of %s without a barrier%s between", b.x, b.y, b.z, a.x,
-                  a.y, a.z, both, range ? (size_t)(address - range->low) : 0,
-                  range && range->name ? format("the __shared__ array %s", range->name).c_str() : "dynamic shared memory",
+           format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s %s without a barrier%s between", b.x, b.y, b.z, a.x,
+                  a.y, a.z, both, range ? element_of(*range, (address - range->low) / size * size, size).c_str() : "dynamic shared memory",
                   one_warp ? " or a __syncwarp" : ""));
 }
 
@@ -141,10 +140,10 @@ __attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, c
 __attribute__((noinline)) void race_in_global(unsigned index, unsigned thread, const Touch &other, uintptr_t address) {
     const Site &site = places.sites[index];
     Index a = index_of(other.thread), b = index_of(thread);
-    size_t before = order.undecided.size();
+    size_t before = order.undecided.size(), offset = address - site.range->low;
     report(order.undecided, "racecheck", "race", site.pc, thread, &other, address, site.size,
-           format("threads (%u,%u,%u) and (%u,%u,%u) of a block use byte %zu of %s without a barrier between, and at least one "
-                  "writes", a.x, a.y, a.z, b.x, b.y, b.z, (size_t)(address - site.range->low), named(*site.range).c_str()));
+           format("threads (%u,%u,%u) and (%u,%u,%u) of a block use %s without a barrier between, and at least one "
+                  "writes", a.x, a.y, a.z, b.x, b.y, b.z, element_of(*site.range, offset / site.size * site.size, site.size).c_str()));
     if (order.undecided.size() > before) note_look(order.undecided.back(), index, other.site);
 }
 
@@ -322,8 +321,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
         auto size_at = [=](uintptr_t at) { return range->written[at - range->low]; };
         if (reads && memchr(written, 0, size) && is_unset(address, size, range->low, range->bytes, size_at))
             report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address, size,
-                   format("read of %u bytes of uninitialized global memory, at byte %zu of an allocation of %zu bytes",
-                          size, (size_t)(address - range->low), range->bytes));
+                   format("read of uninitialized global memory, at %s", element_of(*range, address - range->low, size).c_str()));
         if (operation != load) memset(written, size, size);
         return;
     }

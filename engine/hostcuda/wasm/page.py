@@ -38,12 +38,9 @@ class _Unit(unit.Unit):
 
     def prepare(self, path: Path, alone: bool) -> None:
         """Give numbers to the places in the text, and keep the list of them as `places`."""
-        text, self.places = ir.prepare(path.read_text(encoding="utf-8"), _is_own)
+        own = (str(toolchain.INCLUDE), "/usr/", "kernel.cpp")
+        text, self.places = ir.prepare(path.read_text(encoding="utf-8"), lambda file: file.startswith(own))
         path.write_text(text, encoding="utf-8")
-
-
-def _is_own(file: str) -> bool:
-    return file.startswith((str(toolchain.INCLUDE), "/usr/")) or file == "kernel.cpp"
 
 
 def compile(request: str) -> str:

@@ -54,10 +54,10 @@ double(cuda.Out(y), np.int32(1000), block=(256, 1, 1), grid=(4, 1))
 
 
 @pytest.mark.parametrize(("way", "first"), [
-    (0, "nothing has set 928: the first is byte 3072 (element 768, of 4 bytes)"),
+    (0, "nothing has set 928: the first is in element 768, of 4 bytes"),
     (1, ""),
-    (2, "nothing has set 8: the first is byte 0 (element 0, of 4 bytes)"),
-    (3, "nothing has set 3000: the first is byte 1000"),
+    (2, "nothing has set 8: the first is in element 0, of 4 bytes"),
+    (3, "nothing has set 3000: the first is in element 1000, of 1 byte"),
     (4, ""),
     (5, ""),
 ])

@@ -177,9 +177,23 @@ def test_an_overrun_names_the_buffer_and_the_distance(found):
     error, (finding,) = found["past_the_end"]
     assert finding["buffer"] == {"base": finding["address"] - 256, "bytes": 256, "name": "a", "offset": 256,
                                  "missed_by": 4}
-    assert "4 bytes beyond its end" in finding["message"]
-    assert finding["message"].replace("a, an allocation", "an allocation") in error
+    assert finding["message"] == "write of 4 bytes at a[64], one past the end of 64 floats"
+    assert "write of 4 bytes at element 64 of an allocation, one past the end of its 64 elements of 4 bytes" in error
     assert found["far_past_the_end"][1][0]["buffer"]["missed_by"] == 5000 * 4 + 4 - 256
+
+
+@pytest.mark.parametrize(("kernel", "words"), [
+    ("far_past_the_end", "a[5000], 4937 past the end of 64 floats"),
+    ("shared_overrun", "at element 64 of the __shared__ array s, one past the end of its 64 elements of 4 bytes"),
+    ("constant_overrun", "at element 16 of the __constant__ first, one past the end of its 16 elements of 4 bytes"),
+    ("misaligned", "is not a multiple of 16: it is at a[2], one of 64 floats"),
+    ("missing_barrier", " of the __shared__ array s of 64 elements of 4 bytes without a barrier between"),
+    ("unset", "read of uninitialized global memory, at u["),
+])
+def test_a_place_is_an_element_of_its_array(found, kernel, words):
+    messages = [finding["message"] for finding in found[kernel][1]]
+    assert any(words in each for each in messages), messages
+    assert not any("at byte" in each for each in messages)
 
 
 def test_a_race_names_both_threads_and_both_lines(found):

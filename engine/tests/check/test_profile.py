@@ -116,7 +116,7 @@ def test_ctrl_c_keeps_what_was_counted(command, tmp_path):
 def test_a_wrong_address_is_told_and_the_rest_kept(command):
     status, out, said = command("launch()\nstart('beyond')\nlaunch()")
     assert status == 1 and "LaunchError" in said
-    assert "launch 1, kernel beyond" in out and "4 bytes beyond its end" in out and "twice" in out
+    assert "launch 1, kernel beyond" in out and "one past the end of" in out and "twice" in out
 
 
 def test_a_source_that_does_not_compile_keeps_what_was_counted(command):

@@ -117,15 +117,15 @@ def look(tmp_path):
 @pytest.mark.parametrize(
     ("kernel", "line", "thread", "words"),
     [
-        ("past_bins", 8, 8, "at byte 32 of the variable bins of 32 bytes: 4 bytes beyond its end"),
-        ("before_guard", 11, 0, "4 bytes before the variable guard of 32 bytes"),
-        ("past_filled", 14, 6, "of the variable filled of 24 bytes"),
-        ("past_inner", 17, 3, "of the variable inner of 12 bytes"),
-        ("past_sized", 20, 5, "of the variable sized<5> of 20 bytes"),
-        ("past_static", 24, 4, "of the variable local of 16 bytes"),
+        ("past_bins", 8, 8, "at element 8 of the variable bins, one past the end of its 8 elements of 4 bytes"),
+        ("before_guard", 11, 0, "at element -1 of the variable guard, one before its 8 elements of 4 bytes"),
+        ("past_filled", 14, 6, "element 6 of the variable filled, one past the end of its 6 elements of 4 bytes"),
+        ("past_inner", 17, 3, "element 3 of the variable inner, one past the end of its 3 elements of 4 bytes"),
+        ("past_sized", 20, 5, "element 5 of the variable sized<5>, one past the end of its 5 elements"),
+        ("past_static", 24, 4, "element 4 of the variable local, one past the end of its 4 elements"),
         ("far_away", 28, 0, "not near any allocation"),
-        ("past_block", 63, 16, "at byte 64 of an allocation of 64 bytes: 4 bytes beyond its end"),
-        ("freed_block", 75, 0, "at byte 12 of an allocation of 64 bytes that has been freed"),
+        ("past_block", 63, 16, "at element 16 of an allocation, one past the end of its 16 elements of 4 bytes"),
+        ("freed_block", 75, 0, "at element 3 of an allocation of 16 elements of 4 bytes, which has been freed"),
         ("frees_twice", 81, 0, "which was freed before"),
     ],
 )
