@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -30,7 +31,10 @@ _ROOT = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "r
 
 
 def write_zip(path: Path, asked: Iterable[Exercise]) -> Path:
-    """Write Gradescope's zip for an assignment of these exercises; LabError if this is no checkout of the lab."""
+    """Write Gradescope's zip for these exercises; LabError outside of a checkout, or if the path is another file's."""
+    there = path.read_bytes() if path.is_file() else b""
+    if os.path.lexists(path) and not (there.startswith(b"PK") and b"run_autograder" in there):
+        raise LabError(f"{path} is there, and is no grader: remove it, or choose another name with --out")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in _files(asked):

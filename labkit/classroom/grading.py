@@ -449,10 +449,7 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
             add(added[submission.exercise])
         exercise = by_name(submission.exercise).drawn(submission.seed or secrets.token_hex(8))
         try:
-            if isinstance(exercise.subject, Numbers):
-                graded = _grade_numbers(exercise, submission.answer)
-            else:
-                graded, peak = in_sandbox(exercise, _attempt(exercise, submission.answer), unsafe)
+            graded, peak = _answered(exercise, submission.answer, unsafe)
             verdict = graded.verdict
         except sandbox.NoResultError as error:  # it is not tried again
             reason = str(error).removeprefix("there is no result: ")
@@ -474,23 +471,20 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
         return Result(submission.student, submission.exercise, False, f"not graded: {type(error).__name__}: {error}")
 
 
-def _attempt(exercise: Exercise, answer: str) -> str:
-    """Return the text of an attempt; NoResultError if it cannot be one."""
+def _answered(exercise: Exercise, answer: str | tuple, unsafe: bool) -> tuple[grade.Grade, int]:
+    """Return the grade of an answer, and peak memory in bytes; NoResultError if it cannot be one."""
+    numbers = isinstance(exercise.subject, Numbers)
     try:
-        return exercise.attempt(answer)
+        if numbers:
+            return grade.grade(exercise.folder, *answer, quiet=True, record=False), 0
+        source = exercise.attempt(answer)
     except EngineError as error:
-        if not exercise.start:
+        if numbers:
+            exercise.subject.counts(exercise.subject.start)  # raises if the exercise itself fails here
+        elif not exercise.start:
             raise
         raise sandbox.NoResultError(str(error)) from None
-
-
-def _grade_numbers(exercise: Exercise, answer: tuple) -> grade.Grade:
-    """Return the grade of an answer by numbers; NoResultError if it cannot be one."""
-    try:
-        return grade.grade(exercise.folder, *answer, quiet=True, record=False)
-    except EngineError as error:
-        exercise.subject.counts(exercise.subject.start)  # raises if the exercise itself fails here
-        raise sandbox.NoResultError(str(error)) from None
+    return in_sandbox(exercise, source, unsafe)
 
 
 def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grade.Grade, int]:

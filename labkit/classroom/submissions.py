@@ -241,8 +241,11 @@ def _content(file: Path) -> bytes:
     """Return what is in a plain file. Raises LabError if it has more than `_BYTES`, or is another thing."""
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would be waited for
     with open(file, "rb", opener=lambda path, read: os.open(path, read | flags)) as opened:
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        about = os.fstat(opened.fileno())
+        if not stat.S_ISREG(about.st_mode):
             raise LabError(f"{file.name} is no plain file")
+        if about.st_nlink > 1 and about.st_uid != file.parent.stat().st_uid:
+            raise LabError(f"{file.name} is a second name of a file that belongs to somebody else: hand in a copy")
         data = opened.read(_BYTES + 1)
     if len(data) > _BYTES:
         raise LabError(f"{file.name} has more than {_BYTES // 2**20} MB")

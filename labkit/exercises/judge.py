@@ -160,7 +160,9 @@ def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
     if all(line.ok for line in lines):
         counts = {**_collect_numbers(asked, ran), SOURCE: counts_in(code_only(source))}
     reached = tuple(goal.number(counts) if counts else float("nan") for goal in asked.goals)
-    attempt = Attempt(code_only(source), counts, tuple(_kinds(ran)), next((x.text for x in lines if x.ok is False), ""))
+    kinds = [finding["kind"] for record in _records(ran) for finding in record["findings"]]
+    kinds = (_DIVERGENT,) if _DIVERGENT in kinds else tuple(kinds)
+    attempt = Attempt(code_only(source), counts, kinds, next((line.text for line in lines if line.ok is False), ""))
     budget = []
     changed = changed_lines(code_lines(asked.start), code_lines(source))
     if asked.lines is not None and counts:
@@ -202,11 +204,6 @@ def marks(ran: Ran) -> dict[str, dict]:
 
 def _records(ran: Ran) -> list[dict]:
     return [event for event in ran.events if "mark" not in event]
-
-
-def _kinds(ran: Ran) -> list[str]:
-    kinds = [finding["kind"] for record in _records(ran) for finding in record["findings"]]
-    return [_DIVERGENT] if _DIVERGENT in kinds else kinds
 
 
 def _answer_questions(asked: Exercise, source: str, ran: Ran) -> list[Line]:

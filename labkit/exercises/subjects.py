@@ -325,7 +325,12 @@ class Kernels:
 
     def launched(self, case: Case) -> Sequence[Launch]:
         """Return the launches of a case, with its inputs and expected results."""
-        launches = self.launches(generator(self.seed, case.name), *case.what)
+        try:
+            launches = self.launches(generator(self.seed, case.name), *case.what)
+        except TypeError as error:
+            raise LabError(f"the launches fail on {case.name}: {error}. Their function gets `random` first, a "
+                           "numpy.random.Generator from which it draws the inputs, then the values of the case; this "
+                           f"one has the parameters {inspect.signature(self.launches)}") from error
         return [launches] if isinstance(launches, Launch) else launches
 
     def arguments(self, source: str, case: Case | None = None) -> dict:

@@ -70,12 +70,6 @@ def _only_added_to(name: str, code: str) -> bool:
     return bool(added) and not assigned and not elsewhere
 
 
-def _is_float(added: str) -> bool:
-    """Return whether a term looks like a product of elements, or like a power."""
-    product = "*" in added and "[" in added and added.count("(") == added.count(")")
-    return product or added.startswith(("exp(", "expf("))
-
-
 def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
     """Yield sentences for mistakes that any kernel may have; `right` lists lines of right code."""
     code = attempt.source
@@ -108,8 +102,9 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
                    "Let each thread's index grow by the number of threads as long as it is below the end.")
         for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):
             added = re.findall(rf"\b{name} \+= ([^;{{}}]{{0,300}});", code)
-            # With as many ) as (: not the step of a loop.
-            if any(_is_float(term) for term in added):
+            # Products of elements, with as many ) as (: not the step of a loop; and powers.
+            if any(("*" in term and "[" in term and term.count("(") == term.count(")"))
+                   or term.startswith(("exp(", "expf(")) for term in added):
                 yield f"`{name}` is an int, so whatever is added loses its fraction: sum floats in a float."
     if "uninitialized" not in attempt.findings:
         return

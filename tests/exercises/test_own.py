@@ -139,6 +139,18 @@ def test_what_is_wrong_with_an_exercise_is_said_in_one_sentence(tmp_path, name, 
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(("old", "new"), [("(random: np.random.Generator, n: int", "(n: int"), ("(2, n)", "(2, 'n')")])
+def test_launches_that_do_not_fit_are_told_how_they_are_called(tmp_path, old, new):
+    folder = tmp_path / "saxpy"
+    shutil.copytree(SAXPY, folder)
+    text = (folder / "exercise.py").read_text()
+    assert old in text
+    (folder / "exercise.py").write_text(text.replace(old, new))
+    says = r"the launches fail on 1,000 elements in 3 blocks: .*gets `random` first.* this one has the parameters \("
+    with pytest.raises(LabError, match=says):
+        lab.grade(folder, exercise(SAXPY).start, quiet=True, record=False)
+
+
 @pytest.mark.parametrize(("text", "says"), [
     ('["x"]\nsays = "y"\nedits = [["nowhere", ""]]', "'x': 'nowhere' occurs 0 times"),
     ('["x"]\nedit = 1', "'x': give it says, and edits, file or answer"),

@@ -154,6 +154,18 @@ def test_a_student_who_has_handed_in_other_files_or_none_is_listed(tmp_path):
         "eve": f"{nothing} in the folder", "frank": f"{nothing} in the folder"}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
+def test_a_hard_link_is_read_only_where_the_file_has_the_folders_owner(tmp_path):
+    (tmp_path / "in").mkdir()
+    for owner, name in ((0, "alice"), (65534, "eve")):
+        (tmp_path / name).write_text(KERNEL)
+        os.chown(tmp_path / name, owner, -1)
+        os.link(tmp_path / name, tmp_path / "in" / f"{name}_04a.cu")
+    alice, eve = submissions([tmp_path / "in"])
+    assert (alice.problem, alice.answer) == ("", KERNEL)
+    assert eve.problem == "eve_04a.cu is a second name of a file that belongs to somebody else: hand in a copy"
+
+
 def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
     (tmp_path / "alice").mkdir()
     (tmp_path / "alice" / "04a.cu").write_text(KERNEL)

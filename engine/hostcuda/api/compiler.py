@@ -25,7 +25,7 @@ __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
 DEFAULT_NVCC_FLAGS = []
 # The type that a pointer points to, and the name of a parameter.
-_PARAMETER = re.compile(r"(?:\b(\w+)(?:\s+const)?\s*\*\s*(?:\w*(?:const|restrict)\w*\s*)*)?(?<!\w)(\w+)\s*(?:\[\w*\])?$")
+_PARAMETER = re.compile(r"(?:\b(\w+)(?:\s+const)?\s*\*\s*(?:\w*(?:const|restr)\w*\s*)*)?(?<!\w)(\w+)\s*(?:\[\w*\])?$")
 
 
 def compile(
@@ -135,9 +135,8 @@ def _load(source: Unit, manifest: dict) -> Module:
 
 def _find_parameters(kernel: native.LoadedKernel, declarations: dict) -> dict[int, tuple[str, str]]:
     """Map offsets among a kernel's arguments to the parameter's name and, of a pointer, the type of an element."""
-    matches = [_PARAMETER.search(text) for text in declarations.get(kernel.name, ())]
-    return {raw.offset: (match[2], match[1] or "")
-            for raw, match in zip(kernel.parameters, matches, strict=False) if match}
+    pairs = zip(kernel.parameters, map(_PARAMETER.search, declarations.get(kernel.name, ())), strict=False)
+    return {raw.offset: (match[2], match[1] or "") for raw, match in pairs if match}
 
 
 def _show_warnings(source: Unit, file: Path) -> None:

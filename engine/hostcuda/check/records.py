@@ -246,8 +246,7 @@ def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path]
 
 
 _parameters = {}  # module -> kernel -> offset of a parameter -> its name, and the type of an element
-_PLACE = re.compile(r"element (-?\d+) of an allocation(?:, (\w+) (past the end of|before) its| of) (\d+) "
-                    r"(elements of (\d+) bytes?)")
+_PLACE = re.compile(r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) (elements of (\d+) bytes?)")
 _SIZES = {"char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "double": 8}  # bytes
 _unnamed = {}  # source without a name of its own -> its number
 _names = {}  # module -> the name that its source has for the compiler, and in the records
@@ -397,8 +396,7 @@ def _written(at, away, side, count, words, unit, name, kind):
     """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats"."""
     scale, rest = divmod(int(unit), _SIZES.get(kind, int(unit) + 1))
     at, count, many = (int(each) * (scale or 1) for each in (at, count, {"one": 1, None: 0}.get(away, away)))
-    many = many if many > 1 else "one"
-    return f"{name}[{at}], {many} {side or 'of'} {count} {words if rest else kind + 's'}"
+    return f"{name}[{at}], {many if many > 1 else 'one'} {side or 'of'} {count} {words if rest else kind + 's'}"
 
 
 def _finding(raw, f):
