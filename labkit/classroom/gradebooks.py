@@ -154,7 +154,7 @@ def _text(rows: Iterable[Sequence[str]]) -> str:
 
 
 # Where a spreadsheet reads a formula: at the beginning of a cell, and after a character that may separate cells.
-_FORMULA = re.compile(r"(?:^|(?<=[;,\t|]))(?=[-=+@\t\r\uff0b\uff0d\uff1d\uff20])")
+_FORMULA = re.compile(r"(?:^(?= *{0})|(?<=[;,\t|])(?={0}))".format(r"[-=+@\t\r\uff0b\uff0d\uff1d\uff20]"))
 
 
 def shown(cell: object) -> object:

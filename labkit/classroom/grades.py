@@ -222,7 +222,7 @@ def _points_text(questions: Sequence[gradebooks.Question]) -> str:
 
 
 def _row(result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
-    why = next((text.replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")
+    why = next((text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")
     late = hours[result.exercise]
     return [result.student, result.exercise, gradebooks.decimal(points) if result.lines else "",
             gradebooks.decimal(of), result.verdict, why, result.submitted_at, result.clock,

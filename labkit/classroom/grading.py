@@ -63,6 +63,7 @@ BUDGET = "changed lines"
 NO_RESULT = "not right yet: "  # begins the verdict of a submission that by its own fault could not be graded
 # Threads of one process feed about 20 child processes: each takes seconds, and 0.02 to 0.08 s of this process.
 _THREADS = 16
+_TEXT = 8_000  # characters of a line of a grade: messages repeat lines of the kernel, which may be long
 _IN_FLIGHT = 256  # submissions that an executor has at a time
 _SHOWN = ("cli", "draw", "notebooks", "page", "classroom")  # packages that decide no grade, except for these files
 _DECIDE = ("grading.py", "sandbox.py", "seccomp.py")
@@ -461,9 +462,9 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
         parts = [*(BUDGET if line.kind == BUDGET else "" for line in before), *goals]
         return Result(
             submission.student, exercise.number, graded.passed, verdict, graded.untouched,
-            [[line.ok, line.text, part] for line, part in zip(graded.lines, parts, strict=False)], graded.mistake,
-            reached, round(time.monotonic() - began, 2), round(peak / 1e6, 1), answer=_answer(submission),
-            grader=state(exercise.number), seed=exercise.seed,
+            [[line.ok, line.text[:_TEXT], part] for line, part in zip(graded.lines, parts, strict=False)],
+            graded.mistake, reached, round(time.monotonic() - began, 2), round(peak / 1e6, 1),
+            answer=_answer(submission), grader=state(exercise.number), seed=exercise.seed,
         )
     except EngineError as error:  # without a digest: the next run tries again
         return Result(submission.student, submission.exercise, False, f"not graded: {error}")

@@ -107,7 +107,7 @@ def read_roster(path: Path) -> Roster:
         columns = {name: name.removeprefix(_EXTENSION).strip() for name in row if name.startswith(_EXTENSION)}
         extensions = {columns[name]: row[name] for name in columns if row[name]}
         if not row["id"] or row["id"] in people:
-            what = f"the id {row['id']} is there twice" if row["id"] else "there is no id"
+            what = f"the id {row['id']!r} is there twice" if row["id"] else "there is no id"
             raise LabError(f"{path}, line {line}: {what}. Gradebooks know students by their ids")
         try:
             for value in extensions.values():

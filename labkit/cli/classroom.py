@@ -83,8 +83,8 @@ def grade(
 
     from labkit.classroom import grades, grading, sandbox
     from labkit.classroom.roster import instant, read_roster
+    from labkit.classroom.submissions import printable, unused
     from labkit.classroom.submissions import submissions as handed_in
-    from labkit.classroom.submissions import unused
 
     only = _named(named)
     terms = grades.Terms(
@@ -142,13 +142,13 @@ def grade(
         if lines:
             print("\n".join([f"{len(lines):5}  {what}:", *(f"{'':7}{line}" for line in lines)]))
     for line in terms.roster.report(students, terms.exercises) if terms.roster else ():
-        print(line)
+        print(printable(line))
     if to_grade and (besides := len(grading.others(out, everything))):
         print(f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them")
     if len(everything) > len(to_grade):
         print(f"{len(everything) - len(to_grade):5}  of exercises that --exercise does not name: left out")
     if lines := unused(submissions[0]) if len(submissions or ()) == 1 and not student else []:
-        print(f"{len(lines):5}  in manifest.csv without a file: {', '.join(lines)}")
+        print(f"{len(lines):5}  in manifest.csv without a file: {printable(', '.join(lines))}")
     if starts:
         print(f"{len(starts):5}  changed starting code since the last grading: {', '.join(starts)}. A hand-in "
               "that equals an earlier one counts as the starting code, too")

@@ -276,7 +276,7 @@ class Kernels:
         random = generator(shapes)
         what = tuple(possible[random.integers(len(possible))] for possible in self.hidden)
         names = [*inspect.signature(self.launches).parameters][1:]
-        name = ", ".join(f"{name} = {value}" for name, value in zip(names, what, strict=True))
+        name = ", ".join(f"{name} = {value}" for name, value in zip(names, what, strict=False))
         first = [case.counted for case in self.cases].index(True)
         cases = (*self.cases[:first], Case(name, what), *self.cases[first:])
         return replace(self, cases=cases, seed=values)

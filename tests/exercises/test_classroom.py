@@ -378,8 +378,8 @@ def test_cells_that_begin_like_formulas_are_texts(tmp_path):
 
 
 @pytest.mark.parametrize(("cell", "shown"), [
-    ("a;=1+1", "a;'=1+1"), ("\uff1d1+1", "'\uff1d1+1"), ("\n=1", r"\n=1"), ("a\t@SUM(A1)", r"a\t@SUM(A1)"),
-    ("\x1b]0;x\x07", r"\x1b]0;x\x07"),
+    ("a;=1+1", "a;'=1+1"), ("  =1+1", "'  =1+1"), ("\uff1d1+1", "'\uff1d1+1"), ("\n=1", r"\n=1"),
+    ("a\t@SUM(A1)", r"a\t@SUM(A1)"), ("\x1b]0;x\x07", r"\x1b]0;x\x07"),
     ("x,-2", "x,'-2"), ("cmd|'/C calc'!A1", "cmd|'/C calc'!A1"), ("Anne-Marie", "Anne-Marie"), ("a; b - c", "a; b - c"),
 ])
 def test_no_part_of_a_cell_is_a_formula_and_no_terminal_obeys_it(cell, shown):

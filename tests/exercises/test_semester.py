@@ -400,7 +400,7 @@ def test_two_students_of_one_name_are_not_taken_for_each_other():
     [
         ("name,mail\n", "has no column 'id': it needs name, id, email, and has name, mail"),
         ("name,id,email\nAnn,,\n", "line 2: there is no id"),
-        ("name,id,email\nAnn,1,\n\nBob,1,\n", "line 4: the id 1 is there twice"),
+        ("name,id,email\nAnn,1,\n\nBob,1,\n", "line 4: the id '1' is there twice"),
         ("name,id,email,extension\nAnn,1,,tomorrow\n", "line 2: 'tomorrow' is no time with an offset"),
         ("name;id;email;extension 04a\nAnn;1;;2026-12-01T23:59\n", "line 2: .* is no time with an offset"),
         (b"name,id,email\n\xff,1,\n", "Save it as CSV UTF-8"),

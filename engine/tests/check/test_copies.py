@@ -57,7 +57,7 @@ double(cuda.Out(y), np.int32(1000), block=(256, 1, 1), grid=(4, 1))
     (0, "nothing has set 928: the first is in element 768, of 4 bytes"),
     (1, ""),
     (2, "nothing has set 8: the first is in element 0, of 4 bytes"),
-    (3, "nothing has set 3000: the first is in element 1000, of 1 byte"),
+    (3, "nothing has set 3000: the first is in element 250, of 4 bytes"),
     (4, ""),
     (5, ""),
 ])

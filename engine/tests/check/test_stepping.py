@@ -239,7 +239,7 @@ def test_a_way_that_depends_on_unset_memory_is_refused():
 def test_an_invalid_access_ends_it_with_its_sentence():
     said = follow("beyond", numbers=[1000])
     assert said.startswith("LaunchError")
-    assert "write of 4 bytes at element 1000 of an allocation, one past the end of its 1000 elements" in said
+    assert "write of 4 bytes at element 1000 of an allocation, 745 past the end of its 256 elements" in said
 
 
 def test_a_thread_that_is_not_there_makes_no_step():
