@@ -142,7 +142,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 def quick(monkeypatch):
     """Execute notebooks in this process instead of a kernel (tests/test_report.py uses real ones)."""
 
-    def run(notebook, progress, warm=None):
+    def run(notebook, progress):
         cell = notebook.nb.cells[1]
         cell.execution_count = 1
         notebook.nb.metadata["labkit"] = {"date": "2026-11-05", "engine": "cpu", "device": "a processor"}

@@ -446,10 +446,6 @@ def test_text_plain_of_a_measurement_has_no_numbers(monkeypatch, function, args)
     assert data["text/plain"].startswith("Figure: ") and not any(letter.isdigit() for letter in data["text/plain"])
 
 
-def test_the_same_figure_is_the_same_file(drawn):
-    assert drawn(draw.tile, 16, 7).file.read_bytes() == drawn(draw.tile, 16, 7).file.read_bytes()
-
-
 def test_without_a_screen_the_words_are_printed(capsys):
     draw.tile(16, 7)
     assert "484 inputs" in capsys.readouterr().out

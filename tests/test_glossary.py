@@ -33,13 +33,6 @@ def test_each_term_is_defined_once_in_at_most_four_sentences():
         assert 1 <= len(re.findall(r"[.](?=\s|$)", words)) <= 4, term
 
 
-def test_links_lead_to_terms():
-    anchors = {term.lower().replace(" ", "-") for term in TERMS}
-    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("**/*.ipynb")):
-        linked = re.findall(r"glossary\.md#([\w-]+)", path.read_text(encoding="utf-8"))
-        assert set(linked) <= anchors, path.name
-
-
 def test_the_networks_are_the_presets():
     for preset in (labkit.LENET86, labkit.LENET72, LENET28):
         for layer in preset:

@@ -50,10 +50,6 @@ def test_reference_times_of_the_h200_at_10000_images(name, float32, float16):
     assert round(layer(name).reference_ms(10000, np.float16, "H200"), 2) == float16
 
 
-def test_a_reference_time_is_for_the_device_in_use_by_default():
-    assert LENET86[0].reference_ms(10) > 0
-
-
 @pytest.mark.parametrize(
     ("size", "says"),
     [

@@ -1,9 +1,5 @@
-"""Notebooks side by side: forked kernels, turns, and outputs of an earlier execution.
+"""Notebooks side by side: their kernels end with the report, and an unchanged notebook keeps its outputs."""
 
-Most take a second or more: a report of its own imports the lab before it forks its kernels.
-"""
-
-import json
 import os
 import signal
 import subprocess
@@ -14,12 +10,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from labkit.base.errors import LabError
-from labkit.notebooks import execute, kernels, side_by_side
+from labkit.notebooks import execute, side_by_side
 from labkit.notebooks import html as report
 
-pytestmark = [pytest.mark.thorough("pages as they are published"),
-              pytest.mark.skipif(not kernels.AVAILABLE, reason="kernels are forked on Linux alone")]
+pytestmark = pytest.mark.thorough("pages as they are published")
 
 
 def save(folder, name, *cells):
@@ -38,84 +32,6 @@ def run(*paths):
     notebooks = [execute.read(path) for path in paths]
     assert {*side_by_side.run(notebooks, execute.Progress())} == {*notebooks}
     return notebooks
-
-
-WHO = """import os, random, sys, threading
-import numpy as np
-import labkit
-print([os.getcwd(), os.getppid(), os.getsid(0) == os.getpid(), sys.stdin.read() if sys.stdin else "",
-       random.random(), np.random.rand(), os.environ["MPLBACKEND"], "labkit.measure.bench" in sys.modules])
-labkit.setup()
-"""
-
-
-def test_kernels_are_forks_with_a_state_of_their_own(tmp_path):
-    both = run(save(tmp_path, "01_one", WHO), save(tmp_path, "02_two", WHO))
-    assert not any(executed.failure for executed in both)
-    (one, two) = (eval(printed(executed)) for executed in both)
-    assert one[1] == two[1] != os.getpid()  # forked from one process, which is not this one
-    for who in (one, two):
-        assert who[0] == str(tmp_path) and who[2] and who[3] == "" and who[7]
-        assert who[6].endswith("backend_inline")
-    assert one[4] != two[4] and one[5] != two[5]
-
-
-@pytest.mark.parametrize("engine", ["cpu", "gpu"])
-def test_what_kernels_are_forked_from_starts_no_engine_and_no_thread(engine):
-    """It does not even look for a GPU: CUDA does not survive a fork."""
-    code = "from labkit.notebooks import warm; warm._import(); import os, sys, threading, hostcuda\n" \
-           "from hostcuda.runtime import native\n" \
-           "assert threading.active_count() == 1 and native._library is None and hostcuda._context is None\n" \
-           "assert hostcuda.engine.cache_info().currsize == (os.environ['HOSTCUDA_ENGINE'] == 'cpu')\n" \
-           "assert not {'pycuda', 'matplotlib_inline.backend_inline'} & {*sys.modules}"
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "HOSTCUDA_ENGINE": engine}, check=True)
-
-
-def test_what_keeps_the_kernels_from_starting_is_shown(tmp_path, capfd):
-    (tmp_path / "matplotlib.py").write_text("raise ImportError('damaged')")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    with pytest.raises(LabError, match="see its message above"):
-        kernels.Warm(environment, tmp_path, "state")
-    assert "ImportError: damaged" in capfd.readouterr().err
-
-
-def test_kernels_keep_under_the_state_of_the_report(tmp_path, monkeypatch):
-    """They use the engine that was chosen for them; they do not choose again."""
-    monkeypatch.delenv("HOSTCUDA_ENGINE", raising=False)
-    (done,) = run(save(tmp_path, "01_one", "from labkit.base import kept\nprint(kept.state() == kept._kept.state)"))
-    assert printed(done) == "True\n"
-
-
-CELL = """import json, time
-def log(what):
-    with open("log", "a") as file:
-        file.write(json.dumps(what) + "\\n")
-"""
-
-
-def test_no_cell_runs_while_another_notebook_measures(tmp_path):
-    cells = ["log(['begin', 'cell']); time.sleep(0.02); log(['end', 'cell'])"] * 8
-    measured = "from labkit.base.turns import undisturbed\nwith undisturbed():\n" \
-               "    log(['begin', 'measured']); time.sleep(0.02); log(['end', 'measured'])"
-    clocked = "log(['begin', 'measured']); time.perf_counter(); time.sleep(0.02); log(['end', 'measured'])"
-    done = run(save(tmp_path, "01_one", CELL, *cells), save(tmp_path, "02_two", CELL, *[measured, clocked] * 4))
-    assert not any(executed.failure for executed in done)
-    running = []
-    for line in (tmp_path / "log").read_text().splitlines():
-        event, what = json.loads(line)
-        if event == "begin":
-            running.append(what)
-            assert running in (["cell"], ["measured"])
-        else:
-            running.remove(what)
-
-
-def test_without_the_process_that_forks_all_fail_and_nothing_waits(tmp_path):
-    paths = [save(tmp_path, f"{n:02}_x", "import os, signal, time", "os.kill(os.getppid(), signal.SIGKILL)",
-                  "time.sleep(100)") for n in range(6)]
-    began = time.monotonic()
-    assert all(executed.failure for executed in run(*paths))
-    assert time.monotonic() - began < 90
 
 
 def test_ctrl_c_ends_the_kernels(tmp_path):

@@ -1,13 +1,8 @@
-"""Results that are kept from one report to the next, while nothing that they depend on has changed.
+"""Outputs of notebooks that are kept from one report to the next, while nothing that they depend on has changed.
 
-Only a report keeps anything: the outputs of its notebooks, and in its kernels grades and counts. In any other process
-`once` computes. Kept results lie in the user's cache, in a folder that nobody else may write to, under a digest of
-all that it depends on: what is asked, and `state`, which has every file of the lab, of its data and of the engine, the
-compiler, the processor and the versions of all packages. A file that is damaged is not read.
-
-Kernels that others have written are graded in a sandbox (`labkit.classroom`), which reads nothing from here and cannot
-write here: it has a file system of its own, and its grader does not call `once`. What runs outside of a sandbox runs as
-the user, here as everywhere.
+They lie in the user's cache, in a folder that nobody else may write to, under a digest of all that they depend on: the
+notebook's code, and `state`, which has every file of the lab, of its data and of the engine, the compiler, the
+processor and the versions of all packages. A file that is damaged is not read.
 """
 
 from __future__ import annotations
@@ -18,7 +13,6 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -91,28 +85,3 @@ class Kept:
 
     def _path(self, asked: tuple) -> Path:
         return self.folder / digest(self.state, *asked)
-
-
-_kept: Kept | None = None  # in the kernel of a report; None in any other process
-
-
-def join(kept: Kept) -> None:
-    """Keep results in this process from now on: for the kernel of a report."""
-    global _kept
-    _kept = kept
-
-
-def once(compute: Callable[[], T], *asked: object, only: Callable[[T], bool] = lambda value: True) -> T:
-    """Return the value kept under a name, else keep and return that of ``compute()``, which pickle can store.
-
-    The name, `asked`, is all that the value depends on besides `state`, as text. ``only(value)`` says whether a new
-    value may be kept: one that a busy machine could have caused may not.
-    """
-    if _kept is None:
-        return compute()
-    value = _kept.get(*asked)
-    if value is None:
-        value = compute()
-        if only(value):
-            _kept.put(value, *asked)
-    return value

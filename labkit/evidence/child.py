@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 import hostcuda
-from hostcuda import processes, temporary
+from hostcuda import temporary
 from hostcuda.errors import type_of
 from hostcuda.processes import lines
-from labkit.base import kept
 from labkit.base.errors import LabError
 from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant, as_variants
@@ -27,23 +26,14 @@ from labkit.spec.layers import Layer
 
 def watched(watch: Callable, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
             engine: str | None, timeout: float | None, **options: object) -> tuple[Any, list[dict]]:
-    """Run the command of `plans` under ``watch(command)``, and return its result and `ran`; a report keeps both.
+    """Run the command of `plans` under ``watch(command)``, and return its result and `ran`.
 
     `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`; it gets `engine`, `timeout` and the options.
-    The CPU engine's result is the same each time and is kept; a GPU's never is. For the other parameters see
-    `plans`.
+    For the other parameters see `plans`.
     """
-
-    def ask() -> tuple[Any, list[dict]]:
-        with temporary.folder() as folder:
-            command = plans(folder, variants, layer, batch)
-            return watch(command, engine=engine, timeout=timeout, capture=True, **options), ran(folder)
-
-    if processes.engine(engine) != "cpu":
-        return ask()
-    names = [(variant.identity, variant.label, str(variant.path)) for variant in as_variants(variants)]
-    key = (watch.__module__, names, layer, batch, sorted(options.items()))
-    return kept.once(ask, *key, only=lambda result: result[0].ended.status == 0)
+    with temporary.folder() as folder:
+        command = plans(folder, variants, layer, batch)
+        return watch(command, engine=engine, timeout=timeout, capture=True, **options), ran(folder)
 
 
 def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,

@@ -20,13 +20,12 @@ import numpy as np
 from hostcuda import processes, temporary
 from hostcuda.errors import EngineError
 from hostcuda.source import without_comments
-from labkit.base import kept
 from labkit.base.errors import CheckFailed, LabError
 from labkit.base.numerals import three
 from labkit.evidence.profile import estimate
 from labkit.exercises import progress
 from labkit.exercises.exercise import ATTEMPT_S, Attempt, Exercise, exercise, hand_over, number
-from labkit.exercises.judge import TOOLS, Grade, Line, Ran, advice, code_lines, goal_lines, judge, marks, mistake_of
+from labkit.exercises.judge import TOOLS, Grade, Line, Ran, advice, code_lines, goal_lines, judge, mistake_of
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder.variants import solution, variant
 from labkit.measure.check import check
@@ -188,27 +187,15 @@ def _check_on_gpu(done: Grade, source: str) -> Grade:
 
 
 def of_source(asked: Exercise, source: str, seed: str = "") -> Grade:
-    """Grade the text of a kernel in a child of this process, unless a report has graded it before."""
+    """Grade the text of a kernel in a child of this process."""
     text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()  # strings may hold numbers
     asked = asked.drawn(seed or hashlib.sha256(f"{asked.number}\n{text}".encode()).hexdigest()[:16])
-    if not asked.of_series:  # kept grades do not depend on its folder
-        return Grade(asked, *_in_a_child(asked, source)[0])
-    name = "grade", asked.number, asked.seed, source
-    fields, _ = kept.once(lambda: _in_a_child(asked, source), *name, only=lambda it: it[1])
-    return Grade(asked, *fields)
-
-
-def _in_a_child(asked: Exercise, source: str) -> tuple[tuple, bool]:
-    """Return the fields of a grade, and whether a less busy machine would give the same."""
     with temporary.folder() as folder:
         command, environment = job(asked, source, folder)
         child = processes.run(command, environment, ATTEMPT_S, capture=True)
         if child.interrupted:
             child.require("grading")
-        result = collect(asked, folder, child)
-        answer = judge(asked, source, result)
-        sure = not child.problem and "endless" not in marks(result)
-        return (answer.lines, answer.reached, answer.untouched, answer.mistake), sure
+        return judge(asked, source, collect(asked, folder, child))
 
 
 def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:

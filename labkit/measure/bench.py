@@ -22,7 +22,6 @@ import hostcuda
 from hostcuda.errors import Interrupted
 from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed, LabError
-from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.plan import Plan
 from labkit.ladder.tables import kernels_ms
@@ -116,7 +115,7 @@ def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | It
     # On standard output, because notebooks show standard error in red.
     length = len(cases) * len(variants)
     bar = tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout)
-    with bar as progress, undisturbed():
+    with bar as progress:
         try:
             for case in cases:
                 rows += _bench_case(variants, *case, repeat, layer_time, progress)

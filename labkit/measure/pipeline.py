@@ -22,7 +22,6 @@ from numpy.typing import DTypeLike
 import hostcuda
 from labkit.base.errors import LabError
 from labkit.base.numerals import is_whole
-from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import Closing
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.devices import Device, device
@@ -267,12 +266,11 @@ class Pipeline(Closing):
         next(iter(self._plans[0].values())).load(k=self._k)
         self._marks = None
         marks = {key: (hostcuda.driver.Event(), hostcuda.driver.Event()) for key in self._order} if events else None
-        with undisturbed():
-            if events:
-                self._begin = hostcuda.driver.Event().record(self._streams[0])
-            self.issue(marks)
-            for stream in self._streams:
-                stream.synchronize()
+        if events:
+            self._begin = hostcuda.driver.Event().record(self._streams[0])
+        self.issue(marks)
+        for stream in self._streams:
+            stream.synchronize()
         self._marks = marks
         return self.y
 

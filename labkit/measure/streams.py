@@ -14,7 +14,6 @@ from tqdm import tqdm
 import hostcuda
 from hostcuda.registered import registered
 from labkit.base.errors import LabError
-from labkit.base.turns import undisturbed
 from labkit.ladder.variants import Variant
 from labkit.measure.bench import BATCH, SampledImages, as_list, draw_inputs
 from labkit.measure.check import require_verified
@@ -86,12 +85,11 @@ def bench_cases(
     rows: dict[int, dict] = {}
     with tqdm(total=len(cases), desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
         for pinned in dict.fromkeys(case["pinned"] for case in cases):
-            with undisturbed():
-                host = _Host(variant, layer, batch, pinned)
-                for i, case in enumerate(cases):
-                    if case["pinned"] == pinned:
-                        rows[i] = _bench_case(variant, layer, batch, case, repeat, host)
-                        progress.update()
+            host = _Host(variant, layer, batch, pinned)
+            for i, case in enumerate(cases):
+                if case["pinned"] == pinned:
+                    rows[i] = _bench_case(variant, layer, batch, case, repeat, host)
+                    progress.update()
             del host  # frees its arrays before the next ones are allocated
     table = pd.DataFrame([rows[i] for i in range(len(cases))])
     table.attrs["note"] = device().note

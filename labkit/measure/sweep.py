@@ -30,7 +30,6 @@ from hostcuda import files
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.base.paths import private_cache
-from labkit.base.turns import undisturbed
 from labkit.ladder.options import short
 from labkit.ladder.rungs import rung
 from labkit.ladder.tables import sweep_table
@@ -182,10 +181,9 @@ def _measure_here(todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
         try:
             if todo and device().engine == "cpu":
                 wait(compiled)  # otherwise the compiler and the kernels would share this processor
-            with undisturbed():
-                for point, ready in zip(todo, compiled, strict=True):
-                    ready.result()
-                    yield point, _measure(point)
+            for point, ready in zip(todo, compiled, strict=True):
+                ready.result()
+                yield point, _measure(point)
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -6,13 +6,11 @@ On a GPU the records come from CUPTI, on the CPU engine from the engine's own tr
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 
 import numpy as np
 import pandas as pd
 
 import hostcuda
-from labkit.base.turns import undisturbed
 from labkit.spec.devices import device
 
 COLUMNS = ["kind", "name", "start_ms", "duration_ms", "bytes", "stream"]
@@ -40,20 +38,16 @@ class Trace:
     wall_ms: float
 
     def __enter__(self) -> Trace:
-        with ExitStack() as stack:
-            stack.enter_context(undisturbed())
-            hostcuda.activity.start()
-            self._alone = stack.pop_all()  # until the block ends
+        hostcuda.activity.start()
         self._entered = time.perf_counter()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        with self._alone:
-            try:
-                hostcuda.driver.Context.synchronize()
-            finally:  # the recording ends also if a kernel of the block has failed
-                self.wall_ms = (time.perf_counter() - self._entered) * 1e3
-                events = hostcuda.activity.stop()
+        try:
+            hostcuda.driver.Context.synchronize()
+        finally:  # the recording ends also if a kernel of the block has failed
+            self.wall_ms = (time.perf_counter() - self._entered) * 1e3
+            events = hostcuda.activity.stop()
         events.sort(key=lambda record: record[2])
         first = events[0][2] if events else 0.0
         rows = [(kind, name, (start - first) * 1e3, duration * 1e3, *rest)

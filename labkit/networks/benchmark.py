@@ -18,7 +18,6 @@ from tqdm import tqdm
 import hostcuda
 from hostcuda.graphs import Graph
 from labkit.base.errors import CheckFailed, LabError
-from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import Buffers
 from labkit.measure.bench import Flush, as_list
 from labkit.networks.fused import CHUNK, KERNELS, PRECISIONS, SIZE, STREAMS, FusedNetwork, bounded
@@ -131,12 +130,11 @@ def bench_network(
             cases = [*_list_own_cases(stack, images), *(_of_pytorch(torch, images, compiled) if torch else ())]
             for case in cases:
                 images.check(case, "before timing")
-            with undisturbed():
+            for case in cases:
+                case.time(flush)
+            for _ in tqdm(range(repeat), desc=f"measuring {B} images", delay=2, leave=False, file=sys.stdout):
                 for case in cases:
-                    case.time(flush)
-                for _ in tqdm(range(repeat), desc=f"measuring {B} images", delay=2, leave=False, file=sys.stdout):
-                    for case in cases:
-                        case.times.append(case.time(flush))
+                    case.times.append(case.time(flush))
             for case in cases:
                 images.check(case, "after timing", again=False)
             rows += [row(case, B) for case in cases]

@@ -26,7 +26,6 @@ import hostcuda
 from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.base.turns import undisturbed
 from labkit.ladder import variants
 from labkit.ladder.buffers import Buffers, Kernels
 from labkit.networks.model import as_labels, fitting
@@ -280,8 +279,7 @@ class Network:
             if batch < 1:
                 raise LabError(f"a batch needs at least one image, not {batch}")
             at = np.arange(batch) % len(labels)
-            with undisturbed():
-                probabilities = self.forward(images[at], course=True)
+            probabilities = self.forward(images[at], course=True)
             rows.append({
                 "batch": batch,
                 "op time 1 ms": self.times.op_ms[0],

@@ -27,7 +27,6 @@ from hostcuda import temporary
 from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, PYTHONPATH
-from labkit.notebooks import kernels
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
 CLOSER = "closer_look"  # the folder of the companions: each deepens the notebook of the series with the same name
@@ -190,14 +189,14 @@ def _find(name: str) -> Path:
     raise LabError(f"no notebook {name!r}; there are {', '.join(names) or 'none yet'}")
 
 
-def run(notebook: Notebook, progress: Progress | None = None, warm: kernels.Warm | None = None) -> None:
+def run(notebook: Notebook, progress: Progress | None = None) -> None:
     """Execute a notebook in a fresh kernel of this Python, from its own folder.
 
     Stored outputs are removed first. A cell that fails stops the notebook, unless it has the tag `raises-exception`.
     Sets `notebook.failure` and `notebook.seconds`; the notebook's metadata say where its outputs come from.
     """
     began = time.monotonic()
-    notebook.failure = _execute(notebook, functools.partial((progress or Progress()).cell, notebook), warm)
+    notebook.failure = _execute(notebook, functools.partial((progress or Progress()).cell, notebook))
     notebook.seconds = time.monotonic() - began
 
 
@@ -238,7 +237,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TQDM_DISABLE": "1"}
 
 
-def _execute(notebook: Notebook, progress: Callable[[int, int], None], warm: kernels.Warm | None) -> Failure | None:
+def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failure | None:
     nb = notebook.nb
     cells = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
     for cell in code(notebook):
@@ -251,7 +250,7 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None], warm: ker
     at, failure = None, None
     try:
         with (temporary.folder() as scratch,
-              _run_kernel(client, scratch, _link_beside(notebook, scratch / "here"), warm)):
+              _run_kernel(client, scratch, _link_beside(notebook, scratch / "here"))):
             try:
                 for count, at in enumerate(cells, 1):
                     client.execute_cell(nb.cells[at], at, execution_count=count)
@@ -295,14 +294,12 @@ def _make_failure(notebook: Notebook, at: int | None, what: str) -> Failure:
 
 
 @contextlib.contextmanager
-def _run_kernel(client, scratch: Path, cwd: Path, warm: kernels.Warm | None):
+def _run_kernel(client, scratch: Path, cwd: Path):
     """Run a kernel for a client while a `with` lasts, with local sockets in its own folder, no network ports."""
     km = client.create_kernel_manager()
     km.kernel_spec_manager, km.log = _ThisPython(), client.log
     if os.name == "posix":
         km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
-    if warm:
-        km.provisioner = kernels.Provisioner(kernel_id=scratch.name, kernel_spec=km.kernel_spec, parent=km, warm=warm)
     with (
         open(scratch / "stderr", "wb") as stderr,  # the kernel's own messages; what cells print is not among them
         client.setup_kernel(cwd=str(cwd), env=environment(), stderr=stderr),

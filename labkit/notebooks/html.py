@@ -101,7 +101,7 @@ def make(
     Without `names`, the pages of the closer looks show the stored outputs, and say so: executing them takes as long as
     executing all the others, and they only deepen those.
 
-    The notebooks run in parallel, except for cells that measure: see `side_by_side.run`. With `names`, the pages of the
+    Without a GPU the notebooks run in parallel: see `side_by_side.run`. With `names`, the pages of the
     other notebooks stay as they are, and the index lists those that exist. A notebook that fails does not stop the
     others, and its page shows the cells before the failure. Returns the pages of the named notebooks; `page.failure`
     says what went wrong. LabError if no notebook has that name, a file is no notebook, two notebooks have the same
