@@ -10,6 +10,7 @@ import itertools
 import logging
 import os
 import re
+import subprocess
 import sys
 import textwrap
 import time
@@ -304,7 +305,21 @@ def _run_kernel(client, scratch: Path, cwd: Path):
         open(scratch / "stderr", "wb") as stderr,  # the kernel's own messages; what cells print is not among them
         client.setup_kernel(cwd=str(cwd), env=environment(), stderr=stderr),
     ):
-        yield
+        process = km.provisioner.process
+        _processes.add(process)
+        try:
+            yield
+        finally:
+            _processes.discard(process)
+
+
+_processes: set[subprocess.Popen] = set()  # the kernels that run
+
+
+def end_kernels() -> None:
+    """End the kernels that run in other threads at once; their notebooks fail."""
+    for process in [*_processes]:
+        process.kill()
 
 
 class _ThisPython(KernelSpecManager):

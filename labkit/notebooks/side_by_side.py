@@ -7,6 +7,7 @@ import datetime
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -51,9 +52,15 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
             return notebook
 
         pool = ThreadPoolExecutor(1 if hostcuda.engine() == "gpu" else min(4, len(os.sched_getaffinity(0))))
-        stack.callback(pool.shutdown, cancel_futures=True)
-        for future in as_completed([pool.submit(execute_one, notebook) for notebook in others]):
-            yield future.result()
+        futures = [pool.submit(execute_one, notebook) for notebook in others]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            while not all(future.done() for future in futures):  # Ctrl-C: cells of other notebooks still run
+                execute.end_kernels()
+                time.sleep(0.1)
 
 
 def _key(notebook: Notebook) -> tuple:
