@@ -53,8 +53,8 @@ $(MODULES): %/node_modules/.package-lock.json: %/package-lock.json
 CHOSEN = $(ARGS) $(if $(ARGS),|| [ $$? = 5 ])
 
 test: $(STAMP) lint  ## Test what every page relies on, and the notebooks against their stored outputs; ARGS="-k NAME"
-	@$(ENGINE) -n $(JOBS) -m "not thorough" tests $(CHOSEN)
-	@$(PYTEST) -n $(JOBS) -m "not thorough" --dist loadfile $(NBVAL) $(wildcard tests) \
+	@$(ENGINE) -n $(JOBS) --dist loadfile -m "not thorough" tests $(CHOSEN)
+	@$(PYTEST) -n $(JOBS) --dist loadfile -m "not thorough" $(NBVAL) $(wildcard tests) \
 	    $(wildcard notebooks/*.ipynb notebooks/practice/*.ipynb) $(CHOSEN)
 
 thorough: $(STAMP)  ## Test everything else: each exercise and kernel on every shape, the gears, browsers, the closer looks
