@@ -229,8 +229,7 @@ def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
 
 def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path], default_name: str = "",
            parameters: Mapping[str, Mapping[int, tuple[str, str]]] | None = None) -> None:
-    """Record what a module was compiled from, so that nvcc can compile it, too: its file (``module``), ``source``,
-    nvcc's ``options`` and ``include_dirs``.
+    """Record what the module in the file `path` was compiled from, so that nvcc can compile it, too.
 
     Sources without a name of their own share a `default_name`: from the second one on they get a number in the records.
     `parameters` has the names of each kernel's parameters by their offsets, with the types of elements.
