@@ -161,7 +161,7 @@ def windows_of(z: np.ndarray, window: int) -> np.ndarray:
 
 
 def unpooled(d_y: np.ndarray, place: np.ndarray, window: int, H: int, W: int) -> np.ndarray:
-    """Return the derivative by maps [..., H, W] whose windows passed on the element at `place`; others get 0."""
+    """Return the derivative for maps [..., H, W] whose windows passed on the element at `place`; others get 0."""
     windows = np.zeros((*d_y.shape, window * window))
     np.put_along_axis(windows, place[..., None].astype(np.intp), d_y[..., None].astype(np.float64), axis=-1)
     *rest, Hp, Wp, _ = windows.shape
@@ -170,7 +170,7 @@ def unpooled(d_y: np.ndarray, place: np.ndarray, window: int, H: int, W: int) ->
 
 
 def conv_weight_gradient(x: np.ndarray, d_z: np.ndarray) -> np.ndarray:
-    """Return each image's share of the derivative by the masks of z = conv(x, k): [B, M, C, K, K], float64."""
+    """Return each image's share of the derivative with respect to k of z = conv(x, k): [B, M, C, K, K], float64."""
     Ho, Wo = d_z.shape[2:]
     K = x.shape[2] - Ho + 1
     x, d_z = x.astype(np.float64), d_z.astype(np.float64)
@@ -180,7 +180,7 @@ def conv_weight_gradient(x: np.ndarray, d_z: np.ndarray) -> np.ndarray:
 
 
 def conv_data_gradient(k: np.ndarray, d_z: np.ndarray) -> np.ndarray:
-    """Return the derivative by x of z = conv(x, k): [B, C, H, W], float64."""
+    """Return the derivative with respect to x of z = conv(x, k): [B, C, H, W], float64."""
     (B, _, Ho, Wo), (_, C, K, _) = d_z.shape, k.shape
     d_x = np.zeros((B, C, Ho + K - 1, Wo + K - 1))
     k, d_z = k.astype(np.float64), d_z.astype(np.float64)

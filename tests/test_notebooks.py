@@ -155,6 +155,14 @@ def test_says_where_its_outputs_come_from(path):
 
 
 @every_notebook
+def test_a_page_from_a_gpu_says_which_outputs_are_not(path):
+    counted = any("Counted here" in text for cell in code_cells(path) for text in outputs_as_text(cell))
+    elsewhere = counted and execute.read(path).produced["engine"] == "gpu"
+    said = [cell for cell in read(path).cells if "*Where the outputs were made:*" in cell.source]
+    assert len(said) == elsewhere, "its banner says that a GPU made all outputs: name the cells that ran without one"
+
+
+@every_notebook
 def test_figures_are_described(path):
     for cell in code_cells(path):
         for output in cell.outputs:

@@ -4,10 +4,10 @@
                   -> s1 [6,6,6]: one filter of 4 x 4 for all maps, stride 4, one bias, sigmoid
                   -> f [10]: fully connected 216 -> 10 with biases, sigmoid
 
-The loss of an image is the sum over the ten outputs of the binary cross-entropy, whose derivative by the value before
-the last sigmoid is output - target. A step subtracts rate x gradient of one image, or of the mean over a mini-batch.
-The rate is that of f and of s1's filter; as in report 001, the rates of c1 are the 24 x 24th part of it, and that of
-s1's bias the 216th: each of these gradients is a sum of so many terms.
+The loss of an image is the sum over the ten outputs of the binary cross-entropy. Its derivative with respect to the
+value before the last sigmoid is output - target. A step subtracts rate x gradient of one image, or of the mean over a
+mini-batch. The rate is that of f and of s1's filter; as in report 001, the rates of c1 are the 24 x 24th part of it,
+and that of s1's bias the 216th: each of these gradients is a sum of that many terms.
 
 The kernels are in cuda_src/training/lenet28: a file per experiment, which replaces the kernels that it is about.
 """

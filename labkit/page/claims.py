@@ -20,8 +20,9 @@ from labkit.spec.devices import device
 
 _ENGINES = {
     "gpu": ("GPU", "46,160,67", "Times measured on this page are this GPU's."),
-    "cpu": ("CPU engine", "232,150,30", "Results are those of a GPU, and so are the counts, but for differences that "
-            "data/counters.md lists. This computer's times are <b>not a GPU's</b>: pages show recorded ones instead."),
+    "cpu": ("CPU engine", "232,150,30", "Results are those of a GPU, and so are the counts, except for the "
+            "differences listed in data/counters.md. This computer's times are <b>not a GPU's</b>: pages show recorded "
+            "ones instead."),
 }  # the name, a colour for light and dark pages, and what it means
 _STORED = "If that is not today, the page shows stored outputs: run the cells to get your own."
 

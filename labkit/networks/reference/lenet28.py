@@ -1,7 +1,7 @@
 """lenet28 in NumPy: its sizes, forward pass, loss and gradients in float64.
 
-The loss of an image is the sum over the outputs of the binary cross-entropy, whose derivative by the value before the
-last sigmoid is output - target.
+The loss of an image is the sum over the outputs of the binary cross-entropy. Its derivative with respect to the value
+before the last sigmoid is output - target.
 """
 
 from __future__ import annotations
@@ -152,12 +152,12 @@ def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarr
 
 
 def backward_s1(f: np.ndarray, d_f: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """Return the loss's derivatives by the values before s1's sigmoid, whose slopes are [B,maps,s1,s1]."""
+    """Return the loss's derivatives with respect to the values before s1's sigmoid; its slopes are [B,maps,s1,s1]."""
     return (d_f @ f).reshape(slopes.shape) * slopes
 
 
 def backward_c1(s1: np.ndarray, d_s1: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """Return the loss's derivatives by the values before c1's sigmoid, whose slopes are [B,maps,c1,c1]."""
+    """Return the loss's derivatives with respect to the values before c1's sigmoid; its slopes are [B,maps,c1,c1]."""
     return np.einsum("bmhw,pq->bmhpwq", d_s1, s1).reshape(slopes.shape) * slopes
 
 

@@ -66,7 +66,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "Within 5 % this is, but fewer chunks are, too: each chunk costs three calls.",
+            "This is within 5 %, but so are fewer chunks, and each chunk costs three calls.",
             lambda attempt: all(counts["above"] <= _SLACK for counts in _on_each(attempt))
             and any(counts["fewer"] < _SLACK for counts in _on_each(attempt)),
         ),
