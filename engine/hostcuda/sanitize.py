@@ -8,6 +8,7 @@ memory. The program runs in a process of its own.
 from __future__ import annotations
 
 import html
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from hostcuda.tables import table
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _STUCK = "waits in a loop for memory that nobody writes"  # as in runtime/spins.cpp
+_WARNING = re.compile(r"^(.+?):(\d+):.*\bwarning: .*", re.MULTILINE)
 COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
            "launches", "message", "op")
 
@@ -201,11 +203,11 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
     unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
     note = "; ".join(filter(None, [note, *unchecked]))
     whole = not unchecked and (ended.stopped or not unexplained)
-    unset = [row for event in events if event["kind"] == "warnings" and "initcheck" in tools
+    warnings = [event for event in events if event["kind"] == "warnings"]
+    unset = [row for event in warnings if "initcheck" in tools
              for row in findings.of_warnings(event["message"], event["source"])]
-    warned = dict.fromkeys(line for event in events if event["kind"] == "warnings"
-                           for line in event["message"].splitlines() if ": warning: " in line)
-    told = [*({"kind": "warning", "message": line} for line in warned),
+    warned = {line[0]: line for event in warnings for line in _WARNING.finditer(event["message"])}
+    told = [*({"kind": "warning", "message": text, "file": at[1], "line": int(at[2])} for text, at in warned.items()),
             *(event for event in events if event["kind"] != "warnings")]
     launched = sum(record.get("index", 0) >= 0 for record in records)  # the others are copies of the host
     return Findings(_frame([*unset, *findings.of(records)]), launched, tuple(tools), ended, note, whole, told)

@@ -112,7 +112,7 @@ def _load(source: Unit, manifest: dict) -> Module:
     """Load a compiled file; return its module."""
     _warn(manifest["unsynchronized"])
     if os.environ.get("HOSTCUDA_WARNINGS"):
-        _show_warnings(source, manifest["path"].with_suffix(".warnings"))
+        _show_warnings(source, manifest["path"].with_suffix(".warnings"), manifest["warnings"])
     native.library()
     path = modules.own_copy(manifest["path"])
     try:
@@ -139,11 +139,11 @@ def _find_parameters(kernel: native.LoadedKernel, declarations: dict) -> dict[in
     return {raw.offset: (match[2], match[1] or "") for raw, match in pairs if match}
 
 
-def _show_warnings(source: Unit, file: Path) -> None:
-    """Print the compiler's warnings, a line each, and record them; `file` keeps their text beside the module."""
+def _show_warnings(source: Unit, file: Path, more: str) -> None:
+    """Print the compiler's warnings and `more`, a line each, and record them; `file` keeps the compiler's text."""
     if not file.is_file():
         cache.publish(source.warnings().encode(), file)
-    text = file.read_text(errors="replace")
+    text = file.read_text(errors="replace") + more
     for line in dict.fromkeys(line for line in text.splitlines() if ": warning: " in line):
         print(line, file=sys.stderr, flush=True)
     records.tell("warnings", text, source=source.source)

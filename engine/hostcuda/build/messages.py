@@ -48,7 +48,8 @@ _LOCATED = re.compile(
 _NOISE = re.compile(
     r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
 )
-_OUR_WARNING = re.compile(r"(?<=warning: )'[^']*hostcuda::dynamic_shared[^']*' is deprecated: (.*?)(?: \[-W.*\])?$")
+_OURS = r"hostcuda::dynamic_shared|cudaMemcpy|__(?:shfl|ballot|any|all)"
+_OUR_WARNING = re.compile(rf"(?<=warning: )'[^']*\b(?:{_OURS})[^']*' is deprecated: (.*?)(?: \[-W.*\])?$")
 _ASSERTED = re.compile(r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$")  # clang's
 _OUR_WORDS = re.compile(r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)")
 _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested here")  # g++, clang

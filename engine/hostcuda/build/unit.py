@@ -29,6 +29,7 @@ from hostcuda.loops import PREFIX, add_loops
 
 before_compile = None  # called with the text of each source; it can raise to refuse it (see hostcuda.untrusted)
 _FOR_HOST = '#include "hostcuda/leave.h"'
+_APART = ("-fno-crossjumping", "-fno-tree-tail-merge")  # two calls of the API that look alike keep their lines
 _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')
 
 _WARNINGS = (
@@ -91,6 +92,7 @@ class Unit:
     def flags(self) -> list[str]:
         """The flags, which must be the same for the precompiled header."""
         flags = [*self.options.flags(bool(self.tools)), *toolchain.module_flags(self.command)]
+        flags += ["-g1"] if self.program and not (self.tools or self.options.debug) else []  # the lines of failed calls
         if self.tools:
             flags += checkmode.flags(toolchain.is_clang(self.command), self.tools)
             if "initcheck" in self.tools and toolchain.fills_variables(self.command):
@@ -118,7 +120,12 @@ class Unit:
         """Return the `Preprocessed` text of one of the unit's files, the first one if none is given."""
         prologue = [f'#line 1 "{SKELETON}"', *self.options.prologue, text or self.files[0]]
         lines = [*(['#include "hostcuda/host.h"'] if self.program else []), '#include "hostcuda/keep.h"', *prologue]
-        (folder / messages.NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
+        line, _, rest = self.source.partition("\n")
+        name = messages.name_of(line) if self.program else messages.NAME
+        relative = name != messages.NAME and not os.path.isabs(name)
+        shown = folder / (name if relative else messages.NAME)  # for the compiler's messages
+        shown.parent.mkdir(parents=True, exist_ok=True)
+        shown.write_text(rest if relative else self.source, encoding="utf-8", errors="surrogateescape")
         command = [*self.command, *self.flags]
         if text and _HOST_FILE.match(text):  # nvcc leaves such a file to the host's compiler
             plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
@@ -195,13 +202,14 @@ class Unit:
             status, out, err = toolchain.run(command, cwd=folder)
             if status:
                 self.refuse(folder, command, out, err)
-        for place, file in zip(folders, rewritten, strict=True):
-            self._refuse_crossings(place / "calls.txt", file.text)
+        crossed = [line for place, file in zip(folders, rewritten, strict=True)
+                   for line in self._crossings(place / "calls.txt", file.text)]
         headers = {path for file in preprocessed for path in file.headers}
         return folder / "kernel.so", {
             "headers": [(str(path), cache.digest(path.read_bytes())) for path in sorted(headers)],
             "asked": [(str(path), path.exists()) for file in preprocessed for path in file.asked],
             "kernels": {kernel.name: kernel.parameters for file in rewritten for kernel in file.kernels},
+            "warnings": "".join(f"{line}\n" for line in crossed),
             "unsynchronized": [place for file in preprocessed for place in unsynchronized(file.text)],
         }
 
@@ -214,6 +222,7 @@ class Unit:
                 text = plain.text(plain.rewritten(plain.preprocessed(folder).text).text, "it is not to run")
             except CompileError:
                 return ""
+            text = f"#define HOSTCUDA_WARNS\n{text}"
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
             status, _, err = toolchain.run([*self.command, *flags, "-S", "-o", os.devnull, SKELETON], cwd=folder)
@@ -244,7 +253,8 @@ class Unit:
                 with_loops |= PREFIX in text
                 includes = self.includes if cuda else self.includes[2:]
                 flags = self.flags if as_is or not cuda else [*plain, CONVERSIONS]
-                flags = flags if toolchain.is_clang(self.command) or not cuda else [*flags, f"{LIST_CALLS}calls.txt"]
+                if cuda and not toolchain.is_clang(self.command):
+                    flags = [*flags, f"{LIST_CALLS}calls.txt", *(_APART if self.program else ())]
                 commands.append([*self.command, *flags, *includes, *fewer, SKELETON, *target])
             results = toolchain.run_all(commands, folders)
             if not as_is and not toolchain.is_clang(self.command):
@@ -284,12 +294,13 @@ class Unit:
             '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels'
         )
 
-    def _refuse_crossings(self, path, text):
-        """Refuse calls between host and device that nvcc refuses."""
+    def _crossings(self, path, text):
+        """Refuse what nvcc refuses between host and device; return the lines of its warnings."""
         calls = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        errors = {f"{file}:{line}: error: {what}" for (file, line), what in crossings(text, calls, self.program)}
-        if errors:
-            raise messages.error(self.source, [], "", "\n".join(sorted(errors)))
+        lines = sorted({f"{file}:{line}: {what}" for (file, line), what in crossings(text, calls, self.program)})
+        if errors := [line for line in lines if ": error: " in line]:
+            raise messages.error(self.source, [], "", "\n".join(errors))
+        return lines
 
     def refuse(self, folder: Path, command: list[str], out: str, err: str) -> NoReturn:
         """Raise the error for the compiler's output."""

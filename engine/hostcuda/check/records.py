@@ -190,7 +190,7 @@ def _append(suffix: str, row: dict) -> None:
             file.write(json.dumps(row) + "\n")
 
 
-def tell(kind: str, message: str, **more: str) -> None:
+def tell(kind: str, message: str, **more: str | int | None) -> None:
     """Record what happens outside of a launch: a "compile error", "warnings", a call that was "refused" or "failed"."""
     _append(".events", {"kind": kind, "message": message, **more})
 
@@ -354,16 +354,17 @@ def _error(raw):
     """Return why the launch was abandoned, with the line where it was stopped."""
     error = raw["error"]
     if raw["callers"]:
-        file, line = _first_known(raw["module"], raw["callers"])
+        file, line = place(raw["module"], raw["callers"])
         error += f" at {file}:{line}" if file else ""
         if raw["blocks_watched"] < raw["blocks"]:
             error += ". Check mode runs one block after the other: a block that waits for a later one never ends"
     return error
 
 
-def _first_known(module, callers):
-    """File and line of the innermost of these callers in the user's source."""
-    return next((_lines[module, place][:2] for place in callers if _lines[module, place][0]), (None, None))
+def place(module: str, callers: Sequence[int]) -> tuple[str | None, int | None]:
+    """Return file and line of the innermost of these return addresses in the user's source."""
+    _locate(module, callers)
+    return next((_lines[module, caller][:2] for caller in callers if _lines[module, caller][0]), (None, None))
 
 
 def _choices(raw):
@@ -402,7 +403,7 @@ def _finding(raw, f):
     if "file" in f:
         file, line = _renamed(raw["module"], _shown(Path(f["file"]))), f["line"]
     elif "callers" in f:
-        file, line = _first_known(raw["module"], f["callers"])
+        file, line = place(raw["module"], f["callers"])
     elif f["pc"]:
         file, line = _lines[raw["module"], f["pc"]][:2]
     else:  # it was left from a library

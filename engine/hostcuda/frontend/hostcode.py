@@ -10,7 +10,7 @@ launch becomes a call of ``hostcuda_call_kernel``, which has the same parameters
 
 import re
 
-from hostcuda.frontend.brackets import angle_end, closing_parenthesis, level_start, split, text_end
+from hostcuda.frontend.brackets import angle_end, closing_parenthesis, edited, level_start, split, text_end
 
 MAIN = re.compile(r"\bmain\s*\(")
 _NAME = re.compile(r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$")  # of a template's parameter
@@ -63,12 +63,7 @@ def registers_itself(kernel):
 def name_parameters(kernel, code):
     """Yield edits that name the parameters of a template's definition as `_name_all` does."""
     if _name_all(kernel.head)[1]:
-        open_ = code.index("<", kernel.start)
-        for i, (start, end) in enumerate(split(code, ",", open_ + 1, angle_end(code, open_))):
-            declaration = without_default(code[start:end])
-            if not _has_name(declaration.strip()):
-                at = start + len(declaration)
-                yield at, at, f" hostcuda_{i}"
+        yield from ((end, end, more) for _, end, more in _parameters(code, kernel.start) if more)
 
 
 def _find_name(parameter):
@@ -92,26 +87,26 @@ def without_default(parameter):
     return parameter[slice(*split(parameter, "=")[0])].rstrip()
 
 
-def _has_name(declaration):
-    """Return whether a template's parameter has a name."""
-    name = _NAME.search(declaration)
-    return name and name["type"].strip() and name["name"] not in _TYPE_WORDS
+def _parameters(code, at):
+    """Yield where each parameter of a template is declared, without its default, and the name that it lacks, if any."""
+    open_ = code.index("<", at)
+    for i, (start, end) in enumerate(split(code, ",", open_ + 1, angle_end(code, open_))):
+        declaration = without_default(code[start:end])
+        name = _NAME.search(declaration.strip())
+        more = "" if name and name["type"].strip() and name["name"] not in _TYPE_WORDS else f" hostcuda_{i}"
+        yield start, start + len(declaration), more
 
 
 def _name_all(head):
     """Return ``template <...>`` with all parameters named, and ``<T, N, Rest...>``: None if one is not understood."""
-    open_ = head.index("<")
-    close, parts, arguments = angle_end(head, open_), [], []
-    for start, end in split(head, ",", open_ + 1, close):
-        declaration = without_default(head[start:end]).strip()
-        default = head[start:end].strip()[len(declaration) :]
-        if not _has_name(declaration):
-            if declaration.endswith(")"):  # a pointer to a function
-                return head, None
-            declaration += f" hostcuda_{len(parts)}"
-        parts.append(declaration + default)
+    edits, arguments = [], []
+    for start, end, more in _parameters(head, 0):
+        if more and head[end - 1] == ")":  # a pointer to a function
+            return head, None
+        edits.append((end, end, more))
+        declaration = head[start:end] + more
         arguments.append(_NAME.search(declaration)["name"] + "..." * ("..." in declaration))
-    return f"{head[: open_ + 1]}{', '.join(parts)}{head[close:]}", f"<{', '.join(arguments)}>"
+    return edited(head, edits), f"<{', '.join(arguments)}>"
 
 
 def launches(scan, names):
@@ -141,8 +136,8 @@ def _edit_launch(code, at, inside, names):
         return start, open_ + 1, f"{name[1]}hostcuda_call_{kernel[name.start(2):]}(hostcuda::Config({config}){comma}"
     if name and name[2] in names.launched and not has_lambda:
         pick = f"decltype({name[1]}hostcuda_pick_{name[2]}{name[3]}({arguments}))"
-        return start, open_, f"hostcuda::launch<{pick}>(hostcuda::Config({config}))"
-    return start, open_, f"hostcuda::launch_pointer({kernel}, hostcuda::Config({config}))"
+        return start, open_ + 1, f"hostcuda::launch<{pick}>(hostcuda::Config({config}))("
+    return start, open_ + 1, f"hostcuda::launch_pointer({kernel}, hostcuda::Config({config}))("
 
 
 def _find_kernel_start(code, at):

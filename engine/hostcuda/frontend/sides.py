@@ -119,7 +119,7 @@ _OF_DEVICE = re.compile(
 
 
 def crossings(text, listed, program):
-    """Yield (place, sentence) for what nvcc refuses in a text; `listed` is what `LIST_CALLS` wrote."""
+    """Yield (place, "error: ...") for what nvcc refuses, or "warning: ..."; `listed` is what `LIST_CALLS` wrote."""
     scan = Scan(text)
     own = [each for each in _functions(scan) if scan.scope(each.open) is not None]
     functions, sides = {each.name: each for each in own}, {}
@@ -128,47 +128,81 @@ def crossings(text, listed, program):
         found = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, each.open, each.close)
         of_device = re.search(r"__(?:device|global)__", scan.code[each.start : each.open])
         if found and of_device and "HOSTCUDA_IN_KERNEL" not in scan.code[each.open : each.close]:
-            yield scan.place(found.start()), "device code does not support exception handling"
+            yield scan.place(found.start()), "error: device code does not support exception handling"
     for declared in re.finditer(r"__(host|device)__[^;{}()]*?\b(\w+)\s*\([^{}]*?;", scan.code):
         sides[declared[2]] = sides.get(declared[2], frozenset()) | {declared[1]}
     nodes = {node[1]: (_name(node[2]), node[2], *node.group(3, 4)) for node in _NODE.finditer(listed)}
-    for name, _, about, calls in nodes.values():
-        if name not in functions or [each.name for each in own].count(name) > 1:
+    spaces = {scan.scope(each.open).rpartition("::")[2] for each in own} - {""} | {"_GLOBAL__N_1"}
+
+    def of_source(symbol, name):  # no method, and no function of the standard library
+        nested = any(f"{len(space)}{space}{len(name)}{name}" in symbol for space in spaces)
+        return nested or symbol == name or re.match(r"_ZL?\d", symbol)
+
+    for caller_symbol, (name, _, about, calls) in nodes.items():
+        if name not in functions or [each.name for each in own].count(name) > 1 or not of_source(caller_symbol, name):
             continue
         caller = functions[name]
-        variables = re.findall(r"(\S+)/\d+", about[about.find("References:") :].partition("\n")[0])
-        for variable in {re.sub(r"^_ZL\d+", "", each) for each in variables} if caller.sides in _ON_DEVICE else ():
-            if (place := _use(scan, variable, caller)) is not None:
-                yield scan.place(place), f'identifier "{variable}" is undefined in device code: {_OF_HOSTS_MEMORY}'
+        references = re.findall(r"(\S+)/\d+ \((\w+)\)", about[about.find("References:") :].partition("\n")[0])
+        for variable, how in sorted({(re.sub(r"^_ZL\d+", "", symbol), how) for symbol, how in references}):
+            declared = _declaration(scan, variable)
+            if declared is None or re.search(r"\bconst(?:expr)?\b|[()]", declared):
+                continue
+            words = set(re.findall(r"__(\w+)__", declared))
+            shadow = words & {"device", "constant"} if "managed" not in words else ()
+            if caller.sides in _ON_DEVICE and not words and (place := _use(scan, variable, caller, "addr")):
+                yield place, f'error: identifier "{variable}" is undefined in device code: {_OF_HOSTS_MEMORY}'
+            elif caller.sides == {"host"} and program and how in _INSTEAD and shadow:
+                place = _use(scan, variable, caller, how) or scan.place(caller.open)
+                yield place, "warning: " + _INSTEAD[how].format(min(shadow), variable)
         for symbol in re.findall(r"(\S+)/\d+", calls):
             called, shown, what, _ = nodes.get(symbol, (symbol, symbol, "", ""))
-            of_source = symbol != called or "definition" in what  # else the C library's of a kernel's name
-            if sentence := _refused(caller.sides, called, shown, symbol, of_source and sides.get(called), program):
+            known = symbol != called or "definition" in what  # else the C library's of a kernel's name
+            its_sides = sides.get(called) if known and of_source(symbol, called) else None
+            if sentence := _refused(caller.sides, called, shown, symbol, its_sides, program):
                 kind = _OF_CLASSES.search(shown)
                 word = kind[1].removeprefix("basic_") if kind else called
                 place = re.compile(rf"\b{re.escape(word)}\b").search(scan.code, caller.open, caller.close)
                 of = "global" if "kernel" in caller.sides else "device" if "device" in caller.sides else "host"
                 at = place.start() if place else caller.open
-                yield scan.place(at), sentence.format(f"std::{word}" if kind else called, of, name)
+                yield scan.place(at), "error: " + sentence.format(f"std::{word}" if kind else called, of, name)
 
 
 _OF_HOSTS_MEMORY = "it is a variable of the host: write __device__ before it, or pass its value to the kernel"
 
 
-def _use(scan, variable, function):
-    """Where a function uses a variable of the host that is not constant; None: it is none, or not found."""
+_INSTEAD = {
+    "read": 'a __{}__ variable "{}" cannot be directly read in a host function: copy it with cudaMemcpyFromSymbol',
+    "write": 'a __{}__ variable "{}" cannot be directly written in a host function: copy to it with cudaMemcpyToSymbol',
+}
+_ATTRIBUTE = r"__(?:attribute|align)__\s*\((?:[^()]|\([^()]*\))*\)"
+# What precedes a name of which only the address or the size is used; what follows one that is written.
+_UNREAD = re.compile(r"(?:\b(?:sizeof|decltype)\b\s*\(?|(?<!&)&|Symbol\w*\s*\([^;]*)\s*$")
+_ASSIGNS = re.compile(r"\s*(?:\[[^]]*\]|\.\s*\w+)*\s*(?:(?P<operator>(?:[-+*/%&|^]|<<|>>)?)=(?!=)|\+\+|--)")
+
+
+def _declaration(scan, variable):
+    """Return what precedes a variable's name in its declaration outside of functions; None if that is not found."""
     for match in re.finditer(rf"\b{re.escape(variable)}\b", scan.code):
         if scan.scope(match.start()) is not None:
             start = scan.declaration_start(match.start())
             for open_, close in scan.closing.items():  # of the class that the variable's declaration defines
                 if close + 1 == start and _CLASS.search(scan.code[scan.declaration_start(open_) : open_]):
                     start = scan.declaration_start(open_)
-            declared = re.sub(r"\{.*\}", "", scan.code[start : match.start()], flags=re.DOTALL)
-            if re.search(r"\bconst(?:expr)?\b|__\w+__|[()]", declared):
-                return None
-            use = re.compile(match.re.pattern).search(scan.code, function.open, function.close)
-            return use and use.start()
+            return re.sub(rf"\{{.*\}}|{_ATTRIBUTE}", "", scan.code[start : match.start()], flags=re.DOTALL)
     return None
+
+
+def _use(scan, variable, function, how):
+    """Return the place where a function uses a variable: as the compiler says that it does, if that is found."""
+    def fit(use):
+        before, assigns = scan.code[function.open : use.start()], _ASSIGNS.match(scan.code, use.end())
+        changes = assigns["operator"] != "" if assigns else before.rstrip().endswith(("++", "--"))
+        right = {"addr": True, "write": assigns or changes, "read": changes or not assigns}[how]
+        return bool(right and not _UNREAD.search(before)) * (1 + 2 * changes + (scan.code[use.end()] in "[."))
+
+    uses = re.compile(rf"\b{re.escape(variable)}\b").finditer(scan.code, function.open, function.close)
+    best = max(uses, key=fit, default=None)
+    return best and scan.place(best.start())
 
 
 @lru_cache(1)

@@ -9,7 +9,6 @@ went wrong is also said in a sentence on the standard error output, because many
 import ctypes
 import math
 import os
-import re
 import shlex
 import signal
 import struct
@@ -42,7 +41,7 @@ _OF_FAULT = {
 }  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
 # Calls whose error is an answer: programs use them to ask what a device can do.
-_QUESTIONS = ("cudaDeviceEnablePeerAccess", "cudaDeviceDisablePeerAccess", "cudaDeviceGetP2PAttribute", "cudaSetDevice")
+_QUESTIONS = ("answer", "cudaSetDevice")
 _DISABLE_TIMING = 2  # a flag of cudaEventCreateWithFlags
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
@@ -101,10 +100,19 @@ def _size(number):
     return number
 
 
+def _give(value):
+    """Return a method of `_Runtime` that gives the program an integer."""
+    def give(self, out):
+        _at(out, ctypes.c_int).value = value
+
+    return give
+
+
 class _Runtime:
     """CUDA's runtime API for one program; the arguments of each method are its words."""
 
     def __init__(self, module):
+        self.module = module
         self.functions = {}
         for kernel in module.kernels():
             self.functions.setdefault(kernel.function, Function(module, kernel))
@@ -155,10 +163,12 @@ class _Runtime:
         for remedy, own in _IN_CUDA.items():
             reason = reason.replace(remedy, own)
         if number != NOT_READY:
+            file, line = records.place(str(self.module._path), native.module_callers(self.module._handle))
+            reason += f" ({file}:{line})" if file and not self.sticky else ""  # a kernel's fault has a place of its own
             _say(reason)
             if name not in _QUESTIONS:
                 self.unseen = self.unseen or reason
-                records.tell("failed" if self.sticky else "refused", reason)
+                records.tell("failed" if self.sticky else "refused", reason, file=file, line=line)
         return number
 
     # -- launches
@@ -195,15 +205,7 @@ class _Runtime:
         """Return whether it is certain that this is a pointer to the host's heap or to this thread's stack."""
         if self._is_pinned(address) or any(native.mem_range(near) for near in (address, address - 1)):
             return False
-        return bool(native.host_block(address)) or self._on_stack(address)
-
-    @staticmethod
-    def _on_stack(address):
-        """Return whether the address is on the stack of the program's main thread."""
-        with open("/proc/self/maps", encoding="utf-8") as maps:
-            span = next((line.split()[0] for line in maps if line.rstrip().endswith("[stack]")), "0-0")
-        low, high = (int(end, 16) for end in span.split("-"))
-        return low <= address < high
+        return bool(native.host_block(address)) or bool(native.library().hc_on_stack(address))
 
     def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
         """Launch with an array that has the address of each argument: cudaLaunchKernel."""
@@ -216,12 +218,6 @@ class _Runtime:
             packed[parameter.offset : parameter.offset + parameter.size] = value
         data = ctypes.create_string_buffer(bytes(packed), len(packed) + 1)
         self.launch(function, gx, gy, gz, bx, by, bz, shared, stream, ctypes.addressof(data), len(packed))
-
-    def cudaLaunchCooperativeKernel(self, function):
-        name = self._kernel(function)._name
-        raise _Refused(NOT_SUPPORTED, f"cudaLaunchCooperativeKernel of {name} failed: the CPU engine runs the blocks "
-                       "of a grid one after the other, so they cannot wait for each other: end the kernel where it "
-                       "calls grid.sync(), and launch the rest as a second kernel")
 
     def _kernel(self, function):
         if function not in self.functions:
@@ -265,18 +261,15 @@ class _Runtime:
     def refuse(self, number, sentence):
         raise _Refused(number, ctypes.string_at(sentence).decode())
 
+    answer = refuse
+
     def exit(self, status):
         _leave(status & 0xFF, self.unseen)
 
     # -- the device
 
-    def cudaGetDeviceCount(self, count):
-        _at(count, ctypes.c_int).value = 1
-
-    def cudaGetDevice(self, number):
-        _at(number, ctypes.c_int).value = 0
-
-    cudaChooseDevice = cudaGetDevice
+    cudaGetDeviceCount = _give(1)
+    cudaGetDevice = cudaChooseDevice = cudaDeviceCanAccessPeer = cudaStreamGetPriority = _give(0)
 
     def cudaSetDevice(self, number):
         if number:
@@ -289,17 +282,6 @@ class _Runtime:
         self.cudaSetDevice(number)
         attributes = device.Device(0).get_attributes() | _ATTRIBUTES
         _at(out, ctypes.c_int).value = attributes.get(attribute, 0)
-
-    def cudaDeviceCanAccessPeer(self, can):
-        _at(can, ctypes.c_int).value = 0
-
-    def cudaDeviceEnablePeerAccess(self, number):
-        raise _Refused(INVALID_DEVICE, f"device {number} is no peer: the CPU engine has device 0 only")
-
-    cudaDeviceDisablePeerAccess = cudaDeviceEnablePeerAccess
-
-    def cudaDeviceGetP2PAttribute(self, out, source, to):
-        raise _Refused(INVALID_DEVICE, f"devices {source} and {to} are no peers: the CPU engine has device 0 only")
 
     def cudaDeviceGetLimit(self, out, limit):
         _at(out, ctypes.c_size_t).value = device.Context.get_limit(limit)
@@ -331,10 +313,7 @@ class _Runtime:
     def cudaMemGetInfo(self, free, total):
         _at(free, ctypes.c_size_t).value, _at(total, ctypes.c_size_t).value = native.mem_info()
 
-    def cudaDriverGetVersion(self, version):
-        _at(version, ctypes.c_int).value = device.get_driver_version()
-
-    cudaRuntimeGetVersion = cudaDriverGetVersion
+    cudaDriverGetVersion = cudaRuntimeGetVersion = _give(device.get_driver_version())
 
     # -- memory
 
@@ -557,17 +536,11 @@ class _Runtime:
         stream.handle = handle
         return stream
 
-    def cudaStreamCreate(self, out):
-        self.cudaStreamCreateWithFlags(out, 0)
-
     def cudaStreamCreateWithFlags(self, out, flags):
         _at(out).value = handle = native.stream_create(bool(flags & 1))
         self.streams.add(handle)
 
-    cudaStreamCreateWithPriority = cudaStreamCreateWithFlags
-
-    def cudaStreamGetPriority(self, out):
-        _at(out, ctypes.c_int).value = 0
+    cudaStreamCreate = cudaStreamCreateWithPriority = cudaStreamCreateWithFlags
 
     def cudaLaunchHostFunc(self, stream, function, data):
         self.cudaStreamSynchronize(stream)  # the program's thread calls it, at once
@@ -690,29 +663,8 @@ def _load(path, options):
     for option in options:
         if SOURCE.search(option) and not Path(option).is_file():
             raise EngineError(f"{option}, one of the options, is no file")
-    name = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    name = str(path.resolve() if ".." in path.parts else path).replace("\\", "\\\\").replace('"', '\\"')
     return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
-
-
-def _with_lines(message, path):
-    """Return a compiler's message with the lines of the program, each with a caret below.
-
-    The compiler runs in a folder of its own, where g++ does not find a relative path; clang++ shows the lines itself.
-    """
-    if path.is_absolute():
-        return message
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-
-    def with_line(place):
-        message = place[0].partition("\n")[0]
-        if int(place[1]) > len(lines):  # in the text that the engine adds at the end
-            return message
-        text = lines[int(place[1]) - 1]
-        before = re.sub(r"[^\t]", " ", text[: int(place[2]) - 1])
-        return f"{message}\n{place[1]:>5} | {text}\n      | {before}^"
-
-    place = rf"^{re.escape(str(path))}:(\d+):(\d+): .*(?:\n.*\n *\^[~ ]*$)?"
-    return re.sub(place, with_line, message, flags=re.MULTILINE)
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -723,9 +675,9 @@ def main(arguments: list[str]) -> NoReturn:
     except Interrupted:
         sys.exit(128 + signal.SIGINT)
     except (EngineError, errors.Error) as error:
-        compiled = not isinstance(error, errors.CompileError)  # then one of the options, or of the engine's start
-        text = str(error) if compiled else _with_lines(error.msg, Path(file))
-        records.tell("refused" if compiled else "compile error", text)
+        of_source = isinstance(error, errors.CompileError)  # else of the options, or of the engine's start
+        text = error.msg if of_source else str(error)
+        records.tell("compile error" if of_source else "refused", text)
         sys.exit(f"hostcuda: {text}")
     runtime = _Runtime(module)
     callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)

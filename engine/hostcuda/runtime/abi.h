@@ -48,6 +48,7 @@ void hc_mem_mapped(const void *address, size_t bytes);                // page-lo
 // to a program at that address, 0 if that is not known.
 int hc_host_memory(const void *address, size_t bytes, int writes);
 size_t hc_host_block(const void *address);
+int hc_on_stack(const void *address);                                 // of the calling thread
 
 // Copies and fills, in stream order. wait != 0: return when it and all earlier work of that stream are done.
 int hc_memcpy(void *to, const void *from, size_t bytes, hc_stream *stream, int wait, const char *what /* "HtoD", "DtoH", "DtoD" */);
@@ -117,6 +118,8 @@ int hc_module_kernel(hc_module *module, int index, hc_kernel **kernel, hc_kernel
 int hc_module_place(hc_module *module, size_t text_begin, size_t text_end, const hc_patch *patches, int patch_count,
                     const hc_variable *variables, int variable_count);
 void hc_kernel_place(hc_kernel *kernel, const hc_static *on_fibers, const hc_static *as_loops);
+// The return addresses of the calling thread in a module's code, as offsets from its base, the innermost first.
+size_t hc_module_callers(hc_module *module, size_t *offsets, size_t most);
 void hc_module_variable(hc_module *module, const void *address, size_t bytes);   // the host uses a __constant__ or __device__ variable
 
 // Launch: arguments are copied from `packed`. Limits (1024 threads per block, grid, shared memory) are checked by the caller.

@@ -352,6 +352,16 @@ bool is_host_memory(const void *address, size_t bytes, bool writes) {
     return true;
 }
 
+EXPORT int hc_on_stack(const void *address) {
+    pthread_attr_t attributes;
+    void *low = nullptr;
+    size_t bytes = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes)) return 0;
+    pthread_attr_getstack(&attributes, &low, &bytes);
+    pthread_attr_destroy(&attributes);
+    return address >= low && (const char *)address < (const char *)low + bytes;
+}
+
 EXPORT int hc_host_memory(const void *address, size_t bytes, int writes) {
     return is_host_memory(address, bytes, writes) ? HC_OK : set_error(HC_INVALID, "%p is no memory of the host", address);
 }

@@ -6,6 +6,9 @@
 #include "lock.h"
 #include "runtime.h"
 #include <dlfcn.h>
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#endif
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
@@ -132,6 +135,19 @@ EXPORT int hc_module_place(hc_module *module, size_t text_begin, size_t text_end
 EXPORT void hc_kernel_place(hc_kernel *kernel, const hc_static *on_fibers, const hc_static *as_loops) {
     kernel->shared = on_fibers;
     kernel->loops_shared = as_loops;
+}
+
+EXPORT size_t hc_module_callers(hc_module *module, size_t *offsets, size_t most) {
+    size_t count = 0;
+#if __has_include(<execinfo.h>)
+    void *callers[256];                              // Python's frames are the innermost ones
+    int frames = backtrace(callers, 256);
+    for (int i = 0; i < frames && count < most; i++) {
+        auto at = (uintptr_t)callers[i];
+        if (at >= module->text_begin && at < module->text_end) offsets[count++] = at - module->watched.base;
+    }
+#endif
+    return count;
 }
 
 EXPORT void hc_module_variable(hc_module *module, const void *address, size_t bytes) { add_symbol_range(address, bytes, module); }

@@ -70,6 +70,7 @@ _SIGNATURES = {
     "hc_host_calls": (None, [c_int, c_int]),
     "hc_host_memory": (c_int, [c_void_p, c_size_t, c_int]),
     "hc_host_block": (c_size_t, [c_void_p]),
+    "hc_on_stack": (c_int, [c_void_p]),
     "hc_mem_range": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
     "hc_memcpy": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_int, c_char_p]),
     "hc_memset": (c_int, [c_void_p, c_uint32, c_int, c_size_t, c_void_p, c_int]),
@@ -94,6 +95,7 @@ _SIGNATURES = {
         [c_void_p, c_size_t, c_size_t, POINTER(layout.Patch), c_int, POINTER(layout.WatchedVariable), c_int],
     ),
     "hc_kernel_place": (None, [c_void_p, POINTER(layout.Static), POINTER(layout.Static)]),
+    "hc_module_callers": (c_size_t, [c_void_p, POINTER(c_size_t), c_size_t]),
     "hc_module_variable": (None, [c_void_p, c_void_p, c_size_t]),
     "hc_launch": (c_int, [c_void_p, c_uint * 3, c_uint * 3, c_size_t, c_char_p, c_size_t, c_void_p]),
     "hc_printf_take": (c_size_t, [POINTER(c_char), c_size_t]),
@@ -613,6 +615,12 @@ def module_kernel(module, name) -> LoadedKernel | None:
 def module_kernels(module) -> list[LoadedKernel]:
     """Return a `LoadedKernel` for each of a module's registered kernels."""
     return list(_modules[module].kernels)
+
+
+def module_callers(module) -> list[int]:
+    """Return this thread's return addresses in a module's code, as offsets from its base, the innermost first."""
+    offsets = (c_size_t * 16)()
+    return offsets[: library().hc_module_callers(module, offsets, len(offsets))]
 
 
 def module_symbol(module, name) -> tuple[int, int] | None:

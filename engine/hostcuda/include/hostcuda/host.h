@@ -35,7 +35,8 @@ template <class T> long long word(T value) {
 extern "C" HOSTCUDA_API void hostcuda_calls(const char *name);
 #endif
 
-template <class... A> cudaError_t host(const char *name, A... arguments) {
+// Inlined, with the functions of the API: else a tail call hides the line of its caller.
+template <class... A> inline __attribute__((always_inline)) cudaError_t host(const char *name, A... arguments) {
 #ifdef HOSTCUDA_CHECK
     hostcuda_calls(name);
 #endif
@@ -183,7 +184,7 @@ inline const char *cudaGetErrorString(cudaError_t error) {
 // ---- The API: HOSTCUDA_CALL(name, (parameters), arguments...) is a function that hands its arguments on.
 
 #define HOSTCUDA_CALL(name, parameters, ...) \
-    inline cudaError_t name parameters { return hostcuda::host(#name, ##__VA_ARGS__); }
+    inline __attribute__((always_inline)) cudaError_t name parameters { return hostcuda::host(#name, ##__VA_ARGS__); }
 
 HOSTCUDA_CALL(cudaGetLastError, ())
 HOSTCUDA_CALL(cudaPeekAtLastError, ())
@@ -199,9 +200,11 @@ HOSTCUDA_CALL(cudaThreadSynchronize, ())
 HOSTCUDA_CALL(cudaDeviceReset, ())
 HOSTCUDA_CALL(cudaThreadExit, ())
 HOSTCUDA_CALL(cudaDeviceCanAccessPeer, (int *can, int, int), can)
-HOSTCUDA_CALL(cudaDeviceEnablePeerAccess, (int device, unsigned), device)
-HOSTCUDA_CALL(cudaDeviceDisablePeerAccess, (int device), device)
-HOSTCUDA_CALL(cudaDeviceGetP2PAttribute, (int *value, cudaDeviceP2PAttr, int from, int to), value, from, to)
+inline cudaError_t cudaDeviceDisablePeerAccess(int) {
+    return hostcuda::host("answer", cudaErrorInvalidDevice, "there are no peers: the CPU engine has device 0 only");
+}
+inline cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned) { return cudaDeviceDisablePeerAccess(device); }
+inline cudaError_t cudaDeviceGetP2PAttribute(int *, cudaDeviceP2PAttr, int device, int) { return cudaDeviceDisablePeerAccess(device); }
 HOSTCUDA_CALL(cudaDeviceSetCacheConfig, (cudaFuncCache))
 HOSTCUDA_CALL(cudaDeviceSetSharedMemConfig, (cudaSharedMemConfig))
 HOSTCUDA_CALL(cudaDeviceSetLimit, (cudaLimit limit, size_t value), limit, value)
@@ -253,6 +256,20 @@ template <class T> cudaError_t cudaMallocAsync(T **p, size_t bytes, cudaStream_t
 HOSTCUDA_CALL(cudaMemcpy, (void *to, const void *from, size_t bytes, cudaMemcpyKind kind), to, from, bytes, kind)
 HOSTCUDA_CALL(cudaMemcpyAsync, (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t s = 0),
             to, from, bytes, kind, s)
+#ifdef HOSTCUDA_WARNS   // the compiler only looks for warnings: as g++ warns of memcpy (-Wclass-memaccess)
+namespace hostcuda {
+template <class T, class = void> constexpr bool is_more = false;   // than its bytes
+template <class T> constexpr bool is_more<T, std::enable_if_t<std::is_class_v<T> && sizeof(T)>> =
+    !std::is_trivially_destructible_v<T> || std::is_polymorphic_v<T>;
+}
+#define HOSTCUDA_COPIES_OBJECTS                                                                                 \
+    template <class T, class U, std::enable_if_t<hostcuda::is_more<T> || hostcuda::is_more<U>, int> = 0>        \
+    [[deprecated("this copies the bytes of an object that is more than these: of a container, copy the elements, "    \
+                 "from its data(); virtual functions would be the host's on the device")]]                      \
+    cudaError_t
+HOSTCUDA_COPIES_OBJECTS cudaMemcpy(T *to, const U *from, size_t, cudaMemcpyKind);
+HOSTCUDA_COPIES_OBJECTS cudaMemcpyAsync(T *to, const U *from, size_t, cudaMemcpyKind, cudaStream_t = 0);
+#endif
 HOSTCUDA_CALL(cudaMemcpy2D, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                            cudaMemcpyKind kind), to, to_pitch, from, from_pitch, width, height, kind)
 HOSTCUDA_CALL(cudaMemcpy2DAsync, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
@@ -340,7 +357,9 @@ cudaError_t cudaLaunchKernel(F *kernel, dim3 grid, dim3 block, void **arguments,
 }
 template <class F>
 cudaError_t cudaLaunchCooperativeKernel(F *kernel, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t s = 0) {
-    return hostcuda::host("cudaLaunchCooperativeKernel", (const void *)kernel);
+    return hostcuda::host("refuse", cudaErrorNotSupported,
+                          "cudaLaunchCooperativeKernel failed: the CPU engine runs the blocks of a grid one after the other, so they "
+                          "cannot wait for each other: end the kernel where it calls grid.sync(), and launch the rest as a second kernel");
 }
 template <class Shared, class F>
 cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *threads, F *kernel, Shared of_threads, int limit = 0) {

@@ -120,6 +120,11 @@ template <class Operation> struct combine_reduce {
 }  // namespace hostcuda
 
 
+// nvcc has these for older cards only: "identifier is undefined".
+#define HOSTCUDA_REMOVED(name)                                                                          \
+    [[deprecated(name " without _sync is removed since compute capability 7.0: write " name "_sync, with the mask of the "  \
+                 "lanes that take part, 0xffffffff for all, before its arguments")]]
+
 #define HOSTCUDA_SHUFFLES(T)                                                                            \
     HOSTCUDA_SHUFFLE(T, __shfl, shuffle_index, int)                                                     \
     HOSTCUDA_SHUFFLE(T, __shfl_up, shuffle_up, unsigned int)                                            \
@@ -130,7 +135,7 @@ template <class Operation> struct combine_reduce {
         return hostcuda::shuffle(hostcuda::kind, mask, value, (unsigned)operand, width, #name "_sync",    \
                                file, line);                                                           \
     }                                                                                                 \
-    HOSTCUDA_LAZY inline T name(T value, Operand operand, int width = 32, HOSTCUDA_HERE) {                            \
+    HOSTCUDA_LAZY HOSTCUDA_REMOVED(#name) inline T name(T value, Operand operand, int width = 32, HOSTCUDA_HERE) {    \
         unsigned mask = hostcuda::warp_converged(file, line);                                           \
         return hostcuda::shuffle(hostcuda::kind, mask, value, (unsigned)operand, width, #name, file, line); \
     }
@@ -161,13 +166,13 @@ inline int __any_sync(unsigned mask, int predicate, HOSTCUDA_HERE) {
 inline int __all_sync(unsigned mask, int predicate, HOSTCUDA_HERE) {
     return hostcuda::warp_word(mask, predicate, hostcuda::combine_ballot(), "__all_sync", file, line).all;
 }
-inline unsigned int __ballot(int predicate, HOSTCUDA_HERE) {
+HOSTCUDA_REMOVED("__ballot") inline unsigned int __ballot(int predicate, HOSTCUDA_HERE) {
     return __ballot_sync(hostcuda::warp_converged(file, line), predicate, file, line);
 }
-inline int __any(int predicate, HOSTCUDA_HERE) {
+HOSTCUDA_REMOVED("__any") inline int __any(int predicate, HOSTCUDA_HERE) {
     return __any_sync(hostcuda::warp_converged(file, line), predicate, file, line);
 }
-inline int __all(int predicate, HOSTCUDA_HERE) {
+HOSTCUDA_REMOVED("__all") inline int __all(int predicate, HOSTCUDA_HERE) {
     return __all_sync(hostcuda::warp_converged(file, line), predicate, file, line);
 }
 
