@@ -16,6 +16,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 MODULES := $(addsuffix /node_modules/.package-lock.json,playground engine/hostcuda/wasm/js)
 JOBS   ?= 2
+# The packages, each after those that it needs, and the tests of all but the engine.
+PROJECTS := engine/pyproject.toml pyproject.toml playground/pyproject.toml
+TESTS  := $(wildcard tests playground/tests)
 PYTEST := $(BIN)/python -m pytest --quiet
 # The engine's tests run in its folder, with its own configuration.
 ENGINE := cd engine && "$(abspath $(BIN))/python" -m pytest --quiet
@@ -54,12 +57,12 @@ CHOSEN = $(ARGS) $(if $(ARGS),|| [ $$? = 5 ])
 
 test: $(STAMP) lint  ## Test what every page relies on, and the notebooks against their stored outputs; ARGS="-k NAME"
 	@$(ENGINE) -n $(JOBS) --dist loadfile -m "not thorough" tests $(CHOSEN)
-	@$(PYTEST) -n $(JOBS) --dist loadfile -m "not thorough" $(NBVAL) $(wildcard tests) \
+	@$(PYTEST) -n $(JOBS) --dist loadfile -m "not thorough" $(NBVAL) $(TESTS) \
 	    $(wildcard notebooks/*.ipynb notebooks/practice/*.ipynb) $(CHOSEN)
 
 thorough: $(STAMP)  ## Test everything else: each exercise and kernel on every shape, the gears, browsers, the closer looks
 	@$(ENGINE) -n $(JOBS) -m thorough tests $(CHOSEN)
-	@$(PYTEST) -n $(JOBS) -m thorough tests $(CHOSEN)
+	@$(PYTEST) -n $(JOBS) -m thorough $(TESTS) $(CHOSEN)
 	@$(if $(ARGS),,$(BIN)/labkit report --fresh --compare --out build/closer_look notebooks/closer_look/*.ipynb)
 
 floors:  ## Run three notebooks with the oldest versions that pyproject.toml allows, in an environment of their own
@@ -110,10 +113,10 @@ browser: $(STAMP) $(LAB)/.installed  ## Add Playwright and JupyterLab: `make tho
 # The stamp comes last: an interrupted `make` starts over. A lock is complete, so pip need not look for dependencies;
 # and each module is compiled when it is first imported, not all of them at once: together half of the time. uv, where it
 # is installed, takes a quarter of that.
-$(STAMP): requirements.lock pyproject.toml engine/pyproject.toml
+$(STAMP): requirements.lock $(PROJECTS)
 	@$(call install,$(VENV),requirements.lock)
 
-$(LAB)/.installed: requirements-lab.lock pyproject.toml engine/pyproject.toml
+$(LAB)/.installed: requirements-lab.lock $(PROJECTS)
 	@$(call install,$(LAB),requirements-lab.lock)
 
 # A job ends with the `make` that started it, also if that is killed: `setsid` gives it a process group of its own.
@@ -137,7 +140,7 @@ define install
 	if test "$$uv"; then pip="guarded uv pip install --quiet --python $(1)/bin/python"; \
 	    else pip="guarded $(1)/bin/python $(PIP) install --no-compile"; fi; \
 	$$pip --no-deps --require-hashes -r $(2); \
-	$$pip --no-deps --no-build-isolation -e ./engine -e .; \
+	$$pip --no-deps --no-build-isolation -e ./engine -e . -e ./playground; \
 	touch $(1)/.installed
 endef
 
@@ -162,8 +165,8 @@ WRITTEN := .written-by
 clean:  ## Remove the reports, what else was built, and every cache in the checkout; what you have put there stays
 	@for mark in $(wildcard reports/$(WRITTEN) build/*/$(WRITTEN)); do (cd $${mark%/*} \
 	    && sed -e 1d -e '/^\//d' -e '/\.\./d' $(WRITTEN) | tr '\n' '\0' | xargs -0 rm -f $(WRITTEN)); done
-	@rm -rf .ruff_cache .lab engine/build $(addprefix build/,bdist.* lib temp.*) \
-	    $(foreach folder,. engine,$(addprefix $(folder)/,.pytest_cache .hypothesis *.egg-info))
+	@rm -rf .ruff_cache .lab engine/build playground/build $(addprefix build/,bdist.* lib temp.*) \
+	    $(foreach folder,. engine playground,$(addprefix $(folder)/,.pytest_cache .hypothesis *.egg-info))
 	@find . -name ".venv*" -prune -o -name __pycache__ -type d -exec rm -rf {} +
 	@for folder in $(wildcard reports build); do find $$folder -type d -empty -delete; done
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from labkit.base.own import claim
 from labkit.exercises.exercise import Exercise, exercises
 from labkit.notebooks import execute, html, site
-from labkit.playground.site import write_lab
+from labkit_playground.site import write_lab
 
 HERE = Path(__file__).resolve().parent
 _POSED = r"(?ms)^\*\*{}\b[^*]*\*\*\s*(.*?)(?=^\*\*[0P]?\d+[a-z]\b|^#|\Z)"

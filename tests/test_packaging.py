@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import fnmatch
+import importlib
 import itertools
 import json
 import os
@@ -34,7 +35,11 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 ENGINE = tomllib.loads((ROOT / "engine" / "pyproject.toml").read_text())["project"]
-LOCAL = {ENGINE["name"]}  # what is installed from this repository, and from no registry
+PARTS = {"labkit_playground": "playground"}  # the packages that labkit knows nothing of, with their folders
+PART_PROJECTS = {name: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+                 for name, folder in PARTS.items()}
+PROJECTS = {"labkit": PROJECT, "hostcuda": ENGINE, **PART_PROJECTS}
+LOCAL = {project["name"] for project in PROJECTS.values()}  # installed from this repository, and from no registry
 NEEDED = [*PROJECT["dependencies"], *EXTRAS["notebooks"]]  # in a checkout
 LOCKS = {"requirements.lock": "test", "requirements-lab.lock": "lab", "requirements-browser.lock": "browser"}
 
@@ -52,7 +57,7 @@ def requirements(lines):
 
 def everything(project):
     """Return all that a project declares, extras included."""
-    extras = project["optional-dependencies"].values()
+    extras = project.get("optional-dependencies", {}).values()
     return [*project["dependencies"], *(line for extra in extras for line in extra)]
 
 
@@ -75,7 +80,7 @@ def locked(name):
     return packages
 
 
-@pytest.mark.parametrize("line", [*everything(PROJECT), *everything(ENGINE)])
+@pytest.mark.parametrize("line", sorted({line for project in PROJECTS.values() for line in everything(project)}))
 def test_every_dependency_has_both_bounds(line):
     bounds = {bound.operator for bound in Requirement(line).specifier}
     assert bounds == {">=", "<"}, f"{line}: a lower bound and the next major version"
@@ -114,12 +119,16 @@ def test_the_locks_agree():
         assert {package for package in first.keys() & second.keys() if first[package] != second[package]} == set()
 
 
-def test_both_projects_ask_for_the_same_ranges():
-    """For what both declare; and the lab's tests bring what the engine's tests import."""
-    assert requirements(PROJECT["dependencies"]).keys() >= LOCAL
-    assert PROJECT["requires-python"] == ENGINE["requires-python"]
+def test_all_projects_ask_for_the_same_ranges():
+    """For what they declare; and the lab's tests bring what the engine's tests import."""
+    assert requirements(PROJECT["dependencies"]).keys() & LOCAL == {"hostcuda"}
+    assert {project["requires-python"] for project in PROJECTS.values()} == {PROJECT["requires-python"]}
     for name in DECLARED.keys() & OF_THE_ENGINE.keys():
         assert DECLARED[name] == OF_THE_ENGINE[name], name
+    for project in PART_PROJECTS.values():
+        declared = requirements(everything(project))
+        assert declared.keys() & LOCAL == {PROJECT["name"], ENGINE["name"]}
+        assert elsewhere(declared).items() <= DECLARED.items(), "the lock and environment.yml are made of the lab's"
     assert requirements(ENGINE["optional-dependencies"]["test"]).keys() <= requirements(EXTRAS["test"]).keys()
     assert Version(hostcuda.__version__) in requirements(PROJECT["dependencies"])[ENGINE["name"]]
 
@@ -127,6 +136,7 @@ def test_both_projects_ask_for_the_same_ranges():
 def test_whatever_installs_the_lab_installs_the_engine_before_it():
     makefile = (ROOT / "Makefile").read_text()
     assert len(re.findall(r"-e \./engine -e \.(?= |;|$)", makefile, re.MULTILINE)) >= 2  # .venv and .venv-floors
+    assert "".join(f" -e ./{folder}" for folder in PARTS.values()) + ";" in makefile
     assert not re.search(r"install(?! -e \./engine).* -e \.(?= |;|$)", makefile)
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for line in re.findall(r"pip install.*", page.read_text(encoding="utf-8")):
@@ -142,7 +152,9 @@ def test_conda_environment_matches():
             pip.append(match[1])
     for name in CONDA_ONLY | {"conda-forge", "nodefaults"}:
         conda.pop(name, None)
-    assert (pip.pop(), pip.pop()) == ("-e .", "-e ./engine")
+    ours = ["-e ./engine", "-e .", *(f"-e ./{folder}" for folder in PARTS.values())]
+    assert pip[-len(ours) :] == ours
+    del pip[-len(ours) :]
     listed = {canonicalize_name(CONDA.get(name, name)): allowed for name, allowed in conda.items()}
     browser = requirements(EXTRAS["browser"])
     beside = {*browser, *(name for name in OF_THE_ENGINE if name.startswith("nvidia-"))}  # conda has the toolkit itself
@@ -162,8 +174,8 @@ def test_doctor_recommends_what_is_declared():
         assert f'_pip("{line.split(";")[0]}")' in text
 
 
-@pytest.mark.parametrize(("folder", "name"), [(".", "labkit"), ("engine", "hostcuda")])
-def test_package_data_is_complete(folder, name):
+@pytest.mark.parametrize(("name", "folder"), {"labkit": ".", "hostcuda": "engine", **PARTS}.items())
+def test_package_data_is_complete(name, folder):
     settings = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
     patterns = settings["tool"]["setuptools"]["package-data"][name]
     package = ROOT / folder / name
@@ -195,8 +207,9 @@ RECORDING = {"scikit-learn", "scipy", "torch", "triton"}  # of four recorders; t
 
 
 def test_everything_imported_is_declared():
-    tests = [path for folder in ("tests", "engine/tests") for path in (ROOT / folder).rglob("*.py")]
-    ours = {"labkit", "hostcuda", "recording", "suites"}.union(*((path.stem, path.parent.name) for path in tests))
+    folders = ("tests", "engine/tests", *(f"{folder}/tests" for folder in PARTS.values()))
+    tests = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    ours = {*PROJECTS, "recording", "suites"}.union(*((path.stem, path.parent.name) for path in tests))
     extras = ENGINE["optional-dependencies"]
     engine = requirements([*ENGINE["dependencies"], *extras["gpu"], *extras["nvcc"]])
     for folder, allowed in {
@@ -206,10 +219,11 @@ def test_everything_imported_is_declared():
         "labkit": {*requirements(NEEDED), *requirements(EXTRAS["dask"]), BESIDE},
         **{f"labkit/{name}": requirements(PROJECT["dependencies"]) for name in BARE},
         "recording": {*requirements(NEEDED), *RECORDING},
-        "tests": DECLARED,
+        **{f"{folder}/{name}": requirements(PART_PROJECTS[name]["dependencies"]) for name, folder in PARTS.items()},
+        **dict.fromkeys(("tests", *PARTS.values()), DECLARED),
         "benchmarks": DECLARED,
     }.items():
-        paths = [*(ROOT / folder).rglob("*.py")]
+        paths = [path for path in (ROOT / folder).rglob("*.py") if "node_modules" not in path.parts]
         assert paths, folder
         for path in paths:
             for name in set(imported(path)) - set(sys.stdlib_module_names) - ours:
@@ -219,16 +233,17 @@ def test_everything_imported_is_declared():
 
 def test_version_is_one():
     assert "version" in PROJECT["dynamic"]
-    assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "labkit.__version__"}
-    assert Version(labkit.__version__)
-    engine = tomllib.loads((ROOT / "engine" / "pyproject.toml").read_text())
-    assert engine["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "hostcuda.__version__"}
-    assert Version(hostcuda.__version__)
+    for name, folder in {"labkit": ".", "hostcuda": "engine", **PARTS}.items():
+        settings = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
+        assert settings["tool"]["setuptools"]["dynamic"]["version"] == {"attr": f"{name}.__version__"}
+        assert Version(importlib.import_module(name).__version__)
 
 
-def test_both_are_under_one_licence():
-    assert (ENGINE["license"], ENGINE["authors"]) == (PROJECT["license"], PROJECT["authors"])
-    assert (ROOT / "engine" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+def test_all_are_under_one_licence():
+    for project in PROJECTS.values():
+        assert (project["license"], project["authors"]) == (PROJECT["license"], PROJECT["authors"])
+    for folder in ("engine", *PARTS.values()):
+        assert (ROOT / folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
 def test_pytest_finds_the_plugin():
@@ -240,8 +255,9 @@ def checkout(tmp_path):
     """Copy what `make venv` reads to a folder of that name, with a Python whose pip never ends."""
 
     def make(name):
-        (tmp_path / name / "engine").mkdir(parents=True)
-        for file in ("Makefile", "pyproject.toml", "requirements.lock", "engine/pyproject.toml"):
+        projects = (f"{folder}/pyproject.toml" for folder in ("engine", *PARTS.values()))
+        for file in ("Makefile", "pyproject.toml", "requirements.lock", *projects):
+            (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, tmp_path / name / file)
         python = tmp_path / "python"
         python.write_text('#!/bin/sh\ncase "$1 $2" in "-m venv") mkdir -p "$3/bin"; cp "$0" "$3/bin/python";;\n'
@@ -300,7 +316,7 @@ def test_the_version_to_cite_is_this_one():
     assert f"\n## {labkit.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("project", [PROJECT, ENGINE], ids=["labkit", "hostcuda"])
+@pytest.mark.parametrize("project", PROJECTS.values(), ids=PROJECTS)
 def test_only_linux_is_claimed(project):
     systems = [classifier for classifier in project["classifiers"] if classifier.startswith("Operating System")]
     assert systems == ["Operating System :: POSIX :: Linux"]

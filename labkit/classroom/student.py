@@ -22,7 +22,8 @@ from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import read, without_solution
 
 # Tests hold solutions. The recordings of edits and of textbook programs come close to solutions.
-_LEFT_OUT = ("tests/", "engine/tests/", ".ci/", "recording/edits/", "recording/programs/", "recording/textbook.cu")
+_LEFT_OUT = ("tests/", "engine/tests/", "playground/tests/", "conftest.py", ".ci/", "recording/edits/",
+             "recording/programs/", "recording/textbook.cu")
 # What does not belong to the lab in a checkout without git.
 _UNTRACKED = re.compile(r"\.git|\.venv.*|\.lab|__pycache__|.*\.egg-info|\.\w+_cache|\.ipynb_checkpoints|reports|build")
 _SOLUTION = re.compile(r"\blab\.solution\(")

@@ -7,16 +7,15 @@ from pathlib import Path
 from hostcuda.files import write
 from hostcuda.wasm.site import engine_files, write_engine
 from labkit.base.paths import PACKAGE, SERIES, cuda_src
-from labkit.playground.data import collect
 from labkit.spec import layers
+from labkit_playground.data import collect
 
-_JS = Path(__file__).parent / "js"
+_HERE = Path(__file__).parent
 # The lab's own modules that judge, as they are; below, files that replace others in the page.
 _MODULES = (
     "base/__init__", "base/errors", "base/paths", "exercises/exercise", "exercises/judge", "exercises/practice",
     "exercises/text",
-    "ladder/__init__", "ladder/messages", "ladder/source", "playground/__init__", "playground/comparison",
-    "playground/judging",
+    "ladder/__init__", "ladder/messages", "ladder/source",
 )
 _NAMES = {
     "exercise": "SOURCE, Attempt, Case, Exercise, Goal, Mistake, counted",
@@ -42,7 +41,7 @@ def write_lab(out: Path) -> None:
     """
     text, arrays = collect()
     write_engine(out / "engine", _lab(), {"exercises.json": text.encode(), "exercises.bin": arrays})
-    for path in sorted(_JS.iterdir()):
+    for path in sorted((_HERE / "js").iterdir()):
         write(out / path.name, path.read_bytes())
 
 
@@ -54,7 +53,9 @@ def python_files() -> dict[str, bytes]:
 def _lab():
     """Return the lab's own files on Python's path in the page, by name."""
     files = {f"labkit/{name}.py": (PACKAGE / f"{name}.py").read_bytes() for name in _MODULES}
-    files["labkit/exercises/subjects.py"] = (PACKAGE / "playground" / "subjects.py").read_bytes()
+    files |= {f"labkit_playground/{name}.py": (_HERE / f"{name}.py").read_bytes()
+              for name in ("__init__", "comparison", "judging")}
+    files["labkit/exercises/subjects.py"] = (_HERE / "subjects.py").read_bytes()
     files["labkit/spec/layers.py"] = _write_layers().encode()
     files |= {name: text.encode() for name, text in _STANDING.items()}
     for place, pattern in ((SERIES, "*/*/exercise.py"), (SERIES, "*/*/*.cu"), (cuda_src(), "*.cuh")):

@@ -1,7 +1,7 @@
 """Replace `labkit.exercises.subjects` in the playground, where there is no NumPy.
 
 The arguments that an ``exercise.py`` gives to these names are ignored: cases, launches, inputs and expected results
-come with the site (`labkit.playground.data`), and `Stored` gets them after the exercise was loaded.
+come with the site (`labkit_playground.data`), and `Stored` gets them after the exercise was loaded.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import Case, Counts, LastLaunch
-from labkit.playground.comparison import Array, Convolution, compare, compare_array, numbers
+from labkit_playground.comparison import Array, Convolution, compare, compare_array, numbers
 
 LAYERS = {"layer 1": None, "layer 2": None}
 LAYER_1 = {"layer 1": None}
@@ -23,7 +23,7 @@ class Stored:
     Attributes
     ----------
     stored : list of dict
-        The cases; see `labkit.playground.data`.
+        The cases; see `labkit_playground.data`.
     arrays : callable
         Maps an array's description to its bytes.
     """

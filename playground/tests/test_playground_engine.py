@@ -23,7 +23,7 @@ from labkit.exercises import grade
 from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.subjects import Numbers
 from labkit.exercises.trial import trials
-from labkit.playground.site import write_lab
+from labkit_playground.site import write_lab
 
 pytestmark = pytest.mark.thorough("the playground, in browsers")
 

@@ -10,7 +10,7 @@ class LabService extends Service {
     const file = name => fetch(new URL(name, this.base)).then(response => response.arrayBuffer()).then(buffer => new Uint8Array(buffer));
     const [stored, arrays] = await Promise.all([file('exercises.json'), file('exercises.bin')]);
     this.arrays = arrays;
-    this.judging = this.compiler.pyodide.pyimport('labkit.playground.judging');
+    this.judging = this.compiler.pyodide.pyimport('labkit_playground.judging');
     this.judging.load(new TextDecoder().decode(stored), arrays);
   }
 

@@ -12,9 +12,9 @@ from labkit.base.errors import CheckFailed
 from labkit.exercises import grade
 from labkit.exercises.exercise import exercise
 from labkit.exercises.trial import trials
-from labkit.measure.compare import compare, compare_array
-from labkit.playground import comparison, data, site
+from labkit.measure.compare import compare, compare_array, unwritten
 from labkit.spec.reference import conv_float64, error_scale
+from labkit_playground import comparison, data, site
 
 pytestmark = pytest.mark.thorough("the playground, in browsers")
 
@@ -70,6 +70,12 @@ def test_a_wrong_convolution_is_described_alike():
     assert len(messages) >= 9  # the mistakes are recognized
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_an_output_that_nobody_wrote_has_the_same_mark(dtype):
+    dtype = np.dtype(dtype)
+    assert comparison._UNWRITTEN[dtype.itemsize] == unwritten(dtype).tobytes()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint32"])
 def test_a_wrong_array_is_described_alike(dtype):
     rng = np.random.default_rng(3)
@@ -89,7 +95,7 @@ def test_a_wrong_array_is_described_alike(dtype):
 CHILD = """
 import json, sys
 sys.path = [sys.argv[1], *(path for path in sys.path if "site-packages" not in path)]
-from labkit.playground import judging
+from labkit_playground import judging
 folder = sys.argv[1]
 judging.load(open(folder + "/stored.json").read(), open(folder + "/stored.bin", "rb").read())
 asked = json.load(open(folder + "/asked.json"))

@@ -25,7 +25,7 @@ from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercises
 from labkit.exercises.subjects import Numbers
 from labkit.notebooks import execute, links
-from labkit.playground.site import python_files
+from labkit_playground.site import python_files
 
 pytestmark = pytest.mark.thorough("the playground, in browsers")
 
@@ -106,7 +106,7 @@ def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("site") / "playground"
     build.page(out)
     (out / "engine").mkdir()
-    shutil.copy(Path(__file__).parent / "playground" / "lab.mjs", out)
+    shutil.copy(Path(__file__).parent / "lab.mjs", out)
     (out / "engine" / "large.bin").write_bytes(bytes(300_000))
     build.service(out)
     return out

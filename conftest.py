@@ -1,4 +1,7 @@
-"""Shared by all tests: the CPU engine unless told otherwise, and one cache of compiled kernels between runs."""
+"""Shared by the tests of all packages but the engine.
+
+They use the CPU engine unless told otherwise, and one cache of compiled kernels between runs.
+"""
 
 import importlib.util
 import os

@@ -1,6 +1,6 @@
 """Measure the playground in Chromium: a table of all exercises, the first visit, Stop, memory.
 
-    make playground && .venv/bin/python benchmarks/playground.py [--rounds 2] [04a 05a …]
+    make playground && .venv/bin/python playground/benchmark.py [--rounds 2] [04a 05a …]
 
 The page is served from `build/playground`. A figure is the seconds until the result, and in parentheses the seconds of
 processor time that the page and its workers used: on a busy machine, about what a free one would need. It is the best
