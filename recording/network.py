@@ -1,5 +1,8 @@
 """The forward pass of lenet86, ours and PyTorch's, for data/network/: `labkit.bench_network` on the GPU in use.
 
+PyTorch is measured where it can be imported and can use the GPU: in fp32, tf32 and fp16, its calls one by one; on the
+device also as a CUDA graph; from the host also in chunks on streams, as `FusedNetwork.batch` does.
+
 With several GPUs in the machine, the fused network is measured on one, two and all of them, too. New rows replace those
 of the same way, batch and images. Nsight Compute's counters of the fused kernel go to data/network/counters/.
 """
@@ -7,6 +10,8 @@ of the same way, batch and images. Nsight Compute's counters of the fused kernel
 from __future__ import annotations
 
 import datetime
+import functools
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +30,7 @@ from labkit.networks.fused import PRECISIONS
 from labkit.records import store
 from labkit.records.store import record_evidence
 from labkit.spec.devices import device
+from recording import pytorch
 from recording.cudnn import software
 from recording.options import Dry, Folder, Repeat
 from recording.several import bench_devices
@@ -122,6 +128,16 @@ def network(
 def _measure_tables(count: int, several: bool, repeat: int | None) -> Iterator[pd.DataFrame]:
     """Yield each table as soon as it is measured."""
     for batch, compiled in {} if several else BATCHES.items():
-        yield bench_network(batch, repeat, compiled=compiled)
+        torch = _import_pytorch()
+        yield bench_network(batch, repeat, *([functools.partial(pytorch.list_cases, torch, compiled)] if torch else ()))
     if count > 1:
         yield bench_devices(sorted({1, 2, count}), ON_SEVERAL, repeat=repeat or 20)
+
+
+def _import_pytorch():
+    """Return PyTorch's module if it can use the GPU, else None."""
+    try:
+        torch = importlib.import_module("torch")  # no dependency: nothing else in the lab needs it
+    except ModuleNotFoundError:
+        return None
+    return torch if torch.cuda.is_available() else None

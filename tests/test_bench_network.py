@@ -17,6 +17,7 @@ from labkit.networks.reference import layers
 from labkit.page import overview
 from labkit.spec.devices import device
 from recording import network as recorder
+from recording import pytorch
 from recording.several import bench_devices
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them"
 
 @pytest.fixture(scope="module")
 def table():
-    return lab.bench_network(3, repeat=1, pytorch=False)
+    return lab.bench_network(3, repeat=1)
 
 
 def test_every_way_has_a_row(table):
@@ -43,7 +44,16 @@ def test_a_wrong_network_is_not_timed(monkeypatch):
     right = benchmark.bounded
     monkeypatch.setattr(benchmark, "bounded", lambda *given: (1 - right(*given)[0], right(*given)[1]))
     with pytest.raises(CheckFailed, match="plain in float32 is wrong before timing: a probability of 1 images is off"):
-        benchmark.bench_network(1, repeat=1, pytorch=False)
+        benchmark.bench_network(1, repeat=1)
+
+
+def test_an_opponent_is_measured_and_checked():
+    def opponents(images):
+        y = lab.Network().forward(images.forms["float32"][0])
+        return [benchmark.Case("mine", "float32", "host", "float32", "float32", lambda: None, lambda some: y[some])]
+
+    table = lab.bench_network(1, 1, opponents)
+    assert list(table["label"])[-1] == "mine" and table["error"].iloc[-1] < 1e-4
 
 
 def test_a_result_that_goes_wrong_while_it_is_timed_is_refused():
@@ -60,8 +70,6 @@ def test_what_cannot_be_measured_is_refused():
     with pytest.raises(LabError, match="repeat = 0"):
         lab.bench_network(1, repeat=0)
     if device().engine == "cpu":
-        with pytest.raises(LabError, match="needs PyTorch and an NVIDIA GPU"):
-            lab.bench_network(1, pytorch=True)
         with pytest.raises(LabError, match="the network is recorded on a GPU"):
             recorder.network()
 
@@ -121,9 +129,9 @@ def fake_torch(compiled, scale=1):
 
 
 def ways_of(torch, monkeypatch, compiled=True):
-    monkeypatch.setattr(benchmark, "CHUNK", 2)
+    monkeypatch.setattr(pytorch, "CHUNK", 2)
     images = benchmark.Images(3)
-    return images, benchmark._of_pytorch(torch, images, compiled)
+    return images, pytorch.list_cases(torch, compiled, images)
 
 
 def test_pytorch_has_bytes_streams_and_its_compiler(monkeypatch):
@@ -135,8 +143,8 @@ def test_pytorch_has_bytes_streams_and_its_compiler(monkeypatch):
             images.check(case, "before timing")
         calls.append((case.label, case.where, case.pixels))
     forms = list(images.forms)
-    assert compiled == [benchmark.COMPILERS[0]] * 4
-    for mode in benchmark.MODES:
+    assert compiled == [pytorch.COMPILERS[0]] * 4
+    for mode in pytorch.MODES:
         own = {row for row in calls if row[0].split(",")[0] == f"PyTorch {mode}"}
         wanted = {(f"PyTorch {mode}{suffix}", where, form) for form in forms for suffix, where in (
             ("", "device"), ("", "host"), (", graph", "device"), (", streams", "host"))}
@@ -154,11 +162,11 @@ def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, failing, measure
 
     def compile(function, dynamic, options):
         tried.append(options)
-        if options in benchmark.COMPILERS[:failing]:
+        if options in pytorch.COMPILERS[:failing]:
             def fails(x):
                 if wrong:
                     return 1 - function(x)
-                if not at_chunks or len(x) == benchmark.CHUNK:
+                if not at_chunks or len(x) == pytorch.CHUNK:
                     raise RuntimeError("setStorage: out of bounds")
                 return function(x)
 
@@ -169,7 +177,7 @@ def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, failing, measure
     cases = list(ways_of(torch, monkeypatch)[1])
     assert sum(case.label.endswith("compiled") for case in cases) == 2 * measured
     assert len(cases) == 3 * 3 * 4 + 2 * measured
-    assert tried == [*benchmark.COMPILERS] * 4
+    assert tried == [*pytorch.COMPILERS] * 4
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 * failing
     assert lines[0].startswith("PyTorch tf32, float32: torch.compile fails with comprehensive_padding, max_autotune, "
@@ -208,7 +216,7 @@ def test_a_row_of_the_table_has_a_networks_best(table):
 def test_several_devices_are_timed_together():
     table = bench_devices((1,), 2, ("uint8 8x8",), ("float16",), repeat=1)
     assert list(table["label"]) == ["fused on 1 GPU"]
-    assert set(table.columns) == set(lab.bench_network(1, 1, False).columns)
+    assert set(table.columns) == set(lab.bench_network(1, 1).columns)
 
 
 def test_recordings_are_merged_and_read(table, tmp_path):

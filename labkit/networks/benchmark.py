@@ -1,9 +1,8 @@
-"""The time of lenet86's whole forward pass: the plain network, the fused one, and PyTorch's, in one interleaved run."""
+"""The time of lenet86's whole forward pass: the plain network and the fused one, in one interleaved run."""
 
 from __future__ import annotations
 
 import functools
-import importlib
 import itertools
 import sys
 import time
@@ -20,7 +19,7 @@ from hostcuda.graphs import Graph
 from labkit.base.errors import CheckFailed, LabError
 from labkit.ladder.buffers import Buffers
 from labkit.measure.bench import Flush, as_list
-from labkit.networks.fused import CHUNK, KERNELS, PRECISIONS, SIZE, STREAMS, FusedNetwork, bounded
+from labkit.networks.fused import KERNELS, PRECISIONS, FusedNetwork, bounded
 from labkit.networks.images import cycle, dataset, resize
 from labkit.networks.lenet86 import Network, load_weights
 from labkit.spec.devices import device
@@ -31,14 +30,6 @@ CHECKED_IMAGES = 6
 PLAIN = "tuning"  # the convolutions of the plain network
 WHITE = 16.0  # the byte of the digits that stands for 1
 DEVICE, HOST = "device", "host"  # where the images are and the probabilities go
-MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}  # PyTorch's modes, and the data type of each
-# TF32 and half have mantissas of equal length, so the bound of half is that of both.
-_BOUND = {"fp32": "float32", "tf32": "float16", "fp16": "float16"}
-COMPILED = ("tf32", "fp16"), ("float32", "uint8 86x86")  # modes and pixels that PyTorch compiles
-# With rows of 1296 floats, padded to 1312, PyTorch 2.11's autotuner fails, and its default mode computes wrong ones.
-# For convolutions the autotuner chose cuDNN each time: `recording.versus`.
-COMPILERS = ({"comprehensive_padding": False, "max_autotune": True, "max_autotune_conv_backends": "ATEN"},
-             {"comprehensive_padding": False})
 
 
 @dataclass
@@ -81,10 +72,10 @@ class Case:
 
 
 def bench_network(
-    batch: int | Iterable[int] | None = None, repeat: int | None = None, pytorch: bool | None = None,
-    compiled: bool = False,
+    batch: int | Iterable[int] | None = None, repeat: int | None = None,
+    opponents: Callable[[Images], Iterable[Case]] = lambda images: (),
 ) -> pd.DataFrame:
-    """Measure the forward pass of lenet86 on the digits: `Network`, `FusedNetwork`, and PyTorch where it is installed.
+    """Measure the forward pass of lenet86 on the digits: `Network`, `FusedNetwork`, and any other way that is given.
 
     The runs of all cases alternate, so that a changing clock rate affects all of them. On the device the time is that
     between two events, from images on the device to probabilities on the device, after the L2 cache was overwritten.
@@ -98,12 +89,8 @@ def bench_network(
         Images; by default `BATCH` of the engine.
     repeat : int, optional
         Timed runs of each case; by default `REPEAT` of the engine.
-    pytorch : bool, optional
-        Measure PyTorch, too, in fp32, tf32 and fp16: its calls one by one; on the device also as a CUDA graph; from
-        the host also in chunks on streams, as `FusedNetwork.batch` does. By default where it can be imported and has a
-        GPU.
-    compiled : bool
-        Measure torch.compile, too, as a graph and on streams. Compiling takes a minute.
+    opponents : callable, optional
+        Returns further cases to measure, for a batch of images.
 
     Returns
     -------
@@ -115,7 +102,7 @@ def bench_network(
     Raises
     ------
     LabError
-        If the fused network or PyTorch cannot run here.
+        If the fused network cannot run here.
     CheckFailed
         If probabilities are wrong before or after timing.
     """
@@ -123,11 +110,11 @@ def bench_network(
     repeat = REPEAT[here.engine] if repeat is None else repeat
     if repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
-    torch, rows = _import_pytorch(pytorch), []
+    rows = []
     for B in as_list(BATCH[here.engine] if batch is None else batch):
         with ExitStack() as stack:
             flush, images = stack.enter_context(closing(Flush(here))), Images(B)
-            cases = [*_list_own_cases(stack, images), *(_of_pytorch(torch, images, compiled) if torch else ())]
+            cases = [*_list_own_cases(stack, images), *opponents(images)]
             for case in cases:
                 images.check(case, "before timing")
             for case in cases:
@@ -220,124 +207,3 @@ def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Case]:
             batch.x[...] = array
             yield Case(label, dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
                        lambda batch=batch: batch.y.fill(np.nan))
-
-
-# ----------------------------------------------------------------------------------------------------------- PyTorch
-def _import_pytorch(wanted: bool | None):
-    """Return PyTorch's module if it is to be measured, else None."""
-    if wanted is False:
-        return None
-    try:
-        torch = importlib.import_module("torch")  # no dependency: nothing else in the package needs it
-    except ModuleNotFoundError:
-        torch = None
-    if torch is not None and hostcuda.engine() == "gpu" and torch.cuda.is_available():
-        return torch
-    if wanted:
-        raise LabError("the network in PyTorch needs PyTorch and an NVIDIA GPU that it can use: "
-                       "https://pytorch.org/get-started/locally")
-    return None
-
-
-def _of_pytorch(torch, images: Images, compiled: bool) -> Iterator[Case]:
-    """Yield PyTorch's cases in three modes; cuDNN's autotuner chooses in the first pass."""
-    torch.backends.cudnn.benchmark = True
-    for pixels, (array, source, white) in images.forms.items():
-        pinned = torch.from_numpy(array).pin_memory()
-        for mode in MODES:
-            forward, place = _build_forward(torch, images.weights, mode, source, white)
-            runs = _PyTorchForward(torch, mode, pixels, pinned, (pinned if source else place(pinned)).to("cuda"))
-            yield from runs.eager(forward)
-            yield from runs.fastest(forward, ", graph", ", streams")
-            if compiled and mode in COMPILED[0] and pixels in COMPILED[1]:
-                yield from runs.compiled(forward, images)
-
-
-@dataclass
-class _PyTorchForward:
-    """PyTorch's forward pass in one mode, with its images in page-locked memory and on the GPU."""
-
-    torch: object
-    mode: str
-    pixels: str
-    pinned: object
-    x: object
-
-    def case(self, suffix: str, where: str, *functions: Callable) -> Case:
-        return Case(f"PyTorch {self.mode}{suffix}", MODES[self.mode], where, self.pixels, _BOUND[self.mode], *functions)
-
-    def call(self, forward, x):
-        cudnn, matmul = self.torch.backends.cudnn, self.torch.backends.cuda.matmul
-        cudnn.allow_tf32 = matmul.allow_tf32 = self.mode == "tf32"
-        with self.torch.no_grad():
-            return forward(x)
-
-    def eager(self, forward) -> Iterator[Case]:
-        """Yield the cases whose calls run one by one; from the host after the copy."""
-        last, results = {}, (lambda some: last["y"].float().cpu().numpy()[some],)
-        yield self.case("", DEVICE, lambda: last.update(y=self.call(forward, self.x)), *results, last.clear)
-        yield self.case("", HOST, lambda: last.update(
-            y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), *results, last.clear)
-
-    def compiled(self, forward, images: Images) -> list[Case]:
-        """Return the cases of `fastest` with torch.compile's first options that work; if all fail, print why."""
-        self.torch._dynamo.config.recompile_limit = 64  # a function counts once per shape
-        for how in COMPILERS:
-            try:
-                compiled = self.torch.compile(forward, dynamic=False, options=how)
-                cases = list(self.fastest(compiled, ", compiled", ", compiled"))
-                for case in cases:
-                    case.run()  # compiles the chunks' shape, too
-                    images.check(case, "once compiled", again=False)
-                return cases
-            except Exception as error:  # the others are still worth a measurement
-                print(f"PyTorch {self.mode}, {self.pixels}: torch.compile fails with {', '.join(how)}: "
-                      f"{type(error).__name__}: {str(error).strip()[:300]}", flush=True)
-        return []
-
-    def fastest(self, forward, on_device: str, from_host: str) -> Iterator[Case]:
-        """Yield a graph on the device, and from the host chunks whose copies overlap with other chunks' kernels."""
-        torch, B = self.torch, len(self.pinned)
-        self.call(forward, self.x)  # outside of the graph: the autotuner chooses
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(passes(B)):
-                y = self.call(forward, self.x)
-        yield self.case(on_device, DEVICE, graph.replay, lambda some: y.float().cpu().numpy()[some],
-                        lambda: y.fill_(float("nan")), None, passes(B))
-        lanes, out = [torch.cuda.Stream() for _ in range(STREAMS)], torch.empty((B, 10), pin_memory=True)
-
-        def overlapped():
-            for first, lane in zip(range(0, B, CHUNK), itertools.cycle(lanes), strict=False):
-                part = slice(first, first + CHUNK)
-                with torch.cuda.stream(lane):
-                    chunk = self.pinned[part].to("cuda", non_blocking=True)
-                    out[part].copy_(self.call(forward, chunk), non_blocking=True)
-            torch.cuda.synchronize()
-
-        yield self.case(from_host, HOST, overlapped, lambda some: out.numpy()[some], lambda: out.fill_(float("nan")))
-
-
-def _build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, white: float):
-    """Return the forward pass of a tensor on the GPU, and a function that gives floats the mode's type and layout."""
-    f, dtype = torch.nn.functional, torch.float16 if mode == "fp16" else torch.float32
-    order = torch.channels_last if mode == "fp16" else torch.contiguous_format  # the faster one of each
-    w = {name: torch.from_numpy(array).to("cuda", dtype, **({"memory_format": order} if array.ndim == 4 else {}))
-         for name, array in weights.items()}
-
-    def place(x):
-        return x.to(dtype, memory_format=order)
-
-    def forward(x):
-        if source == (SIZE, SIZE):
-            x = x[:, None].to(dtype) / white
-        elif source:
-            x = f.interpolate(x[:, None].float() / white, size=(SIZE, SIZE), mode="bilinear")
-        x = place(x)
-        x = f.max_pool2d(f.relu(f.conv2d(x, w["conv1"])), 2, 2)
-        x = f.max_pool2d(f.relu(f.conv2d(x, w["conv2"])), 4, 4, ceil_mode=True)
-        x = f.relu(x.flatten(1) @ w["fc1"] + w["fc1_bias"])
-        return torch.softmax((x @ w["fc2"] + w["fc2_bias"]).float(), 1)
-
-    return forward, place
