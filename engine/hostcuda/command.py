@@ -70,7 +70,7 @@ Engine = Annotated[
 Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
 Most = Annotated[
     int | None,
-    typer.Option("--output-limit", metavar="BYTES", min=0, help="Print at most so much of what the program prints."),
+    typer.Option("--output-limit", metavar="BYTES", min=0, help="Print at most BYTES of the program's output."),
 ]
 Csv = Annotated[
     Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per launch, or per finding, to FILE.")

@@ -27,37 +27,37 @@ def grade(
     submissions: Annotated[
         list[Path] | None,
         typer.Argument(metavar="SUBMISSION...", help="Notebooks, .cu files (04a.cu in a student's folder, or "
-                       "alice_04a.cu), or folders of them. Without any, what is graded already is shown anew."),
+                       "alice_04a.cu), or folders of them. Without any, show earlier results again."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("grades"),
     formats: Annotated[
         list[str] | None,
-        typer.Option("--format", metavar="NAME", help="Beside grades.csv: gradescope, classroom50, canvas or moodle."),
+        typer.Option("--format", metavar="NAME", help="Also write for gradescope, classroom50, canvas or moodle."),
     ] = None,
     roster: Annotated[
         Path | None, typer.Option("--roster", metavar="CSV", help="The class: name, id, email, and extension.")
     ] = None,
     student: Annotated[
-        str, typer.Option("--student", metavar="NAME", help="Whose all of it is, whatever the names of files.")
+        str, typer.Option("--student", metavar="NAME", help="The student of all files, whatever the names.")
     ] = "",
     due: Annotated[
         list[str] | None,
-        typer.Option("--due", metavar="[EXERCISE=]TIME", help="Until when to hand in: 2026-12-01T23:59+01:00."),
+        typer.Option("--due", metavar="[EXERCISE=]TIME", help="When hand-ins are due: 2026-12-01T23:59+01:00."),
     ] = None,
     points: Annotated[
-        list[str] | None, typer.Option("--points", metavar="[EXERCISE=]N", help="What an exercise counts for.")
+        list[str] | None, typer.Option("--points", metavar="[EXERCISE=]N", help="The points of an exercise.")
     ] = None,
     partial: Annotated[
-        str | None, typer.Option("--partial", metavar="SHARE", help="Of the points, for clean and right alone.")
+        str | None, typer.Option("--partial", metavar="SHARE", help="Share of the points if only the goal is missed.")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Grade again what an earlier exercise or lab has graded.")
+        bool, typer.Option("--again", help="Grade again what an earlier version of exercise or lab graded.")
     ] = False,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove results whose hand-in is not among these any more.")
+        bool, typer.Option("--prune", help="Remove results whose hand-in is no longer among these.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, too.")] = False,
-    ranking: Annotated[bool, typer.Option("--ranking", help="Write a page that ranks those who met a goal.")] = False,
+    ranking: Annotated[bool, typer.Option("--ranking", help="Write a page that ranks who met a goal.")] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Submissions at a time; by default one per core.")
     ] = None,
@@ -66,7 +66,7 @@ def grade(
     ] = None,
     named: Named = None,
     seed: Annotated[
-        str, typer.Option("--seed", metavar="TEXT", help="Draw inputs and hidden shapes from this, as a result has it.")
+        str, typer.Option("--seed", metavar="TEXT", help="Seed of inputs and hidden shapes; each result has its own.")
     ] = "",
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Run others' kernels without a sandbox where there is none.")
@@ -219,7 +219,7 @@ def similarity(
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="The page to write.")
     ] = Path("grades/similarity.html"),
-    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Pairs of each exercise.")] = 20,
+    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Pairs to show for each exercise.")] = 20,
     named: Named = None,
 ) -> None:
     """Show hand-ins that are alike, side by side.

@@ -22,13 +22,13 @@ def report(
         bool, typer.Option("--stored", help="Export the outputs stored in the notebooks; execute nothing.")
     ] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Execute also what has not changed since it was executed last.")
+        bool, typer.Option("--fresh", help="Execute notebooks that have not changed since the last time, too.")
     ] = False,
     companions: Annotated[
         bool, typer.Option("--all", help="Execute the closer looks, too; else their pages show the stored outputs.")
     ] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Fail where outputs are not the stored ones, but for cells that measure.")
+        bool, typer.Option("--compare", help="Fail if outputs of cells that do not measure differ from the stored.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default.")

@@ -18,7 +18,7 @@ def train(
         str, typer.Option("--dataset", metavar="NAME", autocompletion=among("digits", "fashion-mnist", "mnist"),
                           help="digits, fashion-mnist or mnist.")
     ] = "digits",
-    seed: Annotated[int, typer.Option(help="Of the initial weights, the order and the distortion of images.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the initial weights, the order and the distortion of images.")] = 1,
     epochs: Annotated[
         int | None, typer.Option(help="Default: 40 of the digits, 8 of fashion-mnist, 4 of mnist.")
     ] = None,
@@ -27,16 +27,16 @@ def train(
         float | None, typer.Option(help="Largest learning rate; 0.03 by default. It rises, then falls to 0.")
     ] = None,
     momentum: Annotated[
-        float | None, typer.Option(help="Part of the last step that a step repeats; 0.9 by default.")
+        float | None, typer.Option(help="Momentum, the part of the last step that a step repeats; 0.9 by default.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.npz", help="In place of data/weights/NETWORK-DATASET.npz.")
+        Path | None, typer.Option("--out", metavar="FILE.npz", help="By default data/weights/NETWORK-DATASET.npz.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume/--fresh", help="Go on from the checkpoint of the same settings, or begin anew.")
     ] = True,
     checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="FILE", help="In place of one in the cache per settings.")
+        Path | None, typer.Option("--checkpoint", metavar="FILE", help="By default a file per settings, in the cache.")
     ] = None,
     every: Annotated[
         float, typer.Option(min=0, metavar="S", help="Seconds between checkpoints; 0 for one after every step.")
