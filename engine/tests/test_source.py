@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostcuda.frontend import preprocess
 from hostcuda.frontend.source import Scan, rewrite
 
 pytestmark = pytest.mark.core("every source passes through it")
@@ -210,3 +211,7 @@ def test_no_text_is_too_strange(tokens):
     if "extern" not in tokens:
         remaining = iter(new)
         assert all(character in remaining for character in text)
+
+
+def test_a_text_without_its_end_is_split_once():
+    assert len(preprocess._TOKEN.findall('x "' + '\\"' * 20_000)) == 2

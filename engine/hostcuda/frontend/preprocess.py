@@ -25,7 +25,7 @@ _LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
 _MACRO = re.compile(r"^#(?:define (?P<name>\w+)(?P<parameters>\()?(?P<body>.*)|undef (?P<gone>\w+).*)$", re.MULTILINE)
 _UNROLL = re.compile(r"\s*#\s*pragma\s+unroll\b")
 _RAW = re.compile(r'"(?:[^"\\\n]|\\.)*"|R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"', re.DOTALL)
-_TOKEN = re.compile(r'\w+|"(?:[^"\\]|\\.)*"|\S')
+_TOKEN = re.compile(r'\w+|"(?:[^"\\]|\\.)*+"?|\S')  # a text without its end ends with the line
 _HAS_INCLUDE = re.compile(r'\b__has_include\s*\(\s*["<]([^">\n]+)')
 _BREAK = "\x1e"  # in place of the line breaks in raw strings
 
