@@ -25,10 +25,13 @@ from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import resources
+from labkit.ladder.variants import Variant
 from labkit.records import store
 from labkit.spec.devices import device
+from labkit.spec.layers import Layer
 from recording import jobs
 from recording.counters import count
+from recording.keep import record_evidence
 from recording.options import Device, Rungs, chosen
 
 EXACT = data_dir() / "counters" / "exact"
@@ -100,15 +103,20 @@ def record(several: Iterable[jobs.Job], missing: bool) -> None:
     print(f"{len(several)} jobs compiled, {time.perf_counter() - start:.0f} s", flush=True)
     for group, members in groupby(several, lambda job: job.group):
         table = on_gpu(list(members))
-        store.record_evidence(table, EXACT, by=KEYS[:2])
+        record_evidence(table, EXACT, by=KEYS[:2])
         print(f"{group}: {len(table)} launches counted, {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
+    """Return the loads, stores and atomics in a variant's machine code, as `hostcuda.gpu.nvcc.disassemble` does."""
+    return nvcc.disassemble(*resources.prepare(variant, layer), resources.choose_arch(variant, ARCH))
 
 
 def record_instructions() -> Path:
     """Record the loads and stores of all kernels in nvcc's machine code: `nvcc.disassemble`, with program and shape."""
     of_variants = [*jobs.of_ladder(), jobs.of_network()]
     with ThreadPoolExecutor() as pool:
-        tables = list(pool.map(lambda job: resources.memory_instructions(job.variant, job.layer, ARCH), of_variants))
+        tables = list(pool.map(lambda job: memory_instructions(job.variant, job.layer), of_variants))
     parts = [table.assign(program=job.program, shape=job.shape, source=job.source)
              for job, table in zip(of_variants, tables, strict=True)]
     textbook = nvcc.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)

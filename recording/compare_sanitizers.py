@@ -23,6 +23,7 @@ from labkit.base.paths import PACKAGE, data_dir
 from labkit.evidence import sanitize
 from labkit.records import store
 from recording import jobs
+from recording.keep import record_evidence
 from recording.options import Device
 
 PLANTED = PACKAGE.parent / "engine" / "tests" / "check" / "corpus" / "planted.py"
@@ -126,7 +127,7 @@ def compare_sanitizers(
     """
     if record:
         for find in (bugs, kernels):
-            print(f"{find.__name__}: in {store.record_evidence(find('gpu'), RECORDED, by=['kernel'])}", flush=True)
+            print(f"{find.__name__}: in {record_evidence(find('gpu'), RECORDED, by=['kernel'])}", flush=True)
         return
     path = RECORDED / f"{device}.csv"
     if not path.is_file():

@@ -21,11 +21,12 @@ from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.ladder.rung import Rung
 from labkit.ladder.variants import Variant, variants
-from labkit.records.store import read, record_evidence
+from labkit.records.store import read
 from labkit.records.sweeps import read_sweep
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
 from recording import jobs
+from recording.keep import record_evidence
 from recording.options import Rungs, chosen
 from recording.sweep import unroll
 

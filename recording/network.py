@@ -28,10 +28,10 @@ from labkit.base.paths import data_dir
 from labkit.networks.benchmark import bench_network, steps
 from labkit.networks.fused import PRECISIONS
 from labkit.records import store
-from labkit.records.store import record_evidence
 from labkit.spec.devices import device
 from recording import pytorch
 from recording.cudnn import software
+from recording.keep import record_evidence
 from recording.options import Dry, Folder, Repeat
 from recording.several import bench_devices
 

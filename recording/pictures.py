@@ -26,7 +26,7 @@ from labkit.spec.devices import slug
 from labkit.spec.layers import LENET86
 from recording import versus
 from recording.options import Folder
-from recording.readme import put
+from recording.readme import ladder_table, network_table, put
 
 IMAGES = PACKAGE.parent / "docs" / "images"
 DEVICE = "H200"
@@ -166,6 +166,6 @@ def pictures(out: Folder = None) -> None:
         write(folder / name.replace(".png", "-dark.webp"), dark((folder / name).read_bytes()))
         print(f"{name}  {(folder / name).stat().st_size:,} bytes")
     if not out:
-        put("ladder", overview.markdown(results))
-        put("network", overview.network_markdown(results))
+        put("ladder", ladder_table(results))
+        put("network", network_table(results))
         put("versus", versus.markdown(store.stored(data_dir() / "versus" / f"{slug(results.device)}.csv")))

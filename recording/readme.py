@@ -17,7 +17,10 @@ from typer import Argument
 
 from hostcuda.files import write
 from labkit.base.errors import LabError
+from labkit.base.numerals import ms, three
 from labkit.base.paths import PACKAGE
+from labkit.page import overview
+from labkit.records.recorded import Recorded
 from labkit.spec.devices import device
 
 ROOT = PACKAGE.parent
@@ -61,6 +64,44 @@ def put(name: str, text: str, path: Path | None = None) -> bool:
     if new != old:
         write(path, new)
     return new != old
+
+
+def ladder_table(results: Recorded) -> str:
+    """Return the ladder for the README; the best of each column in FP32 and in FP16 is bold."""
+    table, every = overview.cells(results), overview.rows(results)
+    fastest = every[~every["label"].str.contains("TF32")]  # it rounds the factors, so it is not the best in FP32
+    fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]
+    best = set(zip(fastest["shown"], fastest["layer"], strict=True))
+    lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
+    for label, line in table.iterrows():
+        texts = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
+        lines.append(f"| {label} | {' | '.join(texts)} |")
+    last = overview.layer_times(results)
+    lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in last.iterrows()]
+    return "\n".join([f"{overview.caption(results)} Bold: the best of a column in FP32 and in FP16.", "", *lines])
+
+
+def network_table(results: Recorded) -> str:
+    """Return `overview.network` for docs/results.md, in images per second, and the time of 100 images."""
+    many = overview.network(results)
+    few = overview.name_networks(results.network(100)).query("where == 'device' and pixels == 'float32'")
+    few = few.groupby("network")["ms"].min()
+    columns = [*many.columns, "100 images on the device"]
+    lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
+    for label, row in many.iterrows():
+        rates = [f"{three(10_000 / time / 1e3)} M/s" if time == time else "–" for time in row]
+        lines.append(f"| {label} | {' | '.join(rates)} | {ms(few[label]) if label in few else '–'} |")
+    first = results.network(10_000).iloc[0]
+    software = first["software"].partition("PyTorch ")[2]
+    chunks = many.index.str.endswith("streams").any()
+    caption = (
+        f"Images per second of lenet86's forward pass, 10,000 images, {results.device}, {first['date']}, PyTorch "
+        f"{software}. From the host: from page-locked memory, to probabilities in it; the plain network from ordinary "
+        "memory; PyTorch copies, then computes. A graph: all launches as one CUDA graph; with 100 images 50 passes."
+        + " On streams: from the host in chunks, whose copies overlap with kernels, as ours do." * bool(chunks)
+        + " Compiled: by torch.compile, run likewise." * bool(many.index.str.endswith("compiled").any())
+    )
+    return "\n".join([caption, "", *lines])
 
 
 def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) -> None:

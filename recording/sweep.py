@@ -23,6 +23,7 @@ from labkit.measure import sweep as measure
 from labkit.records import sweeps
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
+from recording.keep import record_sweep
 from recording.options import Dry, Repeat
 
 LAYERS = (*LENET86, *LENET72)
@@ -135,7 +136,7 @@ def sweep(
         print(f"{name}, {layer.name}: {len(table)} points, {failed} cannot run; {time.perf_counter() - start:.1f} s so "
               "far", flush=True)
         if not dry:
-            sweeps.record_sweep(table)
+            record_sweep(table)
 
     for layer in LAYERS if tables else ():
         for size, rows in of(layer).drop_duplicates(["label", "batch"]).groupby("batch"):

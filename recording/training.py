@@ -18,9 +18,9 @@ from labkit.networks.images import cycle, dataset
 from labkit.networks.lenet28 import Lenet28, precompile
 from labkit.networks.lenet28_experiments import EXPERIMENTS
 from labkit.networks.reference.lenet28 import Sizes, random_sizes
-from labkit.records.training import record_training
 from labkit.spec.devices import device
 from recording.contention import PATTERNS, contention
+from recording.keep import record_training
 from recording.options import Folder
 
 IMAGES = 60_000  # per epoch, as many as MNIST has

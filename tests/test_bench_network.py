@@ -14,10 +14,10 @@ from labkit.measure.check import CheckFailed
 from labkit.networks import benchmark
 from labkit.networks.images import resize
 from labkit.networks.reference import layers
-from labkit.page import overview
 from labkit.spec.devices import device
 from recording import network as recorder
 from recording import pytorch
+from recording.readme import network_table
 from recording.several import bench_devices
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
@@ -205,7 +205,7 @@ def test_a_row_of_the_table_has_a_networks_best(table):
                                                   ("PyTorch fp16, streams", "host", 7.0))])
 
     results = SimpleNamespace(network=lambda batch: rows[rows["batch"] == batch], device="GPU")
-    lines = overview.network_markdown(results).splitlines()
+    lines = network_table(results).splitlines()
     assert "On streams: from the host in chunks" in lines[0] and "Compiled" not in lines[0]
     assert lines[-4:] == [
         "| fused, half | 10.0 M/s | – | 1.00 ms |", "| fused, warpgroups, half | 3.33 M/s | – | 3.00 ms |",

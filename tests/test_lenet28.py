@@ -19,9 +19,10 @@ from labkit.networks.reference.lenet28 import Sizes, forward, gradients, initial
 from labkit.page.listing import diff, show
 from labkit.records.published import published_training
 from labkit.records.recorded import recorded
-from labkit.records.training import read_training, record_training
+from labkit.records.training import read_training
 from recording.contention import PATTERNS, contention
 from recording.contention import counts as contention_counts
+from recording.keep import record_training
 from recording.training import kernel_times, launch_us
 
 pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")

@@ -28,8 +28,8 @@ from labkit.measure.pipeline import (
     span_ms,
 )
 from labkit.measure.streams import bench_streams
-from labkit.records import results, streams
 from labkit.spec.devices import device
+from recording import keep
 
 pytestmark = pytest.mark.core("what pages 12 and 13 run on")
 
@@ -375,12 +375,12 @@ def test_recorded_rows_are_found_by_what_was_run():
 
 
 def test_recorded_measurements_replace_those_of_the_same_configuration(tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "device", lambda: SimpleNamespace(name="NVIDIA H200", slug="nvidia-h200", software=""))
+    monkeypatch.setattr(keep, "device", lambda: SimpleNamespace(name="NVIDIA H200", slug="nvidia-h200", software=""))
     (tmp_path / "results").symlink_to(data_dir() / "results")
     recorded = lab.recorded("H200")
     times, lines = recorded.streams(7), recorded.timelines(7, FIRST, pinned=True, streams=2)
     for steady in (1.0, 2.0):
-        path = streams.record_streams(times.assign(steady_ms=steady), lines, tmp_path)
+        path = keep.record_streams(times.assign(steady_ms=steady), lines, tmp_path)
     assert path.read_text().splitlines()[1].startswith("tuning,tuning,lenet")
     again = lab.recorded("H200", tmp_path)
     assert again.streams()["steady_ms"].tolist() == [2.0] * 4
@@ -404,7 +404,7 @@ def test_the_courses_table_of_rung_12_is_recorded_as_such(tmp_path):
     digits = lab.dataset("digits", split="test", size=86)
     network = lab.Network(conv=lab.variant(3), streams={"chunk": 1, "streams": 2})
     table = network.course_table(digits.images, digits.labels, (3,))
-    results.record_course(table, network, tmp_path, rung=12, label="12 streams", options="03; chunk=1")
+    keep.record_course(table, network, tmp_path, rung=12, label="12 streams", options="03; chunk=1")
     recorded = lab.recorded(lab.device().name, tmp_path)
     assert recorded.course(12)["accuracy"].tolist() == table["accuracy"].tolist()
     assert recorded.select("streams", "")["options"].tolist() == ["03; chunk=1"]

@@ -13,7 +13,7 @@ from labkit.base.paths import data_dir
 from labkit.ladder.rungs import LADDER
 from labkit.page import overview
 from recording import versus
-from recording.readme import page, put
+from recording.readme import ladder_table, network_table, page, put
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
@@ -52,7 +52,7 @@ def test_markers_that_do_not_pair_are_refused(tmp_path, page):
 def test_the_ladders_table_is_what_was_recorded():
     """The README's table has today's recorded results: else run `make pictures`."""
     table = table_of("ladder")
-    assert table == overview.markdown(labkit.recorded("H200"))
+    assert table == ladder_table(labkit.recorded("H200"))
     assert len(re.findall(r"^\| \*layer time\* ", table, re.MULTILINE)) == 3
     for rung in LADDER:
         assert len(re.findall(rf"^\| {rung.label}(?:, FP16)? \|", table, re.MULTILINE)) == 1
@@ -152,7 +152,7 @@ def test_what_page_10_says_of_the_step_is_what_was_recorded():
 
 
 def test_the_networks_table_is_what_was_recorded():
-    assert table_of("network") == overview.network_markdown(labkit.recorded("H200"))
+    assert table_of("network") == network_table(labkit.recorded("H200"))
 
 
 def test_what_it_says_of_cudnn_is_so():

@@ -15,6 +15,7 @@ from labkit.records.published import published, published_training
 from labkit.records.recorded import recorded
 from labkit.records.results import COLUMNS, record
 from labkit.spec.layers import LENET72, LENET86
+from recording import keep
 
 pytestmark = pytest.mark.core("what every recorded value is read through")
 
@@ -211,7 +212,7 @@ def test_the_courses_table_can_be_recorded(tmp_path):
     columns += ["total s", "accuracy", "distinct images"]
     measured = pd.DataFrame([[100, 1.5, 2.5, 3.0, 4.0, 0.5, 0.875, 100], [10, 0.5, 1.0, 1.5, 2.0, 0.25, 1.0, 10]])
     measured.columns = columns
-    results.record_course(measured, network, tmp_path)
+    keep.record_course(measured, network, tmp_path)
     saved = recorded(device().name, tmp_path)
     pd.testing.assert_frame_equal(saved.course(1), measured[::-1].reset_index(drop=True), check_dtype=False)
     assert saved.value("total_s", "01 baseline", "", batch=10) == 0.25
@@ -388,21 +389,21 @@ def test_one_counter():
 
 def test_evidence_is_stamped_with_date_and_device(tmp_path, monkeypatch):
     gpu = SimpleNamespace(engine="gpu", name="NVIDIA H200", slug="nvidia-h200")
-    monkeypatch.setattr(store, "device", lambda: gpu)
+    monkeypatch.setattr(keep, "device", lambda: gpu)
     counted = pd.DataFrame({"kernel": ["conv"], "sectors": [12345678901]})
-    path = store.record_evidence(counted, tmp_path / "counters")
+    path = keep.record_evidence(counted, tmp_path / "counters")
     assert path == tmp_path / "counters" / "nvidia-h200.csv"
     saved = pd.read_csv(path)
     assert list(saved) == ["date", "device", "kernel", "sectors"] and list(counted) == ["kernel", "sectors"]
     assert saved.iloc[0].tolist()[1:] == ["NVIDIA H200", "conv", 12345678901]
-    store.record_evidence(counted.assign(kernel="gemm"), tmp_path / "counters", by=["kernel"])
-    path = store.record_evidence(counted.assign(sectors=7), tmp_path / "counters", by=["kernel"])
+    keep.record_evidence(counted.assign(kernel="gemm"), tmp_path / "counters", by=["kernel"])
+    path = keep.record_evidence(counted.assign(sectors=7), tmp_path / "counters", by=["kernel"])
     assert pd.read_csv(path).set_index("kernel")["sectors"].to_dict() == {"conv": 7, "gemm": 12345678901}
     with pytest.raises(LabError, match="nothing to record"):
-        store.record_evidence(counted[:0], tmp_path)
+        keep.record_evidence(counted[:0], tmp_path)
     gpu.engine = "cpu"
     with pytest.raises(LabError, match="recorded on a GPU"):
-        store.record_evidence(counted, tmp_path)
+        keep.record_evidence(counted, tmp_path)
 
 
 def test_merged_rows_replace_those_of_the_same_key_and_bring_their_columns(tmp_path):

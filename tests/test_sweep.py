@@ -22,6 +22,7 @@ from labkit.measure import bench as bench_module
 from labkit.measure import sweep as sweep_module
 from labkit.page import overview
 from labkit.records import sweeps
+from recording.keep import record_sweep
 from recording.sweep import tuned_sizes
 
 pytestmark = pytest.mark.thorough("breadth of the lab: the notebooks run the main paths")
@@ -343,12 +344,12 @@ def test_a_dask_cluster_that_loses_a_worker_loses_no_finished_point(path, tmp_pa
 # --------------------------------------------------------------------------------------------------- recorded sweeps
 def test_a_recorded_sweep_comes_back(path, tmp_path):
     table = small(path, {"rung": 4, "tile": (8, 33)}, LENET86[0])
-    file = sweeps.record_sweep(table, tmp_path)
+    file = record_sweep(table, tmp_path)
     assert file.name == f"{labkit.device().slug}.csv"
     again = sweeps.read_sweep(labkit.device().name, tmp_path)
     assert list(again["tile"]) == [33, 8] and list(again["reason"] == "") == [False, True]
     assert again["op_ms"][1] == pytest.approx(table["op_ms"][0], rel=1e-4)
-    sweeps.record_sweep(table.assign(op_ms=5.0), tmp_path)
+    record_sweep(table.assign(op_ms=5.0), tmp_path)
     later = sweeps.read_sweep(labkit.device().name, tmp_path)
     assert len(later) == 2 and set(later["op_ms"]) == {5.0}
 
@@ -358,7 +359,7 @@ def test_recording_a_part_of_a_sweep_again_changes_nothing(tmp_path):
     again = tmp_path / "sweeps" / there.name
     again.parent.mkdir()
     again.write_bytes(there.read_bytes())
-    sweeps.record_sweep(labkit.recorded("H200").sweep()[::-7], tmp_path)
+    record_sweep(labkit.recorded("H200").sweep()[::-7], tmp_path)
     assert again.read_bytes() == there.read_bytes()
 
 
@@ -372,7 +373,7 @@ def test_a_sweep_of_another_source_is_named(tmp_path):
     older = about | {"label": variant(7, rows=4).label, "options": "rows=4"}
 
     def named(*rows):
-        sweeps.record_sweep(pd.DataFrame(rows), tmp_path)
+        record_sweep(pd.DataFrame(rows), tmp_path)
         return overview.outdated(recorded)
 
     without = overview.outdated(recorded)
@@ -385,7 +386,7 @@ def test_a_sweep_of_another_source_is_named(tmp_path):
 def test_a_sweep_of_ones_own_layer_can_be_recorded(path, tmp_path):
     own = Layer("a layer of one's own", 1, 9, 11, 2, 3)
     table = small(path, {**GRID, "rows": 3, "maps": 2}, [own, LENET86[0]])
-    sweeps.record_sweep(table.assign(device="NVIDIA H200"), tmp_path)
+    record_sweep(table.assign(device="NVIDIA H200"), tmp_path)
     again = sweeps.read_sweep("H200", tmp_path)
     assert list(again["layer"]) == [LENET86[0].name, own.name]
     assert sweeps.best(again, own).options["rows"] == 3
@@ -393,8 +394,8 @@ def test_a_sweep_of_ones_own_layer_can_be_recorded(path, tmp_path):
 
 def test_a_point_whose_loop_is_unrolled_less_stands_beside_the_others(path, tmp_path):
     sizes = {**GRID, "rows": 2, "maps": 2}
-    sweeps.record_sweep(small(path, sizes, LENET86[0]), tmp_path)
-    sweeps.record_sweep(small(path, {**sizes, "unroll": [1, 2]}, LENET86[0]), tmp_path)
+    record_sweep(small(path, sizes, LENET86[0]), tmp_path)
+    record_sweep(small(path, {**sizes, "unroll": [1, 2]}, LENET86[0]), tmp_path)
     again = sweeps.read_sweep(labkit.device().name, tmp_path)
     assert list(again["unroll"].fillna(0)) == [0, 1, 2] and (again["op_ms"] > 0).all()
     assert len({line["key"] for line in lines(path)}) == 3
@@ -403,9 +404,9 @@ def test_a_point_whose_loop_is_unrolled_less_stands_beside_the_others(path, tmp_
 def test_a_table_of_two_devices_is_not_recorded(path, tmp_path):
     table = small(path)
     with pytest.raises(LabError, match=r"holds one device's sweeps; this table has .*, other"):
-        sweeps.record_sweep(pd.concat([table, table.assign(device="other")]), tmp_path)
+        record_sweep(pd.concat([table, table.assign(device="other")]), tmp_path)
     with pytest.raises(LabError, match="this table has no rows"):
-        sweeps.record_sweep(table[:0], tmp_path)
+        record_sweep(table[:0], tmp_path)
 
 
 def test_the_best_of_a_sweep(path):

@@ -1,4 +1,4 @@
-"""Figures from nvcc for each variant: registers, spills, shared memory, occupancy, accesses in the machine code.
+"""Figures from nvcc for each variant: registers, spills, shared memory, occupancy.
 
 They need no GPU.
 """
@@ -46,8 +46,8 @@ def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, a
         raise LabError(f"arch = {arch!r}: it must be one of {', '.join(MULTIPROCESSOR)}")
     rows = []
     for variant in as_variants(variants):
-        target = _choose_arch(variant, arch)
-        used = nvcc.read_ptxas(nvcc.compile(*_prepare(variant, layer), target, "-Xptxas", "-v"))
+        target = choose_arch(variant, arch)
+        used = nvcc.read_ptxas(nvcc.compile(*prepare(variant, layer), target, "-Xptxas", "-v"))
         for launch in variant.launches(layer):
             facts, dynamic = used[launch.kernel], launch.shared if variant.dynamic_shared else 0
             rows.append({"variant": variant.label, "kernel": launch.kernel, **facts,
@@ -57,39 +57,13 @@ def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, a
     return pd.DataFrame(rows)
 
 
-def memory_instructions(
-    variants: Variant | int | Iterable[Variant | int], layer: Layer, arch: str = ARCH
-) -> pd.DataFrame:
-    """Return the loads, stores and atomics in the machine code of variants.
-
-    Parameters
-    ----------
-    variants, layer, arch
-        As for `resources`.
-
-    Returns
-    -------
-    DataFrame
-        As returned by `hostcuda.gpu.nvcc.disassemble`, with ``variant`` as the first column.
-
-    Raises
-    ------
-    EngineError
-        As `hostcuda.gpu.nvcc.disassemble` does.
-    """
-    tables = [nvcc.disassemble(*_prepare(variant, layer), _choose_arch(variant, arch)).assign(variant=variant.label)
-              for variant in as_variants(variants)]
-    table = pd.concat(tables, ignore_index=True)
-    return table[["variant", *table.columns.drop("variant")]]
-
-
-def _prepare(variant: Variant, layer: Layer) -> tuple[str, str, list[str]]:
+def prepare(variant: Variant, layer: Layer) -> tuple[str, str, list[str]]:
     """Return a variant's source, file name and compiler options."""
     includes = [f"-I{folder}" for folder in header_folders(variant.path)]
     defines = [f"-D{name}={value}" for name, value in variant.defines(layer).items()]
     return variant.source, variant.file_name, [*NVCC_OPTIONS, *includes, *defines]
 
 
-def _choose_arch(variant: Variant, arch: str) -> str:
+def choose_arch(variant: Variant, arch: str) -> str:
     """Return `arch`, with an "a" if the variant uses instructions that only this architecture has: sm_90a."""
     return f"{arch}a" if variant.architecture_specific and arch == "sm_90" else arch

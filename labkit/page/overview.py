@@ -8,7 +8,7 @@ import pandas as pd
 
 from hostcuda.errors import EngineError
 from labkit.base import tables
-from labkit.base.numerals import ms, three, times
+from labkit.base.numerals import ms, times
 from labkit.ladder.rungs import LADDER, PAGES
 from labkit.ladder.source import digest
 from labkit.ladder.variants import solutions, variant, variants
@@ -114,20 +114,6 @@ def _outdated_sweeps(results: Recorded) -> list[str]:
             if not set(kernels.loc[kernels["rung"] == number, "code"]) <= {rung.code, digest(rung.source)}]
 
 
-def markdown(results: Recorded) -> str:
-    """Return the table for the README; the best of each column in FP32 and in FP16 is bold."""
-    table, every = cells(results), rows(results)
-    fastest = every[~every["label"].str.contains("TF32")]  # it rounds the factors, so it is not the best in FP32
-    fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]
-    best = set(zip(fastest["shown"], fastest["layer"], strict=True))
-    lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
-    for label, line in table.iterrows():
-        texts = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
-        lines.append(f"| {label} | {' | '.join(texts)} |")
-    lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in layer_times(results).iterrows()]
-    return "\n".join([f"{caption(results)} Bold: the best of a column in FP32 and in FP16.", "", *lines])
-
-
 def html(results: Recorded) -> str:
     """Return the table for the report's first page."""
     last = layer_times(results).rename(index=lambda label: f"layer time: {label}")
@@ -141,14 +127,14 @@ def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
 
     A row per network, a column per place and form of the images, [ms]; NaN for a time that was not measured.
     """
-    rows = _name_networks(results.network(batch))
+    rows = name_networks(results.network(batch))
     places = {"device": "on the device", "host": "from the host"}
     column = rows["where"].map(places) + ", " + rows["pixels"].str.replace("uint8 ", "bytes ").str.replace("x", "×")
     table = rows.assign(column=column).pivot_table(index="network", columns="column", values="ms", aggfunc="min")
     return table[column.unique()].loc[table.min(axis=1).sort_values().index]
 
 
-def _name_networks(rows: pd.DataFrame) -> pd.DataFrame:
+def name_networks(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with their table row in a column `network`; PyTorch's graph and its streams share a table row."""
     rows = rows[~rows["label"].str.contains("GPU")]  # those on several are another table
     label, pytorch = rows["label"].str.replace(r"^(fused.*), graph$", r"\1", regex=True), rows["label"].str[:2] == "Py"
@@ -156,26 +142,3 @@ def _name_networks(rows: pd.DataFrame) -> pd.DataFrame:
         label = label.str.replace(", (?:graph|streams)$", ", graph or streams", regex=True)
     precision = rows["dtype"].map({"float16": ", half", "float32": ", float"})
     return rows.assign(network=label + precision.where(~pytorch, ""))
-
-
-def network_markdown(results: Recorded) -> str:
-    """Return the same table for the README, in images per second, with the time of 100 images on the device."""
-    many = network(results)
-    few = _name_networks(results.network(100)).query("where == 'device' and pixels == 'float32'")
-    few = few.groupby("network")["ms"].min()
-    columns = [*many.columns, "100 images on the device"]
-    lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
-    for label, row in many.iterrows():
-        rates = [f"{three(10_000 / time / 1e3)} M/s" if time == time else "–" for time in row]
-        lines.append(f"| {label} | {' | '.join(rates)} | {ms(few[label]) if label in few else '–'} |")
-    first = results.network(10_000).iloc[0]
-    software = first["software"].partition("PyTorch ")[2]
-    chunks = many.index.str.endswith("streams").any()
-    caption = (
-        f"Images per second of lenet86's forward pass, 10,000 images, {results.device}, {first['date']}, PyTorch "
-        f"{software}. From the host: from page-locked memory, to probabilities in it; the plain network from ordinary "
-        "memory; PyTorch copies, then computes. A graph: all launches as one CUDA graph; with 100 images 50 passes."
-        + " On streams: from the host in chunks, whose copies overlap with kernels, as ours do." * bool(chunks)
-        + " Compiled: by torch.compile, run likewise." * bool(many.index.str.endswith("compiled").any())
-    )
-    return "\n".join([caption, "", *lines])

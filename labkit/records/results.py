@@ -64,27 +64,6 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
     return store.merge(path, new, KEY, order=_ORDER, read=_read_stored)
 
 
-def record_course(table: pd.DataFrame, network, folder: Path | str | None = None, **as_rung) -> Path:
-    """Merge a course table of a network on the device in use; `Recorded.course` returns it.
-
-    `table` is as `Network.course_table` returns it. `as_rung` has rung, label, options in place of the variants', for
-    the rung that is not a kernel (12).
-    """
-    here, variants = device(), list(dict.fromkeys(network.conv))
-    options = [conv.options_on(layer) for conv, layer in zip(network.conv, network.layers, strict=True)]
-    columns = {
-        "rung": max(conv.rung.number for conv in variants),
-        "label": " + ".join(conv.label for conv in variants),
-        "options": " + ".join(dict.fromkeys(options)),
-        "network": network.layers[0].network,
-        "layer": "",
-        "dtype": variants[-1].io_dtype.name,
-        "engine": here.engine,
-        "device": here.name,
-    }
-    return record(table.rename(columns=COURSE).assign(**columns | as_rung), folder)
-
-
 def read(path: Path) -> pd.DataFrame:
     """Return the results of a file, in the ladder's order."""
     return store.numbered(_read_stored(path), path).sort_values(_ORDER, kind="stable", ignore_index=True)

@@ -6,10 +6,9 @@ A rung's number may change, its name does not. So a file holds "tuning, rows=4",
 
 from __future__ import annotations
 
-import datetime
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +17,7 @@ from hostcuda import files
 from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.ladder.rungs import LADDER, PAGES
-from labkit.spec.devices import device, slug
+from labkit.spec.devices import slug
 
 NUMBERS = {**{rung.name: rung.number for rung in LADDER}, **PAGES}
 _NAMES = {number: name for name, number in NUMBERS.items()}
@@ -141,24 +140,3 @@ def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[st
         if order:
             table = table.sort_values(order, kind="stable")
         return manifest.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
-
-
-def record_evidence(
-    table: pd.DataFrame, folder: Path | str, by: Iterable[str] = (), order: Iterable[str] | None = None
-) -> Path:
-    """Write counters or findings of the GPU in use, with the date and the device's name in front; return the file.
-
-    `folder` gets `<device>.csv`. Only the rows of the file with the same values in the columns `by` are replaced; by
-    default the whole file is. It is sorted by `order`, by default as `by`, and is written whole or not at all.
-    Raises LabError if the table is empty, or the engine is not a GPU.
-    """
-    here, by = device(), list(by)
-    if here.engine != "gpu":
-        raise LabError(f"evidence is recorded on a GPU; the engine here is the CPU's ({here.name})")
-    if table.empty:
-        raise LabError("an empty table: there is nothing to record")
-    stamped = named(table)
-    stamped.insert(0, "date", datetime.date.today().isoformat())
-    stamped.insert(1, "device", here.name)
-    order = by if order is None else list(order)
-    return merge(Path(folder) / f"{here.slug}.csv", stamped, by or None, order, digits=10)

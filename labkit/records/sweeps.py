@@ -11,26 +11,11 @@ from labkit.base.paths import data_dir
 from labkit.ladder.tables import SWEEP, options, sweep_table
 from labkit.ladder.variants import Variant, variant
 from labkit.records import store
-from labkit.spec.devices import slug
 from labkit.spec.layers import PRESETS, Layer
 
 _LAYERS = [at.name for preset in PRESETS.values() for at in preset]  # in the order of the tables
 _INTEGERS = ("repeat", "registers", "local_bytes", "shared_bytes", "threads")
 KEY = ["device", "label", "layer", "batch"]  # a later row with the same values replaces
-
-
-def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
-    """Merge a sweep of one device, as `sweep` returns it, into its file; a new row replaces that of the same point.
-
-    `folder` is in place of `data/`. Raises LabError if the table is empty or mixes devices; if the file cannot be
-    written.
-    """
-    names = table["device"].unique()
-    if len(names) != 1:
-        raise LabError(f"one file holds one device's sweeps; this table has {', '.join(map(str, names)) or 'no rows'}")
-    path = Path(folder or data_dir()) / "sweeps" / f"{slug(names[0])}.csv"
-    rows = _set_types(store.named(table)).drop_duplicates(KEY, keep="last")
-    return store.merge(path, rows, KEY, order=["layer", "batch", "rung", "label"], digits=5, read=_read_stored)
 
 
 def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
@@ -39,7 +24,7 @@ def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     Raises LabError if there are none, or several devices have that name.
     """
     path = store.one_of(Path(folder or data_dir()) / "sweeps", name)
-    rows = store.numbered(_read_stored(path), path)
+    rows = store.numbered(read_stored(path), path)
     order = {layer: i for i, layer in enumerate(_LAYERS)}
     rows = rows.sort_values("layer", key=lambda names: names.map(order), kind="stable", ignore_index=True)
     frame = sweep_table(rows)
@@ -61,14 +46,14 @@ def best(table: pd.DataFrame, layer: Layer, batch: int | None = None, rung: int 
     return variant(rung, **options(rows["options"].iloc[rows["op_ms"].argmin()]))
 
 
-def _read_stored(path: Path) -> pd.DataFrame:
+def read_stored(path: Path) -> pd.DataFrame:
     table = store.stored(path, keep_default_na=False, na_values=[""], dtype={"code": str})
     try:
-        return _set_types(table)
+        return set_types(table)
     except (ValueError, TypeError) as error:
         raise LabError(f"{path} is not a table of a sweep: {error}. Restore it with git") from None
 
 
-def _set_types(table: pd.DataFrame) -> pd.DataFrame:
+def set_types(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with all columns in their order, and counts as integers even where some are missing."""
     return table.reindex(columns=SWEEP).astype(dict.fromkeys(_INTEGERS, "Int64"))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from labkit.base.errors import LabError
-from labkit.base.paths import data_dir
 from labkit.records import store
 from labkit.records.published import published_training
-from labkit.spec.devices import device
 
 KEY = ["device", "kind", "dataset", "experiment"]
 DIGITS = "digits"  # the data set of a figure, if no other is named
@@ -20,20 +16,6 @@ PUBLISHED = {  # report 001's name of an experiment -> the lab's
     "for loops": "loops", "atomic operations": "atomics", "temporary register": "register",
     "unrolled loops": "unrolled", "shared mask": "shared_mask", "shared mask + input": "shared_input",
 }
-
-
-def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: str = "none",
-                    folder: Path | str | None = None) -> Path:
-    """Write a part of the recording of the device in use in place of the same part of its file; return the file.
-
-    `kind` is "kernel", "epoch", "accuracy", "launch" or "contention"; `experiment` is that of `labkit.Lenet28`, or the
-    pattern of a contention; `rows` are the figures of the kind, see data/training/README.md. `folder` is in place of
-    `data/`.
-    """
-    here = device()
-    about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}
-    table = pd.DataFrame([{"kind": kind, "dataset": dataset, "experiment": experiment, **row, **about} for row in rows])
-    return store.merge(Path(folder or data_dir()) / "training" / f"{here.slug}.csv", table, KEY)
 
 
 class Training:
