@@ -107,7 +107,9 @@ def posed(path: Path) -> str:
     """Return a file of an exercise as students get it; empty if they do not get it."""
     if path.suffix == ".cu":
         return without_solution(read(path))
-    return "" if path.name == "wrong.toml" else unanswered(read(path))
+    if path.suffix == ".py":
+        return unanswered(read(path))
+    return "" if path.name == "wrong.toml" else read(path)
 
 
 def unanswered(module: str) -> str:

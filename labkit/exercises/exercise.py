@@ -1,7 +1,8 @@
 """Define exercises: folders with a kernel to start from, its solution, and goals that can be counted.
 
     a_no_conflicts/
-        exercise.py          EXERCISE = Exercise(...): shapes, launch, reference, goals, hints, typical mistakes
+        exercise.py          EXERCISE = Exercise(...): shapes, launch, reference, goals, typical mistakes
+        hints.md             a hint per paragraph, from the vaguest to the plainest
         a_no_conflicts.cu    the question, the starting code and the solution
         wrong.toml           wrong answers, each with a part of the sentence that it gets: `labkit.exercises.trial`
 
@@ -259,6 +260,7 @@ class Exercise:
         The most lines that may differ from the starting code.
     hints : tuple of str
         From the vaguest to the plainest: each attempt that misses the goal, or is wrong again, unlocks the next one.
+        By default the paragraphs of ``hints.md`` in the folder.
     mistakes : tuple of Mistake
         The first one that fits gives its sentence in place of a hint.
     points : float
@@ -388,7 +390,12 @@ def load(folder: Path) -> Exercise:
         raise LabError(f"{path} fails: {type(error).__name__}: {error}") from error
     if not isinstance(defined := getattr(module, "EXERCISE", None), Exercise):
         raise LabError(f"{path} defines no exercise: write EXERCISE = Exercise(...)")
-    return replace(defined, folder=path.parent)
+    return replace(defined, folder=path.parent, hints=defined.hints or _read_hints(path.with_name("hints.md")))
+
+
+def _read_hints(path: Path) -> tuple[str, ...]:
+    """Return the paragraphs of a file, each as one line; none if there is no such file."""
+    return tuple(" ".join(part.split()) for part in read(path).strip().split("\n\n")) if path.is_file() else ()
 
 
 _of_series = functools.cache(load)

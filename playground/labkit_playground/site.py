@@ -58,7 +58,8 @@ def _lab():
     files["labkit/exercises/subjects.py"] = (_HERE / "subjects.py").read_bytes()
     files["labkit/spec/layers.py"] = _write_layers().encode()
     files |= {name: text.encode() for name, text in _STANDING.items()}
-    for place, pattern in ((SERIES, "*/*/exercise.py"), (SERIES, "*/*/*.cu"), (cuda_src(), "*.cuh")):
+    patterns = ((SERIES, "*/*/exercise.py"), (SERIES, "*/*/hints.md"), (SERIES, "*/*/*.cu"), (cuda_src(), "*.cuh"))
+    for place, pattern in patterns:
         files |= {f"labkit/{path.relative_to(PACKAGE)}": path.read_bytes() for path in sorted(place.glob(pattern))}
     return files
 

@@ -68,7 +68,7 @@ def test_the_lab_shows_its_solution():
 
 def test_a_new_one_passes_its_test(tmp_path):
     folder = tmp_path / "clamp_it"
-    assert sorted(path.name for path in begin(folder)) == ["clamp_it.cu", "exercise.py", "wrong.toml"]
+    assert sorted(path.name for path in begin(folder)) == ["clamp_it.cu", "exercise.py", "hints.md", "wrong.toml"]
     test = CliRunner().invoke(app, ["exercise", "test", str(folder)])
     assert test.exit_code == 0, test.output
     assert test.output.count("✓ clamp_it ") == 8

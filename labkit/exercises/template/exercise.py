@@ -28,10 +28,6 @@ EXERCISE = Exercise(
                    least={"unique_bytes": 2 * 4 * 4096}),
            counted("global_load_requests", "4,096 numbers", at_most=128)),
     lines=4,  # at most so many may change; None for as many as it takes
-    hints=(
-        "Which numbers does a warp load in one step of the loop?",
-        "A thread begins at its own number in the grid, and steps over those of all threads.",
-    ),
     mistakes=(  # sentences for typical mistakes, in place of the next hint; the first that fits is said
         Mistake(
             "Each block does all the work: blockIdx.x is missing from a thread's number.",

@@ -26,13 +26,6 @@ EXERCISE = Exercise(
         counted("global_load_requests", "1,000 elements", at_most=64, least={"unique_bytes": 3 * 4000}),
         counted("busiest_warp", "1,000 elements", what="memory instructions of the busiest warp", at_most=64),
     ),
-    hints=(
-        "Which elements belong to thread number 0, if each of the 256 threads takes every 256th element? "
-        "Which to thread number 1?",
-        "A thread begins at its own number in the grid, as in the kernel at the top of the page. The step of the "
-        "loop is the number of all threads.",
-        "gridDim.x blocks of blockDim.x threads: that product is the step. The line with return has to go.",
-    ),
     mistakes=(
         Mistake(
             "The sums are right, but several threads compute each of them. Every thread needs a first element of "

@@ -24,13 +24,6 @@ EXERCISE = Exercise(
         counted("global_load_sectors", "4,096 elements", at_most=1024, least={"unique_bytes": 3 * 4 * 4096}),
         counted("global_store_sectors", "4,096 elements", at_most=512),
     ),
-    hints=(
-        "All lanes of a warp run the loop in step: j is the same for all. Which 32 elements does a warp load at "
-        "j = 0? Which ones should it load?",
-        "At the same j, thread t + 1 should load the element next to that of thread t.",
-        "The threads of the grid take the first quarter of the elements at j = 0, the second at j = 1 and so on: "
-        "from one j to the next, a thread goes on by the number of all threads.",
-    ),
     mistakes=(
         Mistake(
             "The threads of a block now lie side by side, but all blocks take the same elements: count the blocks "

@@ -11,10 +11,6 @@ EXERCISE = Exercise(
                 exactly=8, predicted="sectors_per_store", least={"global_store_requests": 800},
                 words="as many as you count on paper for the swapped mapping"),
     ),
-    hints=(
-        "A warp is the first 32 threads of its block, counted along threadIdx.x, then along threadIdx.y.",
-        "Only two lines say which output belongs to a thread. In them threadIdx.x and threadIdx.y change places.",
-    ),
     mistakes=(
         Mistake(
             "Both lines use the same part of threadIdx now, so several threads compute one output and others "

@@ -18,11 +18,6 @@ EXERCISE = Exercise(
         counted("global_store_requests", "layer 2", what="store requests", at_most=816),  # it has four channels
         counted("global_load_requests", "layer 1", what="load requests", at_most=78_400),
     ),
-    hints=(
-        "Which memory does a local variable of a thread need?",
-        "Add the products to a local float. Where does its value have to be stored, and how often?",
-        "One store per output is left if it stands below all three loops.",
-    ),
     mistakes=(
         Mistake(
             "This computes a thread per input, but the grid has threads for the outputs only, and several threads "

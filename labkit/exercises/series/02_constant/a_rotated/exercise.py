@@ -21,10 +21,6 @@ EXERCISE = Exercise(
         Goal("turns per read of constant memory, layer 1", _turns, exactly=7, predicted="turns_per_read",
              words="as many as you count on paper for the rotated rows", least="49 reads of constant memory per warp"),
     ),
-    hints=(
-        "The loop counts i from 0 to K - 1, as q did. Which q does lane 0 take in the first step, and which lane 1?",
-        "The remainder keeps q below K. A row has K elements: how many different ones can 32 lanes ask for?",
-    ),
     mistakes=(
         Mistake(
             "x and the mask have to use the same q: a product needs the input that belongs to its weight.",

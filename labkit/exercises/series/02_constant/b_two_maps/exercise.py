@@ -18,13 +18,6 @@ EXERCISE = Exercise(
         counted("global_load_requests", "layer 1", what="load requests", at_most=19_600),
         counted("constant_requests", "layer 1", what="reads of constant memory", at_most=39_200),
     ),
-    hints=(
-        "Outputs at the same place of two maps need the same inputs. What differs between their products?",
-        "A thread needs two local sums, as in 01b, and in the inner loop a local variable for the input. The mask of "
-        "map m + 1 begins C * K * K elements behind that of map m.",
-        "The grid has a block for every map: those with an odd m return. If M is odd, the last map has no partner: "
-        "let its thread read its own mask twice, and store only once.",
-    ),
     mistakes=(
         Mistake(
             "[… + 1] is the next element of the same map. The mask of map m + 1 begins C * K * K elements behind that "

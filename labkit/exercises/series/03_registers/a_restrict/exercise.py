@@ -17,11 +17,6 @@ EXERCISE = Exercise(
     subject=InPlaceOf("registers", "a", LAYER_1),
     lines=1,
     goals=(counted("global_store_requests", "layer 1", per=_REQUESTS, what="stores per output", at_most=2),),
-    hints=(
-        "Between two products the kernel loads an input. Why may the compiler not keep y in a register meanwhile?",
-        "As long as y might overlap another array, the stored value might be the next input. Which of the three "
-        "pointers has to promise that it does not?",
-    ),
     mistakes=(
         Mistake(
             "For nvcc this is enough: no store changes constant memory, so y can overlap nothing else that is read. "

@@ -18,12 +18,6 @@ EXERCISE = Exercise(
         counted("global_load_requests", "layer 1", what="load requests", at_most=39_200),
         counted("global_store_requests", "layer 1", what="store requests", at_most=_REQUESTS),
     ),
-    hints=(
-        "Two sums per thread, and one local variable for the element of the mask that both use.",
-        "The upper half has (Ho + 1) / 2 rows. The guard compares h with that number.",
-        "If Ho is odd, the last row of the upper half has no partner: let it read its own row again, and store "
-        "only once.",
-    ),
     mistakes=(
         Mistake(
             "Mind the middle row of an odd map: (Ho + 1) / 2 rows are the upper half, and the last of them has "

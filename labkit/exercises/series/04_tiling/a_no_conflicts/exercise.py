@@ -14,13 +14,6 @@ EXERCISE = Exercise(
     # The loads of 800 warps, one for each of 49 products.
     goals=(counted("shared_load_wavefronts", "layer 1", per=39_200, what="wavefronts per shared load", at_most=1.05,
                    least={"shared_load_instructions": 19_600}),),
-    hints=(
-        "A warp reads two rows of the tile, 16 words of each. In which banks does the second row begin?",
-        "The rows have SIDE = 22 words, so the second begins at bank 22 and ends at bank 37 - 32 = 5: six banks "
-        "are asked twice. Where would it have to begin?",
-        "A row of 16 words more than a multiple of 32 puts the second row into the other half of the banks: pad "
-        "the rows to 48 words.",
-    ),
     mistakes=(
         Mistake(
             "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and with "

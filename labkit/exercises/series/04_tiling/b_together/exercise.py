@@ -17,14 +17,6 @@ EXERCISE = Exercise(
         counted(_WAVEFRONTS, "layer 2", at_most=1.05, least={"shared_load_instructions": 100_000}),
         counted("shared_load_wavefronts", "layer 2", at_most=205_000, least={"shared_load_instructions": 100_000}),
     ),
-    hints=(
-        "Two things cost wavefronts: the conflicts of 04a, and sums that no thread stores. Which threads compute "
-        "those?",
-        "The condition of the store says which threads have an output. The others have to load inputs and to reach "
-        "both barriers, and nothing else.",
-        "Put the condition before the three loops of the sum, between the two barriers, and pad the rows of the "
-        "tile as in 04a.",
-    ),
     mistakes=(
         Mistake(
             "Threads without an output load inputs for the others, and all threads of a block have to reach both "

@@ -16,15 +16,6 @@ EXERCISE = Exercise(
     subject=InPlaceOf("unroll_gemm", "a", {"layer 1": LAYERS["layer 1"]}),
     lines=15,
     goals=(counted(_LOADS, _IM2COL, at_most=300, least={"global_store_sectors": 39_200}),),
-    hints=(
-        "Input (row, column) is element (p, q) of the window that begins at (h, w), with h + p = row and "
-        "w + q = column. Solve for h and w.",
-        "Not every (h, w) is a window: near the edge of the image h or w would be negative, or beyond the last "
-        "window. Write to u only where there is a window.",
-        "The grid has a thread for each output, and there are more inputs. Let a thread begin with the input of "
-        "its own number and go on with those that lie gridDim.x * blockDim.x apart, up to H * W. The guard for "
-        "outputs, n >= pixels, has to go.",
-    ),
     mistakes=(
         Mistake(
             "The window that has this input as its element (p, q) begins above it and to its left: from h + p = row "

@@ -15,13 +15,6 @@ EXERCISE = Exercise(
     subject=InPlaceOf("unroll_gemm", "b"),
     lines=3,
     goals=tuple(_PRODUCT.values()),
-    hints=(
-        "The depth of layer 1 is 49: three steps of 16 rows, and one of a single row. How many rows are left at "
-        "the beginning of a step?",
-        "At step there are depth - step rows left, and a tile has TILE of them. The loop over i ends at the "
-        "smaller of the two.",
-        "CUDA C++ has min(a, b). The pragma above the loop can go: the compiler does not know the number of rows.",
-    ),
     mistakes=(
         Mistake(
             "The tiles have TILE rows: the loop over i ends there, however many rows are left.",

@@ -18,14 +18,6 @@ EXERCISE = Exercise(
     subject=InPlaceOf("fusion", "a", {"layer 2": LAYERS["layer 2"]}, _ANY_K),
     lines=10,
     goals=(Goal("divisions and remainders in loops", lambda counts: counts[SOURCE]["divisions_in_loops"], exactly=0),),
-    hints=(
-        "A clock does not divide to show the next minute. It adds one, and at 60 it carries into the hours. Here "
-        "q counts up to K, p up to K, and c counts channels.",
-        "TILE rows are DC channels, DP rows of a window and DQ columns: TILE = (DC * K + DP) * K + DQ. These are "
-        "constants. Compute (c, p, q) of the first row before the loop, and add them at the end of each step.",
-        "First add DQ to q, and DP to p, one more if q has reached K. Then add DC to c, one more if p has reached "
-        "K. At last take K off the digits that have reached it.",
-    ),
     mistakes=(
         Mistake(
             "The digits have to begin with the thread's own row, threadIdx.y: its c, p and q come from divisions "

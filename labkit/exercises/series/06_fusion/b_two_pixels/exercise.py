@@ -18,14 +18,6 @@ EXERCISE = Exercise(
     subject=InPlaceOf("fusion", "b", {"layer 2": LAYERS["layer 2"]}, moves=True),
     lines=22,
     goals=(_PER_PRODUCT,),
-    hints=(
-        "A block now computes 2 * TILE columns of the output, with as many threads. What has to be twice as wide, "
-        "and what does a thread have two of?",
-        "A thread has two pixels, n and n + TILE, with an h and a w each. It fills two places of u_tile, sums "
-        "into two sums, and stores each under its own guard.",
-        "In the loop over i, load the element of k_tile into a variable and use it for both sums. A block whose "
-        "first pixel is beyond the last one returns at once, with all its threads.",
-    ),
     mistakes=(
         Mistake(
             "A thread that returns loads nothing for the others and misses the barriers: only a whole block may "

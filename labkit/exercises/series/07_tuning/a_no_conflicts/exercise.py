@@ -11,14 +11,6 @@ EXERCISE = Exercise(
     # 35 stores of warps, one for each thread's word of the masks.
     goals=(counted("shared_store_wavefronts", "layer 1", per=35, what="wavefronts per shared store", at_most=1.05,
                    least={"shared_store_instructions": 9}),),
-    hints=(
-        "Thread number i stores mask[t][m]. Which word of the array is that, and which word does thread i + 1 "
-        "store?",
-        "mask[t][m] is word t * GROUPS * MAPS + m. If neighbouring threads have neighbouring t, their words lie "
-        "GROUPS * MAPS apart. Let them have neighbouring m.",
-        "i counts the words of mask in their order: m is the remainder of i, and t the quotient, by the same "
-        "divisor.",
-    ),
     mistakes=(
         Mistake(
             "mask has a row per term: the weight of term t for map m is mask[t][m]. Only the order of i changes.",

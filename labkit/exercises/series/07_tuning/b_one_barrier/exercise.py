@@ -17,12 +17,6 @@ EXERCISE = Exercise(
     subject=InPlaceOf("tuning", "b", LAYER_1, (*HIDDEN[:2], _PASSES)),
     lines=2,
     goals=(_BARRIERS,),
-    hints=(
-        "What could go wrong without the first barrier, and in which passes of the loop over c0?",
-        "A thread that is early would store new masks while others still read the previous ones. The first pass "
-        "has no previous ones.",
-        "A barrier may stand in an if, as long as all threads of the block decide alike: c0 is the same for all.",
-    ),
     mistakes=(
         Mistake(
             "All threads of a block have to decide alike whether they wait. c0 is the same for all; threadIdx, and "

@@ -13,14 +13,6 @@ EXERCISE = Exercise(
     lines=6,
     goals=tuple(counted(_STORES, layer, at_most=count, what="store requests")
                 for layer, count in (("layer 1", 400), ("layer 2", 296))),
-    hints=(
-        "The pixels n and n + 1 are neighbours in memory, and both sums are in one float2. Which conversion gives "
-        "a half2, and which pointer stores it?",
-        "A half2 lies at a multiple of four bytes. n is even; where does map m begin if a map has an odd number "
-        "of pixels?",
-        "If `pixels` is even, every map begins at an even element and n + 1 is a pixel, too: one half2. If it is "
-        "odd, store as before.",
-    ),
     mistakes=(
         Mistake(
             "The outputs are halves, and a pair of them is a half2 of 4 bytes: convert the float2 before the store.",

@@ -14,11 +14,6 @@ EXERCISE = Exercise(
     goals=(counted("largest_error", _LONG.name, per=_ROUNDING, at_most=4.6,
                    what="largest error in units of 2^-11"),
            Goal("floats: variables, conversions, constants", lambda counts: counts[SOURCE]["floats"], exactly=0)),
-    hints=(
-        "A half has 11 bits, so a product that is added to a large sum loses its last bits. Which sums stay small?",
-        "Sum the TILE products of one step in a half2 of their own, which begins at zero in each step.",
-        "After the loop over i, add that part to the sum: __hadd2(sum, part).",
-    ),
     mistakes=(
         Mistake(
             "The text still makes floats. A conversion such as __low2float gives one, and so does a constant such as "

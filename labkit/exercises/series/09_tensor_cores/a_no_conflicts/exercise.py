@@ -7,14 +7,6 @@ EXERCISE = Exercise(
     subject=InPlaceOf("tensor_cores", "a", LAYER_1, HIDDEN[1:]),
     lines=2,
     goals=(counted("shared_load_conflicts", "layer 1", exactly=0, least={"shared_load_instructions": 8400}),),
-    hints=(
-        "load_matrix_sync reads eight rows of 16 bytes at a time. In which banks do the rows of u_tile begin, and "
-        "in which those of k_tile?",
-        "A row of 16 halves has 8 words, so row 4 begins in the bank of row 0. How many words apart do eight rows "
-        "of 4 words fill all 32 banks?",
-        "The distance of the rows has to be an odd multiple of 4 words, and WMMA asks for a multiple of 8 halves. "
-        "Change the array and the stride together.",
-    ),
     mistakes=(
         Mistake(
             "WMMA takes only rows that lie a multiple of 8 halves apart, which is 16 bytes. Which of these multiples "

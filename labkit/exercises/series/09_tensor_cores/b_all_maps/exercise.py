@@ -12,14 +12,6 @@ EXERCISE = Exercise(
     subject=InPlaceOf("tensor_cores", "b", {_MAPS: LENET72[1], **LAYER_1}, HIDDEN[1:]),
     lines=22,
     goals=(counted(_LOADS, _MAPS, at_most=14_900), counted(_LOADS, "layer 1", at_most=12_904)),
-    hints=(
-        "Two blocks of a grid compute the maps 0 to 15 and 16 to 23 of the same pixels. One of them could do both, "
-        "and the other one nothing.",
-        "Such a block needs two tiles of the mask in k_tile, two sums, and for each tile of u two products. A "
-        "block with an odd blockIdx.y returns at once.",
-        "At the end each sum goes through y_tile, one after the other, with a __syncwarp before y_tile is filled "
-        "again.",
-    ),
     mistakes=(
         Mistake(
             "The block computes all maps now, but those with the other maps work as before: let every second one "

@@ -25,15 +25,6 @@ EXERCISE = Exercise(
     lines=6,
     goals=(counted("shared_store_wavefronts", _NAME, per=280, what="wavefronts per shared store", at_most=1.25,
                    least={"shared_store_instructions": 70}),),  # 280 stores of warps
-    hints=(
-        "A store of a warp goes to four maps, to two rows of each, and to four words of a row. How many words lie "
-        "between two maps, and which rest does that leave by 32?",
-        "A map has 34 x 34 halves, 578 words: 18 times the banks and 2 words. With 8 words in place of the 2, four "
-        "maps of 8 words lie side by side.",
-        "Give maps in `out` a size of their own, MAP. Three places use it: the array, the store, and the copy, "
-        "which has to skip the gap after each map. Where outputs do not gather, or a piece of the copy spans the "
-        "end of a map, MAP has to remain Ho * Wo.",
-    ),
     mistakes=(
         Mistake(
             "There is a gap after each map now, but of a size that leaves the maps in the same banks: their "

@@ -17,12 +17,6 @@ EXERCISE = Exercise(
     lines=4,
     goals=(counted("barriers", _NAME, per=7, what="barriers per warp", at_most=5,
                    least={"barriers": 7, "shared_store_instructions": 70}),),
-    hints=(
-        "The second barrier lets the next turn write to `out`. What if the next turn wrote somewhere else?",
-        "With two buffers in turn, a thread that writes to one has passed the barrier of the turn before. What had "
-        "every thread done when it reached that barrier?",
-        "The turn is m0 / MAPS; its remainder by 2 chooses the buffer. The barrier after the copy can go.",
-    ),
     mistakes=(
         Mistake(
             "m0 goes up by MAPS, a multiple of four: m0 % 2 is always 0. The number of the turn is m0 / MAPS.",

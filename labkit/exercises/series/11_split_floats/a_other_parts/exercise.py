@@ -61,13 +61,6 @@ EXERCISE = Exercise(
     title="Other parts",
     subject=Numbers(_products, start=(3, 3), solution=_fewest),
     goals=(*_goals_of("BF16"), *_goals_of("TF32")),
-    hints=(
-        "What does the first part of a number leave, relative to the number? And the first two?",
-        "Count the parts from 0. With parts of n bits, part i of a number is 2^(-n i) of it or less. The product "
-        "of part i and part j is at most 2^(-n (i + j)) of the whole product.",
-        "With 8 bits, the products with i + j = 2 are 2^-16 of the whole: they are needed. Those with i + j = 3 "
-        "are not. Count the pairs.",
-    ),
     mistakes=(
         Mistake(
             "Parts of BF16 have 8 bits: two of them are 16, and a float has 24. It needs three parts, and more "

@@ -39,13 +39,6 @@ EXERCISE = Exercise(
         Goal("share of pixels that become 0", lambda counts: counts[_PIXEL]["gone"], exactly=0),
         Goal("with n larger by one", lambda counts: counts[_PIXEL]["beyond"], at_least=0.99),
     ),
-    hints=(
-        "After scaling the largest pixel is 2^14 or more. How large is a pixel 2^n times smaller, and how large is "
-        "its low part?",
-        "Halves below 2^-14 are 2^-24 apart. So the low part is off by 2^-25 at most, however small it is.",
-        "An error of 2^-25 is 2^-22 of a pixel of 2^-3, and 2^-3 = 2^14 / 2^17. A pixel under 2^-25 is nearer to 0 "
-        "than to the smallest half.",
-    ),
     mistakes=(
         Mistake(
             "The first number is the distance at which the high part becomes subnormal. The low part is about "

@@ -57,13 +57,6 @@ EXERCISE = Exercise(
     title="The fewest chunks",
     subject=Numbers(_equal, start=(2, 2), solution=_fewest),
     goals=(*_goals_of("layer 1 of lenet86"), *_goals_of("layer 1 of lenet72")),
-    hints=(
-        "The way back is the longer one, and it is busy from the end of the first kernel on. So what is added to "
-        "the reference time?",
-        "Before the way back begins, the first chunk comes in and is computed. With n chunks that is the n-th part "
-        "of the whole way in and of the whole op time.",
-        "(way in + op time) / n may be at most 5 % of the way back. The cells above print all three.",
-    ),
     mistakes=(
         Mistake(
             "This is within 5 %, but so are fewer chunks, and each chunk costs three calls.",

@@ -49,13 +49,6 @@ EXERCISE = Exercise(
         Goal(f"chunks, {_LAYER}", lambda counts: counts[_LAYER]["chunks"], at_most=_MOST),
         Goal(f"{_ABOVE}, {_LAYER}", lambda counts: counts[_LAYER]["above"], at_most=_WITHIN),
     ),
-    hints=(
-        "Only the first chunk is visible before the way back begins. How small has it to be for 1 %?",
-        "While a chunk goes back, the next one comes in. How much larger may that one be, if the way back must not "
-        "wait for it?",
-        "An image takes about three times as long back as in. So each chunk may be two or three times as large as "
-        "the one before.",
-    ),
     mistakes=(
         Mistake(
             "Equal chunks do not help: the first of n is the n-th part of the way in, and no eight are enough.",

@@ -52,11 +52,6 @@ EXERCISE = Exercise(
     title="How many pixels",
     subject=Numbers(_sides, start=(86, 86), solution=_largest),
     goals=(*_goals_of("half"), *_goals_of("float")),
-    hints=(
-        "The kernel takes the same time for images of any size, because it resizes them. What does the link take?",
-        "An image of n x n pixels has n² bytes, and the link carries 55.2 GB/s.",
-        "n² = 55.2 GB/s times the kernel's time for one image. The recorded table has it for 10,000.",
-    ),
     mistakes=(
         Mistake(
             "These are the sides for four bytes per pixel. Here a pixel is one byte.",

@@ -39,11 +39,6 @@ EXERCISE = Exercise(
              at_most=_MOST),
         Goal("chunks", lambda counts: counts[_CASE]["chunks"], at_most=20),
     ),
-    hints=(
-        "Which part of the kernels is visible if all but the last one run while the link is busy?",
-        "A block has one image at a time. How many blocks does the device have room for at once?",
-        "132 multiprocessors with four blocks each. What happens to the 529th image?",
-    ),
     mistakes=(
         Mistake(
             "One multiprocessor has room for four of these blocks: this fills a quarter of the device.",

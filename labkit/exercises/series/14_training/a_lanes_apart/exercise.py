@@ -50,13 +50,6 @@ EXERCISE = Exercise(
     ),
     goals=(_SECTORS,),
     lines=3,
-    hints=(
-        "Which index changes from a thread to its neighbour? Here it is the position w, and a warp's lanes meet "
-        "at one parameter.",
-        "Each thread needs a map m, a parameter t of its K * K + 1, and a position. Only the order in which i "
-        "counts them has to change.",
-        "Let t be the remainder of i by K * K + 1; the quotient then counts positions and maps.",
-    ),
     mistakes=(
         Mistake(
             "With this h and w a parameter does not meet every position, and some it meets twice: where the "

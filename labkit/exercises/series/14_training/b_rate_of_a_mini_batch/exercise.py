@@ -46,11 +46,6 @@ EXERCISE = Exercise(
     title="The rate of a mini-batch",
     subject=Numbers(_accuracy, start=(0.1,), solution=lambda: (0.3,)),
     goals=(Goal(f"accuracy, {_HELD_OUT}", lambda counts: counts[_HELD_OUT]["accuracy"], at_least=_LEAST),),
-    hints=(
-        "A step of 50 images has one update where 50 steps of one image have 50. Its gradient is their mean.",
-        "The mean of 50 gradients is steadier than one, so the step may be longer: but how much, before it jumps "
-        "over the minimum? Try a few rates between 0.1 and 1.",
-    ),
     mistakes=(
         Mistake(
             "With this rate the steps jump over the minimum. The sigmoids of s1 then end at 0, where their slope is "

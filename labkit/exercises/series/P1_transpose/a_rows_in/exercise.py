@@ -23,12 +23,6 @@ EXERCISE = Exercise(
         counted("global_load_sectors", _SHAPE, per=_LOADS, what="sectors per load", at_most=4, least=_MOVED),
         counted("global_load_requests", _SHAPE, at_most=192, least=_MOVED),
     ),
-    hints=(
-        "blockIdx.x counts blocks along a row of `in`, blockIdx.y down its columns. Which element belongs to a thread?",
-        "row = blockIdx.y * blockDim.y + threadIdx.y and column = blockIdx.x * blockDim.x + threadIdx.x. "
-        "Element (row, column) of `in` is in[row * columns + column].",
-        "A row of `out` has `rows` elements, so the element goes to out[column * rows + row].",
-    ),
     mistakes=(
         Mistake(
             "Rows and columns are exchanged: blockIdx.x counts blocks along a row of `in`, so it belongs to the "

@@ -23,13 +23,6 @@ EXERCISE = Exercise(
         counted("global_store_sectors", _SHAPE, per=_LOADS, what="sectors per store", at_most=4, least=_MOVED),
         counted("shared_conflicts", _SHAPE, what="bank conflicts", exactly=0, least={"shared_instructions": 96}),
     ),
-    hints=(
-        "A warp should store 32 neighbours of a row of `out`. They come from a column of `in`, which 32 different "
-        "warps have loaded: who hands them over?",
-        "Each thread stores its element to a tile in shared memory. After a barrier it takes another one: "
-        "tile[threadIdx.x][threadIdx.y], which goes to row blockIdx.x * 32 + threadIdx.y of `out`.",
-        "Lanes that go down a column of tile[32][32] meet in one bank. With rows of 33 words they do not.",
-    ),
     mistakes=(
         Mistake(
             "A thread that returns before the barrier, or skips it, hands nothing over: guard the load and the store, "

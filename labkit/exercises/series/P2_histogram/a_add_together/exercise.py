@@ -21,11 +21,6 @@ EXERCISE = Exercise(
         counted("reduction_requests", _PIXELS, what="atomic requests", at_most=128),
         counted("busiest_warp", _PIXELS, what="memory instructions of the busiest warp", at_most=96),
     ),
-    hints=(
-        "The grid has fewer threads than there are pixels: let each take several, one grid apart.",
-        "Two threads may have the same pixel value. bins[v] += 1 reads, adds and writes: what if both read first?",
-        "atomicAdd(&bins[pixels[i]], 1) reads, adds and writes as one step.",
-    ),
     mistakes=(
         Mistake(
             "Threads add to one bin at the same time, and all but one of their additions are lost: only atomicAdd "

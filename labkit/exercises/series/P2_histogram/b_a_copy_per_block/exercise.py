@@ -22,13 +22,6 @@ EXERCISE = Exercise(
         counted("barriers", _PIXELS, per=4 * 4, what="barriers per warp", at_most=2),
         counted("busiest_warp", _PIXELS, what="memory instructions of the busiest warp", at_most=128),
     ),
-    hints=(
-        "Only threads of a block can share memory. What can a block do alone, and what is left for the whole grid?",
-        "Count into unsigned mine[256] in shared memory, with atomicAdd. At the end a block adds its 256 counts to "
-        "bins: that is one atomic addition per bin and block.",
-        "Shared memory begins undefined: set it to zero first. One barrier after that, and one before the counts are "
-        "added. A block may have fewer or more than 256 threads.",
-    ),
     mistakes=(
         Mistake(
             "Shared memory begins undefined: a thread of the block has to set each of the 256 counts to zero.",

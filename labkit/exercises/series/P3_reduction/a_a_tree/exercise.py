@@ -23,14 +23,6 @@ EXERCISE = Exercise(
         counted("shared_conflicts", _NUMBERS, what="bank conflicts", exactly=0, least={"shared_instructions": 64}),
         counted("busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=128),
     ),
-    hints=(
-        "First each thread adds its own numbers in a register, with a grid-stride loop. Then a block has one sum per "
-        "thread, and all of them have to come together.",
-        "Put the sums into shared memory. In each step the first half of the threads adds what the second half has, "
-        "and half as many go on. Between two steps all threads need a barrier.",
-        "for (int half = blockDim.x / 2; half > 0; half /= 2): threads below `half` add part[threadIdx.x + half] to "
-        "their own. The barrier stands outside of the if. At the end thread 0 adds part[0] to total, atomically.",
-    ),
     mistakes=(
         Mistake(
             "Blocks add to one total at the same time: only atomicAdd keeps all of their sums.",

@@ -23,14 +23,6 @@ EXERCISE = Exercise(
         counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
         counted("busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=64),
     ),
-    hints=(
-        "The lanes of a warp run together, and a shuffle hands a register from lane to lane without shared memory and "
-        "without a barrier. How many sums are left in a block when each warp has added its own?",
-        "mine += __shfl_down_sync(0xffffffff, mine, apart) for apart = 16, 8, 4, 2, 1: then lane 0 has the sum of its "
-        "warp. It stores that to shared memory.",
-        "After one barrier the first warp loads the warps' sums, a lane each and 0 for the others, and adds them by "
-        "the same shuffles.",
-    ),
     mistakes=(
         Mistake(
             "Lanes of the first warp for which there is no other warp have nothing to load: they add 0.",

@@ -22,14 +22,6 @@ EXERCISE = Exercise(
         counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0, least={"shared_instructions": 32}),
         counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=128),
     ),
-    hints=(
-        "A thread that adds up all numbers before its own takes up to 256 steps. What do two neighbours have in "
-        "common?",
-        "Let each number add the one before it, then the one two before, then four, eight and so on. After a step with "
-        "distance d a place holds the sum of 2 d numbers.",
-        "In each step a thread first loads what lies `apart` before it, 0 if there is nothing. All threads wait, then "
-        "all add, then all wait again: two barriers per step.",
-    ),
     mistakes=(
         Mistake(
             "A step needs two barriers: all threads have loaded before the first one adds, and all have added before "

@@ -25,13 +25,6 @@ EXERCISE = Exercise(
         counted("shared_store_instructions", _ROWS, per=_WARPS, what="shared stores per warp", at_most=1),
         counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=64),
     ),
-    hints=(
-        "Within a warp nothing needs shared memory: which shuffle hands a number to the lane `apart` above?",
-        "__shfl_up_sync(0xffffffff, sum, apart) gives the sum of the lane `apart` below. Lanes under `apart` get their "
-        "own back, and must not add it.",
-        "Then lane 31 of each warp has the sum of its warp. It stores that to shared memory; after one barrier a "
-        "thread adds those of all warps before its own.",
-    ),
     mistakes=(
         Mistake(
             "A lane under `apart` gets its own sum back from the shuffle, and must not add it.",

@@ -25,14 +25,6 @@ EXERCISE = Exercise(
         counted("global_store_requests", _ROWS, what="store requests", at_most=64),
         counted("barriers", _ROWS, exactly=0),
     ),
-    hints=(
-        "A row needs its largest number, then the sum of the exponentials, then the quotients. Each of the three is a "
-        "loop of the warp over the row, 32 numbers at a time.",
-        "__shfl_xor_sync(0xffffffff, v, apart) exchanges v between lanes whose numbers differ by `apart`. With 16, 8, "
-        "4, 2 and 1 all lanes get the largest number, or the sum.",
-        "A lane that has no number begins with -INFINITY for the largest and with 0 for the sum. A whole warp without "
-        "a row returns.",
-    ),
     mistakes=(
         Mistake(
             "exp of a large number is inf, and inf / inf is nan: subtract the largest number of the row first.",

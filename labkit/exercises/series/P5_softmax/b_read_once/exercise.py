@@ -23,13 +23,6 @@ EXERCISE = Exercise(
         counted("barriers", _ROWS, exactly=0),
         counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0),
     ),
-    hints=(
-        "A lane goes over the same numbers in all three loops. Where can it keep them, so that nobody else is in its "
-        "way?",
-        "A row has 1,024 numbers at most, four rows are 16 KB: they fit into shared memory. A lane reads only what it "
-        "has stored itself, so no barrier is needed.",
-        "The second loop can keep the exponentials in place of the numbers: the third one then only divides.",
-    ),
     mistakes=(
         Mistake(
             "The four warps of a block have a row each: shared memory needs a place for each number of each row.",
