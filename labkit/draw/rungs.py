@@ -40,7 +40,7 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
     device, date : str, optional
         What measured it, and when, if the table does not say so.
     library : DataFrame, optional
-        The library's times on the same device, as `labkit.cudnn` gives them: drawn below the rungs, in grey.
+        The library's times on the same device, as `Recorded.cudnn` gives them: drawn below the rungs, in grey.
     highlight : str, optional
         Label of the rung in question; by default the last one.
     """
