@@ -22,8 +22,7 @@ from hostcuda.check import mode as checkmode
 from hostcuda.errors import EngineError
 from hostcuda.frontend.source import Scan, rewrite
 from hostcuda.host import toolchain
-from hostcuda.runtime import native
-from hostcuda.runtime.linkage import linkage
+from hostcuda.runtime import elf, native
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The source
@@ -272,9 +271,10 @@ def symbols(path: Path | str, source: str = "") -> None:
     EngineError
         The message names the function.
     """
-    module = linkage(path)
+    module = elf.Elf(path)
+    dynamic, own = module.symbols(elf.SHT_DYNSYM), module.symbols(elf.SHT_SYMTAB)
     # The linker puts __wrap_ before functions of the C library that the engine replaces.
-    imported = {name.removeprefix("__wrap_") for name in module.imported}
+    imported = {name.removeprefix("__wrap_") for name, _, section, *_ in dynamic if name and not section}
     for name, what in _EXPLAINED.items():
         if name in imported:
             raise EngineError(f"the kernel {what}: CUDA does not allow it")
@@ -282,12 +282,13 @@ def symbols(path: Path | str, source: str = "") -> None:
         if name not in _IMPORTED and not _IMPORTED_FAMILIES.fullmatch(name):
             callee = toolchain.demangled(name).partition("(")[0]
             raise EngineError(f"{_name_line(source, callee)}the kernel calls {callee}, which is no function of CUDA")
-    if module.indirect:
-        name = module.indirect[0]
-        raise EngineError(f"the kernel's function {name} is chosen while it is loaded: remove its attribute")
-    registered = sum("hostcuda_register_" in name for name in module.functions)
+    if indirect := [symbol.name for symbol in own + dynamic if symbol.kind == elf.STT_GNU_IFUNC]:
+        raise EngineError(f"the kernel's function {indirect[0]} is chosen while it is loaded: remove its attribute")
+    functions = [symbol.name for symbol in own if symbol.section and symbol.kind == elf.STT_FUNC]
+    registered = sum("hostcuda_register_" in name for name in functions)
+    initializers = sum(section.bytes for section in module.sections if section.kind == elf.SHT_INIT_ARRAY) // 8
     allowed = 1 + registered + ("__tsan_init" in imported)  # 1: the C library's
-    if module.initializers > allowed:
+    if initializers > allowed:
         raise EngineError("the kernel file runs code while it is loaded: give no variable outside of functions a "
                           "constructor or a value that is computed by a call")
 

@@ -348,8 +348,7 @@ def test_kernels_of_every_kind_are_described():
     """
     module = SourceModule(source, no_extern_c=True)
     kernels = {}
-    handle = module.module._handle
-    for info in native.module_kernels(handle):
+    for info in module.module.kernels():
         parameters = [(chr(p.kind), p.size, p.offset) for p in info.parameters]
         kernels[info.name] = info.symbol, parameters, info.packed_bytes
     assert kernels["plain"] == ("plain", [], 0)

@@ -65,7 +65,8 @@ class Module:
     def __init__(self, path, declarations=None):
         self._path = path
         self._declarations = declarations or {}
-        self._handle = native.module_load(path)
+        self._loaded = native.module_load(path)
+        self._handle = self._loaded.handle
         self._spans = []
         # The module's own copy is removed with it, except in check mode: records that are read later refer to the copy.
         copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
@@ -79,7 +80,7 @@ class Module:
         LogicError
             There is no such kernel, and the message lists the kernels of the module; or it is not ``extern "C"``.
         """
-        kernel = native.module_kernel(self._handle, name)
+        kernel = self._loaded.kernel(name)
         if kernel is None:
             raise LogicError(
                 f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
@@ -100,7 +101,7 @@ class Module:
         LogicError
             There is no such variable.
         """
-        span = native.module_symbol(self._handle, name)
+        span = self._loaded.variable(name)
         if span is None:
             raise LogicError("cuModuleGetGlobal failed: named symbol not found: there is no __constant__ or "
                              f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it")
@@ -110,11 +111,11 @@ class Module:
 
     def constant_bytes(self) -> int:
         """Return the size of all ``__constant__`` variables, in bytes."""
-        return native.module_constant_bytes(self._handle)
+        return self._loaded.layout.constant_bytes
 
     def kernels(self) -> list[native.LoadedKernel]:
         """Return a `hostcuda.runtime.native.LoadedKernel` for each kernel."""
-        return native.module_kernels(self._handle)
+        return self._loaded.kernels
 
 
 def _unload(owned):

@@ -89,7 +89,7 @@ typedef struct hc_kernel_info {
 } hc_kernel_info;
 typedef struct hc_array {
     const char *name;                 // as declared
-    const char *image;                // its values, if it has a constructor
+    const void *image;                // its values, if it has a constructor
     size_t bytes;
     ptrdiff_t place;                  // from the end of static shared memory, in every worker
     int hidden;                       // made by the compiler, for a constructor

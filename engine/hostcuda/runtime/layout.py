@@ -19,38 +19,12 @@ from dataclasses import dataclass, field
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import LogicError
 from hostcuda.runtime import elf
+from hostcuda.runtime.abi import Array, Patch, Static, Variable
 
 MARGIN = 128  # bytes around an array: one row of banks, so that arrays stay in their banks
 # How code finds thread-local variables: relocations of x86-64 and aarch64.
 _DESCRIPTOR, _ARGUMENTS, _OFFSET = {"x86_64": (36, 16, 21), "aarch64": (1031, 1028, None)}[platform.machine()]
 _SPACES = {"global": 0, "constant": 2, "unwatched": 4}  # of enum Space in runtime/check.h
-
-
-class Array(ctypes.Structure):
-    """``hc_array``: a variable in static shared memory."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p), ("image", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("place", ctypes.c_ssize_t),
-        ("hidden", ctypes.c_int),
-    ]
-
-
-class Static(ctypes.Structure):
-    """``hc_static``: the static shared memory of a kernel."""
-
-    _fields_ = [("arrays", ctypes.POINTER(Array)), ("count", ctypes.c_int), ("bytes", ctypes.c_size_t)]
-
-
-class Patch(ctypes.Structure):
-    """``hc_patch``: a place by which code finds a variable."""
-
-    _fields_ = [("at", ctypes.c_void_p), ("value", ctypes.c_ssize_t), ("kind", ctypes.c_int)]
-
-
-class WatchedVariable(ctypes.Structure):
-    """``hc_variable``: what check mode knows of a variable."""
-
-    _fields_ = [("name", ctypes.c_char_p), ("at", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("space", ctypes.c_int)]
 
 
 @dataclass
@@ -74,7 +48,7 @@ class Layout:
     variables: dict = field(default_factory=dict)  # symbol -> (address, bytes)
     constant_bytes: int = 0  # the size of all ``__constant__`` variables
     patches: list = field(default_factory=list)  # `Patch`es: how code finds ``__shared__`` variables, with new values
-    watched: list = field(default_factory=list)  # `WatchedVariable`s: what check mode knows by name
+    watched: list = field(default_factory=list)  # `Variable`s: what check mode knows by name
     # symbol of a kernel -> (`Static`, bytes of the arrays that it declares, bytes of arrays outside of functions)
     statics: dict = field(default_factory=dict)
 
@@ -119,7 +93,7 @@ def _watch(result, file, base, symbols):
     """List the variables for check mode. It counts constants one by one: their sections have red zones there."""
     for segment in file.segments:
         if segment.kind == elf.PT_LOAD and not segment.flags & (elf.PF_W | elf.PF_X):
-            result.watched.append(WatchedVariable(None, base + segment.address, segment.bytes, _SPACES["unwatched"]))
+            result.watched.append(Variable(None, base + segment.address, segment.bytes, _SPACES["unwatched"]))
     for symbol in symbols:
         if symbol.kind != elf.STT_OBJECT or symbol.section >= elf.SHN_LORESERVE or not symbol.bytes:
             continue
@@ -135,7 +109,7 @@ def _watch(result, file, base, symbols):
             result.constant_bytes += symbol.bytes
         elif variable and not symbol.name.startswith("_ZGV"):
             space = "global"
-        result.watched.append(WatchedVariable(name.encode(), base + symbol.value, symbol.bytes, _SPACES[space]))
+        result.watched.append(Variable(name.encode(), base + symbol.value, symbol.bytes, _SPACES[space]))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The engine's runtime library: build it once into the cache, load it once per process, and wrap its calls.
 
 The wrappers stand for functions of the CUDA driver (`TRACED`), raise PyCUDA's exceptions, and check for Ctrl-C while
-they wait. ``runtime/abi.h`` defines the library's interface.
+they wait. ``runtime/abi.h`` defines the library's interface, and `hostcuda.runtime.abi` reads that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import threading
 import time
 import warnings
 import weakref
-from ctypes import POINTER, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint32, c_void_p
+from ctypes import byref, c_double, c_size_t, c_uint, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from hostcuda.check import mode as checkmode
 from hostcuda.check import records
 from hostcuda.errors import CompileError, Interrupted, LaunchError, LogicError, MemoryError, RuntimeError
 from hostcuda.host import cache, toolchain
-from hostcuda.runtime import layout
+from hostcuda.runtime import abi, layout
 
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
 _POLL_S = 0.1  # seconds between checks for Ctrl-C in a waiting call
@@ -42,66 +42,6 @@ _EXCEPTIONS = {
     NOT_FOUND: LogicError,
 }
 
-
-class _ParameterInfo(ctypes.Structure):
-    _fields_ = [("kind", c_int), ("size", c_int), ("align", c_int), ("offset", c_int)]
-
-
-class _KernelInfo(ctypes.Structure):  # ``hc_kernel_info``
-    _fields_ = [
-        ("name", c_char_p), ("parameters", POINTER(_ParameterInfo)), ("parameter_count", c_int),
-        ("packed_bytes", c_int), ("max_threads", c_int), ("why_fibers", c_char_p), ("function", c_void_p),
-        ("loops", c_void_p),
-    ]
-
-
-_SIGNATURES = {
-    "hc_error": (c_char_p, []),
-    "hc_start": (c_int, [c_int]),
-    "hc_workers": (c_int, []),
-    "hc_stop": (None, []),
-    "hc_mem_limit": (c_int, [c_size_t]),
-    "hc_heap_limit": (None, [c_size_t]),
-    "hc_mem_info": (c_int, [POINTER(c_size_t), POINTER(c_size_t)]),
-    "hc_mem_alloc": (c_int, [c_size_t, POINTER(c_void_p)]),
-    "hc_mem_free": (c_int, [c_void_p]),
-    "hc_mem_mapped": (None, [c_void_p, c_size_t]),
-    "hc_mem_of_device": (None, [c_void_p]),
-    "hc_host_calls": (None, [c_int, c_int]),
-    "hc_host_memory": (c_int, [c_void_p, c_size_t, c_int]),
-    "hc_host_block": (c_size_t, [c_void_p]),
-    "hc_on_stack": (c_int, [c_void_p]),
-    "hc_mem_range": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
-    "hc_memcpy": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_int, c_char_p]),
-    "hc_memset": (c_int, [c_void_p, c_uint32, c_int, c_size_t, c_void_p, c_int]),
-    "hc_stream_create": (c_int, [c_int, POINTER(c_void_p)]),
-    "hc_stream_destroy": (c_int, [c_void_p]),
-    "hc_stream_synchronize": (c_int, [c_void_p, c_double]),
-    "hc_stream_query": (c_int, [c_void_p]),
-    "hc_stream_wait_event": (c_int, [c_void_p, c_void_p]),
-    "hc_synchronize": (c_int, [c_double]),
-    "hc_event_create": (c_int, [POINTER(c_void_p)]),
-    "hc_event_destroy": (c_int, [c_void_p]),
-    "hc_event_record": (c_int, [c_void_p, c_void_p]),
-    "hc_event_synchronize": (c_int, [c_void_p, c_double]),
-    "hc_event_query": (c_int, [c_void_p]),
-    "hc_event_elapsed_ms": (c_int, [c_void_p, c_void_p, POINTER(c_double)]),
-    "hc_abort": (c_int, []),
-    "hc_module_load": (c_int, [c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
-    "hc_module_unload": (c_int, [c_void_p]),
-    "hc_module_kernel": (c_int, [c_void_p, c_int, POINTER(c_void_p), POINTER(_KernelInfo)]),
-    "hc_module_place": (
-        c_int,
-        [c_void_p, c_size_t, c_size_t, POINTER(layout.Patch), c_int, POINTER(layout.WatchedVariable), c_int],
-    ),
-    "hc_kernel_place": (None, [c_void_p, POINTER(layout.Static), POINTER(layout.Static)]),
-    "hc_module_callers": (c_size_t, [c_void_p, POINTER(c_size_t), c_size_t]),
-    "hc_module_variable": (None, [c_void_p, c_void_p, c_size_t]),
-    "hc_launch": (c_int, [c_void_p, c_uint * 3, c_uint * 3, c_size_t, c_char_p, c_size_t, c_void_p]),
-    "hc_printf_take": (c_size_t, [POINTER(c_char), c_size_t]),
-    "hc_trace": (None, [c_int]),
-    "hc_trace_take": (c_size_t, [c_void_p, c_size_t]),
-}
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Building and loading
@@ -177,9 +117,7 @@ def _load():
             f"cuInit failed: what {' '.join(toolchain.find())} has made of the CPU engine cannot be loaded ({error}): "
             "set CXX to another C++ compiler, such as g++, or HOSTCUDA_CACHE_DIR to a folder that may hold programs"
         ) from None
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = result, arguments
+    abi.declare(lib)
     workers = _number("HOSTCUDA_WORKERS", "the number of worker threads of the CPU engine")
     lib.hc_mem_limit(_number("HOSTCUDA_MEMORY_MB", "the device memory in megabytes") << 20)
     if checkmode.TOOLS:
@@ -543,40 +481,54 @@ class LoadedKernel:
 
 
 @dataclass
-class _Module:
+class LoadedModule:
     """A loaded module. The runtime reads parts of its layout, which lives as long."""
 
+    handle: int
     layout: layout.Layout
-    kernels: list
+    kernels: list[LoadedKernel]  # those that are registered
+
+    def kernel(self, name) -> LoadedKernel | None:
+        """Return the kernel with this name or symbol, or None."""
+        wanted = name.replace(" ", "")
+        return next((k for k in self.kernels if wanted in (k.symbol, k.name.replace(" ", ""))), None)
+
+    def variable(self, name) -> tuple[int, int] | None:
+        """Return the (address, size) of a ``__constant__`` or ``__device__`` variable, or None."""
+        variables = self.layout.variables
+        span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")  # of a static variable
+        if span:
+            _library.hc_module_variable(self.handle, *span)
+        return span
 
 
-_modules = {}  # handle -> _Module
+_modules = {}  # handle -> LoadedModule
 
 
-def module_load(path) -> int:
-    """Load a compiled kernel file; return its handle."""
+def module_load(path) -> LoadedModule:
+    """Load a compiled kernel file."""
     if before_load:
         before_load(path)
     handle, base = c_void_p(), c_size_t()
     check(library().hc_module_load(os.fsencode(path), byref(handle), byref(base)), "cuModuleLoad")
     try:
-        _modules[handle.value] = _place(path, handle, base.value)
+        module = _modules[handle.value] = _place(path, handle, base.value)
     except LogicError as error:
         _library.hc_module_unload(handle)
         raise LogicError(f"cuModuleLoad failed: cannot read {path}: {error}") from None
-    return handle.value
+    return module
 
 
 def _place(path, module, base):
-    """Tell the runtime where the variables of a loaded module are; return the `_Module`."""
-    infos, kernel, info = [], c_void_p(), _KernelInfo()
+    """Tell the runtime where the variables of a loaded module are; return the `LoadedModule`."""
+    infos, kernel, info = [], c_void_p(), abi.KernelInfo()
     while _library.hc_module_kernel(module, len(infos), byref(kernel), byref(info)) == OK:
         infos.append((kernel.value, info))
-        info = _KernelInfo()
+        info = abi.KernelInfo()
     functions = [address for _, info in infos for address in (info.function, info.loops) if address]
     places = layout.layout(path, base, functions)
-    patches = (layout.Patch * len(places.patches))(*places.patches)
-    watched = (layout.WatchedVariable * len(places.watched))(*places.watched)
+    patches = (abi.Patch * len(places.patches))(*places.patches)
+    watched = (abi.Variable * len(places.watched))(*places.watched)
     status = _library.hc_module_place(module, *places.text, patches, len(patches), watched, len(watched))
     if status != OK:
         raise LogicError(_library.hc_error().decode("utf-8", "replace"))
@@ -593,7 +545,7 @@ def _place(path, module, base):
                 info.function,
             )
         )
-    return _Module(places, kernels)
+    return LoadedModule(module.value, places, kernels)
 
 
 def module_unload(handle, copy=None) -> None:
@@ -606,40 +558,15 @@ def module_unload(handle, copy=None) -> None:
             copy.unlink(missing_ok=True)
 
 
-def module_kernel(module, name) -> LoadedKernel | None:
-    """Return the `LoadedKernel` with this name or symbol, or None."""
-    wanted = name.replace(" ", "")
-    return next((k for k in _modules[module].kernels if wanted in (k.symbol, k.name.replace(" ", ""))), None)
-
-
-def module_kernels(module) -> list[LoadedKernel]:
-    """Return a `LoadedKernel` for each of a module's registered kernels."""
-    return list(_modules[module].kernels)
-
-
 def module_callers(module) -> list[int]:
     """Return this thread's return addresses in a module's code, as offsets from its base, the innermost first."""
     offsets = (c_size_t * 16)()
     return offsets[: library().hc_module_callers(module, offsets, len(offsets))]
 
 
-def module_symbol(module, name) -> tuple[int, int] | None:
-    """Return the (address, size) of a ``__constant__`` or ``__device__`` variable, or None."""
-    variables = _modules[module].layout.variables
-    span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")  # of a static variable
-    if span:
-        _library.hc_module_variable(module, *span)
-    return span
-
-
 def variable_at(address) -> str | None:
     """Return the name of the variable of a loaded module at an address, or None."""
     return next(filter(None, (module.layout.variable_at(address) for module in _modules.values())), None)
-
-
-def module_constant_bytes(module) -> int:
-    """Return the size of all ``__constant__`` variables of a module."""
-    return _modules[module].layout.constant_bytes
 
 
 def launch(kernel, grid, block, shared, packed, stream) -> None:
@@ -699,7 +626,7 @@ def take_device_records() -> np.ndarray:
     _records.clear()
     while True:
         chunk = np.zeros(1024, RECORD)
-        count = library().hc_trace_take(chunk.ctypes.data, len(chunk))
+        count = library().hc_trace_take(chunk.ctypes.data_as(ctypes.POINTER(abi.Record)), len(chunk))
         chunks.append(chunk[:count])
         if count < len(chunk):
             return np.concatenate(chunks)
