@@ -30,9 +30,10 @@ def picks(kernel, names):
         return ""
     if not defined:
         names.declared.add(key)
-    head, arguments = _name_all(kernel.head) if kernel.template else ("", "")
+    edits, arguments = _name_parameters(kernel.head, 0) if kernel.template else ([], "")
     if arguments is None:
         return ""
+    head = edited(kernel.head, edits)
     names.launched.add(kernel.name)
     pick = f"hostcuda::Pick<{pointer(kernel, arguments)}>"
     parameters = [_add_name(parameter, f"hostcuda_{i}") for i, parameter in enumerate(kernel.parameters)]
@@ -54,16 +55,13 @@ def pointer(kernel, arguments):
     return f"static_cast<void (*)({types})>({kernel.name}{arguments})"
 
 
-def registers_itself(kernel):
-    """Return the text for the start of a template's body: it registers each instance, however launched."""
-    _, arguments = _name_all(kernel.head)
-    return f" (void)&hostcuda::OfTemplate<{pointer(kernel, arguments)}>::registered;" if arguments else ""
-
-
-def name_parameters(kernel, code):
-    """Yield edits that name the parameters of a template's definition as `_name_all` does."""
-    if _name_all(kernel.head)[1]:
-        yield from ((end, end, more) for _, end, more in _parameters(code, kernel.start) if more)
+def register_instances(kernel, code):
+    """Return edits of a template's definition: all its parameters get names, and each instance registers itself."""
+    edits, arguments = _name_parameters(code, kernel.start)
+    if arguments is None:
+        return []
+    text = f" (void)&hostcuda::OfTemplate<{pointer(kernel, arguments)}>::registered;"  # however it is launched
+    return [*edits, (kernel.open + 1, kernel.open + 1, text)]
 
 
 def _find_name(parameter):
@@ -87,26 +85,24 @@ def without_default(parameter):
     return parameter[slice(*split(parameter, "=")[0])].rstrip()
 
 
-def _parameters(code, at):
-    """Yield where each parameter of a template is declared, without its default, and the name that it lacks, if any."""
-    open_ = code.index("<", at)
-    for i, (start, end) in enumerate(split(code, ",", open_ + 1, angle_end(code, open_))):
+def _name_parameters(code, at):
+    """Return the edits that name all parameters of the template from `at` on, and ``<T, N, Rest...>``.
+
+    The latter is None if a parameter is not understood.
+    """
+    open_, edits, arguments = code.index("<", at), [], []
+    for start, end in split(code, ",", open_ + 1, angle_end(code, open_)):
         declaration = without_default(code[start:end])
-        name = _NAME.search(declaration.strip())
-        more = "" if name and name["type"].strip() and name["name"] not in _TYPE_WORDS else f" hostcuda_{i}"
-        yield start, start + len(declaration), more
-
-
-def _name_all(head):
-    """Return ``template <...>`` with all parameters named, and ``<T, N, Rest...>``: None if one is not understood."""
-    edits, arguments = [], []
-    for start, end, more in _parameters(head, 0):
-        if more and head[end - 1] == ")":  # a pointer to a function
-            return head, None
-        edits.append((end, end, more))
-        declaration = head[start:end] + more
-        arguments.append(_NAME.search(declaration)["name"] + "..." * ("..." in declaration))
-    return edited(head, edits), f"<{', '.join(arguments)}>"
+        name = _NAME.search(" ".join(declaration.split()))
+        if name and name["type"].strip() and name["name"] not in _TYPE_WORDS:
+            given = name["name"]
+        elif declaration.endswith(")"):  # a pointer to a function
+            return [], None
+        else:
+            given, end = f"hostcuda_{len(arguments)}", start + len(declaration)
+            edits.append((end, end, f" {given}"))
+        arguments.append(given + "..." * ("..." in declaration))
+    return edits, f"<{', '.join(arguments)}>"
 
 
 def launches(scan, names):

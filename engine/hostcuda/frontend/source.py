@@ -601,7 +601,6 @@ def rewrite(text, names=None):
         for kernel in kernels:
             edits.append((kernel.close + 1, kernel.close + 1, hostcode.picks(kernel, names)))
             if kernel.template and kernel.open < kernel.close:
-                edits += hostcode.name_parameters(kernel, scan.code)
-                edits.append((kernel.open + 1, kernel.open + 1, hostcode.registers_itself(kernel)))
+                edits += hostcode.register_instances(kernel, scan.code)
         edits += hostcode.launches(scan, names)
     return Rewritten(edited(scan.text, edits), defined)
