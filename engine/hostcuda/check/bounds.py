@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from hostcuda.frontend.brackets import closed, level_start
 from hostcuda.frontend.source import Scan, without_comments
 
 _CHECK = re.compile(
@@ -44,7 +45,10 @@ def needed(source: str, folders: Iterable[Path] = ()) -> bool:
     if _OWN_HEADER.search(text):
         return True
     for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):
-        words = re.findall(r"\w+", _read_brackets(text, use.end()))
+        end = use.end()
+        while text.startswith("[", end):
+            end = closed(text, end)
+        words = re.findall(r"\w+", text[use.end() : end])
         if not all(word[0].isdigit() or _is_constant(word, text[: use.start()]) for word in words):
             return True
     return False
@@ -63,15 +67,6 @@ def _read_headers(source, folders, read):
         return _read_headers(path.read_text(encoding="utf-8", errors="surrogateescape"), [path.parent, *folders], read)
 
     return _OWN_HEADER.sub(text, without_comments(source))
-
-
-def _read_brackets(text, at):
-    """Return the text of the indices that begin at `at`: "[i][j + 1]"."""
-    depth, end = 0, at
-    while end < len(text) and (depth or text[end] == "["):
-        depth += {"[": 1, "]": -1}.get(text[end], 0)
-        end += 1
-    return text[at:end]
 
 
 def _is_constant(word, before):
@@ -144,20 +139,10 @@ def _find_array(line, column):
         return None
     while True:
         if left.endswith("]"):
-            left = left[: _find_opening(left)].rstrip()
+            left = left[: level_start(left, len(left) - 1) or 0].rstrip()
         elif member := re.search(r"\.\s*\w+$", left):
             left = left[: member.start()].rstrip()
         else:
             break
     name = re.search(r"(?:->\s*)?\b[A-Za-z_]\w*$", left)
     return name[0] if name and not name[0].startswith("->") else None
-
-
-def _find_opening(text):
-    """Return the position of the bracket that the last one closes."""
-    depth = 0
-    for at in range(len(text) - 1, -1, -1):
-        depth += {"]": 1, "[": -1}.get(text[at], 0)
-        if not depth:
-            return at
-    return 0

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from hostcuda.frontend.brackets import split
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -90,14 +92,8 @@ _FLOAT = re.compile(r"0(?:f(?P<single>[\da-fA-F]{8})|d(?P<double>[\da-fA-F]{16})
 
 def _split(text):
     """Return the operands of an instruction: its parts between commas outside of brackets."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "{[") - (character in "}]")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts if part.strip()]
+    parts = (text[start:end].strip() for start, end in split(text, ",", angles=False))
+    return [part for part in parts if part]
 
 
 class _Statement:
