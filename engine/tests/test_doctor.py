@@ -213,14 +213,6 @@ def test_a_terminal_without_check_marks(monkeypatch):
     assert [line[:4] for line in printed.buffer.getvalue().decode("latin-1").splitlines()[:2]] == ["+  a", "x  b"]
 
 
-def test_an_old_python(monkeypatch):
-    monkeypatch.setattr(doctor, "PYTHON", (9, 0))
-    finding = doctor._python()
-    assert finding.state == MISSING
-    assert "too old" in finding.found
-    assert finding.remedy
-
-
 def test_the_engine_is_the_one_that_runs(monkeypatch):
     """Processes of their own are asked for the engine."""
     monkeypatch.setenv("HOSTCUDA_ENGINE", "cpu")

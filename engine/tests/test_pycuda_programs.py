@@ -96,13 +96,6 @@ def test_a_thread_compiles_a_module_of_two_sources_after_the_main_thread_has_end
     assert (ended.stdout, ended.stderr) == ("8\n", "")
 
 
-def test_pools_have_pycudas_bins():
-    for size in (0, 1, 7, 17, 100, 1 << 20, (1 << 31) - 1):
-        number = pycuda._Pool.bin_number(size)
-        most = pycuda._Pool.alloc_size(number)
-        assert size <= most <= max(1, size * 17 / 16) and pycuda._Pool.bin_number(most) == number
-
-
 def test_sanitize_takes_it(program):
     findings = sanitize_script(str(program(PLAIN.replace("BLOCK", "65"))), (), "memcheck", "cpu", capture=True)
     assert findings.table["kind"].tolist() == ["out of bounds"]

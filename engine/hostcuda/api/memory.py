@@ -214,8 +214,8 @@ class Raw:
         return np.asarray(self)
 
 
-class _LockedMemory:
-    """Page-locked memory: the base of the arrays made on it."""
+class PagelockedHostAllocation:
+    """Page-locked memory: the ``base`` of an array from `pagelocked_empty` or `register_host_memory`."""
 
     def __init__(self, storage, address, size, shape, typestr_array):
         self._storage, self._address, self._size = storage, address, size
@@ -227,37 +227,21 @@ class _LockedMemory:
         """Return the address for kernels (mapped memory)."""
         return self._address
 
-    def _unlock(self):
+    def get_flags(self) -> int:
+        """Return 0, always."""
+        return 0
+
+    def free(self) -> None:
+        """Unlock the memory; it is freed with its last array."""
         span = (self._address, self._address + self._size)
         if span in _locked:
             _locked.remove(span)
             native.map_host_memory(self._address, 0)
 
-    def __del__(self):
-        self._unlock()
+    __del__ = unregister = free
 
 
-class PagelockedHostAllocation(_LockedMemory):
-    """The ``base`` of an array from `pagelocked_empty`."""
-
-    def free(self) -> None:
-        """Unlock the memory; it is freed with its last array."""
-        self._unlock()
-
-    def get_flags(self) -> int:
-        """Return 0, always."""
-        return 0
-
-
-class RegisteredHostMemory(_LockedMemory):
-    """The ``base`` of an array from `register_host_memory`."""
-
-    def unregister(self) -> None:
-        """Unlock the memory."""
-        self._unlock()
-
-
-HostAllocation = PagelockedHostAllocation
+HostAllocation = RegisteredHostMemory = PagelockedHostAllocation
 
 
 class host_alloc_flags(enum.IntFlag):

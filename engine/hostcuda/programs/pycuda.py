@@ -100,17 +100,6 @@ class _Pool:
         """Allocate device memory."""
         return driver.mem_alloc(int(size))
 
-    @staticmethod
-    def bin_number(size):
-        """Return the bin of PyCUDA's pools for a size: its highest bit's place, and the four bits below."""
-        place = max(size.bit_length() - 1, 0)
-        return place << 4 | (size << 4 >> place) & 15
-
-    @staticmethod
-    def alloc_size(bin_number):
-        """Return the largest size in a bin."""
-        return (((17 + (bin_number & 15)) << (bin_number >> 4)) - 1) >> 4
-
     def free_held(self):
         """Do nothing: no memory is held."""
 
@@ -162,11 +151,6 @@ class _DynamicModule:
         return self
 
 
-def _make_driver():
-    names = {name: getattr(driver, name) for name in driver.__all__}
-    return _make_module("driver", **names)
-
-
 def _make_memory():
     return _make_module(
         "_driver", DeviceMemoryPool=_Pool, PageLockedMemoryPool=_PageLockedPool, PageLockedAllocator=_PageLockedPool,
@@ -193,7 +177,7 @@ def install() -> None:
     package.__spec__ = importlib.machinery.ModuleSpec("pycuda", None, is_package=True)
     context = driver.Device(0).make_context()
     contents = {
-        "driver": _make_driver(),
+        "driver": _make_module("driver", **{name: getattr(driver, name) for name in driver.__all__}),
         "_driver": _make_memory(),
         "compiler": _make_module("compiler", **{**vars(compiler), "SourceModule": _SourceModule,
                                                 "DynamicSourceModule": _SourceModule, "DynamicModule": _DynamicModule}),
