@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hostcuda.api.driver as cuda
+from hostcuda.api import activity
 from hostcuda.api.compiler import SourceModule
 
 pytestmark = pytest.mark.core("every kernel passes through it")
@@ -442,7 +443,7 @@ def test_printf_comes_through_pythons_stdout(module, capsys):
 def test_call_trace(module, scale):
     x = np.ones(8, np.float32)
     d = cuda.mem_alloc(x.nbytes)  # not recorded
-    cuda.trace_calls(True)
+    activity.start()
     try:
         start = time.monotonic()
         cuda.memcpy_htod(d, x)
@@ -450,28 +451,24 @@ def test_call_trace(module, scale):
         cuda.Context.synchronize()
         end = time.monotonic()
     finally:
-        cuda.trace_calls(False)
+        records = activity.stop()
     cuda.memcpy_htod(d, x)  # not recorded
-    calls = cuda.take_calls()
+    calls = [record[1:4] for record in records if record[0] == "api"]
     assert [name for name, _, _ in calls] == ["cuMemcpyHtoD", "cuLaunchKernel", "cuCtxSynchronize"]
     assert all(start <= at and duration >= 0 and at + duration <= end for _, at, duration in calls)
-    assert cuda.take_calls() == []
+    assert activity.stop() == []
 
 
 def test_device_trace(scale):
     x = np.ones(8, np.float32)
     d = cuda.to_device(x)
-    cuda.take_device_records()
-    cuda.trace_device(True)
+    begin = time.monotonic()
+    activity.start()
     try:
         cuda.memcpy_htod(d, x)
         scale(d, d, np.float32(2), np.int32(8), block=(8, 1, 1))
         cuda.Context.synchronize()
     finally:
-        cuda.trace_device(False)
-    records = cuda.take_device_records()
-    assert [(r["name"].decode(), chr(r["kind"]), int(r["bytes"])) for r in records] == [
-        ("HtoD", "c", 32),
-        ("scale", "k", 0),
-    ]
-    assert (records["queued"] <= records["started"]).all() and (records["started"] <= records["ended"]).all()
+        records = [record for record in activity.stop() if record[0] != "api"]
+    assert [(*record[:2], record[4]) for record in records] == [("copy", "HtoD", 32), ("kernel", "scale", 0)]
+    assert all(begin <= start and duration >= 0 for _, _, start, duration, *_ in records)

@@ -3,17 +3,31 @@
 It has the same two functions as :mod:`hostcuda.gpu.cupti`; `hostcuda.activity` is the module of the engine in use.
 """
 
-from hostcuda.api import driver
+import time
+from collections.abc import Iterator
 
+from hostcuda.runtime import abi, native
+
+# Function of `native` -> the CUDA driver's name for it; "{}" is filled with the first argument.
+_TRACED = {
+    "mem_alloc": "cuMemAlloc", "mem_free": "cuMemFree", "memcpy": "cuMemcpy{}", "memset": "cuMemsetD{}",
+    "synchronize": "cuCtxSynchronize", "stream_create": "cuStreamCreate", "stream_synchronize": "cuStreamSynchronize",
+    "stream_wait_event": "cuStreamWaitEvent", "event_create": "cuEventCreate", "event_record": "cuEventRecord",
+    "event_synchronize": "cuEventSynchronize", "event_query": "cuEventQuery", "stream_query": "cuStreamQuery",
+    "event_elapsed_ms": "cuEventElapsedTime", "module_load": "cuModuleLoad", "launch": "cuLaunchKernel",
+}
 _KINDS = {ord("k"): "kernel", ord("c"): "copy", ord("s"): "copy"}
+_calls: list[tuple[str, float, float]] = []
+_untraced = {}  # functions of `native` as they are without a trace, which costs nothing then
 
 
 def start() -> None:
     """Start recording kernels, copies and driver calls."""
-    driver.take_device_records()
-    driver.take_calls()
-    driver.trace_device(True)
-    driver.trace_calls(True)
+    stop()
+    native.library().hc_trace(1)
+    for name, driver_name in _TRACED.items():
+        _untraced[name] = getattr(native, name)
+        setattr(native, name, _time_calls(_untraced[name], driver_name))
 
 
 def stop() -> list[tuple]:
@@ -24,11 +38,39 @@ def stop() -> list[tuple]:
     list of (kind, name, start, duration, bytes, stream)
         `kind` is "kernel", "copy" or "api"; times in seconds on the monotonic clock.
     """
-    driver.trace_calls(False)
-    device_records = driver.take_device_records()  # before the trace is switched off, which discards them
-    driver.trace_device(False)
-    records = [
-        (_KINDS[int(r["kind"])], r["name"].decode(), r["started"], r["ended"] - r["started"], r["bytes"], r["stream"])
-        for r in device_records
-    ]
-    return records + [("api", name, start, duration, 0, 0) for name, start, duration in driver.take_calls()]
+    vars(native).update(_untraced)
+    _untraced.clear()
+    records = [*_take_device_records(), *(("api", name, start, duration, 0, 0) for name, start, duration in _calls)]
+    native.library().hc_trace(0)
+    _calls.clear()
+    return records
+
+
+def record_call(name: str, start: float, duration: float) -> None:
+    """Add a call to the trace, if it is on: used for compilations."""
+    if _untraced:
+        _calls.append((name, start, duration))
+
+
+def _take_device_records() -> Iterator[tuple]:
+    """Yield the operations of the device that have ended, in that order."""
+    chunk = (abi.Record * 1024)()
+    while count := native.library().hc_trace_take(chunk, len(chunk)):
+        for record in chunk[:count]:
+            yield (_KINDS[record.kind], record.name.decode(), record.started, record.ended - record.started,
+                   record.bytes, record.stream)
+
+
+def _time_calls(function, driver_name):
+    def traced(*arguments):
+        start = time.monotonic()
+        try:
+            return function(*arguments)
+        finally:
+            duration, name = time.monotonic() - start, driver_name
+            if "{}" in name:
+                filled = arguments[0] if name.startswith("cuMemcpy") else 8 * arguments[0]
+                name = name.format(filled) + ("" if arguments[5] else "Async")
+            _calls.append((name, start, duration))
+
+    return traced

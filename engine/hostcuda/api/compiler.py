@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+from hostcuda.api import activity
 from hostcuda.api.kernels import Function, Module
 from hostcuda.build import messages, modules
 from hostcuda.build.unit import Unit, unit
@@ -48,7 +49,7 @@ def compile_program(source, options=(), include_dirs=()) -> Module:
 def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | None = None) -> dict:
     """Return the manifest of the compiled source. An error's traceback omits most of the engine's own lines."""
     try:
-        return modules.obtain(source, keep, cache_dir, partial(native.record_call, "compile"))
+        return modules.obtain(source, keep, cache_dir, partial(activity.record_call, "compile"))
     except CompileError as error:
         raise error.with_traceback(None) from None
 

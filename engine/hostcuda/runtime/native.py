@@ -1,6 +1,6 @@
 """The engine's runtime library: build it once into the cache, load it once per process, and wrap its calls.
 
-The wrappers stand for functions of the CUDA driver (`TRACED`), raise PyCUDA's exceptions, and check for Ctrl-C while
+The wrappers stand for functions of the CUDA driver, raise PyCUDA's exceptions, and check for Ctrl-C while
 they wait. ``runtime/abi.h`` defines the library's interface, and `hostcuda.runtime.abi` reads that.
 """
 
@@ -21,8 +21,6 @@ import weakref
 from ctypes import byref, c_double, c_size_t, c_uint, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from hostcuda.build.unit import precompile_header
 from hostcuda.check import mode as checkmode
@@ -585,93 +583,6 @@ def amount(size) -> str:
         if size >= scale:
             return f"{size / scale:.1f} {unit}"
     return f"{size} bytes"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Tracing: the operations of the device, and the driver calls
-
-RECORD = np.dtype([("queued", "f8"), ("started", "f8"), ("ended", "f8"), ("bytes", "u8"), ("stream", "i4"),
-                   ("kind", "i4"), ("name", "S104")])
-
-# Wrapper -> the CUDA driver's name for it; "{}" is filled with the first argument.
-TRACED = {
-    "mem_alloc": "cuMemAlloc", "mem_free": "cuMemFree", "memcpy": "cuMemcpy{}", "memset": "cuMemsetD{}",
-    "synchronize": "cuCtxSynchronize", "stream_create": "cuStreamCreate", "stream_synchronize": "cuStreamSynchronize",
-    "stream_wait_event": "cuStreamWaitEvent", "event_create": "cuEventCreate", "event_record": "cuEventRecord",
-    "event_synchronize": "cuEventSynchronize", "event_query": "cuEventQuery", "stream_query": "cuStreamQuery",
-    "event_elapsed_ms": "cuEventElapsedTime", "module_load": "cuModuleLoad", "launch": "cuLaunchKernel",
-}
-_calls = []
-_records = []  # of the device, taken when recording stopped
-_untraced = {}
-
-
-def trace_device(on) -> None:
-    """Start or stop recording kernels, copies and fills."""
-    if not on:
-        _records.append(take_device_records())
-    library().hc_trace(int(bool(on)))
-
-
-def take_device_records() -> np.ndarray:
-    """Return the operations finished since the last call, in order of completion.
-
-    Returns
-    -------
-    numpy.ndarray
-        Of dtype `RECORD`: ``queued``, ``started``, ``ended`` in seconds on the monotonic clock, ``bytes`` of copies
-        and fills, ``stream`` (0: default), ``kind`` (``ord`` of "k" kernel, "c" copy, "s" fill), ``name``.
-    """
-    chunks = _records[:]
-    _records.clear()
-    while True:
-        chunk = np.zeros(1024, RECORD)
-        count = library().hc_trace_take(chunk.ctypes.data_as(ctypes.POINTER(abi.Record)), len(chunk))
-        chunks.append(chunk[:count])
-        if count < len(chunk):
-            return np.concatenate(chunks)
-
-
-def trace_calls(on) -> None:
-    """Start or stop recording name, start and duration of driver calls. It costs nothing while it is off."""
-    module = globals()
-    if on and not _untraced:
-        for name, driver_name in TRACED.items():
-            _untraced[name] = module[name]
-            module[name] = _time_calls(module[name], driver_name)
-    elif not on:
-        module.update(_untraced)
-        _untraced.clear()
-
-
-def record_call(name, start, duration) -> None:
-    """Add a call to the trace, if it is on: used for compilations."""
-    if _untraced:
-        _calls.append((name, start, duration))
-
-
-def take_calls() -> list[tuple[str, float, float]]:
-    """Return the calls since the last take: (name, start, duration), in seconds on the monotonic clock."""
-    calls = _calls[:]
-    del _calls[: len(calls)]
-    return calls
-
-
-def _time_calls(function, driver_name):
-    def traced(*arguments):
-        start = time.monotonic()
-        try:
-            return function(*arguments)
-        finally:
-            duration = time.monotonic() - start
-            name = driver_name
-            if name == "cuMemcpy{}":
-                name = f"cuMemcpy{arguments[0]}" + ("" if arguments[5] else "Async")
-            elif name == "cuMemsetD{}":
-                name = f"cuMemsetD{8 * arguments[0]}" + ("" if arguments[5] else "Async")
-            _calls.append((name, start, duration))
-
-    return traced
 
 
 def stop_with(owner, release, handle) -> weakref.finalize:
