@@ -87,7 +87,8 @@ def examine() -> Report:
     has_gpu, wants_gpu = bool(gpu), settings.variable("ENGINE")[1].lower() == "gpu"
     for_gpu = has_gpu or wants_gpu or _nvidia_hardware()
     findings = [
-        _hostcuda(), _python(), _compiler(), _examine_driver(gpu, for_gpu), _examine_gpus(gpu, for_gpu), _nvcc(for_gpu),
+        _hostcuda(), Requirement("Python", OK, f"{platform.python_version()}, {sys.executable}"), _compiler(),
+        _examine_driver(gpu, for_gpu), _examine_gpus(gpu, for_gpu), _nvcc(for_gpu),
         _examine_package("PyCUDA", _PYCUDA, for_gpu, _pip("pycuda>=2025.1,<2027")),
         _examine_package("CUPTI", _CUPTI, for_gpu, _pip("cupti-python>=12.6,<14")), _cache(),
     ]
@@ -152,10 +153,6 @@ _MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # files that Docker 
 
 def _is_in_container() -> bool:
     return any(mark.exists() for mark in _MARKS) or bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
-
-
-def _python() -> Requirement:
-    return Requirement("Python", OK, f"{platform.python_version()}, {sys.executable}")
 
 
 def _compiler() -> Requirement:

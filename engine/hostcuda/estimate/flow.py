@@ -112,20 +112,12 @@ def loops(following: Sequence[Sequence[int]]) -> list[Loop]:
     return graph_loops
 
 
-@dataclass
-class Trips:
-    """Counts of the engine's loops.
+def trips(flow: Sequence[Mapping], times: Sequence[float]) -> tuple[dict, dict]:
+    """Count how often the engine's loops are entered and their blocks executed; `times` are the `executions`.
 
-    `back` maps the line of the jump back to a loop's head to how often the loop is entered. `inside` maps a line whose
-    arithmetic is in one block to (entries of its innermost loop, executions of the block, operations in it).
+    Return two mappings: from the line of the jump back to a loop's head to how often the loop is entered, and from a
+    line whose arithmetic is in one block to (entries of its innermost loop, executions of the block, operations in it).
     """
-
-    back: dict
-    inside: dict
-
-
-def trips(flow: Sequence[Mapping], times: Sequence[float]) -> Trips:
-    """Count how often the engine's loops are entered and their blocks executed; `times` are the `executions`."""
     following = [block["next"] for block in flow]
     before = _invert(following)
     back: dict = defaultdict(float)
@@ -142,7 +134,7 @@ def trips(flow: Sequence[Mapping], times: Sequence[float]) -> Trips:
         for place, work in block["work"].items():
             if times[i] and place and entries_by_block.get(i) and (number := operations(work)):
                 rows_by_place[_place(place)].append((entries_by_block[i], times[i], number))
-    return Trips(dict(back), {place: rows[0] for place, rows in rows_by_place.items() if len(rows) == 1})
+    return dict(back), {place: rows[0] for place, rows in rows_by_place.items() if len(rows) == 1}
 
 
 class _Equations:
@@ -296,11 +288,12 @@ def _equate(equations: _Equations, blocks, line_by_place, arithmetic, warps) -> 
     return rows
 
 
-def _add_hints(equations: _Equations, blocks, arithmetic, engine_trips: Trips, warps, edges) -> dict[int, float]:
+def _add_hints(equations: _Equations, blocks, arithmetic, engine_trips, warps, edges) -> dict[int, float]:
     """Add hints from loops; return the most executions per warp of the blocks that have such a limit."""
     limits: dict[int, float] = {}
     unused = set()
-    for place, (entries, times, copies) in engine_trips.inside.items():
+    entered, inside = engine_trips
+    for place, (entries, times, copies) in inside.items():
         trip = times / entries
         for block, number in arithmetic[place].items():
             unrolled = number / copies  # iterations of the loop that one execution of the block makes
@@ -317,8 +310,8 @@ def _add_hints(equations: _Equations, blocks, arithmetic, engine_trips: Trips, w
         entering = [(count + n, 1.0) for n, (i, to) in enumerate(edges) if to in loop.blocks and i not in loop.blocks]
         if not entering or unused & loop.blocks:
             continue
-        back = {place for latch in loop.latches for place in blocks[latch].code[-1].places} & engine_trips.back.keys()
-        if value := sum(engine_trips.back[place] for place in back) / warps:
+        back = {place for latch in loop.latches for place in blocks[latch].code[-1].places} & entered.keys()
+        if value := sum(entered[place] for place in back) / warps:
             equations.add(entering, value, _LOOP, value)
         elif not back and not any(loop.blocks < other.blocks for other in graph_loops):
             equations.add(entering, 1.0, _OUTERMOST, 1.0)

@@ -87,10 +87,12 @@ def units(work: Mapping[str, float], of: Card) -> dict[str, float]:
     requests = figure("constant_requests")
     misses = requests * figure("constant_misses")
     operand_misses = figure("operands") * figure("constant_misses")
+    stored = SECTOR * work["stored_sectors"]
+    fill = min(1.0, work["stored_bytes"] / stored) if stored else 1.0  # the share of the sectors that is written
     times = {
         "DRAM": work["unique_bytes"] / (of.dram_tb_s * 1e9),
         "L2 reads": work["loaded_sectors"] * SECTOR / (of.l2_read_tb_s * 1e9),
-        "L2 writes": work["stored_sectors"] * (2 - _compute_fill(work)) * SECTOR / (of.l2_write_tb_s * 1e9),
+        "L2 writes": work["stored_sectors"] * (2 - fill) * SECTOR / (of.l2_write_tb_s * 1e9),
         "L1 tags": work["global_lines"] / (cycles * of.tags),
         "L1 data pipe": (figure("shared_wavefronts") + work["global_passes"]) / (cycles * of.pipes),
         "constant cache": max(
@@ -114,11 +116,6 @@ def units(work: Mapping[str, float], of: Card) -> dict[str, float]:
         "tensor cores": figure("tensor") / (RATES["tensor"] * cycles),
         "latency": _compute_latency(work, of),
     }
-
-
-def _compute_fill(work: Mapping[str, float]) -> float:
-    """Return the share of the stored sectors' bytes that are written."""
-    return min(1.0, work["stored_bytes"] / (SECTOR * work["stored_sectors"])) if work["stored_sectors"] else 1.0
 
 
 def _compute_latency(work: Mapping[str, float], of: Card) -> float:

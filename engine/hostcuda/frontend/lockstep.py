@@ -61,7 +61,8 @@ def _find_names(code, shared, kernel):
 def _find_first(code, name, start, end):
     """Return the first read that needs a synchronization: its position, it, and the write before it."""
     events = sorted(_find_events(code, name, start, end))
-    for first, last, times in ((start, end, 1), *_find_loops(code, start, end)):
+    loops = (loop.start() for loop in _LOOP.finditer(code, start, end))  # a loop may run twice
+    for first, last, times in ((start, end, 1), *((loop, statement_end(code, loop), 2) for loop in loops)):
         indices = []
         for at, kind, index in [event for event in events if first <= event[0] < last] * times:
             if kind == "sync":
@@ -89,9 +90,3 @@ def _find_events(code, name, start, end):
             yield code.find(";", at), "write", index
         if not stores or not stores["only"]:
             yield match.start(), "read", index
-
-
-def _find_loops(code, start, end):
-    """Yield (first position, last position, 2) for each loop: it may run twice."""
-    for match in _LOOP.finditer(code, start, end):
-        yield match.start(), statement_end(code, match.start()), 2

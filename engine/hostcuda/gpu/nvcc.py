@@ -47,15 +47,13 @@ def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, a
     return occupancy(math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, MULTIPROCESSOR[arch])
 
 
-def of_modules(modules: Iterable[Mapping], arch: str = ARCH, code: bool = False) -> tuple[dict[str, dict], list[str]]:
-    """Compile many modules with nvcc, in parallel and each distinct one once.
+def of_modules(modules: Iterable[Mapping], code: bool = False) -> tuple[dict[str, dict], list[str]]:
+    """Compile many modules with nvcc for `ARCH`, in parallel and each distinct one once.
 
     Parameters
     ----------
     modules : iterable of mapping
         As recorded in the CPU engine's check mode: ``module`` (a name), ``source``, ``options``, ``include_dirs``.
-    arch : str
-        Used in place of an architecture among the options.
     code : bool
         Disassemble the machine code, too.
 
@@ -72,7 +70,7 @@ def of_modules(modules: Iterable[Mapping], arch: str = ARCH, code: bool = False)
                                *(f"-I{folder}" for folder in module["include_dirs"])) for module in modules}
     kernels, refused = {}, []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {key: pool.submit(_read_facts, key, arch, code, _find_nvcc()) for key in set(keys.values())}
+        jobs = {key: pool.submit(_read_facts, key, code, _find_nvcc()) for key in set(keys.values())}
         for key, job in jobs.items():
             try:
                 kernels[key] = _add_plain_names(job.result())
@@ -83,15 +81,15 @@ def of_modules(modules: Iterable[Mapping], arch: str = ARCH, code: bool = False)
 
 
 @functools.lru_cache(64)  # a notebook estimates the same kernel again and again
-def _read_facts(key: tuple[str, ...], arch: str, code: bool, compiler: str) -> dict[str, dict]:
+def _read_facts(key: tuple[str, ...], code: bool, compiler: str) -> dict[str, dict]:
     """Return the figures of each kernel of a source, by its symbol, from this `compiler` with these options."""
     del compiler  # a part of the cache's key: the same process may use another nvcc later
     source, *options = key
     if not code:
-        return read_ptxas(compile(source, "kernel.cu", options, arch, "-Xptxas", "-v"))
+        return read_ptxas(compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v"))
     with temporary.folder() as folder:
         cubin = folder / "kernel.cubin"
-        facts = read_ptxas(compile(source, "kernel.cu", options, arch, "-Xptxas", "-v", "-lineinfo", cubin=cubin))
+        facts = read_ptxas(compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v", "-lineinfo", cubin=cubin))
         blocks = sass.read(machine_code(cubin))
     return {symbol: own | {"blocks": blocks[symbol]} for symbol, own in facts.items()}
 

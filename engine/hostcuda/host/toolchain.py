@@ -63,12 +63,6 @@ def _read_version(command, path):
     return out
 
 
-def _describe_processor() -> str:
-    """Return what ``-march=native`` depends on: the processor's model and instruction sets."""
-    model = [value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())]
-    return f"{platform.machine()} {model} {sorted(processor.instruction_sets())}"
-
-
 @lru_cache(maxsize=1)
 def _digest_engine():
     """Return a digest of the engine's own files: a compiled kernel depends on them."""
@@ -82,8 +76,10 @@ def _digest_engine():
 
 def fingerprint(command: list[str]) -> str:
     """Return a digest of compiler, processor and engine: with source and options, all that compiled files depend on."""
-    return cache.digest(*command, _read_version(tuple(command), os.environ.get("PATH", "")), _describe_processor(),
-                        _digest_engine(), sys.platform)
+    model = [value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())]
+    native = f"{platform.machine()} {model} {sorted(processor.instruction_sets())}"  # what -march=native depends on
+    version = _read_version(tuple(command), os.environ.get("PATH", ""))
+    return cache.digest(*command, version, native, _digest_engine(), sys.platform)
 
 
 def is_clang(command: list[str]) -> bool:
