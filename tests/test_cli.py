@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 import labkit
 from labkit import cli
-from labkit.notebooks import execute, kernels
+from labkit.notebooks import execute
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
@@ -154,7 +154,6 @@ def quick(monkeypatch):
             notebook.failure = execute.Failure(1, f"{notebook.path.name}: {error}")
 
     monkeypatch.setattr(execute, "run", run)
-    monkeypatch.setattr(kernels, "AVAILABLE", False)
 
 
 def test_report_writes_pages_and_fails_with_a_failing_notebook(command, notebook, quick, tmp_path):
