@@ -17,8 +17,8 @@ STAMP  := $(VENV)/.installed
 MODULES := $(addsuffix /node_modules/.package-lock.json,playground engine/hostcuda/wasm/js)
 JOBS   ?= 2
 # The packages, each after those that it needs, and the tests of all but the engine.
-PROJECTS := engine/pyproject.toml pyproject.toml playground/pyproject.toml
-TESTS  := $(wildcard tests playground/tests)
+PROJECTS := engine/pyproject.toml pyproject.toml classroom/pyproject.toml playground/pyproject.toml
+TESTS  := $(wildcard tests classroom/tests playground/tests)
 PYTEST := $(BIN)/python -m pytest --quiet
 # The engine's tests run in its folder, with its own configuration.
 ENGINE := cd engine && "$(abspath $(BIN))/python" -m pytest --quiet
@@ -140,7 +140,7 @@ define install
 	if test "$$uv"; then pip="guarded uv pip install --quiet --python $(1)/bin/python"; \
 	    else pip="guarded $(1)/bin/python $(PIP) install --no-compile"; fi; \
 	$$pip --no-deps --require-hashes -r $(2); \
-	$$pip --no-deps --no-build-isolation -e ./engine -e . -e ./playground; \
+	$$pip --no-deps --no-build-isolation -e ./engine -e . -e ./classroom -e ./playground; \
 	touch $(1)/.installed
 endef
 
@@ -165,8 +165,8 @@ WRITTEN := .written-by
 clean:  ## Remove the reports, what else was built, and every cache in the checkout; what you have put there stays
 	@for mark in $(wildcard reports/$(WRITTEN) build/*/$(WRITTEN)); do (cd $${mark%/*} \
 	    && sed -e 1d -e '/^\//d' -e '/\.\./d' $(WRITTEN) | tr '\n' '\0' | xargs -0 rm -f $(WRITTEN)); done
-	@rm -rf .ruff_cache .lab engine/build playground/build $(addprefix build/,bdist.* lib temp.*) \
-	    $(foreach folder,. engine playground,$(addprefix $(folder)/,.pytest_cache .hypothesis *.egg-info))
+	@rm -rf .ruff_cache .lab $(addsuffix /build,engine classroom playground) $(addprefix build/,bdist.* lib temp.*) \
+	    $(foreach folder,. engine classroom playground,$(addprefix $(folder)/,.pytest_cache .hypothesis *.egg-info))
 	@find . -name ".venv*" -prune -o -name __pycache__ -type d -exec rm -rf {} +
 	@for folder in $(wildcard reports build); do find $$folder -type d -empty -delete; done
 

@@ -16,8 +16,7 @@ from labkit.notebooks import execute
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
-COMMANDS = ("autograder", "bench", "check", "colab", "device", "doctor", "grade", "report", "similarity", "site",
-            "store", "student", "train")
+COMMANDS = ("bench", "check", "colab", "device", "doctor", "report", "site", "store", "train")
 
 
 @pytest.fixture
@@ -59,6 +58,20 @@ def test_help_lists_the_commands(command):
     assert "..." not in out.replace("[ARGS]...", "")  # no summary is cut short
 
 
+@pytest.mark.parametrize("added", [{}, {"machine": "platform:machine"}])
+def test_another_package_adds_commands(added):
+    """By itself, labkit has none of a class."""
+    program = ("import json, sys; from importlib import metadata\n"
+               "metadata.entry_points = lambda group: [metadata.EntryPoint(name, value, group) "
+               "for name, value in json.loads(sys.argv.pop(1)).items()]\n"
+               "from labkit.cli import main; main()")
+    command = [sys.executable, "-c", program, json.dumps(added), "--help"]
+    process = subprocess.run(command, capture_output=True, text=True)
+    commands = process.stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    listed = {line.split()[0] for line in commands if not line.startswith("   ")}
+    assert listed == {*COMMANDS, "exercise", *added}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(command, name):
     status, out, _ = command(name, "--help")
@@ -76,8 +89,8 @@ def test_help_has_a_short_form_and_shells_complete_commands(command, monkeypatch
 
 
 @pytest.mark.parametrize(("shell", "typed", "found", "other"), [
-    ("bash", {"COMP_WORDS": "labkit stud", "COMP_CWORD": "1"}, "student", "store"),
-    ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit stud"}, "student", "store"),
+    ("bash", {"COMP_WORDS": "labkit doc", "COMP_CWORD": "1"}, "doctor", "store"),
+    ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit doc"}, "doctor", "store"),
     ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit bench --engine g"}, "gpu", "cpu"),
     ("bash", {"COMP_WORDS": "labkit train --dataset f", "COMP_CWORD": "3"}, "fashion-mnist", "digits"),
 ])

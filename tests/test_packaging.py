@@ -35,7 +35,8 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 ENGINE = tomllib.loads((ROOT / "engine" / "pyproject.toml").read_text())["project"]
-PARTS = {"labkit_playground": "playground"}  # the packages that labkit knows nothing of, with their folders
+# The packages that labkit knows nothing of, with their folders.
+PARTS = {"labkit_classroom": "classroom", "labkit_playground": "playground"}
 PART_PROJECTS = {name: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
                  for name, folder in PARTS.items()}
 PROJECTS = {"labkit": PROJECT, "hostcuda": ENGINE, **PART_PROJECTS}
@@ -216,10 +217,10 @@ def test_everything_imported_is_declared():
         "engine/hostcuda": {*engine, PLUGIN, *IN_A_BROWSER},
         "engine/tests": OF_THE_ENGINE,
         "engine/benchmarks": {*OF_THE_ENGINE, "pyopencl"},  # measured beside the engine, where it is installed
-        "labkit": {*requirements(NEEDED), *requirements(EXTRAS["dask"]), BESIDE},
+        "labkit": {*requirements(NEEDED), BESIDE},
         **{f"labkit/{name}": requirements(PROJECT["dependencies"]) for name in BARE},
         "recording": {*requirements(NEEDED), *RECORDING},
-        **{f"{folder}/{name}": requirements(PART_PROJECTS[name]["dependencies"]) for name, folder in PARTS.items()},
+        **{f"{folder}/{name}": requirements(everything(PART_PROJECTS[name])) for name, folder in PARTS.items()},
         **dict.fromkeys(("tests", *PARTS.values()), DECLARED),
         "benchmarks": DECLARED,
     }.items():

@@ -515,7 +515,7 @@ def test_html_of_a_notebook_takes_no_name_of_the_page(stored):
 
 
 def test_the_classes_of_the_template_are_the_pages_own():
-    templates = [*PACKAGE.glob("notebooks/template/notebook/*.j2"), *PACKAGE.glob("classroom/template/*.j2")]
+    templates = PACKAGE.glob("notebooks/template/notebook/*.j2")
     used = {word for path in templates for words in re.findall(r'class="([^"{]*)', path.read_text())
             for word in words.split()}
     assert used - clean._OF_THE_PAGE == {"html", "level-"}  # of outputs and contents, which place nothing

@@ -1,10 +1,12 @@
-"""The two wheels: what users get who install the lab without a checkout. The engine has its own tests of its wheel."""
+"""The wheels: what users get who install the lab without a checkout. The engine has its own tests of its wheel."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,35 +17,49 @@ from labkit.base import installation
 pytestmark = pytest.mark.thorough("tools of the repository")
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
+MAIN = "from labkit.cli import main; main()"
+FOLDERS = {"cuda_convolution_lab": ("labkit", "data"), "hostcuda": ("engine/hostcuda",),
+           "labkit_classroom": ("classroom/labkit_classroom",), "labkit_playground": ("playground/labkit_playground",)}
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Run `labkit` from the two installed wheels, in a folder that is no checkout."""
+    """Run programs in a folder that is no checkout, with the wheels of the lab and its engine, and others."""
     tmp = tmp_path_factory.mktemp("wheel")
-    lab, engine = tmp / "lab", tmp / "engine"
-    for folder in ("labkit", "data", "engine/hostcuda"):
-        shutil.copytree(ROOT / folder, (engine if "/" in folder else lab) / Path(folder).name,
-                        ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, lab)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / "engine" / name, engine)
+    for project, folders in FOLDERS.items():
+        for folder in folders:
+            shutil.copytree(ROOT / folder, tmp / project / Path(folder).name,
+                            ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+            if (file := (ROOT / folder).parent / name).is_file():
+                shutil.copy(file, tmp / project)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-build-isolation", "--no-deps", "-w", tmp, engine, lab], check=True)
-    wheels = sorted(tmp.glob("*.whl"))
-    assert [wheel.name.partition("-")[0] for wheel in wheels] == ["cuda_convolution_lab", "hostcuda"]
-    subprocess.run([*pip, "install", "--no-deps", "--no-compile", "--target", tmp / "site", *wheels], check=True)
-    elsewhere = tmp / "elsewhere"
+    projects = [tmp / project for project in FOLDERS]
+    subprocess.run([*pip, "wheel", "--no-build-isolation", "--no-deps", "-w", tmp, *projects], check=True)
+    wheels = {wheel.name.partition("-")[0]: wheel for wheel in tmp.glob("*.whl")}
+    assert wheels.keys() == FOLDERS.keys()
+    for project, wheel in wheels.items():
+        with zipfile.ZipFile(wheel) as file:  # as pip does, but for scripts
+            file.extractall(tmp / "site" / project)
+    registry, elsewhere = tmp / "registry", tmp / "elsewhere"
+    registry.mkdir()
     elsewhere.mkdir()
+    for path in Path(pytest.__file__).parent.parent.iterdir():  # without this repository's packages
+        if not re.match("__editable__|labkit|cuda_convolution_lab|hostcuda", path.name):
+            (registry / path.name).symlink_to(path)
 
-    def run(*arguments, hidden="", program="from labkit.cli import main; main()"):
-        """Run the command in a Python that cannot import `hidden`; return its finished process."""
+    def run(*arguments, hidden="", program=MAIN, beside=(), alone=False):
+        """Run a program in a Python that cannot import `hidden`, with other wheels `beside`; return its process.
+
+        Where it is to be alone, no package of the checkout is installed, either.
+        """
         hide = f"import sys; sys.modules[{hidden!r}] = None; " if hidden else ""
+        places = [tmp / "site" / project for project in ("cuda_convolution_lab", "hostcuda", *beside)]
+        places += [registry] * alone
         return subprocess.run(
-            [sys.executable, "-c", f"{hide}{program}", *arguments],
-            cwd=elsewhere, env={**os.environ, "PYTHONPATH": str(tmp / "site"), "HOSTCUDA_ENGINE": "cpu"},
-            capture_output=True, text=True, check=False,
+            [sys.executable, *["-S"] * alone, "-c", f"{hide}{program}", *arguments], cwd=elsewhere, capture_output=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places)), "HOSTCUDA_ENGINE": "cpu"},
+            text=True,
         )
 
     return run
@@ -56,7 +72,7 @@ def test_the_doctor_of_an_installed_package_finds_its_data(installed):
     findings = {finding["what"]: finding for finding in report["findings"]}
     assert report["ready"] and process.returncode == 0
     assert "an installed package" in findings["labkit"]["found"]
-    assert findings["data"]["found"].endswith(os.path.join("site", "labkit", "data"))
+    assert findings["data"]["found"].endswith(os.path.join("cuda_convolution_lab", "labkit", "data"))
 
 
 @pytest.mark.thorough
@@ -77,6 +93,28 @@ def test_kernels_need_no_package_of_the_notebooks(installed):
     ended = installed("report", hidden="nbformat")
     assert ended.returncode == 1
     assert "nbformat" in ended.stderr and "[notebooks]" in ended.stderr and "Traceback" not in ended.stderr
+
+
+@pytest.mark.thorough
+def test_the_commands_of_a_class_come_with_their_wheel(installed):
+    names = {"autograder", "grade", "similarity", "student"}
+    assert not names & {*installed("--help", alone=True).stdout.split()}
+    assert "No such command 'grade'" in installed("grade", "--help", alone=True).stderr
+    beside = ("labkit_classroom",)
+    assert names <= {*installed("--help", beside=beside, alone=True).stdout.split()}
+    ended = installed("grade", "nothing.cu", beside=beside)
+    assert ended.returncode == 1 and "nothing.cu" in ended.stderr and "Traceback" not in ended.stderr
+    program = "from labkit_classroom import autograder, grades; grades._templates().get_template('grades.html.j2'); " \
+              "print(*(path.name for path in autograder._CONTAINER.iterdir()))"
+    ended = installed(program=program, beside=beside)
+    assert {"Containerfile", "enter", "run_autograder", "setup.sh"} == {*ended.stdout.split()}, ended.stderr
+
+
+@pytest.mark.thorough
+def test_the_data_of_the_playground_come_with_their_wheel(installed):
+    program = "from labkit_playground import data, site; print(len(data.collect()[0]) > 1000, *site.python_files())"
+    ended = installed(program=program, beside=("labkit_playground",))
+    assert ended.stdout.startswith("True ") and "labkit_playground/judging.py" in ended.stdout.split(), ended.stderr
 
 
 @pytest.mark.parametrize(("direct", "command"), [

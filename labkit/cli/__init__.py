@@ -1,14 +1,17 @@
-"""Define the command `labkit`: a file per group of sub-commands.
+"""Define the command `labkit`: a file per group of sub-commands, and what other packages add.
 
-A sub-command imports what it needs when it runs: `labkit --help` loads neither NumPy nor nbconvert.
+A sub-command imports what it needs when it runs: `labkit --help` loads neither NumPy nor nbconvert. Another package
+adds sub-commands by entry points of the group "labkit.commands": the name of each, and its function.
 """
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import labkit
 from hostcuda import terminal
 from labkit.base import installation
-from labkit.cli import classroom, exercise, machine, measure, reports, training
+from labkit.cli import exercise, machine, measure, reports, training
 
 app = terminal.application(
     "labkit",
@@ -17,11 +20,13 @@ app = terminal.application(
     "GPU.",
 )
 for command in (
-    machine.doctor, machine.device, classroom.grade, classroom.similarity, classroom.autograder, classroom.student,
-    reports.colab, reports.report, reports.site, reports.store, measure.check, measure.bench, training.train,
+    machine.doctor, machine.device, reports.colab, reports.report, reports.site, reports.store, measure.check,
+    measure.bench, training.train,
 ):
     app.command()(command)
 app.add_typer(exercise.app)
+for added in sorted(entry_points(group="labkit.commands")):
+    app.command(added.name)(added.load())
 
 
 def main() -> None:

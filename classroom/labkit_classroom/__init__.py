@@ -1,0 +1,3 @@
+"""For a class: kernels of others in a sandbox, submissions and their grades, the edition for students."""
+
+__version__ = "1.0.0"

@@ -1,0 +1,126 @@
+"""Write the grader for a container, as Gradescope's zip or with a Containerfile; and grade inside of it.
+
+``python -m labkit_classroom.autograder gradescope FOLDER`` grades the submission in Gradescope's folder, and says first
+which walls stand; ``prepare`` compiles what every grading needs. The lab goes into a container without its solutions.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hostcuda.files import require_writable, write
+from labkit.base.errors import LabError
+from labkit.base.paths import PACKAGE, SERIES
+from labkit.exercises.exercise import Exercise, add, exercise
+from labkit.exercises.grade import CHECKS
+from labkit_classroom import grades, grading, sandbox, student
+from labkit_classroom.submissions import Submission, submissions
+
+HERE = PACKAGE.parent
+_CONTAINER = Path(__file__).parent / "container"
+_ASKED = HERE / "asked"  # the exercises of a container: a line for each, with its number or its folder
+_LAB = ("labkit/", "data/", "engine/hostcuda/", "classroom/labkit_classroom/")
+_OF_EACH = ("pyproject.toml", "README.md", "LICENSE")
+_ROOT = (*_OF_EACH, "setup.py", "MANIFEST.in", "requirements.lock",
+         *(f"{folder}/{name}" for folder in ("engine", "classroom") for name in _OF_EACH))
+
+
+def write_zip(path: Path, asked: Iterable[Exercise]) -> Path:
+    """Write Gradescope's zip for these exercises; LabError outside of a checkout, or if the path is another file's."""
+    there = path.read_bytes() if path.is_file() else b""
+    if os.path.lexists(path) and not (there.startswith(b"PK") and b"run_autograder" in there):
+        raise LabError(f"{path} is there, and is no grader: remove it, or choose another name with --out")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in _files(asked):
+            about = zipfile.ZipInfo(name)  # without the time: the same grader is the same file
+            about.external_attr = (0o755 if name in ("setup.sh", "run_autograder") else 0o644) << 16
+            file.writestr(about, data, zipfile.ZIP_DEFLATED)
+    return write(path, content.getvalue())
+
+
+def write_image(folder: Path, asked: Iterable[Exercise]) -> list[Path]:
+    """Write what an image is built from: a ``Containerfile`` and what it copies.
+
+    Raises
+    ------
+    EngineError
+        labkit is not used from a checkout, or the folder is not empty or cannot be written.
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise LabError(f"{folder} is not an empty folder: remove it, or choose another with --out")
+    require_writable(folder)
+    return [write(folder / name, data) for name, data in _files(asked)]
+
+
+def _files(asked: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of the grader's files: scripts, the lab and added exercises, without solutions."""
+    keys = []
+    for task in asked:
+        keys.append(task.number if task.of_series else f"exercises/{task.number}")
+        if not task.of_series:
+            for path in sorted(filter(Path.is_file, task.folder.iterdir())):
+                yield from _without_solution(f"{keys[-1]}/{path.name}", path)
+    yield from ((path.name, path.read_bytes()) for path in sorted(_CONTAINER.iterdir()) if path.is_file())
+    for path in student.files():
+        name = path.relative_to(HERE).as_posix()
+        if path.is_relative_to(SERIES):
+            yield from _without_solution(name, path)
+        elif name in _ROOT or name.startswith(_LAB):
+            yield name, path.read_bytes()
+    yield "asked", "".join(f"{key}\n" for key in keys).encode()
+
+
+def _without_solution(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield a file of an exercise without its solution, if anything is left; other kinds of files as they are."""
+    data = student.posed(path).encode() if path.suffix in (".cu", ".py", ".toml") else path.read_bytes()
+    if data:
+        yield name, data
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In the container
+
+
+def asked_here() -> list[str]:
+    """Return the numbers of the exercises that this container grades, and add the class's own to the lab."""
+    keys = _ASKED.read_text(encoding="utf-8").split() if _ASKED.is_file() else []
+    return [add(HERE / key).number if "/" in key else exercise(key).number for key in keys]
+
+
+def gradescope(root: Path) -> Path:
+    """Grade ``submission`` in Gradescope's folder; write ``results/results.json`` there.
+
+    The student is named by the e-mail address of the first one who hands in, as Gradescope knows it. An exercise of
+    the assignment that is not in the submission gets no points.
+    """
+    users = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8")).get("users") or [{}]
+    name = str(users[0].get("email") or users[0].get("name") or "student")
+    numbers = asked_here()
+    by_number = {submission.exercise: submission for submission in submissions([root / "submission"], name)}
+    handed_in = [by_number.get(number) or Submission(name, number, problem="there is nothing to this exercise")
+                 for number in numbers] + [submission for number, submission in by_number.items() if not number]
+    out = root / "graded"
+    grading.grade_all(handed_in, out)
+    files = grades.write_all(out, formats=["gradescope"]).files
+    (made_file,) = (path for path in files if path.name == "results.json")
+    return write(root / "results" / "results.json", made_file.read_bytes())
+
+
+def main(what: str, *folder: str) -> None:
+    """Prepare the container, or grade the submission in a folder."""
+    if what == "prepare":
+        sandbox.precompiled(CHECKS)
+    else:
+        print(sandbox.standing(), file=sys.stderr, flush=True)
+        print(gradescope(Path(*folder)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,274 @@
+"""Commands for a class: autograder, grade, similarity, student."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labkit.base.errors import LabError
+
+Named = Annotated[
+    list[str] | None,
+    typer.Option("--exercise", metavar="EXERCISE", help="A folder of your own; or 04a: then only those named count."),
+]
+
+
+def grade(
+    submissions: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="SUBMISSION...", help="Notebooks, .cu files (04a.cu in a student's folder, or "
+                       "alice_04a.cu), or folders of them. Without any, show earlier results again."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("grades"),
+    formats: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="NAME", help="Also write for gradescope, classroom50, canvas or moodle."),
+    ] = None,
+    roster: Annotated[
+        Path | None, typer.Option("--roster", metavar="CSV", help="The class: name, id, email, and extension.")
+    ] = None,
+    student: Annotated[
+        str, typer.Option("--student", metavar="NAME", help="The student of all files, whatever the names.")
+    ] = "",
+    due: Annotated[
+        list[str] | None,
+        typer.Option("--due", metavar="[EXERCISE=]TIME", help="When hand-ins are due: 2026-12-01T23:59+01:00."),
+    ] = None,
+    points: Annotated[
+        list[str] | None, typer.Option("--points", metavar="[EXERCISE=]N", help="The points of an exercise.")
+    ] = None,
+    partial: Annotated[
+        str | None, typer.Option("--partial", metavar="SHARE", help="Share of the points if only the goal is missed.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Grade again what an earlier version of exercise or lab graded.")
+    ] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove results whose hand-in is no longer among these.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, too.")] = False,
+    ranking: Annotated[bool, typer.Option("--ranking", help="Write a page that ranks who met a goal.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Submissions at a time; by default one per core.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option("--dask", metavar="ADDRESS", help="Grade on the workers of this Dask scheduler.")
+    ] = None,
+    named: Named = None,
+    seed: Annotated[
+        str, typer.Option("--seed", metavar="TEXT", help="Seed of inputs and hidden shapes; each result has its own.")
+    ] = "",
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Run others' kernels without a sandbox where there is none.")
+    ] = False,
+) -> None:
+    """Grade what students have handed in: a table, a page for each.
+
+    It writes what gradebooks read, too. Each kernel runs in a sandbox. A run that was stopped goes on where it was;
+    what has not changed is not graded again.
+    """
+    from dataclasses import asdict
+
+    from tqdm import tqdm
+
+    from labkit_classroom import grades, grading, sandbox
+    from labkit_classroom.roster import instant, read_roster
+    from labkit_classroom.submissions import printable, unused
+    from labkit_classroom.submissions import submissions as handed_in
+
+    only = _named(named)
+    terms = grades.Terms(
+        _per_exercise(points, _number), _number(partial, 1) if partial else None, _per_exercise(due, instant),
+        read_roster(roster) if roster else None, only,
+    )
+    if not submissions and not (out / "results").is_dir():
+        raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
+    if prune and not (submissions and all(path.is_dir() for path in submissions)):
+        raise LabError("--prune removes the results of all hand-ins that are not given: give the folder of the class")
+    if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {*terms.exercises}:
+        raise LabError(f"{out} holds results of {', '.join(sorted(lost))}, which is no exercise of the lab: give the "
+                       "folder of the exercise with --exercise")
+    everything = handed_in(submissions, student) if submissions else []
+    to_grade = [submission for submission in everything if terms.counts(submission)]
+    starts = grading.changed_starts(out, to_grade)
+    with (
+        tqdm(total=len(to_grade), unit="submission", file=sys.stderr, disable=None) as bar,
+        _executor(dask, jobs, len(to_grade)) as executor,
+    ):
+        failed = grading.grade_all(to_grade, out, executor, unsafe, again, bar.update, seed)
+    sandbox_used = sandbox.walls.cache_info().currsize  # kernels were graded
+    if sandbox_used and (sandbox.in_container() or any(sandbox.walls().values())):
+        print(sandbox.standing(), file=sys.stderr)
+    removed = grades.prune(out, everything) if prune else []
+    keys = [(submission.student, submission.exercise) for submission in to_grade]
+    output = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
+    results = (grading.read_result(out, *name) for name in keys) if keys else filter(
+        terms.counts, grading.read_results(out))
+    here = filter(None, results)
+    if as_json:
+        print(json.dumps([asdict(result) for result in here], indent=1))
+        return
+    counts, ungraded, stopped, changed, earlier, students = Counter(), [], [], [], 0, set()
+    states = grading.states()
+    for result in here:
+        students.add(result.student)
+        fault = result.verdict.startswith(grading.NO_RESULT)
+        counts.update([result.verdict.partition(":")[0] if fault else result.verdict] if result.lines else [])
+        name = " ".join(filter(None, [result.student, result.exercise]))
+        if result.before and again:
+            changed.append(f"{name}: {result.before} -> {result.verdict} ({result.regraded})")
+        if fault:
+            stopped.append(f"{name}: {result.verdict.removeprefix(grading.NO_RESULT)}")
+        if not result.lines:
+            ungraded.append(f"{name}: {result.verdict}")
+        earlier += bool(result.lines) and result.grader != states.get(result.exercise)
+    ungraded += [f"{one.student} {one.exercise}: {one.verdict}; the earlier result stands" for one in failed]
+    gone = [f"{result.student} {result.exercise}".strip() for result in removed]
+    for what, lines in (("verdicts changed", changed), ("points changed", output.changed if again else []),
+                        ("removed", gone), ("no points, because", stopped), ("not graded", ungraded)):
+        if what == "no points, because":
+            for verdict, count in counts.most_common():
+                print(f"{count:5}  {verdict}")
+        if lines:
+            print("\n".join([f"{len(lines):5}  {what}:", *(f"{'':7}{line}" for line in lines)]))
+    for line in terms.roster.report(students, terms.exercises) if terms.roster else ():
+        print(printable(line))
+    if to_grade and (besides := len(grading.others(out, everything))):
+        print(f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them")
+    if len(everything) > len(to_grade):
+        print(f"{len(everything) - len(to_grade):5}  of exercises that --exercise does not name: left out")
+    if lines := unused(submissions[0]) if len(submissions or ()) == 1 and not student else []:
+        print(f"{len(lines):5}  in manifest.csv without a file: {printable(', '.join(lines))}")
+    if starts:
+        print(f"{len(starts):5}  changed starting code since the last grading: {', '.join(starts)}. A hand-in "
+              "that equals an earlier one counts as the starting code, too")
+    if output.late:
+        print(f"{output.late:5}  late")
+    if earlier:
+        print(f"{earlier:5}  graded with an earlier version of the exercise or the lab: --again grades them again")
+    table, *others = dict.fromkeys(path if path.name != "results.json" else path.parents[1] for path in output.files)
+    for path in others:
+        print(path)
+    print(f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}")
+
+
+def _named(given: list[str] | None) -> frozenset[str]:
+    """Add the exercises of one's own; return all named numbers if one is the lab's, so that no others count."""
+    from labkit.exercises.exercise import add, exercise
+
+    tasks = [exercise(task) for task in given or ()]
+    for task in tasks:
+        if not task.of_series:
+            add(task.folder)
+    return frozenset(task.number for task in tasks) if any(task.of_series for task in tasks) else frozenset()
+
+
+def _per_exercise(given: list[str] | None, convert: Callable) -> dict:
+    """Map the number of an exercise to the converted value after EXERCISE=; "" is the key of a value for all."""
+    from labkit.exercises.exercise import by_name
+
+    pairs = (text.rpartition("=")[::2] for text in given or ())
+    return {by_name(name).number if name else "": convert(value) for name, value in pairs}
+
+
+def _number(text: str, most: float = math.inf) -> Fraction:
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(-1)
+    if not 0 <= value <= most:
+        raise LabError(f"{text!r} is no number from 0{'' if most == math.inf else f' to {most}'}")
+    return value
+
+
+@contextlib.contextmanager
+def _executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Executor]:
+    """Yield the executor that grades kernels: on this machine, or on the workers of a Dask scheduler."""
+    from labkit_classroom import grading
+
+    if not dask:
+        with grading.workers(jobs, most) as executor:
+            yield executor
+        return
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise LabError("--dask needs Dask: pip install distributed") from None
+    try:
+        client = Client(dask)
+    except (OSError, ValueError) as error:
+        raise LabError(f"there is no Dask scheduler at {dask}: {error}") from None
+    with client:
+        yield client.get_executor()
+
+
+def similarity(
+    submissions: Annotated[
+        list[Path], typer.Argument(metavar="SUBMISSION...", help="As `labkit grade` takes them.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="The page to write.")
+    ] = Path("grades/similarity.html"),
+    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Pairs to show for each exercise.")] = 20,
+    named: Named = None,
+) -> None:
+    """Show hand-ins that are alike, side by side.
+
+    It is a reason to look, not a verdict.
+    """
+    from labkit_classroom import similarity
+    from labkit_classroom.submissions import submissions as handed_in
+
+    only = _named(named)
+    compared = [submission for submission in handed_in(submissions) if not only or submission.exercise in only]
+    alike = similarity.pairs(compared, most)
+    for pair in alike[:most]:
+        print(f"{100 * pair.alike:4.0f} %  {pair.exercise}  {' and '.join(pair.students)}")
+    print(*(f"        {line}\n" for line in similarity.short(compared)), sep="", end="")
+    print(f"{similarity.write_page(out, alike)}: a reason to look, not a verdict")
+
+
+def autograder(
+    asked: Annotated[
+        list[str] | None, typer.Argument(metavar="EXERCISE...", help="Numbers, or folders of your own.")
+    ] = None,
+    gradescope: Annotated[bool, typer.Option("--gradescope", help="Gradescope's zip for these exercises.")] = False,
+    image: Annotated[bool, typer.Option("--image", help="A folder with a Containerfile.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PATH", help="By default build/grader.zip or build/grader.")
+    ] = None,
+) -> None:
+    """Write a grader that runs in a container."""
+    from labkit.exercises.exercise import exercise
+    from labkit_classroom import autograder
+
+    if gradescope == image or (gradescope and not asked):
+        raise LabError("say --gradescope with the exercises of the assignment, or --image")
+    tasks = [exercise(key) for key in asked or ()]
+    if gradescope:
+        points = float(sum(task.points for task in tasks))
+        print(f"{autograder.write_zip(out or Path('build/grader.zip'), tasks)}: {points:g} points in all")
+    else:
+        folder = out or Path("build/grader")
+        print(f"{folder}: {len(autograder.write_image(folder, tasks))} files; podman build -t grader {folder}")
+
+
+def student(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")] = Path("build/student"),
+    nbgrader: Annotated[bool, typer.Option("--nbgrader", help="Mark the exercises' cells for nbgrader.")] = False,
+) -> None:
+    """Write an edition of the lab without solutions."""
+    from labkit_classroom import student
+
+    files = student.write_edition(out, nbgrader)
+    print(f"{out}: {len(files)} files")

@@ -1,0 +1,167 @@
+"""Write results for Gradescope and Classroom 50, and tables for the gradebooks of Canvas and Moodle.
+
+Each file follows the documentation of the program that reads it:
+
+- Gradescope's ``results.json``: gradescope-autograders.readthedocs.io, "Autograder Specifications".
+- Classroom 50's ``result.json``: the schema classroom50/result/v1 of github.com/foundation50/classroom50.
+- Canvas's table: what its gradebook exports and imports, "How do I import grades in the Gradebook?".
+- Moodle's table: docs.moodle.org, "Grade import".
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+from hostcuda.files import write
+from labkit.base.errors import LabError
+from labkit_classroom.grading import Result
+from labkit_classroom.roster import Roster, instant
+from labkit_classroom.submissions import printable
+
+FORMATS = ("csv", "gradescope", "classroom50", "canvas", "moodle")
+# The variables of Classroom 50's runner, by the field of a result that they give.
+_RUNNER = {"classroom": ("CLASSROOM",), "assignment": ("ASSIGNMENT",), "owner": ("OWNER", "USERNAME"),
+           "submission": ("SUBMISSION_TAG",), "commit": ("COMMIT_URL",), "release": ("RELEASE_URL",),
+           "review": ("REVIEW_URL", "COMMIT_URL")}
+_SECONDS = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A graded part of an answer: the points reached, the points there are, and the grader's text."""
+
+    name: str
+    points: Fraction
+    of: Fraction
+    text: str
+
+
+def require(formats: Iterable[str], roster: Roster | None, students: int) -> None:
+    """Raise LabError if a format is unknown, or needs what is not there."""
+    for name in formats:
+        if name not in FORMATS:
+            raise LabError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
+        if name in ("canvas", "moodle") and roster is None:
+            raise LabError(f"--format {name} needs --roster: the gradebook knows students by the ids that stand there")
+        if name == "classroom50" and students > 1:
+            raise LabError(f"a result of Classroom 50 is of one student, and here are those of {students}: it is "
+                           "written by the autograder that runs in each student's repository")
+
+
+def of_student(
+    formats: Iterable[str], out: Path, name: str, results: Sequence[Result], asked: Mapping[str, Sequence[Question]]
+) -> list[Path]:
+    """Write the results of one student: ``gradescope/NAME/results.json``, ``result.json`` for Classroom 50.
+
+    Raises LabError if Classroom 50's runner has not said whose result it is.
+    """
+    contents = {}
+    if "gradescope" in formats:
+        contents[out / "gradescope" / name / "results.json"] = gradescope(results, asked)
+    if "classroom50" in formats:
+        contents[out / "result.json"] = classroom50(results, asked, os.environ)
+    return [write(path, json.dumps(content, indent=1) + "\n") for path, content in contents.items()]
+
+
+def gradescope(results: Sequence[Result], asked: Mapping[str, Sequence[Question]]) -> dict:
+    """Return a student's results for Gradescope: a test per question, visible to the student at once."""
+    tests = [
+        {"name": item.name, "number": f"{place}.{part}", "score": float(item.points), "max_score": float(item.of),
+         "status": "passed" if item.points == item.of and item.of else "failed", "output": item.text,
+         "output_format": "text", "visibility": "visible"}
+        for place, result in enumerate(results, 1) for part, item in enumerate(asked[result.exercise], 1)
+    ]
+    verdicts = "\n".join(f"{result.exercise} {result.verdict}. {result.advice}".strip() for result in results)
+    seconds = round(sum(result.seconds for result in results), 1)
+    return {"score": sum(test["score"] for test in tests), "execution_time": seconds, "output": verdicts,
+            "output_format": "text", "visibility": "visible", "tests": tests}
+
+
+def classroom50(
+    results: Sequence[Result], asked: Mapping[str, Sequence[Question]], runner: Mapping[str, str]
+) -> dict:
+    """Return a student's results for Classroom 50. LabError if a variable of its runner is missing.
+
+    Its points are whole numbers, so all points are multiplied by the least number that makes them whole.
+    """
+    identity = {name: next((runner[key] for key in keys if runner.get(key)), "") for name, keys in _RUNNER.items()}
+    if missing := [_RUNNER[name][0] for name, value in identity.items() if not value]:
+        raise LabError(f"--format classroom50 runs in an autograder of Classroom 50, which sets {', '.join(missing)}: "
+                       "they say whose result it is")
+    questions = [question for result in results for question in asked[result.exercise]]
+    whole = math.lcm(*(value.denominator for question in questions for value in (question.points, question.of)))
+    tests = [{"test-name": question.name, "passed": question.points == question.of and question.of > 0,
+              "score": int(question.points * whole), "max-score": int(question.of * whole), "output": question.text}
+             for question in questions]
+    now = datetime.now(UTC)
+    handed_in = max((instant(result.submitted_at) for result in results if result.submitted_at), default=now)
+    return {"schema": "classroom50/result/v1", **identity,
+            "assignment_type": runner.get("ASSIGNMENT_TYPE") or "individual",
+            "datetime": handed_in.astimezone(UTC).strftime(_SECONDS), "graded_at": now.strftime(_SECONDS),
+            "score": sum(test["score"] for test in tests), "max-score": sum(test["max-score"] for test in tests),
+            "tests": tests}
+
+
+def of_class(
+    formats: Iterable[str], out: Path, roster: Roster, columns: Mapping[str, tuple[str, Fraction]],
+    book: Mapping[tuple[str, str], Fraction],
+) -> list[Path]:
+    """Write the tables of a class: ``canvas.csv``, ``moodle.csv``.
+
+    `columns` maps the number of an exercise to its title and its points. `book` maps the id of a student and the number
+    of an exercise to the points reached; an exercise that is not graded is not in it.
+    """
+    makers = {"canvas": canvas, "moodle": moodle}
+    return [write(out / f"{name}.csv", _text(make(roster, columns, book)))
+            for name, make in makers.items() if name in formats]
+
+
+def canvas(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
+    """Return the rows of Canvas's table; its SIS user ID is the roster's `id`. A cell is empty if not graded."""
+    # Canvas takes a number in parentheses at the end for its own number of an assignment.
+    titles = [re.sub(r"\s*\((\d+)\)$", r" \1", f"{number} {title}") for number, (title, _) in columns.items()]
+    rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
+            ["    Points Possible", "", "", "", "", *(decimal(points) for _, points in columns.values())]]
+    return rows + [[shown(person.name), "", person.id, person.email, "", *_cells(person.id, columns, book, "")]
+                   for person in roster.people]
+
+
+def moodle(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
+    """Return the rows of Moodle's table, whose "ID number" is the roster's `id`. "-" is not graded."""
+    titles = [f"{number} {title}" for number, (title, _) in columns.items()]
+    return [["ID number", "Email address", "Name", *titles]] + [
+        [row.id, row.email, shown(row.name), *_cells(row.id, columns, book, "-")] for row in roster.people]
+
+
+def _cells(student_id: str, columns: Mapping, book: Mapping, none: str) -> list[str]:
+    return [decimal(book[student_id, number]) if (student_id, number) in book else none for number in columns]
+
+
+def _text(rows: Iterable[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+# Where a spreadsheet reads a formula: at the beginning of a cell, and after a character that may separate cells.
+_FORMULA = re.compile(r"(?:^(?= *{0})|(?<=[;,\t|])(?={0}))".format(r"[-=+@\t\r\uff0b\uff0d\uff1d\uff20]"))
+
+
+def shown(cell: object) -> object:
+    """Return a cell with an apostrophe before what a spreadsheet would evaluate, and controls as escapes."""
+    return _FORMULA.sub("'", printable(cell)) if isinstance(cell, str) else cell
+
+
+def decimal(points: Fraction) -> str:
+    """Return points with a decimal point and at most four places, like 0.3333."""
+    return f"{float(points):.4f}".rstrip("0").rstrip(".")

@@ -1,0 +1,288 @@
+"""Write the results of a class as files: a table, a page per student, a ranking, and tables for gradebooks.
+
+All of it is made from the files of `labkit_classroom.grading`, a student at a time, and loads nothing from any network.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import functools
+import hashlib
+import io
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
+
+import labkit
+from hostcuda.files import write
+from labkit.base.numerals import three
+from labkit.exercises.exercise import Exercise, exercises, number
+from labkit.notebooks import STYLE
+from labkit_classroom import gradebooks
+from labkit_classroom.grading import BUDGET, Result, others, read_result, read_results
+from labkit_classroom.roster import Person, Roster, instant
+from labkit_classroom.submissions import Submission
+
+_TEMPLATES = Path(__file__).parent / "template"
+_COLUMNS = ("student", "exercise", "points", "of", "verdict", "why", "submitted_at", "clock", "late_h",
+            "seconds")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Settings that turn results into points. Changing them needs no new grading.
+
+    Attributes
+    ----------
+    points : mapping of str to Fraction
+        The points of an exercise, by its number, "" for all others; by default those that the exercise states.
+    partial : Fraction, optional
+        The share of the points for a kernel that is clean and right; by default the one that the exercise states.
+    due : mapping of str to datetime
+        The deadline of an exercise, by its number, "" for all others.
+    roster : Roster, optional
+    only : frozenset of str
+        The numbers of the exercises that were assigned; by default all.
+    """
+
+    points: Mapping[str, Fraction] = field(default_factory=dict)
+    partial: Fraction | None = None
+    due: Mapping[str, datetime.datetime] = field(default_factory=dict)
+    roster: Roster | None = None
+    only: frozenset[str] = frozenset()
+
+    @functools.cached_property
+    def exercises(self) -> dict[str, Exercise]:
+        """The exercises that are known here, by their numbers."""
+        return exercises()
+
+    def counts(self, item: Result | Submission) -> bool:
+        """Return whether a result or a hand-in is shown: not if its exercise was not assigned."""
+        return not self.only or item.exercise in self.only or item.exercise not in self.exercises
+
+    def worth(self, number: str) -> Fraction:
+        """Return the points that an exercise counts for."""
+        exercise = self.exercises.get(number)
+        points = self.points.get(number, self.points.get(""))
+        return Fraction(exercise.points if exercise else 1).limit_denominator(1000) if points is None else points
+
+    def questions(self, result: Result) -> list[gradebooks.Question]:
+        """Return the questions of a result, with the points for each answer.
+
+        A kernel that is clean and right gets the share. Each goal that it meets adds a part of the rest, by the goal's
+        weight, unless the kernel changes more lines than it may. The starting code gets nothing. An exercise that is
+        answered by numbers has only goals.
+        """
+        exercise = self.exercises.get(result.exercise, Exercise("", None))
+        total = self.worth(result.exercise) if result.exercise else Fraction(0)
+        if not result.lines:
+            return [gradebooks.Question(f"{result.exercise} handed in".strip(), Fraction(0), total, result.verdict)]
+        first = [(ok, text) for ok, text, part in result.lines if not part]
+        budget = [(ok, text) for ok, text, part in result.lines if part == BUDGET]
+        goals = [(ok, text, part) for ok, text, part in result.lines if part not in ("", BUDGET)]
+        share = Fraction(exercise.partial).limit_denominator(1000) if self.partial is None else self.partial
+        share = (share if goals else 1) if first else 0
+        weights = {goal.what: Fraction(goal.weight).limit_denominator(1000) for goal in exercise.goals}
+        weigh = [weights.get(part, Fraction(1)) for _, _, part in goals]
+        right = not result.untouched and all(ok for ok, _ in first)
+        short = all(ok is not False for ok, _ in budget)
+        met = right and (short or bool(goals))
+        rows = [(f"{result.exercise} clean and right", met, share, [text for _, text in first])] if first else []
+        for (ok, text, part), weight in zip(goals, weigh, strict=True):
+            rows.append((f"{result.exercise} {part}", right and short and ok, (1 - share) * weight / (sum(weigh) or 1),
+                         [text, *(more for _, more in budget)]))
+        return [gradebooks.Question(name, Fraction(total * of if met else 0), Fraction(total * of), "\n".join(texts))
+                for name, met, of, texts in rows]
+
+    def late_h(self, result: Result) -> float | None:
+        """Return how many hours after this student's deadline it came; None if in time or if nobody knows."""
+        due = self.due.get(result.exercise, self.due.get(""))
+        if due is None or not result.submitted_at:
+            return None
+        person = self.person(result.student)
+        until = person.until(result.exercise, due) if person else due
+        hours = (instant(result.submitted_at) - until).total_seconds() / 3600
+        return hours if hours > 0 else None
+
+    def person(self, student: str) -> Person | None:
+        """Return the student of the roster whom a hand-in's name identifies; None without a roster."""
+        return self.roster.person(student) if self.roster else None
+
+
+class Written(NamedTuple):
+    """What `write_all` has written: the files, the table first; the pages; and how many submissions are late.
+
+    `changed` lists the results whose points differ from those in the earlier table, with the same text and verdict.
+    """
+
+    files: list[Path]
+    pages: list[Path]
+    late: int
+    changed: list[str]
+
+
+def write_all(
+    out: Path, terms: Terms | None = None, ranking: bool = False, formats: Iterable[str] = ()
+) -> Written:
+    """Write ``grades.csv``, a page per student, and the files that `ranking` and `formats` ask for.
+
+    Parameters
+    ----------
+    out : Path
+        The folder of `labkit_classroom.grading.grade_all`.
+    terms : Terms, optional
+    ranking : bool
+        Write ``ranking.html``. It shows the students' names, as their files have them, and why something could not be
+        graded.
+    formats : iterable of str
+        What else to write: names of `gradebooks.FORMATS`.
+
+    Raises
+    ------
+    LabError
+        A format lacks what it needs, such as a roster.
+    """
+    terms, formats = terms or Terms(), {*formats}
+    places: dict[str, list[str]] = defaultdict(list)
+    for result in read_results(out):
+        if terms.counts(result):
+            places[result.student].append(result.exercise)
+    gradebooks.require(formats, terms.roster, len(places))
+    text, late, met, ungraded, before, changed = io.StringIO(), 0, [], [], _points_before(out / "grades.csv"), []
+    sheet = csv.writer(text, lineterminator="\n")
+    sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
+    book: dict[tuple[str, str], Fraction] = {}  # the points of a person at an exercise
+    other_files, pages, names = [], [], _names(places)
+    for student in sorted(places):
+        results = [stored for name in sorted(places[student]) if (stored := read_result(out, student, name))]
+        person = terms.person(student)
+        parts = {result.exercise: terms.questions(result) for result in results}
+        hours = {result.exercise: terms.late_h(result) for result in results}
+        late += sum(hour is not None for hour in hours.values())
+        for result in results:
+            points, of = _sum_points(parts[result.exercise])
+            row = [*([person.id if person else ""] if terms.roster else []), *_row(result, points, of, hours)]
+            sheet.writerow(map(gradebooks.shown, row))
+            old, new = before.get(_result_key(result)), gradebooks.decimal(points)
+            if result.lines and old and old != new:
+                changed.append(f"{student} {result.exercise}: {old} -> {new}")
+            if person and result.lines:  # what is not graded is an empty cell, and not zero
+                key = person.id, result.exercise
+                book[key] = max(book.get(key, points), points)
+            if result.passed:
+                met.append(replace(result, lines=[]))
+            elif ranking and not result.lines:
+                ungraded.append(result)
+        other_files += gradebooks.of_student(formats, out, names[student], results, parts)
+        titles = {name: exercise.title for name, exercise in terms.exercises.items()}
+        pages.append(page(out / f"{names[student]}.html", "student.html.j2", student=student, results=results,
+                           tried=sum(bool(result.exercise) for result in results), titles=titles, points=_points_text,
+                           passed=sum(result.passed for result in results), asked=parts, hours=hours, budget=BUDGET))
+    for person in terms.roster.missing(places) if terms.roster else ():
+        row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0]
+        sheet.writerow(map(gradebooks.shown, row))
+    if terms.roster:
+        columns = {key: (exercise.title, terms.worth(key)) for key, exercise in terms.exercises.items()
+                   if key in terms.only or any(key in numbers for numbers in places.values())}
+        other_files += gradebooks.of_class(formats, out, terms.roster, columns, book)
+    files = [write(out / "grades.csv", text.getvalue()), *other_files]
+    if ranking:
+        files.append(page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
+    return Written(files, pages, late, changed)
+
+
+def _result_key(result: Result) -> tuple:
+    return tuple(map(gradebooks.shown, (result.student, result.exercise, result.verdict, result.submitted_at)))
+
+
+def _points_before(path: Path) -> dict[tuple, str]:
+    """Return the points in the table of an earlier call, by `_result_key`."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [*csv.DictReader(file)]
+        return {(row["student"], row["exercise"], row["verdict"], row["submitted_at"]): row["points"] for row in rows}
+    except (OSError, ValueError, KeyError, csv.Error):  # there is none, or it was edited
+        return {}
+
+
+def _sum_points(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fraction]:
+    return sum((part.points for part in questions), Fraction(0)), sum((part.of for part in questions), Fraction(0))
+
+
+def _points_text(questions: Sequence[gradebooks.Question]) -> str:
+    points, of = map(gradebooks.decimal, _sum_points(questions))
+    return f"{points} of {of} point{'s' * (of != '1')}"
+
+
+def _row(result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
+    why = next((text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")
+    late = hours[result.exercise]
+    return [result.student, result.exercise, gradebooks.decimal(points) if result.lines else "",
+            gradebooks.decimal(of), result.verdict, why, result.submitted_at, result.clock,
+            "" if late is None else f"{late:.2f}", result.seconds]
+
+
+def rankings(results: Sequence[Result]) -> list[dict]:
+    """Return for each exercise its title, its goals and the students who met them, the best one first.
+
+    The number of the first goal decides; equal numbers share a rank. Each device that has measured times adds a column.
+    """
+    tables = []
+    for exercise in exercises().values():
+        met = [result for result in results if result.exercise == exercise.number and result.passed]
+        if not met:
+            continue
+        first = exercise.goals[0]
+        sign = -1 if first.at_least is not None else 1
+        met.sort(key=lambda result: (sign * result.reached.get(first.what, math.inf), result.student))
+        devices = sorted({device for result in met for device in result.op_ms})
+        rows, rank, last = [], 0, None
+        for place, result in enumerate(met, 1):
+            best = result.reached.get(first.what)
+            rank, last = (rank, last) if best == last else (place, best)
+            reached = [number(result.reached.get(goal.what, math.nan)) for goal in exercise.goals]
+            times = [three(result.op_ms[device]) if device in result.op_ms else "" for device in devices]
+            rows.append({"rank": rank, "student": result.student, "reached": reached + times})
+        goals = [goal.what for goal in exercise.goals] + [f"op time on the {device} (ms)" for device in devices]
+        tables.append({"number": exercise.number, "title": exercise.title, "goals": goals, "rows": rows})
+    return tables
+
+
+def _names(students: Iterable[str]) -> dict[str, str]:
+    """Map each student to a file name that no other student and no other page has, even in another case."""
+    safe = {name: "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50] for name in students}
+    often = Counter([*(file_name.casefold() for file_name in safe.values()), "ranking", "similarity"])
+    return {name: file_name if file_name and file_name == name and often[file_name.casefold()] == 1 else
+            f"{file_name}-{hashlib.sha256(name.encode()).hexdigest()[:6]}" for name, file_name in safe.items()}
+
+
+def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
+    """Remove the results of all but these hand-ins, and their pages; return what was removed."""
+    gone = others(out, handed_in)
+    names = _names({result.student for result in read_results(out)})
+    for path, result in gone:
+        path.unlink()
+        (out / f"{names[result.student]}.html").unlink(missing_ok=True)
+        (out / "gradescope" / names[result.student] / "results.json").unlink(missing_ok=True)
+    return [result for _, result in gone]
+
+
+def page(path: Path, template: str, **values) -> Path:
+    """Write a page from one of the templates."""
+    today = datetime.date.today().isoformat()
+    return write(path, _templates().get_template(template).render(today=today, version=labkit.__version__, **values))
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True,
+                                     lstrip_blocks=True)
+    environment.globals["style"] = STYLE.read_text(encoding="utf-8")
+    return environment

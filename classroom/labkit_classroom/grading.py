@@ -1,0 +1,514 @@
+"""Grade what others have handed in: each kernel in a sandbox, several at a time, resumable.
+
+A file per submission, in the folder ``results``, keeps its result. Nothing else is kept: points, lateness, tables and
+pages are made from these files whenever they are shown (`labkit_classroom.grades`).
+
+A result is identified by its exercise, by the digest of what was handed in, and by the digest of what decides the
+grade: the exercise's folder, the engine and the lab. A text that was graded once is not graded again for another
+student. A result of another version is never taken for one of this version.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime
+import functools
+import io
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+import hostcuda
+import labkit
+from hostcuda import processes, temporary
+from hostcuda.errors import EngineError, Interrupted
+from hostcuda.files import require_writable, write
+from labkit.base.errors import LabError
+from labkit.base.kept import digest
+from labkit.base.paths import PACKAGE, SERIES, data_dir
+from labkit.exercises import grade
+from labkit.exercises.exercise import ATTEMPT_S, Exercise, add, by_name, exercises, hand_over
+from labkit.exercises.judge import UNTOUCHED, code_lines
+from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.spec.devices import device
+from labkit_classroom import sandbox
+from labkit_classroom.submissions import MANIFEST, Submission
+
+FORMAT = 2  # of a result file
+BUDGET = "changed lines"
+NO_RESULT = "not right yet: "  # begins the verdict of a submission that by its own fault could not be graded
+# Threads of one process feed about 20 child processes: each takes seconds, and 0.02 to 0.08 s of this process.
+_THREADS = 16
+_TEXT = 8_000  # characters of a line of a grade: messages repeat lines of the kernel, which may be long
+_IN_FLIGHT = 256  # submissions that an executor has at a time
+_SHOWN = ("cli", "draw", "notebooks", "page")  # packages that decide no grade
+_DECIDE = ("grading.py", "sandbox.py", "seccomp.py")  # files of this package that do
+_STARTS = "starts.txt"  # beside the results
+_TIMING = "labkit_classroom.timing"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The grade of a submission, as a result file has it.
+
+    Attributes
+    ----------
+    student, exercise : str
+    passed : bool
+    verdict : str
+        "goal met", "goal missed", "not right yet" or why it could not be graded.
+    untouched : bool
+        Whether it is the starting code.
+    lines : list of (bool or None, str, str)
+        For each question whether it is met, the text of the answer, and the goal in question, `BUDGET` or "".
+    advice : str
+        The sentence for a typical mistake, if the submission makes one.
+    reached : dict
+        Goal -> the number reached, without goals that were not counted.
+    seconds : float
+        The time that the grading took.
+    peak_mb : float
+        Memory of the child process, in 10^6 bytes.
+    op_ms : dict
+        Device -> the op time of a kernel that met its goal, of 1000 images of the last layer that is counted. Only a
+        GPU measures it.
+    submitted_at, clock : str
+        As `Submission` has them.
+    before, regraded : str
+        The verdict of the same text before the last regrade and the day of the regrade, if it changed the verdict.
+    answer : str
+        The digest of what was handed in; empty if it could not be graded: the next run tries again.
+    grader : str
+        The digest of what decided the grade: `state`.
+    seed : str
+        The seed of the inputs and of a hidden shape; a regrade draws the same ones.
+    format : int
+        The version of the file's format.
+    """
+
+    student: str
+    exercise: str
+    passed: bool
+    verdict: str
+    untouched: bool = False
+    lines: list = field(default_factory=list)
+    advice: str = ""
+    reached: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    peak_mb: float = 0.0
+    op_ms: dict[str, float] = field(default_factory=dict)
+    submitted_at: str = ""
+    clock: str = ""
+    before: str = ""
+    regraded: str = ""
+    answer: str = ""
+    grader: str = ""
+    seed: str = ""
+    format: int = FORMAT
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A class
+
+
+def grade_all(
+    handed_in: Sequence[Submission], out: Path, executor: Executor | None = None, unsafe: bool = False,
+    again: bool = False, done: Callable[[int], object] = lambda count: None, seed: str = "",
+) -> list[Result]:
+    """Grade submissions. Each result is kept in a file as soon as it is known, and not computed again.
+
+    Parameters
+    ----------
+    handed_in : sequence of Submission
+    out : Path
+        The folder of the results.
+    executor : concurrent.futures.Executor, optional
+        Where kernels are graded: `workers`, or Dask's ``client.get_executor()`` on machines that have the lab and the
+        folders of added exercises. By default, threads of this process, as many as there are processor cores.
+    unsafe : bool
+        Without a sandbox, where there is none.
+    again : bool
+        Grade again what an earlier version of the exercise, of the engine or of the lab has graded. Otherwise such a
+        result stands until the student hands in something else.
+    done : callable
+        Called with the number of submissions that have just been finished, for a progress bar.
+    seed : str
+        The seed of the inputs and of a hidden shape. By default the seed of an earlier grading of the same text, else a
+        random one for each text.
+
+    Returns
+    -------
+    list of Result
+        The results of submissions that could not be graded this time. Their earlier results stand.
+
+    Raises
+    ------
+    LabError
+        There is no sandbox, the folder cannot be written, it holds results of another version, or the executor broke.
+    Interrupted
+        Ctrl-C stopped it; it waits for the submissions that are being graded.
+    """
+    if any(map(_is_kernel, handed_in)):
+        sandbox.require(unsafe)
+    folder = out / "results"
+    require_writable(folder)
+    failed: list[Result] = []
+    empty_handed = {submission.student for submission in handed_in if not submission.exercise}
+    for student in {submission.student for submission in handed_in} - empty_handed:
+        _file(folder, Submission(student, "")).unlink(missing_ok=True)  # they have handed in something better
+
+    def keep(submission: Submission, result: Result, earlier: Result | None = None) -> None:
+        earlier = earlier or _read(_file(folder, submission))
+        same_text = earlier is not None and earlier.answer == _answer(submission)
+        if same_text and not result.answer:  # a full disk, or no memory
+            failed.append(replace(result, student=submission.student))
+            return
+        if same_text and earlier.untouched:
+            result = _mark_as_start(result)
+        if same_text and earlier.grader != result.grader:
+            changed = earlier.verdict != result.verdict
+            today = datetime.datetime.now(datetime.UTC).date().isoformat()
+            result = replace(result, before=earlier.verdict if changed else "", regraded=today if changed else "")
+        at, clock = _submission_time(submission, earlier if same_text else None)
+        result = replace(result, student=submission.student, submitted_at=at, clock=clock)
+        if result != earlier:
+            write(_file(folder, submission), json.dumps(asdict(result), indent=1) + "\n")
+
+    graded = {(old.exercise, old.answer, old.grader): path for path, old in _read_all(folder) if old.answer}
+    numbers = {submission.exercise for submission in handed_in if not submission.problem}
+    states = {number: state(number) for number in numbers}
+    starts = _read_starts(folder)
+    for number in states:
+        now = _digest_code(number)
+        starts[number] = [*(code for code in starts[number] if code != now), now]
+    if states:
+        lines = (f"{number} {code}\n" for number, digests in sorted(starts.items()) for code in digests)
+        write(folder / _STARTS, "".join(lines))
+    waiting: dict[tuple, list[Submission]] = {}
+    for submission in handed_in:
+        earlier = _read(_file(folder, submission))
+        key = submission.exercise, _answer(submission), _lab() if submission.problem else states[submission.exercise]
+        if earlier and earlier.answer == key[1] and (earlier.grader == key[2] or not again):
+            keep(submission, earlier, earlier)
+        elif key in graded and (result := _read(graded[key])):
+            keep(submission, replace(result, before="", regraded=""), earlier)
+        else:
+            before = earlier.seed if earlier and earlier.answer == key[1] else ""
+            waiting.setdefault(key, []).append(replace(submission, seed=seed or before))
+            continue
+        done(1)
+
+    def ended(group: list[Submission], result: Result) -> None:
+        digests = starts.get(group[0].exercise, ())
+        if result.lines and len(digests) > 1 and _digest_code(result.exercise, group[0].answer) in digests:
+            result = _mark_as_start(result)
+        for submission in group:
+            keep(submission, result)
+        done(len(group))
+
+    kernels = [group for group in waiting.values() if _is_kernel(group[0])]
+    added = {task.number: task.folder for task in exercises().values() if not task.of_series}
+    try:
+        for group in waiting.values():  # in this thread: they may train
+            if not _is_kernel(group[0]):
+                ended(group, _grade(group[0], unsafe))
+        with contextlib.ExitStack() as stack:
+            pool = executor or stack.enter_context(workers(None, len(kernels)))
+            futures = stack.enter_context(contextlib.closing(_grade_parallel(pool, kernels, unsafe, added, ended)))
+            for group, future in futures:
+                ended(group, _result_of(group[0], future))
+    except KeyboardInterrupt:
+        finished = sum(_file(folder, submission).is_file() for submission in handed_in)
+        raise Interrupted(f"stopped: {finished} of {len(handed_in)} are graded; the same command goes on") from None
+    if device().engine == "gpu":  # in this thread, which has the context, and one after the other
+        for submission in handed_in:
+            if (earlier := _read(_file(folder, submission))) and (result := timed(earlier, submission)) is not earlier:
+                keep(submission, result, earlier)
+    return failed
+
+
+def _grade_parallel(
+    pool: Executor, groups: Sequence[list[Submission]], unsafe: bool, added: Mapping[str, Path],
+    ended: Callable[[list[Submission], Result], None],
+) -> Iterator[tuple[list[Submission], Future]]:
+    """Have the first of each group graded, a bounded number at a time; yield a group when it is finished."""
+    waiting, running = iter(groups), {}
+    try:
+        while True:
+            for group in itertools.islice(waiting, _IN_FLIGHT - len(running)):
+                running[pool.submit(_grade, group[0], unsafe, added)] = group
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future
+    finally:
+        begun = {future: group for future, group in running.items() if not future.cancel()}
+        for future, group in begun.items():  # Ctrl-C: the running ones come to their end, and are kept
+            with contextlib.suppress(Exception, KeyboardInterrupt):
+                ended(group, future.result())
+
+
+def _result_of(submission: Submission, future: Future) -> Result:
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        raise LabError(f"the executor broke: {error}. What is graded is kept: the same command goes on") from error
+    except Exception as error:  # a worker that was lost, or could not import the lab
+        return Result(submission.student, submission.exercise, False, f"not graded: {type(error).__name__}: {error}")
+
+
+def workers(jobs: int | None, most: int) -> Executor:
+    """Return an executor of threads for at most `most` submissions; of processes, where threads would wait.
+
+    `jobs` is the number of submissions at a time, by default as many as there are processor cores.
+    """
+    jobs = max(1, min(jobs or os.cpu_count() or 1, most))
+    if jobs <= _THREADS:
+        return ThreadPoolExecutor(jobs)
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _prepare_worker)
+
+
+def _prepare_worker() -> None:
+    """Prepare a worker process: leave Ctrl-C to the parent, and end with it even if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+def timed(result: Result, submission: Submission, images: int = 1000) -> Result:
+    """Return a result with its op time on this device, if it met its goal in place of a rung and has no time yet."""
+    exercise = by_name(result.exercise) if result.passed else None
+    subject = exercise and exercise.subject
+    if not isinstance(subject, InPlaceOf) or device().name in result.op_ms:
+        return result
+    with temporary.folder() as folder:
+        hand_over(exercise, subject.source(submission.answer), folder)
+        timing = processes.run([sys.executable, "-m", _TIMING, str(folder), str(images)], {}, ATTEMPT_S, capture=True)
+        if timing.interrupted:
+            timing.require("timing")
+        if timing.problem:  # wrong on this device, or without an end: the grade stands, the ranking shows no time
+            return result
+        return replace(result, op_ms={**result.op_ms, **json.loads((folder / "op_ms").read_text())})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is kept
+
+
+def read_results(out: Path) -> Iterator[Result]:
+    """Yield the results in a folder; a damaged one is left out and graded again.
+
+    Raises
+    ------
+    LabError
+        A result is one of another version.
+    """
+    return (result for _, result in _read_all(out / "results"))
+
+
+def read_result(out: Path, student: str, exercise: str) -> Result | None:
+    """Return the result of a student at an exercise, or None."""
+    return _read(_file(out / "results", Submission(student, exercise)))
+
+
+def others(out: Path, handed_in: Iterable[Submission]) -> list[tuple[Path, Result]]:
+    """Return the results in a folder, with their files, of hand-ins that are not among these."""
+    here = {(submission.student, submission.exercise) for submission in handed_in}
+    return [(path, item) for path, item in _read_all(out / "results") if (item.student, item.exercise) not in here]
+
+
+def changed_starts(out: Path, handed_in: Iterable[Submission]) -> list[str]:
+    """Return the numbers of the exercises whose starting code has changed since the last grading."""
+    starts, numbers = _read_starts(out / "results"), {item.exercise for item in handed_in if not item.problem}
+    return [number for number in sorted(numbers) if starts[number] and starts[number][-1] != _digest_code(number)]
+
+
+def _read_starts(folder: Path) -> defaultdict[str, list[str]]:
+    """Return the digests of an exercise's starting codes, in the order of their use, by its number."""
+    codes = defaultdict(list)
+    if (path := folder / _STARTS).is_file():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            number, _, code = line.rpartition(" ")
+            codes[number].append(code)
+    return codes
+
+
+def _digest_code(number: str, answer: str | tuple | None = None) -> str:
+    """Return the digest of the code of an answer, by default of the starting code."""
+    exercise = by_name(number)
+    if isinstance(exercise.subject, Numbers):
+        return digest(repr(exercise.subject.start if answer is None else answer))[:16]
+    text = exercise.start if answer is None else answer
+    return digest(*(" ".join(line.split()) for line in code_lines(text)))[:16]
+
+
+def _mark_as_start(result: Result) -> Result:
+    return replace(result, passed=False, untouched=True, verdict=UNTOUCHED, advice="") if result.lines else result
+
+
+def _read_all(folder: Path) -> Iterator[tuple[Path, Result]]:
+    return ((path, result) for path in sorted(folder.glob("*.json")) if (result := _read(path)))
+
+
+def _read(path: Path) -> Result | None:
+    """Return the result in a file; None if there is none, or if the file is damaged."""
+    try:
+        values = json.loads(path.read_bytes())
+        if values["format"] == FORMAT:
+            return Result(**values)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    raise LabError(f"{path} is a result of another version of the lab: grade into a new folder")
+
+
+def _file(folder: Path, submission: Submission) -> Path:
+    name = f"{submission.student}-{submission.exercise or 'none'}"[:50]
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
+    return folder / f"{safe}-{digest(submission.student, submission.exercise)[:8]}.json"
+
+
+def _submission_time(submission: Submission, earlier: Result | None) -> tuple[str, str]:
+    """Return when a text was handed in and by which clock; a manifest's time wins over a file's."""
+    times = [(other.clock != MANIFEST, other.submitted_at, other.clock) for other in (submission, earlier)
+             if other and other.submitted_at]
+    return min(times)[1:] if times else ("", "")
+
+
+def _answer(submission: Submission) -> str:
+    """Return the digest of what was handed in."""
+    return digest(repr((submission.answer, submission.problem)))[:16]
+
+
+def state(number: str | Path) -> str:
+    """Return the digest of what decides the grades of an exercise, or of one in a folder."""
+    folder = number if isinstance(number, Path) else by_name(number).folder
+    return digest(_lab(), *_contents(folder, (path for path in folder.rglob("*") if path.name != "wrong.toml")))[:16]
+
+
+def states() -> dict[str, str]:
+    """Return `state` of all exercises that are known here, by their numbers."""
+    return {number: state(number) for number in exercises()}
+
+
+@functools.cache
+def _lab() -> str:
+    """Return the digest of what decides every grade: version, engine, data, and the lab without its exercises."""
+    code = {path for path in PACKAGE.rglob("*") if not path.is_relative_to(SERIES)}
+    code -= {path for path in code if path.relative_to(PACKAGE).parts[0] in _SHOWN}
+    engine, data, here = Path(hostcuda.__file__).parent, data_dir(), Path(__file__).parent
+    return digest(FORMAT, labkit.__version__, *_contents(engine, engine.rglob("*")), *_contents(data, data.rglob("*")),
+                  *_contents(PACKAGE, code), *_contents(here, (here / name for name in _DECIDE)))[:16]
+
+
+def _contents(folder: Path, paths: Iterable[Path]) -> Iterator[str | bytes]:
+    """Yield names and contents of files, in an order that is the same on every machine."""
+    for name, path in sorted((path.relative_to(folder).as_posix(), path) for path in paths):
+        if path.is_file() and path.suffix not in (".pyc", ".lock"):
+            yield from (name, path.read_bytes())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One submission
+
+
+def _is_kernel(submission: Submission) -> bool:
+    return not submission.problem and not isinstance(by_name(submission.exercise).subject, Numbers)
+
+
+def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = MappingProxyType({})) -> Result:
+    """Grade a submission in any process on any machine; `added` maps the class's own exercises to their folders."""
+    began, peak = time.monotonic(), 0
+    try:
+        if submission.problem:
+            return Result(submission.student, submission.exercise, False, submission.problem,
+                          answer=_answer(submission), grader=_lab())
+        if submission.exercise in added:
+            add(added[submission.exercise])
+        exercise = by_name(submission.exercise).drawn(submission.seed or secrets.token_hex(8))
+        try:
+            graded, peak = _answered(exercise, submission.answer, unsafe)
+            verdict = graded.verdict
+        except sandbox.NoResultError as error:  # it is not tried again
+            reason = str(error).removeprefix("there is no result: ")
+            graded = grade.Grade(exercise, (grade.Line(False, f"can be graded\n{reason}"),))
+            verdict = f"{NO_RESULT}{reason.splitlines()[0]}"
+        goals = [goal.what for goal in exercise.goals if graded.reached]
+        reached = {what: float(got) for what, got in zip(goals, graded.reached, strict=False) if math.isfinite(got)}
+        before = graded.lines[: len(graded.lines) - len(goals)]
+        parts = [*(BUDGET if line.kind == BUDGET else "" for line in before), *goals]
+        return Result(
+            submission.student, exercise.number, graded.passed, verdict, graded.untouched,
+            [[line.ok, line.text[:_TEXT], part] for line, part in zip(graded.lines, parts, strict=False)],
+            graded.mistake, reached, round(time.monotonic() - began, 2), round(peak / 1e6, 1),
+            answer=_answer(submission), grader=state(exercise.number), seed=exercise.seed,
+        )
+    except EngineError as error:  # without a digest: the next run tries again
+        return Result(submission.student, submission.exercise, False, f"not graded: {error}")
+    except Exception as error:  # nothing that a student hands in may stop the class
+        return Result(submission.student, submission.exercise, False, f"not graded: {type(error).__name__}: {error}")
+
+
+def _answered(exercise: Exercise, answer: str | tuple, unsafe: bool) -> tuple[grade.Grade, int]:
+    """Return the grade of an answer, and peak memory in bytes; NoResultError if it cannot be one."""
+    numbers = isinstance(exercise.subject, Numbers)
+    try:
+        if numbers:
+            return grade.grade(exercise.folder, *answer, quiet=True, record=False), 0
+        source = exercise.attempt(answer)
+    except EngineError as error:
+        if numbers:
+            exercise.subject.counts(exercise.subject.start)  # raises if the exercise itself fails here
+        elif not exercise.start:
+            raise
+        raise sandbox.NoResultError(str(error)) from None
+    return in_sandbox(exercise, source, unsafe)
+
+
+def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grade.Grade, int]:
+    """Grade a kernel that is not trusted; return the grade and the child's peak memory in bytes.
+
+    The arrays and counters come from the child's answer, which carries a word that the child was told before it
+    compiled anything. They are judged here.
+
+    Raises
+    ------
+    LabError
+        The child process came to no result; the message says why.
+    """
+    with temporary.folder() as folder:
+        command, environment = grade.job(asked, source, folder)
+        word = sandbox.nonce()
+        child = sandbox.run(
+            [*command, "--untrusted"], folder, check=environment["HOSTCUDA_CHECK"],
+            environment={"HOSTCUDA_CHECK_OUT": environment["HOSTCUDA_CHECK_OUT"]}, stdin=word, unsafe=unsafe,
+        )
+        record = sandbox.answer(child, folder / "answer", word)
+    status = processes.Ended(child.status, child.seconds)
+    arrays = {name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+              for name, text in record["arrays"].items()}
+    results = grade.Ran(status, record["events"], grade.by_case(asked, arrays))
+    return grade.judge(asked, source, results), child.peak_memory

@@ -1,0 +1,95 @@
+"""Look for holes in the sandbox, from its inside: ``python probe.py`` reads what to try, and prints what worked.
+
+`labkit_classroom.sandbox.walls` runs it. It imports nothing of the lab. Nothing that it tries does any harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import mmap
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+_FORBIDDEN = (errno.ENOSYS, errno.EPERM)
+# Numbers from 424 on are the same on every processor.
+_CALLS = {"io_uring_setup": 425, "open_tree": 428, "fsopen": 430, "pidfd_getfd": 438, "landlock_create_ruleset": 444}
+
+
+def network(port: int, name: str) -> Iterator[str]:
+    """Try to reach another machine, a server on this one, and a server without a name in the file system."""
+    tries = [(socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 9)), (socket.AF_INET6, socket.SOCK_DGRAM,
+             ("2001:db8::1", 9)), (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)),
+             (socket.AF_UNIX, socket.SOCK_STREAM, "\0" + name)]
+    for family, kind, address in tries:
+        with contextlib.suppress(OSError), socket.socket(family, kind) as connection:
+            connection.settimeout(2)
+            connection.connect(address)  # a datagram's: it asks for a route, and sends nothing
+            yield f"reaches {address if isinstance(address, str) else address[0]}".replace("\0", "@")
+
+
+def files(hidden: list[str], kept: list[str]) -> Iterator[str]:
+    """Try to read what is hidden, and to write into folders."""
+    for path in hidden:
+        with contextlib.suppress(OSError):
+            if os.listdir(path) if os.path.isdir(path) else open(path, "rb").close() is None:
+                yield f"reads {path}"
+    for folder in kept:
+        path = os.path.join(folder, f"labkit-probe-{os.getpid()}")
+        with contextlib.suppress(OSError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.unlink(path)
+            yield f"writes to {folder}"
+
+
+def processes(pid: int, started: str, most: int) -> Iterator[str]:
+    """Try to signal and to look into the process that grades, and to start too many processes."""
+    grader = Path(f"/proc/{pid}")
+    with contextlib.suppress(OSError):
+        if grader.joinpath("stat").read_text().rpartition(")")[2].split()[19] == started:
+            for what, attempt in (("signals", lambda: os.kill(pid, 0)), ("reads the memory of", lambda: open(
+                    grader / "mem", "rb").close()), ("reads the variables of", grader.joinpath("environ").read_bytes)):
+                with contextlib.suppress(OSError):
+                    attempt()
+                    yield f"{what} the grader"
+    children = []
+    with contextlib.suppress(OSError):
+        while len(children) < most:
+            children.append(os.fork())
+            if not children[-1]:
+                signal.pause()
+                os._exit(0)
+        yield f"starts more than {most} processes"
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def memory(most: int) -> Iterator[str]:
+    """Try to reserve more address space than allowed."""
+    with contextlib.suppress(OSError):
+        mmap.mmap(-1, most).close()
+        yield f"reserves {most >> 30} GB"
+
+
+def calls() -> Iterator[str]:
+    """Try system calls that no kernel needs, with arguments that do nothing."""
+    c = ctypes.CDLL(None, use_errno=True)
+    tries = {name: (c.syscall, number, 0, 0, 0, 0, 0) for name, number in _CALLS.items()}
+    tries |= {"unshare": (c.unshare, 0), "setns": (c.setns, -1, 0), "ptrace": (c.ptrace, 16, 0, 0, 0),
+              "mount": (c.mount, None, b"/", None, 0, None), "socket": (c.socket, 1, 1, 0)}
+    for name, (call, *arguments) in tries.items():
+        if call(*arguments) != -1 or ctypes.get_errno() not in _FORBIDDEN:
+            yield f"calls {name}"
+
+
+if __name__ == "__main__":
+    attempts = json.load(sys.stdin)
+    holes = {wall: list(globals()[wall](*arguments)) for wall, arguments in attempts.items()}
+    print(json.dumps(holes))

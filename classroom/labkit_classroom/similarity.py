@@ -1,0 +1,157 @@
+"""List pairs of hand-ins to an exercise that are alike: for a human reader, and without a verdict.
+
+A text is read as tokens: without comments and white space, with one token for all names that its author may choose.
+Two texts are compared by their runs of `RUN` tokens that the starting code does not have, wherever in the text they
+stand. (MOSS and Dolos do the same, and keep a sample of the runs by winnowing; these texts are short.) So another
+layout or other names change nothing, and another order of declarations, functions or statements changes little. A run
+counts less the more hand-ins have it: all students may have found the same few lines.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hostcuda.source import code_only
+from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name
+from labkit_classroom.grades import page
+from labkit_classroom.submissions import Submission
+
+RUN = 8  # tokens: about a statement
+LEAST = 24  # runs that the starting code lacks: a text with fewer is too short to be compared
+_FLOOR = 0.1  # the least likeness of a pair that is listed
+_COLUMNS = 4096  # runs at a time: a class of 1,000 takes 33 MB
+
+_TOKEN = re.compile(r"[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|<<=|>>=|[-+*/%&|^!=<>]=|&&|\|\||\+\+|--|->|::|<<|>>|\S")
+_DEFINED = re.compile(r"(?<!\breturn)(?<!\belse)(?<=[\w*&>])\s+(\w+)\s*\(")  # with a type before its name
+_BRACES = "{}"  # not compared: around a single statement they are a matter of layout
+_WORDS = """
+auto bool break case char const constexpr continue default do double else enum extern float for if inline int long
+return short signed sizeof static struct switch template typedef typename union unsigned using void volatile while
+threadIdx blockIdx blockDim gridDim warpSize define include
+"""
+_KEPT = frozenset(_WORDS.split())
+Run = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two hand-ins to an exercise.
+
+    `alike`, from 0 to 1, is the weight of the runs that both have, divided by the weight of all runs of the one that
+    has less. `texts` holds the two texts in pieces: (text, whether the other hand-in has it, too).
+    """
+
+    exercise: str
+    students: tuple[str, str]
+    alike: float
+    texts: tuple[list[tuple[str, bool]], list[tuple[str, bool]]]
+
+
+def tokens(source: str) -> list[tuple[str, int, int]]:
+    """Return the tokens of a source with their begin and end; a name that its author has chosen is "name"."""
+    code = code_only(source)
+    defined = set(_DEFINED.findall(code))
+    words = []
+    for match in _TOKEN.finditer(code):
+        word, begin, end = match[0], *match.span()
+        if word in _BRACES:
+            continue
+        member = word in "xyzw" and code[begin - 1 : begin] == "."  # threadIdx.x is not threadIdx.y
+        if (word[0].isalpha() or word[0] == "_") and not (member or word in _KEPT or word.startswith("__")):
+            is_library = word not in defined and code[end : end + 4].lstrip().startswith("(")  # of CUDA or C++
+            word = word if is_library else "name"
+        words.append((word, begin, end))
+    return words
+
+
+def _find_runs(source: str) -> dict[Run, list[tuple[int, int]]]:
+    """Return the runs of tokens of a source, and where each run stands."""
+    places = defaultdict(list)
+    words = tokens(source)
+    for at in range(len(words) - RUN + 1):
+        part = words[at : at + RUN]
+        places[tuple(word for word, _, _ in part)].append((part[0][1], part[-1][2]))
+    return places
+
+
+def pairs(handed_in: Sequence[Submission], most: int = 50) -> list[Pair]:
+    """Return the pairs of kernels that are most alike, at most `most` of an exercise, the most alike first."""
+    alike = [pair for number, texts in _group_texts(handed_in) for pair in _pair_up(number, texts, most)]
+    return sorted(alike, key=lambda pair: -pair.alike)
+
+
+def short(handed_in: Sequence[Submission]) -> list[str]:
+    """Return a line per exercise: how many hand-ins are too short to compare, and how many of them are equal."""
+    lines = []
+    for number, by_student in _group_texts(handed_in):
+        start_runs = _find_runs(start := by_name(number).start).keys()
+        texts = [text for text in by_student.values() if len(_find_runs(text).keys() - start_runs) < LEAST]
+        start, *texts = ((*_TOKEN.findall(code_only(text)),) for text in (start, *texts))
+        count = Counter(words for words in texts if words != start)
+        if count:
+            same = sum(copies for copies in count.values() if copies > 1)
+            lines.append(f"{number}: {count.total()} too short to compare, {same} of them equal to another")
+    return lines
+
+
+def _group_texts(handed_in: Sequence[Submission]) -> list[tuple[str, dict[str, str]]]:
+    """Return the kernels of each exercise, by the student."""
+    texts: dict[str, dict[str, str]] = defaultdict(dict)
+    for item in handed_in:
+        if isinstance(item.answer, str) and not item.problem and len(item.answer) <= SOURCE_CHARACTERS:
+            texts[item.exercise][item.student] = item.answer
+    return sorted(texts.items())
+
+
+def write_page(path: Path, found: Sequence[Pair]) -> Path:
+    """Write a page that shows each pair side by side."""
+    return page(path, "similarity.html.j2", pairs=found, least=LEAST)
+
+
+def _pair_up(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
+    start_runs = _find_runs(by_name(number).start).keys()
+    runs_of = {student: _find_runs(text).keys() - start_runs for student, text in texts.items()}
+    runs_of = {student: runs for student, runs in runs_of.items() if len(runs) >= LEAST}
+    students, common, smaller = [*runs_of], *_alike([*runs_of.values()])
+    scores = np.triu(np.divide(common, smaller, out=np.zeros_like(common), where=smaller > 0), 1)
+    places = zip(*np.nonzero(scores >= _FLOOR), strict=True)
+    for a, b in heapq.nlargest(most, places, key=lambda place: scores[place]):
+        both = runs_of[students[a]] & runs_of[students[b]]
+        marked = tuple(_mark_pieces(texts[students[row]], both, start_runs) for row in (a, b))
+        yield Pair(number, (students[a], students[b]), float(scores[a, b]), marked)
+
+
+def _alike(own: Sequence[set[Run]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return two matrices: the weight of the common runs of each pair, and of all runs of the one that has less."""
+    having = Counter(run for runs in own for run in runs)
+    weight = {run: math.log((len(own) + 1) / count) for run, count in having.items()}
+    total = np.array([sum(map(weight.__getitem__, runs)) for runs in own])
+    common = np.zeros((len(own), len(own)))
+    shared = [run for run, count in having.items() if count > 1]
+    for begin in range(0, len(shared), _COLUMNS):
+        place = {run: column for column, run in enumerate(shared[begin : begin + _COLUMNS])}
+        part = np.zeros((len(own), len(place)))
+        for row, runs in enumerate(own):
+            for run in runs & place.keys():
+                part[row, place[run]] = math.sqrt(weight[run])
+        common += part @ part.T
+    return common, np.minimum(total[:, None], total)
+
+
+def _mark_pieces(text: str, runs: Set[Run], given: Set[Run]) -> list[tuple[str, bool]]:
+    """Cut a text into pieces; True marks those that the runs cover and runs of the starting code do not."""
+    marks, places = bytearray(len(text)), _find_runs(text)
+    for which, mark in ((runs, b"\1"), (given, b"\0")):
+        for begin, end in (place for run in which & places.keys() for place in places[run]):
+            marks[begin:end] = mark * (end - begin)
+    edges = [0, *(at for at in range(1, len(text)) if marks[at] != marks[at - 1]), len(text)]
+    return [(text[begin:end], bool(marks[begin])) for begin, end in itertools.pairwise(edges) if begin < end]

@@ -1,0 +1,170 @@
+"""Write the edition for students: this checkout without the solutions of its exercises."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from hostcuda.files import require_writable, write
+from labkit.base.errors import LabError
+from labkit.base.paths import PACKAGE
+from labkit.exercises.exercise import exercise
+from labkit.exercises.subjects import Numbers
+from labkit.ladder.source import read, without_solution
+from labkit_classroom.submissions import asked_by
+
+# Tests hold solutions. The recordings of edits and of textbook programs come close to solutions.
+_LEFT_OUT = ("tests/", "engine/tests/", "classroom/tests/", "playground/tests/", "conftest.py", ".ci/",
+             "recording/edits/", "recording/programs/", "recording/textbook.cu")
+# What does not belong to the lab in a checkout without git.
+_UNTRACKED = re.compile(r"\.git|\.venv.*|\.lab|__pycache__|.*\.egg-info|\.\w+_cache|\.ipynb_checkpoints|reports|build")
+_SOLUTION = re.compile(r"\blab\.solution\(")
+_GRADE = re.compile(r'(lab\.grade\("([^"]+)",.*\));?[ \t]*(#.*)?')
+
+
+def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
+    """Copy this checkout without the solutions of its exercises.
+
+    A file of an exercise keeps only its starting code, so that the exercises are graded there as they are here. The
+    answers of exercises that ask for numbers, the tests, and notebook cells that show a solution are left out.
+
+    Parameters
+    ----------
+    out : Path
+        A folder that is empty or does not exist.
+    nbgrader : bool
+        Mark the exercises' cells for nbgrader, see `mark`.
+
+    Returns
+    -------
+    list of Path
+        The files of the edition.
+
+    Raises
+    ------
+    EngineError
+        labkit is not used from a checkout, or the folder is not empty or cannot be written.
+    """
+    checkout = PACKAGE.parent
+    paths = [*files()]  # before there is anything new
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise LabError(f"{out} is not an empty folder: remove it, or choose another with --out")
+    require_writable(out)
+    targets = []
+    for path in paths:
+        target = out / path.relative_to(checkout)
+        if path.is_relative_to(PACKAGE / "exercises" / "series"):
+            if text := posed(path):
+                targets.append(write(target, text))
+        elif path.suffix == ".ipynb":
+            targets.append(write(target, _notebook(path, nbgrader)))
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            targets.append(Path(shutil.copy2(path, target)))
+    return targets
+
+
+def files() -> Iterator[Path]:
+    """Yield the files that git tracks; without git, all files that no run of the lab has made.
+
+    Raises
+    ------
+    LabError
+        labkit is not used from a checkout.
+    """
+    checkout = PACKAGE.parent
+    if not (checkout / "notebooks").is_dir():
+        raise LabError(f"there are no notebooks beside {PACKAGE}: run labkit from a checkout of the lab")
+    if (checkout / ".git").exists():
+        try:
+            child = subprocess.run(["git", "ls-files", "-z"], cwd=checkout, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[0]
+            raise LabError(f"git cannot list the files of {checkout}: {reason}") from None
+        paths = [checkout / name for name in child.stdout.split("\0") if name]
+    else:
+        paths = [*_walk(checkout)]
+    for path in paths:
+        if path.is_file() and not path.relative_to(checkout).as_posix().startswith(_LEFT_OUT):
+            yield path
+
+
+def _walk(checkout: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(checkout):
+        folders[:] = [name for name in folders if not _UNTRACKED.fullmatch(name)]
+        yield from (Path(folder, name) for name in files)
+
+
+def posed(path: Path) -> str:
+    """Return a file of an exercise as students get it; empty if they do not get it."""
+    if path.suffix == ".cu":
+        return without_solution(read(path))
+    if path.suffix == ".py":
+        return unanswered(read(path))
+    return "" if path.name == "wrong.toml" else read(path)
+
+
+def unanswered(module: str) -> str:
+    """Return the source of an exercise's module without the answers if it asks for numbers.
+
+    The function or lambda that `labkit.exercises.subjects.Numbers` gets as its solution then returns an empty tuple.
+    """
+    tree, lines = ast.parse(module), module.encode().splitlines(keepends=True)
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Numbers")
+    solutions = [option.value for call in calls for option in call.keywords if option.arg == "solution"]
+    names = {solution.id for solution in solutions if isinstance(solution, ast.Name)}
+    parts = [(solution.body, solution.body, b"()") for solution in solutions if isinstance(solution, ast.Lambda)]
+    parts += [(node.body[0], node.body[-1], b"return ()") for node in tree.body
+              if isinstance(node, ast.FunctionDef) and node.name in names]
+    for first, last, instead in sorted(parts, key=lambda part: -part[0].lineno):  # the lines above keep their numbers
+        begin, end = first.lineno - 1, last.end_lineno - 1
+        lines[begin : end + 1] = [lines[begin][: first.col_offset] + instead + lines[end][last.end_col_offset :]]
+    return b"".join(lines).decode()
+
+
+def _notebook(path: Path, nbgrader: bool) -> str:
+    nb = nbformat.read(path, 4)
+    nb.cells = [cell for cell in nb.cells if not (cell.cell_type == "code" and _SOLUTION.search(cell.source))]
+    if nbgrader:
+        mark(nb)
+    return nbformat.writes(nb) + "\n"
+
+
+def mark(nb: NotebookNode) -> None:
+    """Mark the exercises' cells of a notebook for nbgrader, in place.
+
+    A kernel cell becomes a cell for a solution. The cell that grades it becomes a locked test of one point, which fails
+    unless the goal is met: ``assert lab.grade("04a", mine_a).passed``. A cell that grades its own numbers becomes an
+    answer of one point that nbgrader leaves to the instructor.
+
+    Parameters
+    ----------
+    nb : NotebookNode
+        In nbformat 4.
+    """
+    for cell in nb.cells:
+        if cell.cell_type != "code":
+            continue
+        if number := asked_by(cell.source):
+            cell.metadata["nbgrader"] = _metadata(f"kernel-{Path(number).name}", solution=True)
+        elif not (call := _GRADE.fullmatch(cell.source)):
+            continue
+        elif isinstance(exercise(call[2]).subject, Numbers):
+            cell.metadata["nbgrader"] = _metadata(f"answer-{call[2]}", grade=True, solution=True, points=1)
+        else:
+            cell.source = f"assert {call[1]}.passed"
+            cell.metadata["nbgrader"] = _metadata(f"grade-{Path(call[2]).name}", grade=True, locked=True, points=1)
+
+
+def _metadata(name: str, **values: bool | int) -> dict:
+    """Return nbgrader's metadata of a cell, in the third version of its schema."""
+    return {"schema_version": 3, "grade_id": name, "grade": False, "solution": False, "locked": False, "task": False,
+            **values}

@@ -1,0 +1,197 @@
+"""Hand-ins that attack the grader: kernels are refused, and the sandbox holds programs.
+
+Each file of `attacks` has a function that says whether it has reached its aim; those in `forged` are kernels that try
+to pass.
+"""
+
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from hostcuda import untrusted
+from hostcuda.errors import EngineError
+from hostcuda.host import toolchain
+from labkit.base.errors import LabError
+from labkit.base.paths import PYTHONPATH, SERIES
+from labkit.exercises.exercise import exercise
+from labkit_classroom import grading, sandbox, seccomp
+from labkit_classroom.sandbox import Limits
+from labkit_classroom.submissions import submissions
+
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
+ATTACKS = Path(__file__).parent / "attacks"
+PROGRAMS = {path.stem: path.read_text() for path in sorted(ATTACKS.glob("*.cpp"))}
+FORGED = {path.stem: path.read_text() for path in sorted(ATTACKS.glob("forged/*.cu"))}
+ASKED = exercise("01b")
+AT = "    y[h * Wo + w] = 0;\n"  # in its starting code
+
+needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+
+
+def kernel(attack):
+    """Return the starting code with an attack in it."""
+    top, _, body = attack.partition("// ---\n")
+    return f"{top}\n{ASKED.start.replace(AT, body + AT)}"
+
+
+KERNELS = {
+    **{name: kernel(program + "// ---\n    reached();\n") for name, program in PROGRAMS.items()},
+    **{name: kernel(attack) for name, attack in FORGED.items()},
+    **{path.stem: path.read_text() for path in ATTACKS.glob("known/*.cu")},
+}
+# Their texts may be those of kernels: they are stopped when they are compiled, loaded or run.
+STOPPED_LATER = {
+    "answer": "the kernel calls fopen",
+    "counts": "the kernel calls fclose",
+    "exits_zero": "the kernel calls exit",
+    "fill_disk": "compiles",
+    "return_address": "out of bounds",
+    "shell": "the kernel calls system",
+    "virtual": "calls a function by a pointer",
+}
+
+
+@pytest.mark.parametrize("name", sorted({*KERNELS} - {*STOPPED_LATER}))
+def test_what_is_no_kernel_is_refused(name):
+    with pytest.raises(EngineError, match=r"line \d+: a submitted kernel "):
+        untrusted.refuse(KERNELS[name])
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "virtual" else pytest.mark.thorough)
+                                  for name in STOPPED_LATER])
+def test_what_looks_like_a_kernel_is_stopped(name):
+    grade, _ = grading.in_sandbox(ASKED, KERNELS[name])
+    assert not grade.passed and grade.verdict == "not right yet"
+    assert STOPPED_LATER[name] in str(grade)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def together():
+    """Return one program made of all attacks, which takes the name of the one to run."""
+    headers = {line for text in PROGRAMS.values() for line in re.findall(r"(?m)^#include.*", text)}
+    spaces = [f"namespace {name} {{\n{text}}}\n" for name, text in PROGRAMS.items()]
+    cases = [f'    if (!strcmp(names[1], "{name}")) return puts({name}::reached() ? "REACHED" : "held"), 0;\n'
+             for name in PROGRAMS]
+    main = f"int main(int, char **names)\n{{\n{''.join(cases)}    return 2;\n}}\n"
+    includes = "\n".join(sorted({*headers, "#include <cstdio>", "#include <cstring>"}))
+    return f"{includes}\n{''.join(spaces)}{main}"
+
+
+def compiled(folder):
+    (folder / "attacks.cpp").write_text(together())
+    subprocess.run([*toolchain.find(), "-std=c++20", "-w", "-o", folder / "attacks", folder / "attacks.cpp"],
+                   check=True)
+    return folder / "attacks"
+
+
+@pytest.fixture(scope="module")
+def attacks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("attacks")
+    other = folder / "handed-in" / "bob"
+    other.mkdir(parents=True)
+    (other / "04a.cu").write_text("bob's")
+    return compiled(folder)
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_sandbox_holds(attacks, tmp_path, name):
+    limits = Limits(seconds=20, processes=40)
+    (tmp_path / "attacks").write_bytes(attacks.read_bytes())
+    (tmp_path / "attacks").chmod(0o755)
+    ended = sandbox.run([str(tmp_path / "attacks"), name], tmp_path, limits=limits)
+    assert "REACHED" not in ended.stdout
+    assert "held" in ended.stdout or ended.status is None or ended.status < 0, ended
+    if name == "stays":
+        size = (tmp_path / name).stat().st_size
+        time.sleep(0.3)
+        assert (tmp_path / name).stat().st_size == size
+
+
+def test_without_a_sandbox_they_reach_it(attacks):
+    """Only those run that harm nothing."""
+    for name in ("descriptors", "limits", "students", "solutions"):
+        with open("/dev/null") as left_open:
+            process = subprocess.run([attacks, name], cwd=attacks.parent, capture_output=True, text=True,
+                                     pass_fds=[left_open.fileno()], env={"PYTHONPATH": PYTHONPATH})
+        assert process.stdout == "REACHED\n", name
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@needs_sandbox
+def test_the_walls_stand():
+    assert sandbox.walls() == dict.fromkeys(sandbox.WALLS, "")
+    assert sandbox.standing() == ("Walls that stand (bubblewrap): network, file system, processes, memory, "
+                                  "system calls")
+
+
+def test_a_missing_wall_is_found(tmp_path, monkeypatch):
+    """Outside of the sandbox the probe reaches what each wall should keep from it."""
+    def outside(command, scratch, stdin="", limits=None):
+        return run(command, scratch, stdin=stdin, limits=Limits(memory=8 << 40, processes=99), walled=False)
+
+    run = sandbox._run
+    monkeypatch.setattr(sandbox, "_run", outside)
+    walls = sandbox.walls.__wrapped__()
+    assert "reaches 127.0.0.1, reaches @labkit-" in walls["network"] and "libseccomp2" in walls["network"]
+    assert f"reads {SERIES}" in walls["files"] and "writes to" in walls["files"]
+    assert "signals the grader" in walls["processes"] and "starts more than 16 processes" in walls["processes"]
+    assert "uses more than it may" in walls["memory"]
+    assert "calls socket" in walls["calls"]
+    monkeypatch.setattr(sandbox, "walls", lambda: {**walls, "network": ""})
+    assert sandbox.why_not.__wrapped__().startswith("the wall around the file system is missing: a kernel reads ")
+    monkeypatch.setattr(sandbox, "walls", lambda: {**dict.fromkeys(walls, ""), "calls": walls["calls"]})
+    assert sandbox.why_not.__wrapped__() == ""
+    assert "memory; missing: system calls (a kernel calls " in sandbox.standing()
+
+
+@needs_sandbox
+def test_without_libseccomp_the_other_walls_stand(monkeypatch):
+    monkeypatch.setattr(seccomp, "_LIBRARY", "libseccomp.so.none")
+    walls = sandbox.walls.__wrapped__()
+    assert walls.pop("calls").endswith(": sudo apt install libseccomp2") and not any(walls.values())
+    with pytest.raises(OSError, match=r"libseccomp.so.none is missing or fails"):
+        seccomp.load()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_links_huge_files_and_names_that_lie_reach_nothing(tmp_path):
+    secret = tmp_path / "secret"
+    (secret / "bob").mkdir(parents=True)
+    (secret / "bob" / "04a.cu").write_text(ASKED.solution)
+    folder = tmp_path / "handed-in" / "mallory"
+    folder.mkdir(parents=True)
+    (folder / "01b.cu").symlink_to(secret / "bob" / "04a.cu")
+    (folder / "more").symlink_to(secret)
+    (tmp_path / "handed-in" / "eve").symlink_to(secret / "bob")
+    os.mkfifo(folder / "02a.cu")
+    deep = tmp_path / "handed-in" / "deep.ipynb"
+    deep.write_text('{"cells": ' + "[" * 100_000)
+    huge = tmp_path / "handed-in" / "huge.ipynb"
+    with huge.open("wb") as file:
+        file.truncate(1 << 40)
+    cells = [nbformat.v4.new_code_cell("%%kernel 01 --exercise 01b\n" + ASKED.start + "//" * 5_000_000)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "handed-in" / "long.ipynb")
+    lying = tmp_path / "handed-in" / "<script>..\u202e01b_\u2028.cu"
+    lying.write_text(KERNELS["unicode"])
+    entries = submissions([tmp_path / "handed-in"])
+    assert not any(ASKED.solution in str(attempt.answer) for attempt in entries)
+    problems = " ".join(attempt.problem for attempt in entries)
+    for problem in ("01b.cu is a link: hand in the file itself", "huge.ipynb has more than 20 MB", "deep.ipynb"):
+        assert problem in problems
+    (long,) = [attempt for attempt in entries if attempt.student == "long"]
+    with pytest.raises(LabError, match=r"this has more than 65,536 characters"):
+        ASKED.attempt(long.answer)

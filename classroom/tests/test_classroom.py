@@ -1,0 +1,502 @@
+"""A class is graded into files, each submission once, and a stopped run can be continued."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from hostcuda.errors import Interrupted
+from labkit.base.errors import LabError
+from labkit.base.numerals import three
+from labkit.base.paths import PACKAGE
+from labkit.cli import app
+from labkit.exercises.exercise import exercise
+from labkit.exercises.grade import Grade
+from labkit_classroom import gradebooks, grades, grading, sandbox
+from labkit_classroom.roster import Person, Roster
+from labkit_classroom.submissions import Submission, submissions
+
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
+needs_a_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+TILING = exercise("04a")
+
+
+@pytest.fixture
+def handed_in(tmp_path):
+    folder = tmp_path / "handed in"
+    for student, text in (("alice", TILING.solution), ("bob", TILING.start), ("mallory", FORGED)):
+        (folder / student).mkdir(parents=True)
+        (folder / student / "04a.cu").write_text(text)
+    (folder / "carol.ipynb").write_text("no notebook")
+    return submissions([folder])
+
+
+# It prints a grade, and ends the program as if all were well.
+FORGED = TILING.start.replace("float sum = 0;", 'float sum = 0; printf("04a: goal met\\n"); exit(0);').replace(
+    "__constant__", '#include <cstdio>\nextern "C" void exit(int);\n__constant__', 1
+)
+
+
+@needs_a_sandbox
+def test_a_class_is_graded_into_a_table_and_pages(handed_in, tmp_path):
+    out = tmp_path / "grades"
+    grading.grade_all(handed_in, out)
+    (table, *_), pages, *_ = grades.write_all(out, ranking=True)
+    with table.open() as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert {student: row["points"] for student, row in rows.items()} == {
+        "alice": "1", "bob": "0", "mallory": "0", "carol": ""}
+    assert rows["bob"]["verdict"] == "goal missed: this is the starting code"
+    assert "the kernel calls exit" in rows["mallory"]["why"]
+    assert "is not a notebook" in rows["carol"]["verdict"]
+    assert "1 of 1 exercises met" in (out / "alice.html").read_text()
+    ranking = (out / "ranking.html").read_text()
+    assert "alice" in ranking and "bob" not in ranking
+    assert {path.stem for path in pages} == set(rows)
+
+
+def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    carol, frank = tmp_path / "in" / "carol.docx", tmp_path / "in" / "frank"
+    frank.mkdir(parents=True)
+    carol.write_text("")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("lab.grade('12a', 2, 2)")])
+    nbformat.write(notebook, tmp_path / "in" / "alice.ipynb")
+    lines = CliRunner().invoke(app, ["grade", "in", "--ranking"]).stdout.splitlines()
+    assert lines[1:] == [
+        "    2  not graded:",
+        "       carol: there is no .ipynb or .cu file, only carol.docx",
+        "       frank: there is no .ipynb or .cu file, only the folder frank",
+        "grades/ranking.html",
+        "grades/grades.csv, and a page for each of 3 students",
+    ]
+    assert {*pd.read_csv("grades/grades.csv")["student"]} == {"alice", "carol", "frank"}
+    page = Path("grades/carol.html").read_text()
+    assert "<h2>Not graded: there is no" in page and "met their goal" not in page
+    assert "<td>frank</td><td></td><td>there is no" in Path("grades/ranking.html").read_text()
+
+    nbformat.write(notebook, carol.with_suffix(".ipynb"))  # the row of the other file goes
+    CliRunner().invoke(app, ["grade", "in"])
+    assert [*pd.read_csv("grades/grades.csv")["student"]] == ["alice", "carol", "frank"]
+    output = CliRunner().invoke(app, ["grade", "in/alice.ipynb", "--out", "one"]).stdout
+    assert output.endswith("one/grades.csv, and a page for one student\n")
+
+
+def test_times_are_taken_once_per_device_and_only_of_kernels_that_met_the_goal():
+    attempts = [Submission(name, "04a", text) for name, text in (("alice", TILING.solution), ("bob", TILING.start))]
+    met, missed = (grading.Result(entry.student, "04a", entry.student == "alice", "") for entry in attempts)
+    timed = grading.timed(met, attempts[0], images=1)
+    ((device, op_ms),) = timed.op_ms.items()
+    assert op_ms > 0
+    assert grading.timed(timed, attempts[0]) is timed
+    assert grading.timed(missed, attempts[1]) is missed
+    (ranking,) = grades.rankings([timed, missed])
+    assert ranking["goals"][-1] == f"op time on the {device} (ms)"
+    assert [row["reached"][-1] for row in ranking["rows"]] == [three(op_ms)]
+
+
+def test_a_kernel_that_faults_while_it_is_timed_has_no_time():
+    met = grading.Result("alice", "04a", True, "")
+    faults = TILING.solution.replace("float sum = 0;", "float sum = *(volatile int *)8;")
+    assert grading.timed(met, Submission("alice", "04a", faults)) is met
+
+
+def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
+    handed_in = [Submission(name, "04a", f"// {name}") for name in ("alice", "bob", "carol", "dave")]
+    graded = []
+
+    def counting(submission, *args):
+        graded.append(submission.student)
+        if len(graded) == 3:
+            raise KeyboardInterrupt
+        return result(submission)
+
+    monkeypatch.setattr(grading, "_grade", counting)
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    message = "stopped: [23] of 4 are graded; the same command goes on"  # the fourth had begun, or it had not
+    with ThreadPoolExecutor(1) as pool, pytest.raises(Interrupted, match=message):
+        grading.grade_all(handed_in, tmp_path, pool)
+    kept = [result.student for result in grading.read_results(tmp_path)]
+    assert "carol" not in kept
+    graded[:] = ["before"] * 3
+    grading.grade_all(handed_in, tmp_path)
+    assert sorted(kept + graded[3:]) == ["alice", "bob", "carol", "dave"]
+    grading.grade_all(handed_in, tmp_path)
+    assert len(graded) - 3 == len(handed_in) - len(kept)  # nothing has changed
+
+
+def result(submission, verdict="goal met"):
+    """Return a result as if the submission had been graded."""
+    return grading.Result(submission.student, submission.exercise, verdict == "goal met", verdict,
+                          lines=[[True, "is right", ""]], answer=grading._answer(submission),
+                          grader=grading.state(submission.exercise))
+
+
+def test_a_text_is_graded_once_and_never_in_place_of_another_version(tmp_path, monkeypatch):
+    graded = []
+    monkeypatch.setattr(grading, "_grade", lambda entry, *args: graded.append(entry.student) or result(entry))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    handed_in = [Submission(name, "04a", text, submitted_at=f"2026-11-0{day}T00:00:00+00:00", clock="file")
+                 for day, (name, text) in enumerate((("alice", "one"), ("bob", "one"), ("carol", "two")), 1)]
+    grading.grade_all(handed_in, tmp_path)
+    assert sorted(graded) == ["alice", "carol"]
+    dave = Submission("dave", "04a", "two"), Submission("erin", "04b", "two")  # the same text, for another exercise
+    grading.grade_all(dave, tmp_path)
+    assert sorted(graded) == ["alice", "carol", "erin"]
+    monkeypatch.setattr(grading, "state", lambda number: "changed")
+    grading.grade_all([Submission("frank", "04a", "two")], tmp_path)
+    assert graded[3:] == ["frank"]
+    kept = {result.student: result for result in grading.read_results(tmp_path)}
+    assert {name: result.submitted_at[:10] for name, result in kept.items()} == {
+        "alice": "2026-11-01", "bob": "2026-11-02", "carol": "2026-11-03", "dave": "", "erin": "", "frank": ""}
+    assert kept["bob"].answer == kept["alice"].answer != kept["dave"].answer == kept["carol"].answer
+
+
+def test_an_executor_has_a_bounded_number_of_submissions_at_a_time(tmp_path, monkeypatch):
+    running, most = set(), []
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, *args):
+            future = super().submit(*args)
+            running.add(future)
+            most.append(len(running))
+            future.add_done_callback(running.discard)
+            return future
+
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: time.sleep(0.01) or result(submission))
+    monkeypatch.setattr(grading, "_IN_FLIGHT", 3)
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    with Counting(2) as pool:
+        grading.grade_all([Submission(f"s{index}", "04a", f"// {index}") for index in range(20)], tmp_path, pool)
+    assert len(most) == 20 and max(most) == 3
+    assert len([*grading.read_results(tmp_path)]) == 20
+
+
+REFUSED = "__global__ void other() {}\n"  # before anything is compiled
+
+
+def test_worker_processes_grade_and_end_with_a_grader_that_is_killed(tmp_path):
+    """It takes seconds: a process imports the lab, and so does each worker."""
+    program = f"""
+import os, signal
+from pathlib import Path
+from labkit_classroom import grading, sandbox
+from labkit_classroom.submissions import Submission
+sandbox.why_not = lambda: ""
+grading._THREADS = 0
+with grading.workers(1, 9) as pool:
+    print(pool.submit(os.getpid).result(), flush=True)
+    grading.grade_all([Submission("alice", "04a", {REFUSED!r})], Path("."), pool)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    process = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    (kept,) = grading.read_results(tmp_path)
+    assert "asks for the kernel conv, and this has other" in kept.verdict
+    until = time.monotonic() + 20
+    while alive(int(process.stdout)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive(int(process.stdout))
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_dask_grades_and_a_lost_executor_loses_nothing(tmp_path, monkeypatch):
+    from dask.distributed import Client
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    for name in ("alice", "bob"):
+        Path(f"{name}_04a.cu").write_text(f"// {name}\n{REFUSED}")
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+        graded = CliRunner().invoke(app, ["grade", "alice_04a.cu", "bob_04a.cu", "--dask", client.scheduler.address])
+        assert graded.exit_code == 0, graded.output
+    assert [result.student for result in grading.read_results(Path("grades"))] == ["alice", "bob"]
+    assert graded.stdout.startswith("    2  not right yet\n    2  no points, because:\n       alice 04a: exercise")
+
+    class Broken(ThreadPoolExecutor):
+        def submit(self, *args):
+            return super().submit(broken)
+
+    def broken():
+        raise BrokenExecutor("a process was killed")
+
+    with Broken(1) as pool, pytest.raises(LabError, match="the executor broke: a process was killed"):
+        grading.grade_all([Submission("carol", "04a", REFUSED)], tmp_path / "grades", pool)
+    assert len([*grading.read_results(tmp_path / "grades")]) == 2
+
+
+def test_a_regrade_that_fails_leaves_the_earlier_result(tmp_path, monkeypatch):
+    both = [Submission(name, "04a", "one") for name in ("alice", "bob")]
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: result(submission))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    grading.grade_all(both, tmp_path)
+    monkeypatch.setattr(grading, "state", lambda number: "changed")
+    full = "not graded: OSError: no space"
+    monkeypatch.setattr(grading, "_grade", lambda entry, *args: grading.Result(entry.student, "04a", False, full))
+    assert grading.grade_all(both, tmp_path) == []  # it was not asked to
+    failed = grading.grade_all(both, tmp_path, again=True)
+    assert [(result.student, result.verdict) for result in failed] == [("alice", full), ("bob", full)]
+    assert [(result.verdict, result.grader == "changed") for result in grading.read_results(tmp_path)] == [
+        ("goal met", False)] * 2
+
+
+def test_what_decides_a_grade_is_the_exercise_and_the_engine(tmp_path, monkeypatch):
+    folder = PACKAGE.parent / "tests" / "exercises" / "own" / "saxpy"
+    for path in folder.iterdir():
+        (tmp_path / "saxpy").mkdir(exist_ok=True)
+        if path.is_file():
+            (tmp_path / "saxpy" / path.name).write_bytes(path.read_bytes())
+    before, path = grading.state(tmp_path / "saxpy"), tmp_path / "saxpy" / "exercise.py"
+    (tmp_path / "saxpy" / "wrong.toml").write_text("")  # it tries the grader out
+    assert grading.state(tmp_path / "saxpy") == before == grading.state(folder)
+    path.write_text(path.read_text().replace("lines=3", "lines=4"))
+    after = grading.state(tmp_path / "saxpy")
+    monkeypatch.setattr(grading.labkit, "__version__", "0")
+    grading._lab.cache_clear()
+    other = grading.state(tmp_path / "saxpy")
+    grading._lab.cache_clear()
+    assert len({before, after, other}) == 3
+
+
+def test_the_earlier_time_of_a_text_counts_and_that_of_a_manifest_most(tmp_path, monkeypatch):
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: result(submission))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+
+    def handed_in(day, clock="file", text="one"):
+        at = f"2026-11-{day:02}T00:00:00+00:00"
+        grading.grade_all([Submission("alice", "04a", text, submitted_at=at, clock=clock)], tmp_path)
+        kept = grading.read_result(tmp_path, "alice", "04a")
+        return int(kept.submitted_at[8:10]), kept.clock
+
+    assert handed_in(5) == (5, "file")
+    assert handed_in(9) == (5, "file")  # the folder was copied, say
+    assert handed_in(7, "manifest.csv") == (7, "manifest.csv")
+    assert handed_in(3) == (7, "manifest.csv")
+    assert handed_in(8, text="two") == (8, "file")
+
+
+def test_results_of_another_version_are_refused_and_damaged_ones_are_graded_again(tmp_path):
+    broken = [Submission(name, "", problem="no notebook") for name in ("alice", "bob")]
+    grading.grade_all(broken, tmp_path)
+    file, _ = sorted((tmp_path / "results").iterdir())
+    for text in ("{", "[]", '{"format": 2, "mark": 1}', '"', "[" * 100_000, b"\xff"):
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        assert [result.student for result in grading.read_results(tmp_path)] == ["bob"]
+    grading.grade_all(broken, tmp_path)
+    assert [result.student for result in grading.read_results(tmp_path)] == ["alice", "bob"]
+    file.write_text('{"format": 1}')
+    with pytest.raises(LabError, match="another version of the lab: grade into a new folder"):
+        grading.grade_all(broken, tmp_path)
+
+
+def test_without_a_sandbox_kernels_of_others_are_refused(handed_in, tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "why_not", lambda: "bubblewrap is missing: sudo apt install bubblewrap")
+    with pytest.raises(LabError, match="not run without a sandbox: bubblewrap is missing"):
+        grading.grade_all(handed_in, tmp_path)
+
+
+def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_again(tmp_path, monkeypatch):
+    def broken(*args):
+        raise OSError("no memory")
+
+    monkeypatch.setattr(grading, "in_sandbox", broken)
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    handed_in = [Submission("alice", "04a", TILING.solution), Submission("bob", "04a", problem="empty")]
+    grading.grade_all(handed_in, tmp_path)
+    assert [result.verdict for result in grading.read_results(tmp_path)] == ["not graded: OSError: no memory", "empty"]
+    monkeypatch.setattr(grading, "in_sandbox", lambda *args: (Grade(TILING, None, None), 0))  # damaged itself
+    grading.grade_all(handed_in, tmp_path)
+    assert grading.read_result(tmp_path, "alice", "04a").verdict.startswith("not graded: TypeError")
+    monkeypatch.setattr(grading, "in_sandbox", lambda *args: (Grade(TILING, ()), 0))
+    grading.grade_all(handed_in, tmp_path)
+    assert grading.read_result(tmp_path, "alice", "04a").verdict == "goal met"
+
+
+def test_names_of_files_are_of_one_student_each(tmp_path):
+    names = ["Ranking", "a/b", "a_b", "ä" * 300, "Alice", "alice", "bob"]
+    files = grades._names(names)
+    assert len({file.casefold() for file in files.values()}) == 7 and max(map(len, files.values())) < 60
+    assert files["bob"] == "bob" and files["Ranking"].lower() != "ranking"
+
+
+def test_results_of_hand_ins_that_are_gone_are_told_and_removed_when_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: result(submission))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    for name in ("alice", "bob"):
+        Path("in", name).mkdir(parents=True)
+        for number in ("04a", "04b"):
+            Path("in", name, f"{number}.cu").write_text(f"// {name}")
+
+    def said(*more):
+        graded = CliRunner().invoke(app, ["grade", *more])
+        assert graded.exit_code == 0, graded.output
+        return graded.stdout.splitlines()
+
+    assert not any("not among these" in line for line in said("in"))
+    Path("in/alice/04b.cu").unlink()
+    for path in Path("in/bob").iterdir():
+        path.unlink()
+    Path("in/bob").rmdir()
+    assert "    3  of earlier hand-ins that are not among these count, too: --prune removes them" in said("in")
+    assert len(pd.read_csv("grades/grades.csv")) == 4
+    assert said("in", "--prune")[:4] == ["    3  removed:", "       alice 04b", "       bob 04a", "       bob 04b"]
+    assert [*pd.read_csv("grades/grades.csv")["exercise"]] == ["04a"]
+    assert Path("grades/alice.html").is_file() and not Path("grades/bob.html").exists()
+    assert isinstance(CliRunner().invoke(app, ["grade", "--prune"]).exception, LabError)
+    assert isinstance(CliRunner().invoke(app, ["grade", "in/alice/04a.cu", "--prune"]).exception, LabError)
+
+
+def test_cells_that_begin_like_formulas_are_texts(tmp_path):
+    bob = Person("=cmd|'/C calc'!A1", "-1", "+1@uni.example")
+    roster = Roster((bob, Person("Ann", "2")))
+    grading.grade_all([Submission("@SUM(A1)", "", problem="=1+1"), Submission("2", "", problem="none")], tmp_path)
+    grades.write_all(tmp_path, grades.Terms(roster=roster), formats=["canvas", "moodle"])
+    for name in ("grades", "canvas", "moodle"):
+        with open(tmp_path / f"{name}.csv", newline="") as file:
+            rows = [*csv.reader(file)]
+        cells = [cell for row in rows[1:] for cell in row if cell[:1] in tuple("=+-@")]
+        # Importers know students by the id and the address, which stay as they are.
+        assert cells == ([] if name == "grades" else ["-1", "+1@uni.example"]), name
+        assert "'=cmd|'/C calc'!A1" in (cell for row in rows for cell in row)
+
+
+@pytest.mark.parametrize(("cell", "shown"), [
+    ("a;=1+1", "a;'=1+1"), ("  =1+1", "'  =1+1"), ("\uff1d1+1", "'\uff1d1+1"), ("\n=1", r"\n=1"),
+    ("a\t@SUM(A1)", r"a\t@SUM(A1)"), ("\x1b]0;x\x07", r"\x1b]0;x\x07"),
+    ("x,-2", "x,'-2"), ("cmd|'/C calc'!A1", "cmd|'/C calc'!A1"), ("Anne-Marie", "Anne-Marie"), ("a; b - c", "a; b - c"),
+])
+def test_no_part_of_a_cell_is_a_formula_and_no_terminal_obeys_it(cell, shown):
+    assert gradebooks.shown(cell) == shown and gradebooks.shown(3) == 3
+
+
+def test_a_student_without_a_name_has_a_page(tmp_path):
+    assert all(grades._names(["", ".", "..", "/", "a"]).values()) and grades._names(["", "a"])["a"] == "a"
+
+
+@pytest.mark.parametrize(("answer", "says"), [
+    (TILING.start.replace("void conv(", "void other("), "the kernel must be called conv, as in the starting code"),
+    (TILING.start + "//" * 40_000, "this has more than 65,536 characters"),
+    (TILING.start + "//\n" * 1000, "lines and"),
+    (None, "the program used more than 2048 MB of memory"),
+])
+def test_what_cannot_be_graded_by_its_own_fault_gets_no_points_and_is_not_tried_again(
+        tmp_path, monkeypatch, answer, says):
+    tried = []
+
+    def stopped(*args):
+        tried.append(1)
+        raise sandbox.NoResultError(f"there is no result: {says}")
+
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    monkeypatch.setattr(grading, "in_sandbox", stopped)
+    monkeypatch.chdir(tmp_path)
+    Path("class.csv").write_text("name,id,email\nmallory,1,\n")
+    Path("mallory_04a.cu").write_text(answer or TILING.solution)
+    for _ in range(2):
+        command = ["grade", "mallory_04a.cu", "--roster", "class.csv", "--format", "canvas"]
+        output = CliRunner().invoke(app, command).stdout
+        assert output.startswith("    1  not right yet\n    1  no points, because:\n       mallory 04a: ")
+        assert says in output
+        (row,) = csv.DictReader(Path("grades/grades.csv").read_text().splitlines())
+        assert (row["points"], row["of"]) == ("0", "1") and says in row["why"]
+        assert [*csv.reader(Path("grades/canvas.csv").read_text().splitlines())][-1][-1] == "0"
+    assert len(tried) == (answer is None)
+
+
+@pytest.mark.parametrize("answer", [(), (1,), (10**900, 1), (-1, 1), (1e999, 1), ("a", b""), (None, ...), ({}, [()]),
+                                    (True, 1j), (float("nan"), 1), (1, 2, 3)])
+@pytest.mark.parametrize("number", ["11a", "11b", "12a", "12b", "13a", "13b",
+                                    pytest.param("14b", marks=pytest.mark.thorough)])
+def test_an_answer_by_numbers_that_is_none_gets_no_points(number, answer):
+    grade = grading._grade(Submission("mallory", number, answer), unsafe=False)
+    assert grade.lines and not grade.passed and grade.answer, grade.verdict
+
+
+def test_what_is_not_the_fault_of_a_hand_in_is_tried_again(monkeypatch):
+    for status, own in ((None, True), (-signal.SIGSEGV, True), (-signal.SIGKILL, False), (1, False)):
+        with pytest.raises(LabError) as raised:
+            sandbox.answer(sandbox.SandboxEnded(status, "ended", 1, 1, "", ""), Path("none"), "word")
+        assert isinstance(raised.value, sandbox.NoResultError) == own
+
+
+def test_what_is_not_graded_is_an_empty_cell_everywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grade_one = grading._grade
+    monkeypatch.setattr(grading, "_grade", lambda one, *args: grade_one(one, *args) if one.problem else result(one))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    Path("class.csv").write_text("name,id,email\nAnn,1,\nBob,2,\n")
+    for name in ("ann_04a.cu", "04a_ann.cu", "bob_04a.cu"):
+        Path("in").mkdir(exist_ok=True)
+        Path("in", name).write_text("// a kernel")
+    arguments = ["grade", "in", "--roster", "class.csv", "--format", "canvas", "--format", "moodle"]
+    graded = CliRunner().invoke(app, arguments)
+    assert "    1  not graded:\n       ann 04a: it was handed in twice" in graded.stdout, graded.output
+    cells = {name: [row[-1] for row in csv.reader(Path(f"grades/{name}.csv").read_text().splitlines())]
+             for name in ("canvas", "moodle")}
+    assert cells["canvas"][1:] == ["1", "", "1"] and cells["moodle"][1:] == ["-", "1"]
+    assert [*pd.read_csv("grades/grades.csv", dtype=str)["points"].fillna("")] == ["", "1"]
+    page = Path("grades/ann.html").read_text()
+    assert "<p>Not graded, handed in on" in page and "of 1 point" not in page
+
+
+def test_only_what_is_assigned_is_graded_and_exported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: result(submission))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    Path("class.csv").write_text("name,id,email\nAnn,1,\nBob,2,\n")
+    Path("in").mkdir()
+    for name in ("ann_04a.cu", "ann_p1A.CU", "bob_04b.cu"):
+        Path("in", name).write_text("// a kernel")
+
+    def said(*more):
+        graded = CliRunner().invoke(app, ["grade", *more, "--roster", "class.csv", "--format", "canvas"])
+        assert graded.exit_code == 0, graded.output
+        return graded.stdout
+
+    said("in")
+    text = said("in", "--exercise", "04a", "--exercise", "1a", "--exercise", "p1a")
+    assert text.startswith("    2  goal met\n    1  nothing handed in: Bob\n    1  of exercises that --exercise")
+    head, _, *rows = csv.reader(Path("grades/canvas.csv").read_text().splitlines())
+    assert [title.split()[0] for title in head[5:]] == ["01a", "04a", "P1a"]
+    assert [row[5:] for row in rows] == [["", "1", "1"], ["", "", ""]]
+    assert len([*grading.read_results(Path("grades"))]) == 3
+
+
+def test_results_of_an_exercise_that_is_not_named_are_not_taken_for_names_of_students(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("grades/results").mkdir(parents=True)
+    kept = grading.Result("ann", "saxpy", True, "goal met", lines=[[True, "right", ""]])
+    Path("grades/results/ann.json").write_text(json.dumps(asdict(kept)))
+    error = CliRunner().invoke(app, ["grade"]).exception
+    assert isinstance(error, LabError) and "grades holds results of saxpy, which is no exercise" in str(error)
+
+
+def test_a_page_says_what_too_many_lines_cost_and_has_the_first_line_of_an_error_as_its_heading(tmp_path):
+    lines = [[True, "right", ""], [False, "changed lines: 9, wanted at most 2", "changed lines"], [True, "one", "one"]]
+    (tmp_path / "results").mkdir()
+    for stored in (grading.Result("ann", "04a", False, "goal missed", lines=lines),
+                   grading.Result("ann", "04b", False, "not graded: <first>\nsecond")):
+        grading._file(tmp_path / "results", stored).write_text(json.dumps(asdict(stored)))
+    grades.write_all(tmp_path)
+    page = (tmp_path / "ann.html").read_text()
+    assert "at most 2\nWith more changed lines than that, the goals count for nothing.</span>" in page
+    assert page.count("count for nothing") == 1
+    assert ": not graded: &lt;first&gt;</h2>" in page and ">second</pre>" in page

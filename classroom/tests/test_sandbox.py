@@ -1,0 +1,318 @@
+"""The sandbox: what a command can see, how it is stopped, and which results count."""
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from labkit.base.errors import LabError
+from labkit.base.paths import PYTHONPATH, cuda_src
+from labkit.exercises.grader import write_answer
+from labkit.ladder.source import NVCC_OPTIONS
+from labkit_classroom import sandbox
+from labkit_classroom.sandbox import Limits, SandboxEnded
+
+pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+
+needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+
+KERNEL = 'extern "C" __global__ void twice(float *y) { y[threadIdx.x] *= 2; }\n'
+
+CHECK = "profile,memcheck,racecheck,initcheck,synccheck"  # as the grader
+
+# What a grader's child does: the nonce first, then the submission.
+CHILD = f"""
+import sys
+import numpy as np
+sys.path[:0] = {PYTHONPATH!r}.split(":")
+from hostcuda.api import driver
+from hostcuda.api.compiler import SourceModule
+from hostcuda import untrusted
+from labkit.exercises.grader import write_answer
+nonce = sys.stdin.read()
+source = open("kernel.cu").read()
+untrusted.guard(source)
+driver.init()
+context = driver.Device(0).make_context()
+y = np.arange(4, dtype=np.float32)
+SourceModule(source, no_extern_c=True, options={NVCC_OPTIONS!r}).get_function("twice")(
+    driver.InOut(y), grid=(1, 1), block=(4, 1, 1))
+write_answer("answer", nonce, dict(y=y.tolist()))
+"""
+
+
+def python(program, scratch, *arguments, **options):
+    return sandbox.run([sys.executable, "-I", "-c", program, *map(str, arguments)], scratch, **options)
+
+
+def shell(line, scratch, **options):
+    return sandbox.run(["sh", "-c", line], scratch, **options)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@needs_sandbox
+def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "1234")
+    scratch, other, granted = tmp_path / "one", tmp_path / "other", tmp_path / "given"
+    for folder in (scratch, other, granted):
+        folder.mkdir()
+        (folder / "kernel.cu").write_text("mine")
+    hidden = [*map(str, (other, "/etc/passwd", "/etc/shadow", "/home", Path.home() / ".ssh", Path(__file__)))]
+    program = (
+        "import os, sys\n"
+        "assert not [path for path in sys.argv[2:] if os.path.exists(path)]\n"
+        "assert open(sys.argv[1]).read() == open('kernel.cu').read() == 'mine'\n"
+        "open('result', 'w').write('kept'); open('/tmp/private', 'w').write('lost')\n"
+        "print(sorted(name for name in os.environ if not name.startswith('L')))\n"
+        "print([int(name) for name in os.listdir('/proc') if name.isdigit()])\n"
+    )
+    ended = python(program, scratch, granted / "kernel.cu", *hidden, readable=[granted])
+    assert (ended.status, ended.problem, ended.stderr) == (0, "", "")
+    names, processes = map(eval, ended.stdout.splitlines())
+    assert set(names) <= {"CXX", "HOME", "HOSTCUDA_CACHE_DIR", "HOSTCUDA_CHECK", "HOSTCUDA_ENGINE",
+                          "OPENBLAS_NUM_THREADS",
+                          "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH",
+                          "TMPDIR"}
+    assert len(processes) < 5 and os.getpid() not in processes
+    assert (scratch / "result").read_text() == "kept" and not Path("/tmp/private").exists()
+
+
+@needs_sandbox
+def test_it_can_write_nothing_else(tmp_path):
+    program = (
+        "import os, sys\n"
+        "for path in ['/', '/usr', '/etc', '/dev', '/dev/shm', '/proc/sys/kernel', *sys.argv[1:]]:\n"
+        "    try: open(os.path.join(path, 'x'), 'w')\n"
+        "    except OSError: continue\n"
+        "    print(path)\n"
+    )
+    granted = tmp_path / "given"
+    granted.mkdir()
+    granted.chmod(0o777)
+    (tmp_path / "one").mkdir()
+    ended = python(program, tmp_path / "one", cuda_src(), sys.prefix, sys.base_prefix, granted, readable=[granted])
+    assert (ended.status, ended.stdout) == (0, "")
+
+
+@needs_sandbox
+def test_it_has_no_network(tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        program = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
+        assert "Function not implemented" in python(program, tmp_path).stderr
+        monkeypatch.setattr(sandbox.seccomp, "library", lambda: None)
+        assert "ConnectionRefused" in python(program, tmp_path).stderr
+        socket.create_connection(("127.0.0.1", port), 5).close()
+
+
+@needs_sandbox
+def test_the_compiler_finds_no_file_of_the_machine(tmp_path):
+    (tmp_path / "include.cpp").write_text('#include "/etc/passwd"\n')
+    (tmp_path / "incbin.cpp").write_text('asm(".incbin \\"/etc/shadow\\"");\n')
+    for name in ("include", "incbin"):
+        ended = shell(f"${{CXX:-c++}} -c {name}.cpp", tmp_path)
+        assert ended.status == 1 and ("No such file" in ended.stderr or "not found" in ended.stderr)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+HOG = "kept = []\nwhile True: kept.append(b'1' * (8 << 20))"
+FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
+
+
+@pytest.mark.parametrize(
+    ("program", "limits", "problem"),
+    [
+        ("while True: pass", Limits(seconds=0.5), "took longer than 0.5 s"),
+        ("import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(99)", Limits(seconds=0.5), "took longer "),
+        ("while True: pass", Limits(processor_seconds=1), "used more than 1 s of processor time"),
+        (HOG, Limits(memory=200 << 20), "used more than 200 MB of memory"),
+        ("import os\nos.execlp('sh', 'sh', '-c', " + repr(FILLED) + ")", Limits(scratch=20 << 20),
+         "wrote more than 20 MB of files"),
+        ("i = 0\nwhile True:\n  open(str(i), 'w').close(); i += 1", Limits(scratch=4 << 20), "wrote more than 4 MB"),
+        ("import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nopen('big', 'wb').write(bytes(9 << 20))",
+         Limits(file=1 << 20), "wrote a file of more than 1 MB"),
+        ("import os; os.abort()", None, "was ended by SIGABRT"),
+        ("raise SystemExit(3)", None, "ended with exit status 3"),
+    ],
+    ids=["loop", "deaf", "processor", "memory", "files", "empty files", "one file", "abort", "exit"],
+)
+@needs_sandbox
+def test_a_limit_stops_it(tmp_path, program, limits, problem):
+    ended = python(program, tmp_path, limits=limits)
+    assert ended.problem.startswith(problem)
+    with pytest.raises(LabError, match=f"there is no result: the program {problem}"):
+        sandbox.answer(ended, tmp_path / "answer", "nonce")
+
+
+@needs_sandbox
+def test_a_fork_bomb_is_stopped(tmp_path):
+    program = (
+        "import os, time\n"
+        "try:\n"
+        "    for n in range(10000):\n"
+        "        if not os.fork(): time.sleep(99)\n"
+        "except OSError as error: print(n, error.errno)\n"
+    )
+    ended = python(program, tmp_path, limits=Limits(processes=40))
+    count, error = map(int, ended.stdout.split())
+    assert count < 40 and error == 11
+
+
+@needs_sandbox
+def test_private_files_in_memory_are_limited(tmp_path):
+    ended = shell("head -c 9000000 /dev/zero > /tmp/big", tmp_path, limits=Limits(scratch=4 << 20))
+    assert ended.status == 1 and "No space left" in ended.stderr
+
+
+@needs_sandbox
+def test_nothing_of_it_runs_on(tmp_path):
+    ended = shell("(while :; do echo >> alive; sleep 0.02; done) > /dev/null 2>&1 & sleep 0.2", tmp_path)
+    assert ended.status == 0
+    time.sleep(0.1)  # its processes have been sent SIGKILL
+    size = (tmp_path / "alive").stat().st_size
+    time.sleep(0.2)
+    assert size and (tmp_path / "alive").stat().st_size == size
+
+
+@needs_sandbox
+def test_a_flood_is_cut(tmp_path):
+    ended = shell("yes PASS; ", tmp_path, limits=Limits(seconds=0.4, output=1000))
+    assert ended.problem and ended.stdout == "PASS\n" * 200 and ended.peak_memory < 50 << 20
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def graded(scratch, source, child=CHILD):
+    """Run a child that grades; return how it ended, and the nonce that it was given."""
+    (scratch / "kernel.cu").write_text(source)
+    word = sandbox.nonce()
+    return python(child, scratch, check=CHECK, stdin=word), word
+
+
+@needs_sandbox
+def test_a_kernel_runs_in_it(tmp_path):
+    ended, word = graded(tmp_path, KERNEL)
+    assert (ended.status, ended.stderr) == (0, "")
+    assert sandbox.answer(ended, tmp_path / "answer", word) == {"y": [0, 2, 4, 6]}
+
+
+@needs_sandbox
+def test_the_first_kernel_of_a_new_cache_finds_all_that_the_engine_compiles(tmp_path, monkeypatch):
+    """It takes seconds: a new cache has neither the engine's library nor its header."""
+    monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))
+    sandbox.precompiled.cache_clear()
+    try:
+        (tmp_path / "scratch").mkdir()
+        ended, _ = graded(tmp_path / "scratch", KERNEL)
+        assert (ended.status, ended.stderr) == (0, "")
+    finally:
+        sandbox.precompiled.cache_clear()
+
+
+@needs_sandbox
+def test_it_cannot_change_the_cache_of_who_runs_it(tmp_path):
+    files = [file for path in sandbox.precompiled(CHECK) for file in ([path] if path.is_file() else path.iterdir())]
+    assert len(files) > 1
+    before = [file.read_bytes() for file in files]  # not their times: other tests use the same files meanwhile
+    made = "/tmp/labkit-made"
+    attempt = f"for f in /tmp/labkit/* {made}/*; do echo >> $f; touch $f; done; rm -rf {made}/*; ls /tmp/labkit {made}"
+    ended = shell(attempt, tmp_path, check=CHECK)
+    assert len(ended.stdout.split()) == 3 + 1 + 3 + 1 and f"rm: cannot remove '{made}/" in ended.stderr
+    assert [file.read_bytes() for file in files] == before
+
+
+FORGED = {
+    "leaves": ("#include <cstdlib>\n" + KERNEL.replace("{", '{ printf("PASS\\n"); exit(0); '),
+               "calls exit, which is no function of CUDA"),
+    "writes it": (
+        "#include <cstdio>\n#include <unistd.h>\n"
+        'static int before = [] { FILE *f = fopen("answer", "w"); '
+        'fputs("{\\"nonce\\": \\"\\", \\"record\\": {\\"y\\": [1]}}", f); fclose(f); _exit(0); return 0; }();\n'
+        + KERNEL,
+        "which is no function of CUDA",
+    ),
+    "finds a function by its address": (
+        KERNEL.replace("{", "{ ((void (*)(int))((char *)&expf + 64))(0); "), "line 1: the kernel calls a function by a"
+    ),
+}
+
+
+@needs_sandbox
+@pytest.mark.parametrize(("source", "sentence"), FORGED.values(), ids=FORGED)
+def test_a_forged_result_is_none(tmp_path, source, sentence):
+    ended, word = graded(tmp_path, source)
+    assert ended.status == 1 and sentence in ended.stderr
+    with pytest.raises(LabError, match="there is no result"):
+        sandbox.answer(ended, tmp_path / "answer", word)
+
+
+@needs_sandbox
+def test_without_the_check_of_symbols_a_forged_result_has_no_nonce(tmp_path):
+    source, _ = FORGED["writes it"]
+    ended, word = graded(tmp_path, source.replace("_exit(0); ", ""), CHILD.replace("untrusted.guard(source)", "") + "\n"
+                         "import os; os.rename('answer', 'right')\n"
+                         "SourceModule(source + ' ', no_extern_c=True)")
+    assert ended.status == 0 and (tmp_path / "answer").exists()
+    assert sandbox.answer(ended, tmp_path / "right", word) == {"y": [0, 2, 4, 6]}
+    with pytest.raises(LabError, match="there is no result: the program ended before it could write one, or another"):
+        sandbox.answer(ended, tmp_path / "answer", word)
+
+
+RIGHT = SandboxEnded(0, "", 1.0, 0, "", "")
+
+
+def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
+    path, word = tmp_path / "answer", sandbox.nonce()
+    write_answer(path, word, {"y": [1.5]})
+    assert sandbox.answer(RIGHT, path, word) == {"y": [1.5]}
+    (tmp_path / "link").symlink_to(path)
+    os.link(path, tmp_path / "hard")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text").write_text("PASS")
+    (tmp_path / "list").write_text("[]")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    write_answer(tmp_path / "other", sandbox.nonce(), {"y": [1.5]})
+    write_answer(tmp_path / "none", word, [1.5])
+    for name in ("answer", "hard", "link", "pipe", "folder", "text", "list", "deep", "other", "none", "missing"):
+        with pytest.raises(LabError, match="there is no result: the program ended before"):
+            sandbox.answer(RIGHT, tmp_path / name, word)
+    (tmp_path / "hard").unlink()
+    with pytest.raises(LabError, match="there is no result"):
+        sandbox.answer(RIGHT, path, word, most=10)
+
+
+def test_without_a_sandbox_it_says_why_and_refuses(tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    sandbox.why_not.cache_clear()
+    try:
+        assert sandbox.why_not() == "bubblewrap is missing: sudo apt install bubblewrap" and not sandbox.available()
+        with pytest.raises(LabError, match=r"not run without a sandbox: bubblewrap is missing: .* With --unsafe they"):
+            sandbox.run(["touch", "ran"], tmp_path)
+        assert not (tmp_path / "ran").exists()
+        ended = sandbox.run([sys.executable, "-c", HOG], tmp_path, limits=Limits(memory=200 << 20), unsafe=True)
+        assert ended.problem == "used more than 200 MB of memory"
+        ended = sandbox.run(["sh", "-c", "echo $HOSTCUDA_CACHE_DIR"], tmp_path, unsafe=True)
+        assert ended == SandboxEnded(0, "", ended.seconds, ended.peak_memory, f"{tmp_path}/cache\n", "")
+    finally:
+        sandbox.why_not.cache_clear()
+
+
+def test_a_sandbox_that_does_not_work_says_so(tmp_path, monkeypatch):
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    sandbox.why_not.cache_clear()
+    try:
+        monkeypatch.setattr(sandbox, "_environment", lambda check: {"PATH": os.environ["PATH"]})
+        assert "does not work here (bwrap: No permissions to create new namespace): allow" in sandbox.why_not()
+    finally:
+        sandbox.why_not.cache_clear()

@@ -1,1 +1,0 @@
-"""For a class: kernels of others in a sandbox, submissions and their grades, the edition for students."""
