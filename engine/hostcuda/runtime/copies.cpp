@@ -146,7 +146,7 @@ void watch_copied(uint32_t number, const void *to, size_t bytes, const char *fro
     visit_copies(low, bytes, [](auto copy, size_t, size_t) { decide(copy); });
     if (first == bytes) return;
     HostCopy copy{low, std::vector<uint8_t>(bytes), false, places_of_copies[number], ""};
-    size_t widest = *std::max_element(sizes, sizes + bytes), count = 0;
+    size_t widest = std::max<size_t>(1, *std::max_element(sizes, sizes + bytes)), count = 0;   // 1: nothing is set
     for (size_t at = first; at < bytes;) {           // without padding
         size_t end = at;
         while (end < bytes && !sizes[end]) copy.state[end++] = unset;

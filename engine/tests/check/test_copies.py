@@ -27,7 +27,7 @@ int main(int, char **words) {
     if (way == 0) fill<<<n / 256, 256>>>(d, 0, n);                    // a block too few
     if (way == 1 || way == 2) fill<<<4, 256>>>(d, 1, n - 1);          // an interior
     if (way == 3) cudaMemset(d, 0, n), fill<<<1, 32>>>(d, 0, 32);     // a quarter, in bytes
-    if (way == 4) items<<<1, 32>>>(s);
+    if (way == 4 || way == 6) items<<<1, 32>>>(s);                    // 6: d is as it was allocated
     if (way == 5) fill<<<4, 256>>>(d, 0, n);
     if (way == 4) {
         cudaMemcpy(list.data(), s, 32 * sizeof(Item), cudaMemcpyDeviceToHost);
@@ -58,6 +58,7 @@ double(cuda.Out(y), np.int32(1000), block=(256, 1, 1), grid=(4, 1))
     (1, ""),
     (2, "nothing has set 8: the first is in element 0, of 4 bytes"),
     (3, "nothing has set 3000: the first is in element 250, of 4 bytes"),
+    (6, "nothing has set 4000: the first is in element 0, of 1 byte"),
     (4, ""),
     (5, ""),
 ])
