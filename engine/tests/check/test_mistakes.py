@@ -8,7 +8,7 @@ import pytest
 from hostcuda import processes
 from hostcuda.sanitize import sanitize_script
 
-pytestmark = pytest.mark.core("mistakes of host code are told with their lines")
+pytestmark = pytest.mark.thorough("mistakes of host code: two runtimes and headers are compiled, half a minute")
 PROGRAM = Path(__file__).parents[1] / "programs" / "mistakes.cu"
 TOLD = {number: told[1] for number, line in enumerate(PROGRAM.read_text().splitlines(), 1)
         if (told := re.search(r"// told: (.*)", line))}
