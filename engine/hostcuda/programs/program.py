@@ -168,7 +168,8 @@ class _Runtime:
             _say(reason)
             if name not in _QUESTIONS:
                 self.unseen = self.unseen or reason
-                records.tell("failed" if self.sticky else "refused", reason, file=file, line=line)
+                kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"  # it may go on with less
+                records.tell(kind, reason, file=file, line=line)
         return number
 
     # -- launches
