@@ -66,6 +66,7 @@ def compiled_files(folder):
 # -- options
 
 
+@pytest.mark.thorough("a module per option")
 @pytest.mark.parametrize(
     ("expression", "options", "expected"),
     [

@@ -532,6 +532,7 @@ print(json.dumps([record.sites, [finding.message for finding in record.findings]
 """
 
 
+@pytest.mark.thorough("two runtimes of check mode are compiled")
 @pytest.mark.parametrize("tools", ["profile", "profile,memcheck,racecheck,initcheck,synccheck"])
 def test_check_mode_counts_only_the_operands(tools):
     """An operand in memory is a load; what the lanes hand each other is none."""

@@ -57,6 +57,7 @@ def test_a_launch_without_dynamic_shared_memory_says_so(bugs_found):
     assert "at element 0 of dynamic shared memory of the launch, one past the end of its 0 elements" in row["message"]
 
 
+@pytest.mark.thorough("the repairs are compiled, too")
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.kernel)
 def test_the_repair_is_clean(bug, repairs):
     rows = repairs.table[repairs.table["kernel"] == bug.kernel]
@@ -69,6 +70,7 @@ def test_nothing_is_found_in_a_right_kernel(bugs_found):
     assert len(names) >= 16 and rows.empty, rows["message"].tolist()
 
 
+@pytest.mark.thorough("the repairs are compiled, too")
 def test_every_kernel_ran(bugs_found, repairs):
     assert bugs_found.ended.status == 0 and repairs.ended.status == 0
     assert bugs_found.launches == repairs.launches == sum(bug.launches for bug in [*BUGS, *LEGAL])
