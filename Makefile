@@ -55,15 +55,18 @@ $(MODULES): %/node_modules/.package-lock.json: %/package-lock.json
 # ARGS="-k tiling" chooses tests; status 5 is pytest's where it chooses none of one package.
 CHOSEN = $(ARGS) $(if $(ARGS),|| [ $$? = 5 ])
 
-test: $(STAMP) lint  ## Test what every page relies on, and the notebooks against their stored outputs; ARGS="-k NAME"
+# Pages that take longest, a minute each: `make thorough` executes them, with the closer looks.
+LONG := $(wildcard $(addprefix notebooks/,08* 09* 10* 11* 14*))
+
+test: $(STAMP) lint  ## Test what every page relies on, and most pages against their stored outputs; ARGS="-k NAME"
 	@$(ENGINE) -n $(JOBS) --dist loadfile -m "not thorough" tests $(CHOSEN)
 	@$(PYTEST) -n $(JOBS) --dist loadfile -m "not thorough" $(NBVAL) $(TESTS) \
-	    $(wildcard notebooks/*.ipynb notebooks/practice/*.ipynb) $(CHOSEN)
+	    $(filter-out $(LONG),$(wildcard notebooks/*.ipynb notebooks/practice/*.ipynb)) $(CHOSEN)
 
 thorough: $(STAMP)  ## Test everything else: each exercise and kernel on every shape, the gears, browsers, the closer looks
 	@$(ENGINE) -n $(JOBS) -m thorough tests $(CHOSEN)
 	@$(PYTEST) -n $(JOBS) -m thorough $(TESTS) $(CHOSEN)
-	@$(if $(ARGS),,$(BIN)/labkit report --fresh --compare --out build/closer_look notebooks/closer_look/*.ipynb)
+	@$(if $(ARGS),,$(BIN)/labkit report --fresh --compare --out build/closer_look $(LONG) notebooks/closer_look/*.ipynb)
 
 floors:  ## Run three notebooks with the oldest versions that pyproject.toml allows, in an environment of their own
 	@rm -rf .venv-floors && $(PYTHON) -m venv .venv-floors && .venv-floors/bin/python $(PIP) install -e ./engine -e . nbval \

@@ -172,6 +172,7 @@ def part(*names):
     return "\n\n".join(text[slice(*functions(text)[name])] for name in names) + "\n"
 
 
+@pytest.mark.thorough("five seconds or more")
 def test_a_cell_may_have_a_part_of_the_kernel(shell):
     mine = run(shell, "kernel", "10 --part", part("multiply"))
     assert mine.source.replace("// %%kernel 10 --part\n", "") == variant(10).source

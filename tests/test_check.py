@@ -501,6 +501,7 @@ CAUSES = [  # a rung, its text, what is changed, and what the message has to say
 ]
 
 
+@pytest.mark.thorough("five seconds or more")
 @pytest.mark.parametrize("case", CAUSES, ids=[case[0] for case in CAUSES])
 def test_a_wrong_kernel_is_told_the_cause_that_the_sanitizer_sees(case):
     _, number, text, before, after, says, never = case
@@ -574,6 +575,7 @@ def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, c
         check(_Squares(), sanitize=True)
 
 
+@pytest.mark.thorough("five seconds or more")
 def test_the_sanitizer_gets_a_shape_with_several_channels_where_a_tile_is_used_again():
     text = (cuda_src() / "04_tiling.cu").read_text()
     before, _, after = text.rpartition("__syncthreads();")  # the one before the next channel

@@ -394,7 +394,7 @@ def test_cache_dir_keyword(tmp_path):
     assert value(WRITE % "45", cache_dir=False) == 45
 
 
-@pytest.mark.thorough("five seconds")
+@pytest.mark.thorough("five seconds or more")
 def test_two_processes_compile_the_same_kernel_at_once(fresh_cache):
     code = f"from hostcuda.api.compiler import compile; print(len(compile({WRITE % 46!r})))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -226,7 +226,7 @@ print([r.counts["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"] for r in chec
 """
 
 
-@pytest.mark.thorough("five seconds")
+@pytest.mark.thorough("five seconds or more")
 @pytest.mark.parametrize("tools", ["profile", "profile,memcheck,racecheck"])
 def test_modules_that_come_and_go_and_shuffles_of_eight_bytes(tools):
     """A module may be loaded where another one stood; the host's compiler writes 16 bytes of a lane's slot at once."""
