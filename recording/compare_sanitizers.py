@@ -18,6 +18,7 @@ from tqdm import tqdm
 from typer import Option
 
 from hostcuda import files
+from hostcuda.sanitize import sanitize_script
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, data_dir
 from labkit.evidence import sanitize
@@ -55,7 +56,7 @@ def bugs(engine: str) -> pd.DataFrame:
 
     def check(bug, *fixed) -> pd.DataFrame:  # on a GPU a fault ends the process, so that each kernel needs its own
         arguments = [bug.kernel, *fixed]
-        return sanitize.sanitize_script(str(PLANTED), arguments, bug.tool, engine, timeout=300, capture=True).table
+        return sanitize_script(str(PLANTED), arguments, bug.tool, engine, timeout=300, capture=True).table
 
     def row(bug) -> dict:
         findings, on_repair = check(bug), check(bug, "--fixed")

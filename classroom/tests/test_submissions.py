@@ -306,7 +306,7 @@ def test_the_name_of_an_added_exercise_is_that_exercise_wherever_the_grader_stan
         assert (entry.exercise, entry.problem) == ("saxpy", "")
     assert grading.state("saxpy") == grading.state(added.folder)
     assert grading.changed_starts(tmp_path, [entry]) == []
-    assert grading._attempt(added, entry.answer) == entry.answer
+    assert added.attempt(entry.answer) == entry.answer
 
 
 @pytest.mark.parametrize("name", ["in\nmallory", "\x1b[2J\x1b[31mbob", "alice\u202egpj", "bob\u200b", "\x07", "a\rb",

@@ -160,9 +160,8 @@ def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
     if all(line.ok for line in lines):
         counts = {**_collect_numbers(asked, ran), SOURCE: counts_in(code_only(source))}
     reached = tuple(goal.number(counts) if counts else float("nan") for goal in asked.goals)
-    kinds = [finding["kind"] for record in _records(ran) for finding in record["findings"]]
-    kinds = (_DIVERGENT,) if _DIVERGENT in kinds else tuple(kinds)
-    attempt = Attempt(code_only(source), counts, kinds, next((line.text for line in lines if line.ok is False), ""))
+    failed = next((line.text for line in lines if line.ok is False), "")
+    attempt = Attempt(code_only(source), counts, _list_kinds(ran), failed)
     budget = []
     changed = changed_lines(code_lines(asked.start), code_lines(source))
     if asked.lines is not None and counts:
@@ -200,6 +199,12 @@ def mistake_of(asked: Exercise, attempt: Attempt, lines: Sequence[Line]) -> str:
 def marks(ran: Ran) -> dict[str, dict]:
     """Return the grader's marks by their words."""
     return {event["mark"]: event for event in ran.events if "mark" in event}
+
+
+def _list_kinds(ran: Ran) -> tuple[str, ...]:
+    """Return the kinds of the findings; a divergent barrier stands alone, because others may follow from it."""
+    kinds = tuple(finding["kind"] for record in _records(ran) for finding in record["findings"])
+    return (_DIVERGENT,) if _DIVERGENT in kinds else kinds
 
 
 def _records(ran: Ran) -> list[dict]:

@@ -241,11 +241,11 @@ def test_each_kind_of_finding_has_advice():
 
 
 def test_what_follows_from_a_divergent_barrier_is_left_out():
-    from labkit.exercises.judge import Ran, _kinds
+    from labkit.exercises.judge import Ran, _list_kinds
 
     findings = [{"kind": kind} for kind in ("race", "divergent barrier")]
-    assert _kinds(Ran(None, [{"findings": findings}], [])) == ["divergent barrier"]
-    assert _kinds(Ran(None, [{"findings": findings[:1]}], [])) == ["race"]
+    assert _list_kinds(Ran(None, [{"findings": findings}], [])) == ("divergent barrier",)
+    assert _list_kinds(Ran(None, [{"findings": findings[:1]}], [])) == ("race",)
 
 
 def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch):
