@@ -47,8 +47,8 @@ KERNELS = {
 }
 # Their texts may be those of kernels: they are stopped when they are compiled, loaded or run.
 STOPPED_LATER = {
-    "answer": "the kernel calls fopen",
-    "counts": "the kernel calls fclose",
+    "answer": 'identifier "written" is undefined in device code',
+    "counts": 'calling a __host__ function("fopen")',
     "exits_zero": "the kernel calls exit",
     "fill_disk": "compiles",
     "return_address": "out of bounds",
