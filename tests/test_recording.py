@@ -159,7 +159,7 @@ def test_what_cannot_run_is_not_counted_and_one_image_per_launch_is_one_launch()
 def test_counters_are_kept_group_by_group(monkeypatch, tmp_path):
     """Those that are kept are not counted again; those of another source are removed."""
     monkeypatch.setattr(compare_counters, "EXACT", tmp_path)
-    monkeypatch.setattr("labkit.records.store.device", lambda: SimpleNamespace(engine="gpu", name="G", slug="g"))
+    monkeypatch.setattr("recording.keep.device", lambda: SimpleNamespace(engine="gpu", name="G", slug="g"))
     monkeypatch.setattr(compare_counters, "device", lambda: SimpleNamespace(slug="g"))
     several = [jobs.of(labkit.variant(number), LAYER) for number in (1, 2, 3)]
     monkeypatch.setattr(jobs, "every", lambda: several)

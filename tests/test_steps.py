@@ -117,7 +117,7 @@ def test_wrong_arguments_are_refused(arguments, message):
 
 def test_a_kernel_that_fails_says_why():
     broken = variant(1, variant(1).source.replace("h >= Ho || w >= Wo", "false"))
-    with pytest.raises(LabError, match="beyond"):
+    with pytest.raises(LabError, match="one past the end"):
         labkit.step(broken, (15, 15), (0, 2), LAYER)
     unset = variant(1, variant(1).source.replace("if (h >= Ho", "int way; if (way & 1) return;\n    if (h >= Ho"))
     with pytest.raises(LabError, match="depends on memory that has not been set"):

@@ -105,4 +105,4 @@ def test_the_classes_of_the_templates_are_the_pages_own():
     templates = Path(similarity.__file__).parent.glob("template/*.j2")
     used = {word for path in templates for words in re.findall(r'class="([^"{]*)', path.read_text())
             for word in words.split()}
-    assert used and used <= clean._OF_THE_PAGE
+    assert used and used <= clean._OF_THE_PAGE | {"html"}  # a table's, which places nothing
