@@ -160,7 +160,8 @@ def test_without_git_what_a_run_has_made_is_left_out(checkout, tmp_path):
     files = student.write_edition(out)
     assert {path.relative_to(out).as_posix() for path in files} == {
         "README.md", "notebooks/04_tiling.ipynb",
-        *(f"labkit/exercises/series/04_tiling/a_no_conflicts/{name}" for name in ("a_no_conflicts.cu", "exercise.py"))}
+        *(f"labkit/exercises/series/04_tiling/a_no_conflicts/{name}"
+          for name in ("a_no_conflicts.cu", "exercise.py", "hints.md"))}
     nb = nbformat.read(out / "notebooks" / "04_tiling.ipynb", 4)
     assert [cell.source for cell in nb.cells] == ["# 04 · Tiling", 'lab.grade("04a", mine);']
     assert not any(cell.metadata for cell in nb.cells)
