@@ -135,7 +135,7 @@ ALONE = ("loops", "register", "unrolled", "constant_input")  # no thread reads w
 
 def assert_clean(model):
     """Assert that a step of the model, in a process of its own, has no invalid access and no race."""
-    report = sanitize(model._command(), engine="cpu", capture=True)
+    report = sanitize(model._build_command(), engine="cpu", capture=True)
     assert report.clean and not report.ended.problem, report
 
 
@@ -263,8 +263,8 @@ def test_the_evidence_of_a_step():
 def test_a_step_that_fails_on_its_way_has_no_profile(monkeypatch):
     with Lenet28("loops", sizes=SMALL) as model:
         program = "import sys\nfrom labkit.networks import lenet28\nlenet28._main(*sys.argv[1:])\nsys.exit('half done')"
-        _, _, _, *arguments = model._command()
-        monkeypatch.setattr(model, "_command", lambda: [sys.executable, "-c", program, *arguments])
+        _, _, _, *arguments = model._build_command()
+        monkeypatch.setattr(model, "_build_command", lambda: [sys.executable, "-c", program, *arguments])
         with pytest.raises(EngineError, match=r"profiling lenet28 failed with exit status 1\.\n(.*\n)*half done"):
             model.profile("cpu")
 
