@@ -519,8 +519,12 @@ def test_every_figure_says_what_it_takes_and_refuses(name):
     assert raises.startswith("LabError\n    If ")
 
 
-def test_importing_is_light():
-    code = "import labkit, labkit.draw, sys; sys.exit('matplotlib' in sys.modules or 'pandas' in sys.modules)"
+@pytest.mark.parametrize("modules", [
+    "labkit, labkit.draw",
+    "labkit.evidence.child, labkit.evidence.steps, labkit.evidence.accesses, labkit.exercises.grader",  # run kernels
+])
+def test_importing_is_light(modules):
+    code = f"import {modules}, sys; sys.exit('matplotlib' in sys.modules or 'pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

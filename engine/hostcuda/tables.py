@@ -5,10 +5,12 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterable, Mapping
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from hostcuda.errors import EngineError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class HTML:
@@ -36,6 +38,8 @@ def three(value: float) -> str:
 
 def cell(name: str, value: object) -> str:
     """Return a value of the column `name` as text: an integer in full, another number with three digits."""
+    import pandas as pd  # loads slowly, and each kernel that runs in a process of its own imports this module
+
     del name
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return "–"
@@ -67,6 +71,8 @@ def table(
     note = frame.attrs.get("note", "")
     if missing := [name for name in columns if name not in frame.columns]:
         raise EngineError(f"no column {missing[0]!r} in this table; it has {', '.join(map(str, frame.columns))}")
+    import pandas as pd
+
     texts = pd.DataFrame({heading: [form(name, v) for v in frame[name]] for name, heading in columns.items()})
     full = html.escape(caption) + (f'<div class="lab-note">{html.escape(note)}</div>' if note else "")
     figures = [pd.api.types.is_numeric_dtype(frame[name]) for name in columns]
