@@ -49,7 +49,7 @@ def epochs(trainer: Trainer, rounds: int) -> list[float]:
     steps, seconds = trainer.run(), []
     for _ in range(rounds + 1):
         clock = time.perf_counter()
-        for _ in range(trainer.settings.steps_per_epoch):
+        for _ in range(trainer.steps_per_epoch):
             next(steps)
         seconds.append(time.perf_counter() - clock)
     return seconds[1:]
@@ -77,13 +77,13 @@ def measure(batch: int, rounds: int) -> str:
     with Trainer("digits", batch=batch, epochs=rounds + 1) as trainer:
         whole = epochs(trainer, rounds)
         per_step, launches = kernels(trainer, rounds)
-        settings = trainer.settings
+        count = len(trainer.data)
     epoch, total = statistics.median(whole), sum(per_step.values())
-    share = total / 1e3 * settings.count / settings.batch / epoch
+    share = total / 1e3 * count / batch / epoch
     lines = [
         f"{device().name}, {date.today().isoformat()}: {epoch:.3g} s per epoch (median of {rounds}, {min(whole):.3g} "
-        f"to {max(whole):.3g}) of {settings.count} images in batches of {settings.batch}, "
-        f"{settings.count / epoch:,.0f} images/s; the kernels take {share:.0%} of it.",
+        f"to {max(whole):.3g}) of {count} images in batches of {batch}, "
+        f"{count / epoch:,.0f} images/s; the kernels take {share:.0%} of it.",
         "",
         "| kernel | launches per step | ms per step | of all kernels |",
         "|---|---:|---:|---:|",

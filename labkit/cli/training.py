@@ -13,7 +13,6 @@ from labkit.cli.options import Use
 
 
 def train(
-    network: Annotated[str, typer.Option("--network", metavar="NAME", help="lenet86.")] = "lenet86",
     name: Annotated[
         str, typer.Option("--dataset", metavar="NAME", autocompletion=among("digits", "fashion-mnist", "mnist"),
                           help="digits, fashion-mnist or mnist.")
@@ -30,23 +29,13 @@ def train(
         float | None, typer.Option(help="Momentum, the part of the last step that a step repeats; 0.9 by default.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.npz", help="By default data/weights/NETWORK-DATASET.npz.")
+        Path | None, typer.Option("--out", metavar="FILE.npz", help="By default data/weights/lenet86-DATASET.npz.")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume/--fresh", help="Go on from the checkpoint of the same settings, or begin anew.")
-    ] = True,
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="FILE", help="By default a file per settings, in the cache.")
-    ] = None,
-    every: Annotated[
-        float, typer.Option(min=0, metavar="S", help="Seconds between checkpoints; 0 for one after every step.")
-    ] = 10.0,
     engine: Use = None,
 ) -> None:
-    """Train a network with the lab's own kernels.
+    """Train lenet86 with the lab's own kernels.
 
-    Writes its weights, and beside them a record of how they were made. An interrupted training resumes from its
-    checkpoint and ends with the same weights.
+    Writes its weights, and beside them a record of how they were made.
     """
     from tqdm import tqdm
 
@@ -54,17 +43,17 @@ def train(
 
     chosen = {"epochs": epochs, "batch": batch, "rate": rate, "momentum": momentum}
     options = {option: value for option, value in chosen.items() if value is not None}
-    with training.Trainer(name, network, seed, **options) as trainer:
+    with training.Trainer(name, seed, **options) as trainer:
         held_out = training.dataset(name, "test")
         print(trainer.data, held_out, sep="\n")
-        with tqdm(total=trainer.settings.steps, unit="step", mininterval=0.5, delay=0.2) as bar:
+        with tqdm(total=trainer.steps, unit="step", mininterval=0.5, delay=0.2) as bar:
 
             def show(trainer):
                 if recent := trainer.losses[-20:]:
                     bar.set_postfix(loss=f"{sum(recent) / len(recent):.3f}", refresh=False)
                 bar.update(trainer.step - bar.n)
 
-            path, record = training.train(trainer, held_out, out, checkpoint, not resume, every, show)
+            path, record = training.train(trainer, held_out, out, show)
     print(f"{record['training seconds']:.0f} s; accuracy {record['training accuracy']} on the training images, "
           f"{record['held-out accuracy']} on the {len(held_out)} held-out ones ({record['split']}); wrote {path}")
     if out is None:

@@ -1,7 +1,7 @@
-"""Training with the lab's own kernels: mini-batches, momentum, and checkpoints that a training resumes from exactly.
+"""Training of lenet86 with the lab's own kernels: mini-batches of distorted images, with momentum.
 
-The trainer has the data, the order of the images, the rate, the losses and the checkpoints; the network has the
-weights, the passes and the accuracy.
+The trainer has the data, the order of the images, the rate and the losses; the network has the weights, the passes and
+the accuracy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +22,14 @@ from hostcuda.files import require_writable
 from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.numerals import is_whole
-from labkit.base.paths import data_dir, private_cache
+from labkit.base.paths import data_dir
+from labkit.ladder.buffers import Closing
+from labkit.ladder.rung import tiles
 from labkit.networks.backprop import Lenet86
-from labkit.networks.checkpoint import Settings, read_checkpoint, write_checkpoint
 from labkit.networks.images import Dataset, dataset
 from labkit.spec.devices import device
 
 VERSION = 2  # of the recipe: raise it when the same settings would give other weights
-NETWORKS = {"lenet86": Lenet86}
 EPOCHS = {"digits": 40, "fashion-mnist": 8, "mnist": 4}
 RATE, MOMENTUM, BATCH = 0.03, 0.9, 32
 SPLITS = {"digits": "the last 360 of the 1797 images are held out, as a block"}  # for others: the published test images
@@ -38,25 +37,22 @@ RISE = 90  # steps, at least: at the full rate from the start, the loss stays at
 FIRST_LOSSES = 5
 
 
-def random_maps(random: np.random.RandomState, count: int, turn=12.0, shift=0.09, scale=0.12, shear=0.1) -> np.ndarray:
+def random_maps(random: np.random.RandomState, count: int) -> np.ndarray:
     """Return affine maps that turn, move, grow and slant images a little, as if another hand had written them.
 
     Parameters
     ----------
     random : RandomState
     count : int
-    turn : float
-        Degrees.
-    shift, scale, shear : float
-        Bounds, as parts of the image's side. Every amount is uniform from minus to plus its bound.
 
     Returns
     -------
     ndarray, float32 [count, 2, 3]
         Each maps an output pixel's offsets from the center (down, across, 1) to the place in the image to read.
     """
+    # From minus to plus these bounds: an angle, and parts of the image's side.
     angle, grown_y, moved_y, grown_x, moved_x, slant = (
-        random.uniform(-bound, bound, count) for bound in (np.deg2rad(turn), scale, shift, scale, shift, shear)
+        random.uniform(-bound, bound, count) for bound in (np.deg2rad(12.0), 0.12, 0.09, 0.12, 0.09, 0.1)
     )
     cos, sin = np.cos(angle), np.sin(angle)
     rows = [[cos * (1 + grown_y), -sin * (1 + grown_y), moved_y],
@@ -64,21 +60,17 @@ def random_maps(random: np.random.RandomState, count: int, turn=12.0, shift=0.09
     return np.ascontiguousarray(np.moveaxis(np.array(rows), 2, 0), np.float32)
 
 
-class Trainer:
-    """A network in training on the engine in use.
+class Trainer(Closing):
+    """lenet86 in training on the engine in use. A context manager: at its end the device buffers are freed.
 
     Each step takes the next images of the epoch's random order, distorts each of them by a random affine map, and
     moves the weights against the gradient of their mean loss, with momentum. No sum depends on the order in which
     blocks finish: on one device, with one compiler, the same settings give the same weights, bit for bit.
 
-    A context manager: at its end the device buffers are freed.
-
     Parameters
     ----------
     data : Dataset or str
         The training images, of any size; a name stands for `dataset(name, "train")`.
-    network : str
-        A name in `NETWORKS`.
     seed, epochs, batch : int, optional
     rate : float, optional
         The largest learning rate.
@@ -87,7 +79,11 @@ class Trainer:
 
     Attributes
     ----------
-    settings : Settings
+    data : Dataset
+    settings : dict
+        seed, epochs, batch, rate, momentum.
+    steps_per_epoch, steps : int
+        Batches per epoch, the last of which may be smaller, and of the whole training.
     model : Lenet86
         With the weights after the last step.
     step : int
@@ -96,8 +92,6 @@ class Trainer:
         Mean cross-entropy of each batch, before its step.
     seconds : float
         Time of the training so far.
-    devices : tuple of str
-        The devices that it ran on.
 
     Raises
     ------
@@ -105,10 +99,7 @@ class Trainer:
         For a setting, or a label, that makes no sense.
     """
 
-    def __init__(self, data="digits", network="lenet86", seed=1, epochs=None, batch=BATCH, rate=RATE,
-                 momentum=MOMENTUM):
-        if network not in NETWORKS:
-            raise LabError(f"there is no network {network!r} to train; choose from: {', '.join(NETWORKS)}")
+    def __init__(self, data="digits", seed=1, epochs=None, batch=BATCH, rate=RATE, momentum=MOMENTUM):
         epochs = EPOCHS.get(getattr(data, "name", data), 1) if epochs is None else epochs
         for name, value, ok, rule in (
             ("epochs", epochs, is_whole(epochs), "a whole number, 1 or more"),
@@ -119,27 +110,25 @@ class Trainer:
         ):
             if not ok:
                 raise LabError(f"{name} = {value} makes no sense: give {rule}")
-        data = dataset(data, "train") if isinstance(data, str) else data  # last, because it may download them
-        labels, count, model = data.labels, len(data), NETWORKS[network]
-        if not 0 <= labels.min() <= labels.max() < model.classes:
-            raise LabError(f"{data.name} has labels from {labels.min()} to {labels.max()}; {network} knows "
-                           f"0 to {model.classes - 1}")
-        content = hashlib.sha256(data.images.tobytes() + labels.astype(np.int64).tobytes()).hexdigest()
-        self.settings = Settings(network, VERSION, data.name, content, count, data.images.shape[2:],
-                                 int(seed), int(epochs), int(batch), float(rate), float(momentum))
-        self.data, here = data, device()
-        self.step, self.losses, self.seconds, self.devices = 0, [], 0.0, (f"{here.name} ({here.engine})",)
-        self.model = model(min(batch, count), seed)
+        self.data = data = dataset(data, "train") if isinstance(data, str) else data  # last: it may be downloaded
+        labels, count = data.labels, len(data)
+        if not 0 <= labels.min() <= labels.max() < Lenet86.classes:
+            raise LabError(f"{data.name} has labels from {labels.min()} to {labels.max()}; lenet86 knows "
+                           f"0 to {Lenet86.classes - 1}")
+        self.settings = {"seed": int(seed), "epochs": int(epochs), "batch": int(batch), "rate": float(rate),
+                         "momentum": float(momentum)}
+        self.steps_per_epoch = tiles(count, int(batch))
+        self.steps = int(epochs) * self.steps_per_epoch
+        self.step, self.losses, self.seconds = 0, [], 0.0
+        self.model = Lenet86(min(int(batch), count), int(seed))
         self._epoch = None  # the epoch whose order and maps are on the device
         memory = self.model.memory
         self._images = memory.copy_in(np.ascontiguousarray(data.images, np.float32))
         self._labels = memory.copy_in(labels.astype(np.int32))
         self._order, self._maps = memory.new(count, np.int32), memory.new((count, 6))
 
-    def __enter__(self) -> Trainer:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def close(self) -> None:
+        """Free the device buffers; a second call does nothing."""
         self.model.close()
 
     def run(self) -> Iterator[float]:
@@ -150,22 +139,22 @@ class Trainer:
         LabError
             The loss is NaN or infinite.
         """
-        settings, model = self.settings, self.model
-        while self.step < settings.steps:
+        model, batch, size = self.model, self.settings["batch"], self.data.images.shape[2:]
+        while self.step < self.steps:
             clock = time.perf_counter()
-            epoch, position = divmod(self.step, settings.steps_per_epoch)
+            epoch, position = divmod(self.step, self.steps_per_epoch)
             self._draw(epoch)
-            first = position * settings.batch
-            B = min(settings.batch, settings.count - first)
+            first = position * batch
+            B = min(batch, len(self.data) - first)
             chosen = int(self._order) + 4 * first
-            model.sample(self._images, chosen, int(self._maps) + 24 * first, B, *settings.size)
+            model.sample(self._images, chosen, int(self._maps) + 24 * first, B, *size)
             model.forward(B)
             model.backward(self._labels, chosen, B)
             loss = float(model.losses(B).mean(dtype=np.float64))
             if not np.isfinite(loss):
-                raise LabError(f"the loss is {loss} at step {self.step + 1} of {settings.steps}: the weights have "
-                               f"grown too large. Train with a lower rate than {settings.rate}")
-            model.descend(self.rate(self.step), settings.momentum)
+                raise LabError(f"the loss is {loss} at step {self.step + 1} of {self.steps}: the weights have grown "
+                               f"too large. Train with a lower rate than {self.settings['rate']}")
+            model.descend(self.rate(self.step), self.settings["momentum"])
             self.step += 1
             self.losses.append(loss)
             self.seconds += time.perf_counter() - clock
@@ -173,66 +162,23 @@ class Trainer:
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: it rises at first, then falls along half a cosine."""
-        steps = self.settings.steps
-        rise = max(steps // 20, min(RISE, steps // 2), 1)
-        return self.settings.rate * min(1, (step + 1) / rise) * 0.5 * (1 + np.cos(np.pi * step / steps))
+        rise = max(self.steps // 20, min(RISE, self.steps // 2), 1)
+        return self.settings["rate"] * min(1, (step + 1) / rise) * 0.5 * (1 + np.cos(np.pi * step / self.steps))
 
     def _draw(self, epoch):
         """Draw the order and the maps of an epoch, and copy them to the device."""
         if epoch == self._epoch:
             return
         # NumPy's older generator: its stream never changes, so a recorded seed keeps its meaning.
-        random, count = np.random.RandomState([self.settings.seed, epoch]), self.settings.count
+        random, count = np.random.RandomState([self.settings["seed"], epoch]), len(self.data)
         hostcuda.driver.memcpy_htod(self._order, random.permutation(count).astype(np.int32))
         hostcuda.driver.memcpy_htod(self._maps, random_maps(random, count))
         self._epoch = epoch
 
-    def save(self, path: Path | str) -> None:
-        """Replace the file by a checkpoint: the state between two steps.
 
-        Each epoch has a generator of its own, seeded with (seed, epoch) and used up before the epoch's first step. So
-        the settings and the number of steps are the state of all random draws.
-
-        Raises
-        ------
-        LabError
-            The weights or their momentum hold NaN or infinity.
-        EngineError
-            The file cannot be written; an older checkpoint is unchanged.
-        """
-        parts = {"weights": self.model.weights, "momentum": self.model.momentum.read()}
-        arrays = {f"{part}/{name}": array for part, named in parts.items() for name, array in named.items()}
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            raise LabError(f"the weights are NaN or infinite after step {self.step} of {self.settings.steps}. Train "
-                           f"with a lower rate than {self.settings.rate}")
-        head = {"settings": asdict(self.settings), "step": self.step, "seconds": self.seconds, "devices": self.devices}
-        write_checkpoint(path, head, arrays | {"losses": np.array(self.losses)})
-
-    def resume(self, path: Path | str) -> None:
-        """Continue from a checkpoint of the same settings.
-
-        Raises
-        ------
-        LabError
-            The checkpoint is damaged, or of other settings; nothing changes.
-        """
-        head, arrays = read_checkpoint(path)
-        self.settings.require(head["settings"], path)
-        weights, momentum = ({name: arrays[f"{part}/{name}"] for name in self.model.weights}
-                             for part in ("weights", "momentum"))
-        self.model.weights = weights
-        self.model.momentum.write(momentum)
-        self.step, self.losses, self.seconds = head["step"], arrays["losses"].tolist(), head["seconds"]
-        self.devices = tuple(dict.fromkeys((*head["devices"], *self.devices)))
-
-
-def train(trainer: Trainer, held_out: Dataset, out: Path | None = None, checkpoint: Path | None = None,
-          fresh: bool = False, every: float = 10.0,
+def train(trainer: Trainer, held_out: Dataset, out: Path | None = None,
           progress: Callable[[Trainer], None] = lambda trainer: None) -> tuple[Path, dict]:
-    """Train to the end, from the checkpoint if there is one; write the weights and the record of how they were made.
-
-    The checkpoint is removed when the weights are written. Until then no error and no signal loses more than the last
-    `every` seconds.
+    """Train to the end; write the weights and the record of how they were made.
 
     Parameters
     ----------
@@ -240,13 +186,7 @@ def train(trainer: Trainer, held_out: Dataset, out: Path | None = None, checkpoi
     held_out : Dataset
         For the accuracy in the record.
     out : path of an .npz, optional
-        By default data/weights/NETWORK-DATASET.npz. The record is beside it, a .json.
-    checkpoint : path, optional
-        By default in the cache, one per settings; beside `out` if the cache cannot be written.
-    fresh : bool
-        Begin anew, even if there is a checkpoint.
-    every : float
-        Seconds between checkpoints; 0 for one after every step.
+        By default data/weights/lenet86-DATASET.npz. The record is beside it, a .json.
     progress : callable
         Called with the trainer at the beginning and after each step.
 
@@ -258,89 +198,57 @@ def train(trainer: Trainer, held_out: Dataset, out: Path | None = None, checkpoi
     Raises
     ------
     LabError
-        The loss is NaN; the checkpoint is damaged or of other settings; a path is a folder, or the checkpoint's is
-        that of a result; a file cannot be written. The last good checkpoint is kept.
+        The loss or a weight is NaN; the path is a folder, or a file that no training has written.
+    EngineError
+        A file cannot be written.
     Interrupted
-        By Ctrl-C, likewise.
+        By Ctrl-C; nothing is written.
     """
-    settings = trainer.settings
-    name = f"{settings.network}-{settings.dataset}"
-    out = Path(out or data_dir() / "weights" / f"{name}.npz")
-    if checkpoint is None:
-        try:
-            folder = private_cache() / "checkpoints"
-        except EngineError:  # a home that cannot be written
-            folder = out.parent
-        checkpoint = folder / f"{name}-{settings.digest}.checkpoint"
-    checkpoint = Path(checkpoint)
+    out = Path(out or data_dir() / "weights" / f"lenet86-{trainer.data.name}.npz")
+    beside = out.with_suffix(".json")
     if out.suffix != ".npz":
         raise LabError(f"weights are an .npz file, not {out.name!r}: give a path that ends with .npz")
-    if not every >= 0:
-        raise LabError(f"every = {every} makes no sense: give the seconds between checkpoints, 0 or more")
-    for path in (out, out.with_suffix(".json"), checkpoint):  # before minutes of work
-        require_writable(path.parent)
+    require_writable(out.parent)  # before minutes of work
+    for path in (out, beside):
         if path.is_dir():
             raise LabError(f"{path} is a folder: choose another name for the file")
-    if checkpoint.resolve() in (out.resolve(), out.with_suffix(".json").resolve()):
-        raise LabError(f"the checkpoint cannot be {checkpoint}, which the weights and their record replace: choose "
-                       "another file")
-    record, older = (path.read_bytes() if path.is_file() else b"" for path in (out.with_suffix(".json"), checkpoint))
-    for path, own in ((out, b"labkit train" in record or not (out.exists() or record)),
-                      (checkpoint, not fresh or not older or b"labkit checkpoint" in older[:64])):
-        if not own:
-            raise LabError(f"{path}, or its record beside it, is there and no training has written it: remove it, or "
-                           "choose another name")
-    if checkpoint.exists() and not fresh:
-        trainer.resume(checkpoint)
+    if (out.exists() or beside.exists()) and not (beside.is_file() and b"labkit train" in beside.read_bytes()):
+        raise LabError(f"{out}, or its record beside it, is there and no training has written it: remove it, or choose "
+                       "another name")
     progress(trainer)
-    saved_step, saved_at = trainer.step, time.monotonic()
-
-    def describe_checkpoint():
-        if saved_step:
-            return f"The checkpoint of step {saved_step} is kept: {checkpoint}"
-        older = f"The older checkpoint is unchanged: {checkpoint}"
-        return older if checkpoint.exists() else "There is no checkpoint yet"
-
     try:
         for _ in trainer.run():
             progress(trainer)
-            if time.monotonic() - saved_at >= every or trainer.step == settings.steps:
-                trainer.save(checkpoint)
-                saved_step, saved_at = trainer.step, time.monotonic()
-        record = write_weights(trainer, held_out, out)
-    except EngineError as error:
-        raise LabError(f"{str(error).rstrip('.')}. {describe_checkpoint()}") from None
-    except KeyboardInterrupt:  # perhaps in the middle of a step: its state is not to be kept
-        raise Interrupted(f"stopped at step {trainer.step} of {settings.steps}. {describe_checkpoint()}") from None
-    checkpoint.unlink(missing_ok=True)
-    return out, record
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped at step {trainer.step} of {trainer.steps}: no weights are written") from None
+    return out, write_weights(trainer, held_out, out)
 
 
 def write_weights(trainer: Trainer, held_out: Dataset, out: Path) -> dict:
     """Write the weights, and beside them the record of how they were made, which is returned."""
-    settings, data, losses = trainer.settings, trainer.data, trainer.losses
+    data, losses, weights, here = trainer.data, trainer.losses, trainer.model.weights, device()
+    if not all(np.isfinite(array).all() for array in weights.values()):
+        raise LabError(f"the weights are NaN or infinite after step {trainer.step}. Train with a lower rate than "
+                       f"{trainer.settings['rate']}")
     packed = io.BytesIO()
-    np.savez_compressed(packed, **trainer.model.weights)
+    np.savez_compressed(packed, **weights)
+    content = data.images.tobytes() + data.labels.astype(np.int64).tobytes()
     record = {
-        "network": settings.network,
-        "script": f"labkit train, version {settings.version}",
+        "network": "lenet86",
+        "script": f"labkit train, version {VERSION}",
         "date": datetime.date.today().isoformat(),
-        "dataset": settings.dataset,
+        "dataset": data.name,
         "split": data.remark or held_out.remark or SPLITS.get(data.name, "the published training and test images"),
-        "training images": settings.count,
-        "training data sha256": settings.sha256,
+        "training images": len(data),
+        "training data sha256": hashlib.sha256(content).hexdigest(),
         "held-out images": len(held_out),
-        "seed": settings.seed,
-        "epochs": settings.epochs,
-        "batch": settings.batch,
-        "rate": settings.rate,
-        "momentum": settings.momentum,
+        **trainer.settings,
         "first losses": [round(loss, 6) for loss in losses[:FIRST_LOSSES]],
-        "last epoch's mean loss": round(float(np.mean(losses[-settings.steps_per_epoch :])), 6),
+        "last epoch's mean loss": round(float(np.mean(losses[-trainer.steps_per_epoch :])), 6),
         "training accuracy": round(trainer.model.accuracy(data.images, data.labels), 4),
         "held-out accuracy": round(trainer.model.accuracy(held_out.images, held_out.labels), 4),
         "training seconds": round(trainer.seconds, 1),
-        "device": ", ".join(trainer.devices),
+        "device": f"{here.name} ({here.engine})",
         "numpy": np.__version__,
         "sha256": hashlib.sha256(packed.getvalue()).hexdigest(),
     }
