@@ -16,7 +16,7 @@ from labkit.notebooks import execute
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
-COMMANDS = ("bench", "check", "colab", "device", "doctor", "report", "site", "store", "train")
+COMMANDS = ("bench", "check", "device", "doctor", "report", "site", "store", "train")
 
 
 @pytest.fixture

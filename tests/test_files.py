@@ -18,8 +18,8 @@ from labkit.base.own import MARK, claim
 from labkit.cli import doctor
 from labkit.exercises import progress
 from labkit.networks import images, lenet86
-from labkit.notebooks import colab, site
 from labkit.notebooks import html as report
+from labkit.notebooks import site
 from labkit.records import published, recorded, store, sweeps
 from labkit.spec import devices
 from labkit.spec.layers import LENET86
@@ -195,9 +195,7 @@ def test_a_command_writes_into_its_own_folder_or_an_empty_one(tmp_path):
     assert (tmp_path / "empty" / MARK).read_text().split() == ["labkit", "site", *"abcdefgh"]
 
 
-@pytest.mark.parametrize("write", [
-    lambda out: report.make(["01"], out, stored=True), site.make, lambda out: colab.write_edition(out, "some/lab"),
-])
+@pytest.mark.parametrize("write", [lambda out: report.make(["01"], out, stored=True), site.make])
 def test_nothing_is_written_among_the_files_of_others(tmp_path, write):
     mine = {tmp_path / name: f"mine: {name}" for name in ("index.html", "playground/index.html", "notes.txt")}
     (tmp_path / "playground").mkdir()

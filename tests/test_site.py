@@ -42,9 +42,10 @@ def test_files_without_a_page_are_on_github(tmp_path, repository, address):
     assert link.startswith("https:") == bool(repository)
 
 
-def test_what_names_no_repository_is_refused(tmp_path):
+@pytest.mark.parametrize("repository", ["lab", "https://github.com/some/lab", 'some/lab"; rm'])
+def test_what_names_no_repository_is_refused(tmp_path, repository):
     with pytest.raises(LabError, match="owner/name"):
-        site.make(tmp_path / "out", "lab")
+        site.make(tmp_path / "out", repository)
     assert not (tmp_path / "out").exists()
 
 
@@ -59,20 +60,14 @@ def test_the_reference_has_every_public_name(reference, name):
     assert entry
     about = getattr(labkit, name)
     first = (inspect.getdoc(about) if callable(about) else str(about)).splitlines()[0]
-    assert first.split("`")[0] in entry.partition("\n### ")[0]
+    assert first in entry.partition("\n### ")[0]
 
 
 def test_signatures_are_those_of_the_source(reference):
     assert "lab.table(frame: pd.DataFrame, caption: str=''" in reference
-    assert "layers: Layer | Iterable[Layer | tuple[Layer, int]]=TEST_SHAPES," in reference  # not the shapes themselves
+    assert "]=TEST_SHAPES," in "".join(reference.split())  # not the shapes themselves
     assert "lab.Layer(name: str, C: int, H: int, W: int, M: int, K: int)\n" in reference
     assert "\n#### Profile.value\n" in reference  # what a function returns is there, too
-
-
-def test_a_docstrings_sections_become_lists():
-    docstring = "Do it.\n\nParameters\n----------\nx, y : int\n    How far.\n    In metres.\nz\n\nNotes\n-----\nSlow."
-    text = " ".join(api._prose(docstring).split())
-    assert text == "Do it. **Parameters** - `x, y` (int): How far. In metres. - `z` **Notes** Slow."
 
 
 def test_the_workflow_builds_what_the_command_builds():

@@ -20,8 +20,8 @@ app = terminal.application(
     "GPU.",
 )
 for command in (
-    machine.doctor, machine.device, reports.colab, reports.report, reports.site, reports.store, measure.check,
-    measure.bench, training.train,
+    machine.doctor, machine.device, reports.report, reports.site, reports.store, measure.check, measure.bench,
+    training.train,
 ):
     app.command()(command)
 app.add_typer(exercise.app)

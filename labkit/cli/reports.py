@@ -1,4 +1,4 @@
-"""Commands for the notebooks and their pages: report, site, store, colab."""
+"""Commands for the notebooks and their pages: report, site, store."""
 
 from __future__ import annotations
 
@@ -93,24 +93,6 @@ def store(
             bar.finish(item)
     if any(item.failure for item in chosen):
         raise typer.Exit(1)
-
-
-def colab(
-    repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Where the lab is published on GitHub.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("build/colab"),
-    requirement: Annotated[
-        str | None, typer.Option("--install", metavar="WHAT", help="What pip installs; the repository by default.")
-    ] = None,
-) -> None:
-    """Write an edition for Google Colab.
-
-    Each notebook installs the lab in its first cell. Push the folder to the branch "colab"; the command prints the
-    badge that opens its first page.
-    """
-    from labkit.notebooks import colab
-
-    files = colab.write_edition(out, repository, requirement)
-    print(f"{out}: {len(files)} notebooks", colab.badge(repository, "notebooks/00_start_here.ipynb"), sep="\n")
 
 
 class _Bar:

@@ -1,4 +1,4 @@
-"""Execute and store notebooks; write them as HTML pages, as a site, and as the edition for Google Colab."""
+"""Execute and store notebooks; write them as HTML pages and as a site."""
 
 from pathlib import Path
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import re
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import labkit
 from labkit.base.paths import PACKAGE
-
-_SECTION = re.compile(r"^([A-Z][\w ]+)\n-{3,}$", re.MULTILINE)  # a heading of NumPy's style
-_ROLE = re.compile(r":\w+:`~?([^`]+)`")  # Sphinx's :mod:`labkit`
-_LISTS = {"Parameters", "Attributes", "Returns", "Raises", "Yields"}
 
 _HEAD = """# API reference
 
@@ -65,15 +59,15 @@ def _describe(name: str, thing: object, level: int = 3) -> str:
     """Return the heading, signature and docstring of a name, and those of a class's public methods."""
     if not callable(thing):
         return f"{'#' * level} {name}\n\n```text\n{thing}\n```\n"
-    about = _prose(inspect.getdoc(thing) or "")
-    parts = [f"{'#' * level} {name}\n", f"```python\n{_format_signature(name, thing)}\n```\n", about]
+    text = f"{_format_signature(name, thing)}\n\n{inspect.getdoc(thing) or ''}"
+    parts = [f"{'#' * level} {name}\n", f"```text\n{text}\n```\n"]
     if inspect.isclass(thing):
         ours = [base for base in reversed(thing.__mro__) if base.__module__.startswith(("labkit.", "hostcuda."))]
         for member, value in {name: value for base in ours for name, value in vars(base).items()}.items():
             if not member.startswith("_") and inspect.isfunction(value):
                 parts.append(_describe(f"{name}.{member}", value, level + 1))
             elif not member.startswith("_") and isinstance(value, property):
-                parts.append(f"{'#' * (level + 1)} {name}.{member}\n\n{_prose(inspect.getdoc(value) or '')}")
+                parts.append(f"{'#' * (level + 1)} {name}.{member}\n\n```text\n{inspect.getdoc(value) or ''}\n```\n")
     return "\n".join(parts)
 
 
@@ -87,42 +81,6 @@ def _format_signature(name: str, thing: object) -> str:
     if not isinstance(node, ast.FunctionDef):
         fields = getattr(thing, "__dataclass_fields__", {})
         return f"{name}({', '.join(f'{item.name}: {item.type}' for item in fields.values() if item.init)})"
-    parameters = [parameter for parameter in _split(ast.unparse(node.args)) if parameter not in ("self", "")]
     result = f" -> {ast.unparse(node.returns)}" if node.returns and called is thing else ""
-    line = f"{name}({', '.join(parameters)}){result}"
-    if len(line) <= 100:
-        return line
-    return "\n".join([f"{name}(", *(f"    {parameter}," for parameter in parameters), f"){result}"])
-
-
-def _split(parameters: str) -> Iterator[str]:
-    """Yield the parts between the outermost commas."""
-    depth, part = 0, ""
-    for character in parameters + ",":
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            yield part.strip()
-            part = ""
-        else:
-            part += character
-
-
-def _prose(docstring: str) -> str:
-    """Return a docstring in NumPy's style as Markdown, with its sections as lists of names."""
-    first, *rest = _SECTION.split(_ROLE.sub(r"`\1`", docstring))
-    parts = [first.strip(), ""]
-    for title, body in zip(rest[::2], rest[1::2], strict=True):
-        parts += [f"**{title}**", "", _to_list(body) if title in _LISTS else body.strip(), ""]
-    return "\n".join(parts)
-
-
-def _to_list(section: str) -> str:
-    """Return a section as a list: an item per ``name : type``, with the indented text below it."""
-    items: list[str] = []
-    for line in section.strip("\n").splitlines():
-        if line and not line[0].isspace():
-            name, _, kind = line.partition(" : ")
-            items.append(f"- `{name}`{f' ({kind})' if kind else ''}")
-        elif line.strip() and items:
-            items[-1] += ("\n  " if "\n" in items[-1] else ":\n  ") + line.strip()
-    return "\n".join(items)
+    parameters = ast.unparse(node.args).removeprefix("self").removeprefix(", ")
+    return textwrap.fill(f"{name}({parameters}){result}", 100, subsequent_indent="    ")

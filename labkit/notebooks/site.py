@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +11,6 @@ from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.base.own import claim
 from labkit.notebooks import api, execute, html
-from labkit.notebooks.colab import require_repository
 from labkit.notebooks.links import dead_links
 
 GENERATED = "docs/api.md"  # made from the docstrings; there is no such file
@@ -48,8 +48,8 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     repository : str, optional
         Where the lab is published on GitHub, "owner/name": links to files without a page lead there.
     """
-    if repository:
-        require_repository(repository)
+    if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+        raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
     root = execute.folder().parent
     claim(out, "labkit site", earlier=f"<title>{html.TITLE}</title>")
     pages = html.pages_of(map(execute.read, execute.everything()), out)
