@@ -48,7 +48,7 @@ def training(
     if here.engine != "gpu":
         raise LabError(f"training is recorded on a GPU; the engine here is the CPU's ({here.name})")
     train, test = cycle(dataset(name, "train", size=28), images), dataset(name, "test", size=28)
-    print(train, f"({train.note})" if train.cycled else "", test, sep="\n")
+    print(train, test, sep="\n")
 
     def done(what):
         print(f"{time.perf_counter() - begin:6.1f} s  {what}", flush=True)

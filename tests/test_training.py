@@ -232,14 +232,6 @@ def test_weights_without_their_record_do_not_stay(small, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_record_says_one_thing_of_its_data(small, tmp_path):
-    images = replace(cycle(small, 8), name="mnist", remark="files of here, not the published ones")
-    with of(images) as trainer:
-        _, record = train(trainer, images, tmp_path / "w.npz")
-    assert record["split"] == images.remark
-    assert [name for name, text in record.items() if "published" in str(text)] == ["split"]
-
-
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

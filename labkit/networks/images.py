@@ -2,7 +2,7 @@
 
 All three come as pairs of files in the idx format of LeCun's MNIST page: a big-endian header (two zero bytes,
 the type of the elements, the number of dimensions, then the size of each dimension as uint32), then the
-elements; gzipped. Nothing is read or fetched at import.
+elements; gzipped. A file is used only if it is the published one, by its digest.
 """
 
 import gzip
@@ -35,10 +35,8 @@ class Dataset:
     labels : ndarray, int64 [N]
         Class of each image, 0 to 9.
     name, split, source, licence : str
-    remark : str
-        Anything unusual about the files; mostly empty.
     distinct : int
-        How many of the N images differ from each other (fewer than N after `cycle`).
+        How many of the N images differ from each other: fewer than N after `cycle`; 0 stands for all.
     """
 
     images: np.ndarray
@@ -47,58 +45,44 @@ class Dataset:
     split: str
     source: str
     licence: str
-    remark: str = ""
     distinct: int = 0
-
-    def __post_init__(self):
-        if not self.distinct:
-            object.__setattr__(self, "distinct", len(self.labels))
 
     def __len__(self):
         return len(self.labels)
 
-    @property
-    def cycled(self):
-        """Whether images repeat."""
-        return self.distinct < len(self)
-
-    @property
-    def note(self):
-        """A remark for pages that show a number from these images; mostly empty."""
-        cycled = f"{self.distinct} distinct images, cycled to {len(self)}" if self.cycled else ""
-        return "; ".join(filter(None, (self.remark, cycled)))
-
     def __repr__(self):
         H, W = self.images.shape[-2:]
-        note = f" ({self.note})" if self.note else ""
+        note = f" ({self.distinct} distinct images, cycled)" if 0 < self.distinct < len(self) else ""
         return f"{self.name} ({self.split}): {len(self)} images of {H}x{W}{note}"
 
 
 @dataclass(frozen=True)
-class _Source:
+class _Published:
+    """A published data set: for each split the files of images and labels with their MD5, and where to fetch them."""
+
     source: str
     licence: str
-    files: dict  # split -> ((images file, checksum), (labels file, checksum))
-    mirrors: tuple = ()
+    files: dict[str, tuple[tuple[str, str], ...]]
+    mirrors: tuple[str, ...] = ()
     white: float = 255.0  # the integer that stands for 1.0
 
 
 def _name_files(*md5: str) -> dict:
     """Return the files of MNIST with these checksums; those of Fashion-MNIST have the same names."""
     kinds = "train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"
-    files = [(f"{kind}-ubyte.gz", f"md5:{digest}") for kind, digest in zip(kinds, md5, strict=True)]
+    files = [(f"{kind}-ubyte.gz", digest) for kind, digest in zip(kinds, md5, strict=True)]
     return {"train": tuple(files[:2]), "test": tuple(files[2:])}
 
 
-_SOURCES = {
-    "digits": _Source(
+_SETS = {
+    "digits": _Published(
         source="E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, UCI Machine Learning "
         "Repository, 1998, doi:10.24432/C50P49",
         licence="CC BY 4.0",
-        files={"all": (("digits-images-idx3-ubyte.gz", ""), ("digits-labels-idx1-ubyte.gz", ""))},
+        files={},  # in data/, whose manifest has their digests
         white=16.0,
     ),
-    "fashion-mnist": _Source(
+    "fashion-mnist": _Published(
         source="H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST, arXiv:1708.07747",
         licence="MIT",
         files=_name_files("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
@@ -109,7 +93,7 @@ _SOURCES = {
             "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
         ),
     ),
-    "mnist": _Source(
+    "mnist": _Published(
         source="Y. LeCun, C. Cortes, C. Burges: The MNIST database of handwritten digits",
         licence="CC BY-SA 3.0",
         files=_name_files("f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
@@ -148,71 +132,43 @@ def dataset(
     Raises
     ------
     LabError
-        For an unknown name, split or size; for a file that is missing, damaged, or not what it should be;
+        For an unknown name, split or size; for a file that is missing, damaged, or not the published one;
         without a network. The message says what to do.
     """
-    if name not in _SOURCES:
-        raise LabError(f"there is no data set {name!r}; there are {', '.join(_SOURCES)}")
+    if name not in _SETS:
+        raise LabError(f"there is no data set {name!r}; there are {', '.join(_SETS)}")
     if split not in ("test", "train"):
         raise LabError(f"there is no split {split!r} of {name}; there are 'test' and 'train'")
-    origin = _SOURCES[name]
-    if name == "digits":
-        paths, remark = [_find_shipped(name) for name, _ in origin.files["all"]], ""
-    elif folder := os.environ.get("LABKIT_DATA_DIR"):
-        paths, remark = _find_in_folder(folder, name, split)
-    else:
-        paths, remark = [_fetch(name, *file) for file in origin.files[split]], ""
-    images, labels = read_pair(*paths)
+    origin = _SETS[name]
     if name == "digits":
         half = slice(_DIGITS_TRAIN) if split == "train" else slice(_DIGITS_TRAIN, None)
-        images, labels = images[half], labels[half]
-    images = resize(images, size, origin.white)
-    return Dataset(images, labels, name, split, origin.source, origin.licence, remark)
+        paths = (data_dir() / f"digits-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1"))
+        images, labels = (_read_idx(path)[half] for path in paths)
+    else:
+        images, labels = (_read_idx(_find(name, *file) or _fetch(name, *file)) for file in origin.files[split])
+    return Dataset(resize(images, size, origin.white), labels.astype(np.int64), name, split, origin.source,
+                   origin.licence)
 
 
 def stored(name: str) -> Path | None:
-    """Return the folder of a data set's files on this machine; None if `dataset` would fetch them.
+    """Return the folder of a fetched data set's files on this machine; None if `dataset` would fetch them.
 
     Raises
     ------
     LabError
-        LABKIT_DATA_DIR names a folder that lacks a file, or has a damaged one or one of another data set.
+        LABKIT_DATA_DIR names a folder that lacks a file, or has another one of its name.
     """
-    chosen = os.environ.get("LABKIT_DATA_DIR")
-    try:
-        for split in ("train", "test"):
-            paths, remark = _find_in_folder(chosen or cache_dir() / "data", name, split)
-            if remark and not chosen:  # damaged in the cache: `dataset` fetches it again
-                return None
-            if remark:  # without the published checksum
-                read_pair(*paths)
-    except EngineError:
-        if chosen:
-            raise
-        return None
-    return paths[0].parent
+    paths = [_find(name, *file) for files in _SETS[name].files.values() for file in files]
+    return paths[0].parent if all(paths) else None
 
 
-def cycle(data, n):
-    """Return `n` images of a data set: the first ones, beginning again if it has fewer.
-
-    Parameters
-    ----------
-    data : Dataset
-    n : int
-        At least 1.
-
-    Returns
-    -------
-    Dataset
-        With n images. If images repeat, `.cycled` is true and `.note` says so.
-    """
+def cycle(data: Dataset, n: int) -> Dataset:
+    """Return `n` images of a data set: the first ones, beginning again if it has fewer."""
     if n < 1:
         raise LabError(f"a batch needs at least one image, not {n}")
-    if n <= data.distinct:
-        return replace(data, images=data.images[:n], labels=data.labels[:n], distinct=n)
-    at = np.arange(n) % data.distinct
-    return replace(data, images=data.images[at], labels=data.labels[at], distinct=data.distinct)
+    distinct = data.distinct or len(data)
+    at = np.arange(n) % distinct
+    return replace(data, images=data.images[at], labels=data.labels[at], distinct=min(n, distinct))
 
 
 def resize(images, size=None, white=255.0):
@@ -263,143 +219,51 @@ def _find_neighbours(n, N):
     return first, np.minimum(first + 1, n - 1), (at - first).astype(np.float32)
 
 
-def read_idx(path):
-    """Read one file in the idx format, gzipped or not.
-
-    Parameters
-    ----------
-    path : path
-
-    Returns
-    -------
-    ndarray, uint8
-        With as many dimensions as the file says.
-
-    Raises
-    ------
-    LabError
-        If it is no such file, cut off, or longer than its header says.
-    """
-    path = Path(path)
-    try:
-        content = manifest.read(path)
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise LabError(f"{path} is damaged or was only half downloaded ({error}). {_remedy(path)}") from None
-    if len(content) < 4 or content[:3] != b"\0\0\x08" or not 1 <= content[3] <= 4:
-        begins = content[:4].hex(" ") or "nothing"
-        raise LabError(f"{path} is no idx file of bytes: it begins with {begins}, not with 00 00 08 and the "
-                       f"number of dimensions. {_remedy(path)}")
-    start = 4 + 4 * content[3]
-    shape = tuple(int(n) for n in np.frombuffer(content[4:start], ">u4")) if len(content) >= start else ()
-    expected = start + int(np.prod(shape, dtype=object))
-    if len(content) != expected or not shape:
-        raise LabError(f"{path} holds {len(content)} bytes where its header, {content[3]} dimensions "
-                       f"{shape}, asks for {expected}. {_remedy(path)}")
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
-
-
-def read_pair(images_path, labels_path):
-    """Return the images, uint8 [N, h, w], and the labels, int64 [N], of two idx files that belong together."""
-    images, labels = read_idx(images_path), read_idx(labels_path)
-    if images.ndim != 3 or labels.ndim != 1:
-        raise LabError(f"{images_path} should have 3 dimensions and {labels_path} 1; they have {images.ndim} "
-                       f"and {labels.ndim}. Were they exchanged?")
-    if len(images) != len(labels) or not len(labels):
-        raise LabError(f"{images_path} holds {len(images)} images and {labels_path} {len(labels)} labels: "
-                       f"they are not a pair. {_remedy(images_path)}")
-    return images, labels.astype(np.int64)
-
-
-def _remedy(path):
-    path = Path(path)
-    if path.parent == data_dir():
-        return f"Restore it with `{restore(f'data/{path.name}')}`."
-    return f"Delete it and fetch it again (without a network: copy a good {path.name} to {path.parent})."
-
-
-def _matches(path, checksum):
-    kind, _, digest = checksum.partition(":")
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, kind).hexdigest() == digest
-
-
-def _find_shipped(name):
-    path = data_dir() / name
+def _read_idx(path: Path) -> np.ndarray:
+    """Read a gzipped file in the idx format: bytes, with as many dimensions as it says."""
     if not path.is_file():
-        raise LabError(f"{path} is missing; it is part of the lab. {_remedy(path)}")
-    return path
-
-
-def _find_in_folder(folder, name, split):
-    """Return the two files in LABKIT_DATA_DIR, and a remark if they are not the published ones."""
-    folder = Path(folder).expanduser()
+        raise LabError(f"{path} is missing; it is part of the lab. Restore it with `{restore(f'data/{path.name}')}`.")
     try:
-        exists = folder.is_dir()
-    except OSError as error:
-        raise LabError(f"cannot read {folder}: {error.strerror}") from None
-    if not exists:
-        raise LabError(f"LABKIT_DATA_DIR names {folder}, which is no folder. Make it and put the files "
-                       f"there, or unset LABKIT_DATA_DIR.")
-    paths, remark = [], ""
-    for file, checksum in _SOURCES[name].files[split]:
-        unpacked = file.removesuffix(".gz")
-        candidates = [folder / name / file, folder / name / unpacked, folder / file, folder / unpacked]
-        path = next((path for path in candidates if path.is_file()), None)
-        if path is None:
-            raise LabError(f"LABKIT_DATA_DIR names {folder}, which has no {file}. Put it there or in "
-                           f"{folder / name}, or unset LABKIT_DATA_DIR to have it fetched.")
-        if path.suffix != ".gz":
-            remark = remark or f"files of {path.parent}, unpacked and so not compared with the published ones"
-        elif not _matches(path, checksum):
-            _refuse_namesake(path, name, split)
-            remark = f"files of {path.parent}, not the published ones"
-        paths.append(path)
-    return paths, remark
+        content = gzip.decompress(manifest.read(path))
+        start = 4 + 4 * content[3]
+        return np.frombuffer(content, np.uint8, offset=start).reshape(np.frombuffer(content[4:start], ">u4"))
+    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, IndexError) as error:
+        raise LabError(f"{path} is damaged ({error}). Restore it with `{restore(f'data/{path.name}')}`.") from None
 
 
-def _refuse_namesake(path, name, split):
-    """Refuse a file of another data set: those of MNIST and Fashion-MNIST have the same names."""
-    for other, origin in _SOURCES.items():
-        for file, checksum in origin.files.get(split, ()):
-            if other != name and file == path.name and _matches(path, checksum):
-                raise LabError(f"{path} belongs to {other}, not to {name}: their files have the same names. "
-                               f"Keep each in a subfolder of its own, {other} and {name}.")
-
-
-def _fetch(name, file, checksum):
-    """Return the path of a published file in the cache, fetched if necessary and verified. Raises LabError."""
-    folder = cache_dir() / "data" / name
-    path = folder / file
-    if path.is_file() and _matches(path, checksum):
+def _find(name: str, file: str, md5: str) -> Path | None:
+    """Return where a published file lies on this machine, or None. Raises LabError as `stored` does."""
+    chosen = os.environ.get("LABKIT_DATA_DIR")
+    folder = Path(chosen).expanduser() if chosen else cache_dir() / "data"
+    path = next((path for path in (folder / name / file, folder / file) if os.path.isfile(path)), None)
+    if path and hashlib.md5(path.read_bytes()).hexdigest() == md5:
         return path
+    if chosen and path:
+        raise LabError(f"{path} is not the published file of {name}: its MD5 is another one. The files of MNIST and "
+                       f"Fashion-MNIST have the same names: keep each in a subfolder, mnist and fashion-mnist.")
+    if chosen:
+        raise LabError(f"LABKIT_DATA_DIR names {folder}, which has no {file}. Put it there or in {folder / name}, or "
+                       "unset LABKIT_DATA_DIR to have it fetched.")
+    return None
+
+
+def _fetch(name: str, file: str, md5: str) -> Path:
+    """Fetch a published file into the cache, verify it, and return its path. Raises LabError."""
     import pooch  # here: importing it takes a quarter of a second
 
     try:
-        require_writable(private_cache() / "data" / name)
+        require_writable(folder := private_cache() / "data" / name)
     except EngineError as error:
         raise LabError(f"{error}. {name} would be kept there; or set LABKIT_DATA_DIR to one that has {file}.") from None
     failures = []
-    for mirror in _SOURCES[name].mirrors:
+    for mirror in _SETS[name].mirrors:
         try:
             # pooch fills a temporary file, compares the checksum, and only then puts the file in its place.
-            pooch.retrieve(mirror + file, checksum, fname=file, path=folder,
-                           downloader=pooch.HTTPDownloader(progressbar=True, timeout=20))
-            return path
+            return Path(pooch.retrieve(mirror + file, f"md5:{md5}", fname=file, path=folder,
+                                       downloader=pooch.HTTPDownloader(progressbar=True, timeout=20)))
         except (OSError, ValueError) as error:  # OSError: requests' errors; ValueError: a wrong checksum
-            failures.append(f"  {mirror}{file}: {_shorten(error)}")
-    state = "damaged (its checksum is wrong)" if path.is_file() else "not there"
-    files = ", ".join(file for pair in _SOURCES[name].files.values() for file, _ in pair)
-    raise LabError(
-        f"cannot fetch {name}: {path} is {state}, and no mirror gave it:\n" + "\n".join(failures) + "\n"
-        f"Without a network: copy {files} to {folder}, or set LABKIT_DATA_DIR to a folder that has them. "
-        f"The data set 'digits' needs no network."
-    )
-
-
-def _shorten(error):
-    text = " ".join(str(error).split())
-    if "does not match the known hash" in text:
-        return "what came has the wrong checksum"
-    return f"{type(error).__name__}: {text[:160]}"
+            failures.append(f"  {mirror}{file}: {' '.join(str(error).split())[:160]}")
+    files = ", ".join(file for pair in _SETS[name].files.values() for file, _ in pair)
+    raise LabError("\n".join([
+        f"cannot fetch {name}; no mirror gave its files:", *failures, f"Without a network: copy {files} to {folder}, or "
+        "set LABKIT_DATA_DIR to a folder that has them. The data set 'digits' needs no network."]))

@@ -238,7 +238,7 @@ def write_weights(trainer: Trainer, held_out: Dataset, out: Path) -> dict:
         "script": f"labkit train, version {VERSION}",
         "date": datetime.date.today().isoformat(),
         "dataset": data.name,
-        "split": data.remark or held_out.remark or SPLITS.get(data.name, "the published training and test images"),
+        "split": SPLITS.get(data.name, "the published training and test images"),
         "training images": len(data),
         "training data sha256": hashlib.sha256(content).hexdigest(),
         "held-out images": len(held_out),
