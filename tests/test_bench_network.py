@@ -232,7 +232,7 @@ def test_recordings_are_merged_and_read(table, tmp_path):
     fused = here.network(3, label="fused", dtype="float16", where="device")
     assert list(fused["pixels"]) == ["float32", "uint8 86x86", "uint8 8x8"]
     assert (fused["ms"] == 7).all()
-    with pytest.raises(LabError, match=r"no forward pass with batch=10000, label='fused'\. It has batch: 3; label"):
+    with pytest.raises(LabError, match=r"no forward pass for batch 10000, label fused\. It has batch: 3; label"):
         here.network(label="fused")
 
 

@@ -89,7 +89,7 @@ def test_every_part_is_timed_and_kept(tmp_path, monkeypatch):
     assert list(read.index) == ["copy in", *PARTS, "copy out", "whole"]
     assert read["gpu"].notna().all()
     assert list(read.index[read["cpu"].isna()]) == ["copy in", "copy out"]
-    with pytest.raises(LabError, match=r"no forward pass of 7 images in PyTorch\. It has the batches 2, 5"):
+    with pytest.raises(LabError, match=r"no forward pass in PyTorch for batch 7\. It has batch: 2, 5"):
         shared.framework(7)
 
 

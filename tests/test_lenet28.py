@@ -312,11 +312,11 @@ def test_what_was_recorded_is_read(tmp_path):
     assert training.epoch_s("minibatch") == 1 and training.epoch_s("minibatch", 10) == 0.1
     assert len(training.epochs()) == 2
     assert training.contention_us.loc[4].to_dict() == {"neighbours": 4, "apart": 4}
-    with pytest.raises(LabError, match=r"dataset digits\. It has only launch, kernel, epoch, contention$"):
+    with pytest.raises(LabError, match=r"dataset digits\. It has kind: launch, kernel, epoch, contention; "):
         training.accuracy()
-    with pytest.raises(LabError, match=r"no 'epoch' rows for experiment loops, batch 1, .* has minibatch"):
+    with pytest.raises(LabError, match=r"no rows for kind epoch, experiment loops, batch 1, .*experiment: .*minibatch"):
         training.epoch_s("loops")
-    with pytest.raises(LabError, match="no 'epoch' rows for experiment together, batch 1"):
+    with pytest.raises(LabError, match="no rows for kind epoch, experiment together, batch 1"):
         training.steps("minibatch", "together")
     with pytest.raises(LabError, match="python -m recording training"):
         read_training(tmp_path / "elsewhere", path.stem)

@@ -265,5 +265,6 @@ def _fetch(name: str, file: str, md5: str) -> Path:
             failures.append(f"  {mirror}{file}: {' '.join(str(error).split())[:160]}")
     files = ", ".join(file for pair in _SETS[name].files.values() for file, _ in pair)
     raise LabError("\n".join([
-        f"cannot fetch {name}; no mirror gave its files:", *failures, f"Without a network: copy {files} to {folder}, or "
-        "set LABKIT_DATA_DIR to a folder that has them. The data set 'digits' needs no network."]))
+        f"cannot fetch {name}; no mirror gave its files:", *failures,
+        f"Without a network: copy {files} to {folder}, or set LABKIT_DATA_DIR to a folder that has them. The data set "
+        "'digits' needs no network."]))

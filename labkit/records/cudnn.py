@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from labkit.base.errors import LabError
+from labkit.records import store
 from labkit.spec.layers import layer
 
 MODES = {"float32": "fp32", "tf32": "tf32", "float16": "fp16"}  # what a caller says -> what the file says
@@ -15,16 +15,10 @@ MODES = {"float32": "fp32", "tf32": "tf32", "float16": "fp16"}  # what a caller 
 def best_times(times: pd.DataFrame, network: str | Iterable[str] | None = None,
                dtype: str | Iterable[str] | None = None, batch: int = 10_000) -> pd.DataFrame:
     """Return the best time of each mode and layer over all layouts; `Recorded.cudnn` has the parameters and columns."""
-    rows = times[times["batch"] == batch]
-    for column, choice in (("network", network), ("mode", dtype)):
-        if choice is not None:
-            values = [choice] if isinstance(choice, str) else choice
-            rows = rows[rows[column].isin([MODES.get(value, value) for value in values])]
-    if rows.empty:
-        recorded = "; ".join(f"{name}: {', '.join(map(str, times[name].unique()))}" for name in ("network", "batch"))
-        request = ", ".join(str(value) for value in (network, dtype) if value is not None) or "any layer"
-        recorded = f"{recorded}; dtype: {', '.join(MODES)}"
-        raise LabError(f"cuDNN was not measured for {request} at batch {batch}. There are {recorded}")
+    said = {mode: name for name, mode in MODES.items()}
+    known = times.assign(dtype=times["mode"].map(said))
+    rows = store.choose(known, f"data/cudnn has no time of {times['device'].iloc[0]}",
+                        network=network, dtype=dtype, batch=batch)
     order = rows["mode"].map({mode: i for i, mode in enumerate(MODES.values())})
     rows = rows.assign(order=order).groupby(["order", "mode", "network", "layer"], as_index=False)["median_ms"].min()
     layers = [layer(row.network, row.layer) for row in rows.itertuples()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.records import store
 
@@ -33,18 +32,10 @@ def published(network: str | None = None, step: str | None = None, report: str |
         If no report has such a row.
     """
     table = _read_published("op_times.csv", "network", "step", "report", "op1_ms")
-    rows = table
-    for name, value in (("network", network), ("report", report)):
-        rows = rows if value is None else rows[rows[name] == value]
-    if step is not None:
-        rows = rows[rows["step"].str.contains(step, case=False, regex=False)]
-    if rows.empty:
-        groups = table.groupby(["report", "network"])["step"].unique()
-        choices = "; ".join(f"{' '.join(name)}: {', '.join(steps)}" for name, steps in groups.items())
-        request = {"network": network, "step": step, "report": report}
-        wanted = ", ".join(f"{name} {value}" for name, value in request.items() if value is not None)
-        raise LabError(f"nothing was published for {wanted}. There is {choices}")
-    return rows.reset_index(drop=True)
+    steps = None
+    if step is not None:  # a text that no step has is refused by its own name
+        steps = [name for name in table["step"].unique() if step.lower() in name.lower()] or step
+    return store.choose(table, "nothing was published", network=network, report=report, step=steps)
 
 
 def published_training() -> pd.DataFrame:

@@ -113,7 +113,7 @@ class Recorded:
         LabError
             If a kernel has no such row; the message lists what was recorded.
         """
-        if _is_several(which):
+        if store.is_several(which):
             if not (which := list(which)):
                 raise LabError("no kernel was given: name at least one, or leave it out for all")
             return pd.concat([self.select(kernel, layer, batch, network, dtype) for kernel in which], ignore_index=True)
@@ -202,7 +202,7 @@ class Recorded:
         LabError
             As `value` does, and if a and b are not equally many.
         """
-        if _is_several(a) and _is_several(b):
+        if store.is_several(a) and store.is_several(b):
             a, b = list(a), list(b)
             if len(a) != len(b):
                 raise LabError(f"a ratio pairs {len(a)} kernels with {len(b)}: give equally many, or one")
@@ -210,11 +210,11 @@ class Recorded:
             batches = (set(self.select(which, layer, **more)["batch"]) for which in (a, b))
             batch = max(set.intersection(*batches), default=None)
         over, under = (self.value(column, which, layer, batch, **more) for which in (a, b))
-        if _is_several(a) and _is_several(b):
+        if store.is_several(a) and store.is_several(b):
             under = under.set_axis(over.index)
-        elif _is_several(b) and _is_several(layer):  # one kernel over several: a row per kernel of b
+        elif store.is_several(b) and store.is_several(layer):  # one kernel over several: a row per kernel of b
             return 1 / under.div(over, axis="columns")
-        elif _is_several(a) and _is_several(layer):
+        elif store.is_several(a) and store.is_several(layer):
             return over.div(under, axis="columns")
         return over / under
 
@@ -241,7 +241,7 @@ class Recorded:
         """
         rows = self.select(rung, "", network=network).sort_values("batch", kind="stable")
         course = rows[list(COURSE.values())].set_axis(list(COURSE), axis=1).astype({"distinct images": int})
-        if _is_several(rung):
+        if store.is_several(rung):
             course.insert(0, "label", rows["label"])
         return course.reset_index(drop=True)
 
@@ -419,10 +419,7 @@ class Recorded:
             If that batch was not recorded; the message lists those that were.
         """
         table = self._read("framework", "batch", "part", "place", "median_ms")
-        rows = table[table["batch"] == batch]
-        if rows.empty:
-            batches = ", ".join(map(str, table["batch"].unique()))
-            raise LabError(f"{self} has no forward pass of {batch} images in PyTorch. It has the batches {batches}")
+        rows = store.choose(table, f"{self} has no forward pass in PyTorch", batch=batch)
         order = list(rows.loc[rows["place"] == "gpu", "part"])
         return rows.pivot(index="part", columns="place", values="median_ms").loc[order]
 
@@ -447,15 +444,7 @@ class Recorded:
             If no row matches; the message lists what was recorded.
         """
         table = self._read("network", "batch", "label", "dtype", "where", "pixels")
-        chosen = table if batch is None else table[table["batch"] == batch]
-        for column, value in wanted.items():
-            chosen = chosen[chosen[column] == value]
-        if chosen.empty:
-            request = ", ".join(f"{name}={value!r}" for name, value in {"batch": batch, **wanted}.items())
-            choices = "; ".join(f"{name}: {', '.join(map(str, table[name].unique()))}"
-                                for name in ("batch", "label", "dtype", "where", "pixels"))
-            raise LabError(f"{self} has no forward pass with {request}. It has {choices}")
-        return chosen.reset_index(drop=True)
+        return store.choose(table, f"{self} has no forward pass", batch=batch, **wanted)
 
     def network_counters(self, label: str = "fused") -> pd.DataFrame:
         """Return Nsight Compute's counters of the fused network, recorded by `recording.network`.
@@ -491,10 +480,6 @@ class Recorded:
 
 
 # -------------------------------------------------------------------------------------------- kernels and layers
-def _is_several(which) -> bool:
-    return isinstance(which, Iterable) and not isinstance(which, str)
-
-
 def _label_of(which) -> str:
     return getattr(which, "label", None) or store.label(which)
 
@@ -515,10 +500,10 @@ def _select_kernel(rows: pd.DataFrame, which) -> pd.DataFrame:
 def _select(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFrame:
     """Return the rows that match the kernels and `wanted`, in the order in which these are given."""
     wanted = {name: value for name, value in wanted.items() if value is not None}
-    several = {name: [getattr(item, "name", item) for item in (value if _is_several(value) else [value])]
+    several = {name: [getattr(item, "name", item) for item in (value if store.is_several(value) else [value])]
                for name, value in wanted.items()}
     parts = []
-    for kernel in which if _is_several(which) else [which]:
+    for kernel in which if store.is_several(which) else [which]:
         rows = _select_kernel(table, kernel)
         for name, values in several.items():
             rows = rows[rows[name].isin(values)]
@@ -538,14 +523,14 @@ def _select(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFrame:
 
 def _map_over(one: Callable, which, layer):
     """Return `one(which, layer)`, a number: for several kernels or layers a Series, for several of both a table."""
-    if _is_several(layer):
+    if store.is_several(layer):
         layers = list(layer)
-        if _is_several(which):
+        if store.is_several(which):
             table = pd.DataFrame([_map_over(one, kernel, layers) for kernel in which])
             return table.rename_axis(index="variant", columns="layer")
         names = pd.Index([getattr(at, "name", at) for at in layers], name="layer")
         return pd.Series([one(which, at) for at in layers], names, name=_label_of(which))
-    if _is_several(which):
+    if store.is_several(which):
         kernels = list(which)
         return pd.Series([one(kernel, layer) for kernel in kernels], pd.Index(map(_label_of, kernels), name="variant"))
     return one(which, layer)
@@ -569,6 +554,4 @@ def _in_words(wanted: dict) -> str:
     """Return in words what was asked for."""
     if isinstance(label := getattr(wanted.get("rung"), "label", wanted.get("rung")), str):
         wanted = {"kernel": label, **{name: value for name, value in wanted.items() if name != "rung"}}
-    texts = {name: " or ".join(getattr(item, "name", str(item)) for item in (value if _is_several(value) else [value]))
-             for name, value in wanted.items() if value is not None}
-    return ", ".join(f"{name} {text}" for name, text in texts.items()) or "that"
+    return store.in_words(wanted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -123,6 +123,32 @@ def stored(path: Path, *needed: str, **options) -> pd.DataFrame:
 def read(path: Path, *needed: str) -> pd.DataFrame:
     """Return the table of a file, with the numbers that the rungs have now; see `stored`."""
     return numbered(stored(path, *needed), path)
+
+
+def is_several(value: object) -> bool:
+    """Return whether a value is a list or another iterable, and no text."""
+    return isinstance(value, Iterable) and not isinstance(value, str)
+
+
+def in_words(wanted: Mapping[str, object]) -> str:
+    """Return what was asked for in words: "network lenet86, batch 100 or 1000"."""
+    texts = {name: " or ".join(getattr(item, "name", str(item)) for item in (value if is_several(value) else [value]))
+             for name, value in wanted.items() if value is not None}
+    return ", ".join(f"{name} {text}" for name, text in texts.items()) or "that"
+
+
+def choose(table: pd.DataFrame, who: str, **wanted: object) -> pd.DataFrame:
+    """Return the rows with these values in these columns: one value, several, or None for any.
+
+    Raises LabError if there are none; the message begins with `who`, and lists what the table has in these columns.
+    """
+    rows, wanted = table, {name: value for name, value in wanted.items() if value is not None}
+    for name, value in wanted.items():
+        rows = rows[rows[name].isin(list(value) if is_several(value) else [value])]
+    if rows.empty:
+        choices = "; ".join(f"{name}: {', '.join(map(str, table[name].dropna().unique()))}" for name in wanted)
+        raise LabError(f"{who} for {in_words(wanted)}. It has {choices}")
+    return rows.reset_index(drop=True)
 
 
 def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[str] | None = None, digits: int = 6,

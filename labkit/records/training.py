@@ -43,15 +43,9 @@ class Training:
 
         Raises LabError if there are none; the message lists the recorded ones.
         """
-        rows = self.table[self.table["kind"] == kind]
-        recorded = ", ".join(rows["experiment"].unique()) or f"only {', '.join(self.table['kind'].unique())}"
-        wanted = {"experiment": experiment, "batch": batch, "dataset": dataset}
-        for name, value in wanted.items():
-            rows = rows if value is None else rows[rows[name] == value]
-        if rows.empty:
-            request = ", ".join(f"{name} {value}" for name, value in wanted.items() if value is not None) or "that"
-            raise LabError(f"{self} has no {kind!r} rows for {request}. It has {recorded}")
-        return rows.dropna(axis="columns", how="all").reset_index(drop=True)
+        rows = store.choose(self.table, f"{self} has no rows", kind=kind, experiment=experiment, batch=batch,
+                            dataset=dataset)
+        return rows.dropna(axis="columns", how="all")
 
     def kernel_us(self, batch: int = 1, dataset: str = DIGITS) -> pd.DataFrame:
         """Return each kernel's time [µs]: a row per experiment, a column per kernel, NaN if the experiment lacks it."""
