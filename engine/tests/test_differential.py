@@ -11,7 +11,7 @@ from differential.minimize import without_some
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")
 
-QUICK, THOROUGH = 200, int(os.environ.get("HOSTCUDA_RANDOM_KERNELS", 5000))  # seeds
+KERNELS = int(os.environ.get("HOSTCUDA_RANDOM_KERNELS", 200))  # random ones of each kind, by their seeds
 FILES = sorted(CASES.glob("*.cu"))
 
 
@@ -34,23 +34,14 @@ def test_cases(path):
     assert all_agree(compare(read(path)))
 
 
-@pytest.mark.parametrize("number", range(QUICK // BATCH))
+@pytest.mark.parametrize("number", range(KERNELS // BATCH))
 def test_random_kernels(number):
-    results = legal(compare(batch(number)))
+    results = legal(compare(batch(number), cache_dir=False))
     assert all_agree(results)
     assert sum(result.gear == "loops" for result in results) > BATCH // 10  # else nothing was tested
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("number", range(QUICK // BATCH, THOROUGH // BATCH))
-def test_more_random_kernels(number):
-    assert all_agree(legal(compare(batch(number), cache_dir=False)))
-
-
-MORE = [pytest.param(number, marks=pytest.mark.thorough) for number in range(1, THOROUGH // BATCH)]
-
-
-@pytest.mark.parametrize("number", [0, *MORE])
+@pytest.mark.parametrize("number", range(KERNELS // BATCH))
 def test_random_direct_kernels(number):
     results = legal(compare(direct.batch(number)))
     assert all_agree(results)
@@ -91,7 +82,7 @@ def test_the_reference_refuses_what_is_undefined(name, undefined):
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        pytest.param("while (in[0] == in[0] + out[0]);", "does not end", marks=pytest.mark.thorough),
+        ("while (in[0] == in[0] + out[0]);", "does not end"),
         ("out[threadIdx.x] = nothing;", "nothing. was not declared"),
     ],
 )
