@@ -406,7 +406,7 @@ def estimates(
         keep(pd.concat(sizes), "sweep.csv")
     if edits_:
         keep(predicted(), "predicted.csv")
-    table, sweep = read("work.csv"), read("sweep.csv")
+    table, sweep = read("work.csv")[lambda rows: rows.label.isin(known())], read("sweep.csv")
     if fit_:
         variants_ = known()
         several = cases(table, BATCH, times(BATCH), lambda row: variants_[row.label])

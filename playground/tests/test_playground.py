@@ -55,8 +55,8 @@ def test_an_exercise_is_what_its_page_says(listed):
         assert len(entry["goals"]) == len(mine.goals) and len(entry["hints"]) == len(mine.hints)
         assert "**" not in entry["text"] and len(re.sub("<[^>]*>", "", entry["text"])) > 50
         assert (ROOT / "notebooks" / entry["page"].removeprefix("../")).with_suffix(".ipynb").is_file()
-    assert '<a href="../glossary.html#bank">banks</a>' in listed["07a"]["text"]
-    assert "05b" not in listed["05a"]["text"] and "shorter last step" not in listed["05a"]["text"]
+    assert '<a href="../glossary.html#sector">sectors</a>' in listed["00b"]["text"]
+    assert "05b" not in listed["05a"]["text"] and "without a map" not in listed["05a"]["text"]
 
 
 def test_its_exercises_load_where_there_is_no_numpy(listed, tmp_path):

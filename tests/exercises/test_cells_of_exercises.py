@@ -4,10 +4,13 @@ import re
 
 import nbformat
 import pytest
+from kernels import KERNELS, SOLUTIONS
 
+import labkit
 from labkit.base.paths import cuda_src
 from labkit.exercises.exercise import exercises
-from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.exercises.judge import code_lines
+from labkit.exercises.subjects import LAYERS, InPlaceOf, Numbers
 from labkit.ladder.source import view, with_functions
 from labkit.ladder.variants import variant
 from labkit.notebooks import execute
@@ -71,3 +74,30 @@ def test_it_begins_with_the_kernel_of_its_page(number):
     """It is the rung's kernel or that of its step, without the comment at the top."""
     asked = EXERCISES[number]
     assert asked.start == view(variant(asked.subject.name, **asked.subject.options).source, skeleton=True)
+
+
+_TIMES = re.compile(r"([\d.]+) (?:ms )?in place of ([\d.]+) on (layer \d)")
+_NOT_FASTER = "This will not be faster: find out why.**"
+
+
+def _recorded_ms(code, layer):
+    """Return the recorded op time of the kernel of the ladder, or of the solution, that has this code."""
+    recorded = labkit.recorded("H200")
+    measured = {*recorded.table["label"]}
+    same = [kernel for kernel in (*SOLUTIONS, *KERNELS) if code_lines(kernel.source) == code_lines(code)]
+    return recorded.op_ms(next(kernel for kernel in same if kernel.label in measured), layer)
+
+
+@pytest.mark.parametrize("page", [f"{number:02}" for number in range(1, 8)])
+def test_an_exercise_of_part_1_gains_or_says_that_it_does_not(page):
+    """The times in its text are the recorded ones; at least one exercise of a number gains more than a tenth."""
+    text = "\n\n".join(source for path in PAGES if path.stem[:2] == page for source in sources(path, "markdown"))
+    gains = []
+    for number in (page + "a", page + "b"):
+        asked, posed = EXERCISES[number], re.search(rf"^\*\*{number} .*", text, re.M)[0]
+        for after, before, layer in (times := _TIMES.findall(posed)):
+            ms = [_recorded_ms(code, LAYERS[layer]) for code in (asked.solution, asked.start)]
+            assert [after, before] == [f"{time:#.3g}" for time in ms]
+        gains.append(max(float(before) / float(after) for after, before, _ in times))
+        assert (_NOT_FASTER in posed) == (gains[-1] < 1.05), f"{number} is {gains[-1]:.2f} times as fast"
+    assert max(gains) > 1.1

@@ -84,4 +84,5 @@ RUNG = Rung(
         "constant": "The rung with its masks in constant memory.",
         "shared": "The rung with its inputs in shared memory, too.",
     },
+    solved={"a": {"step": "constant"}},
 )
