@@ -59,6 +59,10 @@ PARTS = (
 )
 PRACTICE = ("Practice", "Short pages of half an hour each: a pattern, an empty cell, two exercises. They stand on "
             "their own.")
+# A ladder of three bars, as a picture in the address of the icon.
+ICON = "data:image/svg+xml;base64," + base64.b64encode(
+    b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#1f5fa5"/>'
+    b'<path d="M3 4h10M3 8h6M3 12h3" stroke="#fff" stroke-width="2"/></svg>').decode()
 RECORDED = "H200"  # the device of the first page's ladder
 PHONE = 390  # CSS pixels
 _BEFORE_A_SIGN = re.compile(r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL)  # the sign stays in its line
@@ -213,7 +217,7 @@ class Exporter(HTMLExporter):
         self.environment.tests["listing"] = _is_listing
         style = STYLE.read_text(encoding="utf-8")
         style += f"\n{listing.STYLE}\n"  # listings bring it along, but outputs lose their own styles
-        self.common = {"series_title": TITLE, "style": style, "documents": self.documents}
+        self.common = {"series_title": TITLE, "style": style, "icon": ICON, "documents": self.documents}
 
     @property
     def default_config(self):

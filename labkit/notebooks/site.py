@@ -14,8 +14,13 @@ from labkit.notebooks import api, execute, html
 from labkit.notebooks.links import dead_links
 
 GENERATED = "docs/api.md"  # made from the docstrings; there is no such file
-# Files in the order of the first page; a pattern stands for those that are not named before it.
-DOCUMENTS = ("docs/glossary.md", GENERATED, "docs/*.md", "engine/docs/*.md", "data/counters.md", "CHANGELOG.md")
+# The groups of the first page and their files; a pattern stands for those that no other name or pattern before it has.
+DOCUMENTS = {
+    "Look it up": ("docs/glossary.md", "docs/faq.md", GENERATED, "data/counters.md"),
+    "Results": ("docs/results.md", "docs/estimates.md", "docs/neighbours.md", "CHANGELOG.md"),
+    "Teach and write": ("docs/instructors.md", "docs/authors.md", "docs/*.md"),
+    "The engine": ("engine/docs/*.md",),
+}
 PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playground` writes
 PLAYGROUND_BUILD = "playground/build.py", (), f"<title>Playground – {html.TITLE}</title>"  # the maker of that folder
 
@@ -53,8 +58,11 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     root = execute.folder().parent
     claim(out, "labkit site", earlier=f"<title>{html.TITLE}</title>")
     pages = html.pages_of(map(execute.read, execute.everything()), out)
-    documents = [html.document(path, out, api.text() if path == root / GENERATED else None) for path in texts(root)]
+    groups = {name: [html.document(path, out, api.text() if path == root / GENERATED else None) for path in paths]
+              for name, paths in texts(root).items()}
+    documents = [document for group in groups.values() for document in group]
     exporter = Exporter(pages, documents, repository)
+    exporter.common["groups"] = groups
     for page in (*pages, *documents):
         exporter.write(page)
         if page.failure:
@@ -66,13 +74,19 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         site_files += [playground / "index.html", playground / "licences.txt"]
         exporter.common["playground"] = "playground/index.html"
     site_files = [write(out / "index.html", exporter.series()), *site_files]
+    home = f"/{repository.partition('/')[2]}/" if repository else "/"
+    lost = exporter.environment.get_template("lost.html.j2").render(home=home, **exporter.common)
+    site_files.append(write(out / "404.html", lost))
     claim(out, "labkit site", site_files)
-    if dead := dead_links(site_files):
+    if dead := dead_links([path for path in site_files if path.name != "404.html"]):  # its link is the server's
         raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
     return site_files
 
 
-def texts(root: Path) -> list[Path]:
-    """Return the files that become pages beside the notebooks."""
-    files = (path for name in DOCUMENTS for path in (sorted(root.glob(name)) if "*" in name else [root / name]))
-    return list(dict.fromkeys(files))
+def texts(root: Path) -> dict[str, list[Path]]:
+    """Return the files that become pages beside the notebooks, by group."""
+    groups, taken = {}, set()
+    for group, names in DOCUMENTS.items():
+        files = (path for name in names for path in (sorted(root.glob(name)) if "*" in name else [root / name]))
+        groups[group] = [path for path in files if not (path in taken or taken.add(path))]
+    return groups
