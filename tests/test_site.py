@@ -28,6 +28,17 @@ def test_dead_links_are_found(tmp_path):
     one.write_text('<a href="two.html#here"></a><a href="#gone"></a><a href="three.html"></a><a href="https://x.y"></a>')
     two.write_text('<h2 id="here"></h2><a href="one.html"></a><a href="two.html#there"></a>')
     assert links.dead_links([one, two]) == ["one.html: #gone", "one.html: three.html", "two.html: two.html#there"]
+    assert links.dead_links([one, two], [two]) == ["one.html: #gone", "one.html: three.html"]  # its script has anchors
+
+
+@pytest.mark.parametrize("playground", ["", "playground/index.html"])
+def test_an_exercise_leads_to_the_playground_where_there_is_one(tmp_path, playground):
+    pages = html.pages_of([execute.read(ROOT / "notebooks" / "practice" / "P1_transpose.ipynb")], tmp_path)
+    exporter = site.Exporter(pages)
+    exporter.common["playground"] = playground
+    exporter.write(pages[0])
+    found = [link for link in links.Links(pages[0].path).found if "playground" in link]
+    assert found == (["../playground/index.html#P1a", "../playground/index.html#P1b"] if playground else [])
 
 
 @pytest.mark.parametrize(("repository", "address"), [

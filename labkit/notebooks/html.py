@@ -259,6 +259,7 @@ class Exporter(HTMLExporter):
         yield from super().default_filters()
         yield "clean", self.clean
         yield "day", _format_day
+        yield "exercise", _find_exercise
         yield "highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self)
         yield "formula", lambda text: formula(text.strip().strip("$"), "block")
         yield "markdown2html", self.markdown
@@ -444,6 +445,12 @@ def _progress() -> str:
         return progress.progress()._repr_html_() if progress.read() else ""
     except EngineError as error:
         return f"<p>{html.escape(str(error))}</p>"
+
+
+def _find_exercise(source: str) -> str:
+    """Return the number of the exercise whose kernel a cell holds, "04a"; empty if it is no such cell."""
+    match = re.match(r"%%(?:kernel|cuda) .*--exercise (\w+)", source)
+    return match[1] if match else ""
 
 
 def _is_listing(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -24,15 +25,19 @@ class Links(HTMLParser):
             self.found.append(attributes["href"])
 
 
-def dead_links(files: list[Path]) -> list[str]:
-    """Return the relative links of pages that lead to no page or anchor among them, each after its page."""
+def dead_links(files: list[Path], scripted: Iterable[Path] = ()) -> list[str]:
+    """Return the relative links of pages that lead to no page or anchor among them, each after its page.
+
+    The anchors of `scripted` pages are their script's, and not checked.
+    """
     pages = {path.resolve(): Links(path) for path in files}
-    dead = []
+    free, dead = {path.resolve() for path in scripted}, []
     for path, page in pages.items():
         for link in page.found:
             parts = urlsplit(link)
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            if not parts.scheme and (target not in pages or parts.fragment not in pages[target].anchors):
+            known = target in pages and (target in free or parts.fragment in pages[target].anchors)
+            if not parts.scheme and not known:
                 dead.append(f"{path.name}: {link}")
     return dead
 
