@@ -138,7 +138,8 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
 
 _MARK = re.compile(r"^=========\s?(.*)$")
 _AT = re.compile(
-    r"\bat (?P<where>\S+?)(?:\+0x[0-9a-f]+)?(?: in (?P<place>[^:\s]+):(?P<line>\d+))?(?::(?P<name>[\w~].*))?$"
+    r"\bat (?:void )?(?P<where>\S.*?)(?:\+0x[0-9a-f]+)?(?: in (?P<place>[^:\s]+):(?P<line>\d+))?"
+    r"(?::(?P<name>[\w~].*))?$"
 )
 _THREAD = re.compile(r"[tT]hread \((\d+),(\d+),(\d+)\)")
 _BLOCK = re.compile(r"in block \((\d+),(\d+),(\d+)\)")

@@ -87,6 +87,12 @@ def test_reports_of_one_line_are_one_finding():
     assert finding["buffer"] == {"base": 0x7FDE92800200, "bytes": 400, "missed_by": 4}
 
 
+@pytest.mark.parametrize("name", ["no_guard(float *, int)", "void no_guard<(int)4>(float *, const int *)"])
+def test_a_signature_may_have_blanks(name):
+    (finding,) = nsight.read_sanitizer(MEMCHECK.replace("no_guard", name), "memcheck")
+    assert finding["kernel"].startswith("no_guard") and (finding["file"], finding["line"]) == ("bounds.cu", 33)
+
+
 @pytest.mark.parametrize(("more", "kind", "missed"), [
     ("Access to 0x7f7f6c7ffffc is out of bounds\n=========     and is 4 bytes before the nearest allocation at "
      "0x7f7f6c800000 of size 128 bytes", "out of bounds", -4),
