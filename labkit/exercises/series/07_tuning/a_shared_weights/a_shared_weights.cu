@@ -1,7 +1,8 @@
 // 07a shared weights: the block's weights in shared memory, those of a thread's maps side by side.
 //
-// Of 07, and from its step constant. Weights in constant memory miss in its small cache on the second layers.
-// All threads of a block fill the array, also those without an output, so the guard moves behind the barriers.
+// Of 07, and from its step constant. Weights in constant memory miss in its small cache on the second
+// layers. All threads of a block fill the array, also those without an output, so the guard moves behind
+// the barriers.
 
 #ifdef SKELETON
 __constant__ float mask[16384];    // [M,C,K,K], 64 KB: all there is
