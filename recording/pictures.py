@@ -8,6 +8,7 @@ Each has a dark version, lab-dark.webp and ladder-dark.webp, for readers whose p
 The code is that of labkit/cuda_src, the times those of data/results/nvidia-h200.csv.
 """
 
+import math
 from pathlib import Path
 
 from pygments.lexers import get_lexer_by_name
@@ -79,7 +80,7 @@ def lab(page: Page, results: Recorded) -> None:
     line, step = 15.0, 21
     card = (20, 84, 574, 26 + line * len(code))
     bars = card[1] + card[3] + 104
-    page.open(bars + step * len(labels) + 54, "", width=860)
+    page.open(bars + step * len(labels) + 66, "", width=860)
     page.text(20, 32, "One CUDA source, two engines, every step measured and explained", size=14.5, weight="bold")
     page.text(20, 56, "The convolutions of a LeNet, optimized one idea per notebook, with a GPU or without one.",
               color=style.MUTED, size=10)
@@ -112,25 +113,33 @@ def lab(page: Page, results: Recorded) -> None:
     page.text(place - 14, y + 18, "in the notebooks, and tested", color=style.MUTED)
 
     page.text(20, bars - 14, "What each step takes", weight="bold", size=10.5)
-    where = f"{LAYER.name}, {largest:,} images, {results.device}, {results.date}"
+    where = f"{LAYER.name}, {largest:,} images, {results.device}, {results.date}; each line is ten times the one before"
     page.text(20 + wide("What each step takes   ", 10.5, "bold"), bars - 14, where, color=style.MUTED)
     left = 30 + widest(labels, weight="bold")
-    room = page.width - left - 110
+    room = page.width - left - 150
     reference, in_half = (LAYER.reference_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
-    at = left + room * reference / max(times)
+    decades = range(math.floor(math.log10(min(times))), math.ceil(math.log10(max(times))) + 1)  # a logarithmic scale
+
+    def position(time):
+        return left + room * (math.log10(time) - decades[0]) / (decades[-1] - decades[0])
+
+    end = bars + step * len(labels)
+    for decade in decades:
+        page.rect(position(10.0**decade), bars - 2, 1, end - bars + 4, style.FAINT)
+        page.text(position(10.0**decade), end + 16, f"{10.0**decade:g} ms", ha="center", color=style.MUTED, size=SMALL)
     for i, (label, value) in enumerate(zip(labels, times, strict=True)):
         y, weight = bars + i * step, "bold" if i == best else "normal"
-        half = "  FP16" if rows["dtype"].iloc[i] == "float16" and not library[i] else ""
+        half = "FP16" if rows["dtype"].iloc[i] == "float16" and not library[i] else ""
         color = style.BLUE if i == best else style.MUTED if library[i] else style.PALE
         page.text(left - 10, y + 16, label, ha="right", weight=weight)
-        page.rect(left, y + 3, room * value / max(times), step - 5, color)
-        page.text(max(left + room * value / max(times), at) + 8, y + 16, ms(value) + half, weight=weight)
-    end = bars + step * len(labels)
-    page.line([at, at], [bars - 2, end + 6], style.GREEN, 2)
+        page.rect(left, y + 3, position(value) - left, step - 5, color)
+        page.text(page.width - 66, y + 16, ms(value), ha="right", weight=weight)
+        page.text(page.width - 20, y + 16, half, ha="right", color=style.MUTED)
+    page.line([position(reference)] * 2, [bars - 2, end + 3], style.GREEN, 2)
     name = f"reference time in FP32 {ms(reference)}"
-    page.text(at - 4, end + 22, name, color=style.GREEN, weight="bold", size=SMALL)
-    beside = at + wide(f"{name}   ", SMALL, "bold")
-    page.text(beside, end + 22, f"in FP16 {ms(in_half)}", color=style.MUTED, size=SMALL)
+    page.text(position(reference) + 6, end + 36, name, color=style.GREEN, weight="bold", size=SMALL)
+    beside = position(reference) + 6 + wide(f"{name}   ", SMALL, "bold")
+    page.text(beside, end + 36, f"in FP16 {ms(in_half)}", color=style.MUTED, size=SMALL)
     described_times = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times, strict=True))
     page.alt = (
         "The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
