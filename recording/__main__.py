@@ -21,12 +21,13 @@ from recording.readme import readme, timings
 from recording.streams import streams
 from recording.sweep import sweep
 from recording.times import times
+from recording.train import train
 from recording.training import training
 from recording.versus import versus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in (times, counters, sweep, streams, cudnn, versus, framework, network, edits, estimates, compare_counters,
-                compare_sanitizers, training, pictures, readme, timings, digits, device, manifest):
+                compare_sanitizers, training, train, pictures, readme, timings, digits, device, manifest):
     app.command()(command)
 
 

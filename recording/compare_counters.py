@@ -31,7 +31,7 @@ from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from recording import jobs
 from recording.counters import count
-from recording.keep import record_evidence
+from recording.keep import merge, record_evidence
 from recording.options import Device, Rungs, chosen
 
 EXACT = data_dir() / "counters" / "exact"
@@ -92,7 +92,7 @@ def record(several: Iterable[jobs.Job], missing: bool) -> None:
         current = {(job.program, job.shape, job.source) for job in jobs.every()}
         recorded_jobs = pd.MultiIndex.from_frame(table[KEYS[:3]])
         if not recorded_jobs.isin(current).all():
-            store.merge(path, store.named(table[recorded_jobs.isin(current)]), None, digits=10)
+            merge(path, store.named(table[recorded_jobs.isin(current)]), None, digits=10)
         if missing:
             several = [job for job in several if (job.program, job.shape, job.source) not in recorded_jobs]
     if not several:

@@ -17,10 +17,10 @@ import pandas as pd
 
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.records import store
 from labkit.spec.devices import slug
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
+from recording.keep import merge
 from recording.options import Dry
 
 BATCHES = (100, 1000, 10_000)
@@ -130,4 +130,4 @@ def cudnn(dry: Dry = False) -> None:
 def keep(table: pd.DataFrame, folder: Path | None = None) -> Path:
     """Write the table in place of the device's file."""
     path = (folder or data_dir() / "cudnn") / f"{slug(table['device'].iloc[0])}.csv"
-    return store.merge(path, table, None, digits=5)
+    return merge(path, table, None, digits=5)

@@ -26,6 +26,7 @@ from labkit.records import store
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET86, Layer, as_layer
 from recording import jobs
+from recording.keep import merge
 from recording.options import Dry, Folder, Repeat
 from recording.times import bench_all, right
 
@@ -119,7 +120,7 @@ def keep(table: pd.DataFrame, name: str, key: list[str], folder: Path | None = N
     table.insert(0, "date", datetime.date.today().isoformat())
     table.insert(1, "device", device().name)
     read = functools.partial(store.stored, dtype={"code": str})
-    return store.merge((folder or data_dir() / "estimates") / f"{name}.csv", table, ["device", *key], read=read)
+    return merge((folder or data_dir() / "estimates") / f"{name}.csv", table, ["device", *key], read=read)
 
 
 def edits(

@@ -40,6 +40,7 @@ from labkit.records.recorded import recorded
 from labkit.spec import devices
 from labkit.spec.layers import LENET72, LENET86, Layer
 from recording.edits import every_edit, every_program, size_of
+from recording.keep import merge
 from recording.readme import put
 
 LAYERS = {layer.name: layer for layer in (*LENET86, *LENET72)}
@@ -101,7 +102,7 @@ def collect(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
 
 def keep(table: pd.DataFrame, name: str) -> None:
     """Write a table of data/estimates."""
-    store.merge(FOLDER / name, table, None)
+    merge(FOLDER / name, table, None)
 
 
 def read(name: str) -> pd.DataFrame:

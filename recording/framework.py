@@ -22,9 +22,9 @@ from labkit.base.paths import data_dir
 from labkit.networks.images import dataset
 from labkit.networks.lenet86 import load_weights
 from labkit.networks.reference.lenet86 import forward_numpy
-from labkit.records import store
 from labkit.spec.devices import slug
 from recording.cudnn import software
+from recording.keep import merge
 from recording.options import Dry
 
 BATCHES = (100, 1000, 10_000)
@@ -131,4 +131,4 @@ def framework(dry: Dry = False) -> None:
 def keep(table: pd.DataFrame, folder: Path | None = None) -> Path:
     """Write the table in place of the device's file."""
     path = (folder or data_dir() / "framework") / f"{slug(table['device'].iloc[0])}.csv"
-    return store.merge(path, table, None, digits=5)
+    return merge(path, table, None, digits=5)

@@ -3,20 +3,68 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pandas as pd
 
+from hostcuda import files
+from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.records import store, sweeps
-from labkit.records.results import COURSE, record
+from labkit.records import results, store, sweeps
 from labkit.records.training import KEY
 from labkit.spec.devices import device, slug
 
 STREAMS = ["device", "label", "layer", "batch", "dtype", "pinned", "streams", "order", "chunk", "sizes"]
 TIMELINES = ["device", "label", "layer", "batch", "pinned", "streams", "order", "chunk_images"]
+
+
+def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[str] | None = None, digits: int = 6,
+          read: Callable[[Path], pd.DataFrame] = store.stored) -> Path:
+    """Merge rows into a device's CSV, which is written whole or not at all; return the file.
+
+    A new row replaces all old ones with the same values in the columns `key`; None replaces the whole file. The rows
+    are as `store.named` gives them; columns that the file lacks are appended. They are sorted by the columns `order`;
+    without it, new rows come last. A number that is not an integer gets `digits` significant digits. `read` reads the
+    file.
+    """
+    with files.locked(path):
+        if key and path.is_file():
+            old, new = read(path), pd.MultiIndex.from_frame(table[key])
+            table = pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(new)], table], ignore_index=True)
+        if order:
+            table = table.sort_values(order, kind="stable")
+        return manifest.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
+
+
+def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None) -> Path:
+    """Merge measurements, as `bench` returns them, into the device's file, and return the file.
+
+    A new row replaces that with the same `results.KEY`. Other columns than `results.COLUMNS` are left out. `folder` is
+    in place of `data/`, `date` (ISO) in place of today. Raises LabError if the table is empty, lacks a column of
+    `results.KEY`, mixes devices or has an unknown rung; if the file cannot be written.
+    """
+    if table.empty:
+        raise LabError("an empty table: there is nothing to record")
+    new = table.copy()
+    new.attrs = {}
+    new["layer"] = new["layer"].fillna("") if "layer" in new else ""
+    network = new["layer"].map(lambda name: name.rpartition(" layer ")[0])
+    new["network"] = new["network"].fillna(network) if "network" in new else network
+    missing = [name for name in (*results.KEY, "rung") if name not in new]
+    if missing:
+        raise LabError(f"a table without {', '.join(missing)} cannot be recorded; it has {', '.join(table.columns)}")
+    names = new["device"].unique()
+    if len(names) != 1:
+        raise LabError(f"one file holds one device's results, but the table has {', '.join(map(str, names))}")
+    here = device()
+    new["date"] = date or datetime.date.today().isoformat()
+    if "software" not in new:
+        new["software"] = here.software if here.name == names[0] else ""
+    path = Path(folder or data_dir()) / "results" / f"{slug(names[0])}.csv"
+    new = results.set_types(store.named(new)).drop_duplicates(results.KEY, keep="last")
+    return merge(path, new, results.KEY, order=results.ORDER, read=results.read_stored)
 
 
 def record_course(table: pd.DataFrame, network, folder: Path | str | None = None, **as_rung) -> Path:
@@ -37,7 +85,7 @@ def record_course(table: pd.DataFrame, network, folder: Path | str | None = None
         "engine": here.engine,
         "device": here.name,
     }
-    return record(table.rename(columns=COURSE).assign(**columns | as_rung), folder)
+    return record(table.rename(columns=results.COURSE).assign(**columns | as_rung), folder)
 
 
 def record_evidence(
@@ -58,7 +106,7 @@ def record_evidence(
     stamped.insert(0, "date", datetime.date.today().isoformat())
     stamped.insert(1, "device", here.name)
     order = by if order is None else list(order)
-    return store.merge(Path(folder) / f"{here.slug}.csv", stamped, by or None, order, digits=10)
+    return merge(Path(folder) / f"{here.slug}.csv", stamped, by or None, order, digits=10)
 
 
 def record_streams(table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | str | None = None) -> Path:
@@ -70,7 +118,7 @@ def record_streams(table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | 
     here, folder = device(), Path(folder or data_dir()) / "streams"
     about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}
     for part, rows, key in (("", table, STREAMS), ("timelines", timelines, TIMELINES)):
-        store.merge(folder / part / f"{here.slug}.csv", store.named(rows).assign(**about), key)
+        merge(folder / part / f"{here.slug}.csv", store.named(rows).assign(**about), key)
     return folder / f"{here.slug}.csv"
 
 
@@ -86,7 +134,7 @@ def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     path = Path(folder or data_dir()) / "sweeps" / f"{slug(names[0])}.csv"
     rows = sweeps.set_types(store.named(table)).drop_duplicates(sweeps.KEY, keep="last")
     order = ["layer", "batch", "rung", "label"]
-    return store.merge(path, rows, sweeps.KEY, order, digits=5, read=sweeps.read_stored)
+    return merge(path, rows, sweeps.KEY, order, digits=5, read=sweeps.read_stored)
 
 
 def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: str = "none",
@@ -100,4 +148,4 @@ def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: s
     here = device()
     about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}
     table = pd.DataFrame([{"kind": kind, "dataset": dataset, "experiment": experiment, **row, **about} for row in rows])
-    return store.merge(Path(folder or data_dir()) / "training" / f"{here.slug}.csv", table, KEY)
+    return merge(Path(folder or data_dir()) / "training" / f"{here.slug}.csv", table, KEY)

@@ -27,11 +27,10 @@ from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.networks.benchmark import bench_network, steps
 from labkit.networks.fused import PRECISIONS
-from labkit.records import store
 from labkit.spec.devices import device
 from recording import pytorch
 from recording.cudnn import software
-from recording.keep import record_evidence
+from recording.keep import merge, record_evidence
 from recording.options import Dry, Folder, Repeat
 from recording.several import bench_devices
 
@@ -47,7 +46,7 @@ def keep(table: pd.DataFrame, folder: Path | None = None) -> Path:
     here = device()
     about = {"date": datetime.date.today().isoformat(), "software": _describe_software(table)}
     path = Path(folder or data_dir()) / "network" / f"{here.slug}.csv"
-    return store.merge(path, table.assign(**about), KEY, order=["batch", "where", "dtype"], digits=5)
+    return merge(path, table.assign(**about), KEY, order=["batch", "where", "dtype"], digits=5)
 
 
 def _describe_software(table: pd.DataFrame) -> str:

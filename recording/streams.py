@@ -23,12 +23,11 @@ from labkit.measure.pipeline import Pipeline, host_arrays
 from labkit.measure.streams import bench_cases
 from labkit.networks.images import dataset
 from labkit.networks.lenet86 import Network
-from labkit.records.results import record
 from labkit.records.store import label
 from labkit.spec.devices import device
 from labkit.spec.layers import PRESETS, Layer, layer
 from recording import jobs
-from recording.keep import record_course, record_streams
+from recording.keep import record, record_course, record_streams
 from recording.options import Folder, chosen
 
 BATCH = 10_000

@@ -20,11 +20,10 @@ from labkit.measure.check import TEST_SHAPES, check
 from labkit.networks.images import dataset
 from labkit.networks.lenet86 import Network
 from labkit.records.recorded import recorded
-from labkit.records.results import record
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET28, LENET72, LENET86, Layer
 from recording import jobs
-from recording.keep import record_course
+from recording.keep import record, record_course
 from recording.options import Dry, Repeat, Rungs, chosen
 
 BATCHES = {"gpu": (100, 1000, 10_000), "cpu": (10,)}

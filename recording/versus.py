@@ -25,12 +25,12 @@ from labkit.base.numerals import three
 from labkit.base.paths import data_dir
 from labkit.ladder.variants import variant
 from labkit.measure.compare import tolerance
-from labkit.records import store
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
 from recording import jobs
 from recording.cudnn import BATCHES, software
+from recording.keep import merge
 from recording.opponents import CHECKED, OPPONENTS, PLANS, Contestant, Given
 from recording.options import Dry, Folder, Repeat
 
@@ -231,7 +231,7 @@ def versus(
             table.insert(2, "software", f"{here.software}, {software(torch)}")
             if not dry:
                 path = Path(out or data_dir()) / "versus" / f"{here.slug}.csv"
-                store.merge(path, table, None, digits=5)
+                merge(path, table, None, digits=5)
     print(f"\n{summary(table)}")
     if not dry:
         print(f"\nkept in {path}; `python -m recording pictures` puts it into docs/results.md")

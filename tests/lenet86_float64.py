@@ -12,10 +12,10 @@ import hostcuda
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
 from labkit.measure.check import Compared
-from labkit.networks.backprop import IDENTITY, PARTS, Lenet86, bands
 from labkit.networks.reference.layers import U, bounded, fully_connected, max_pool, one_hot, relu, softmax
 from labkit.networks.reference.lenet86 import LENET86, Sizes, forward_numpy
 from labkit.spec.reference import conv_float64
+from recording.backprop import IDENTITY, PARTS, Lenet86, bands
 
 
 def random_sizes(random: np.random.Generator) -> Sizes:

@@ -16,7 +16,7 @@ from labkit.notebooks import execute
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
-COMMANDS = ("bench", "check", "device", "doctor", "report", "site", "store", "train")
+COMMANDS = ("bench", "check", "device", "doctor", "report", "site", "store")
 
 
 @pytest.fixture
@@ -92,7 +92,6 @@ def test_help_has_a_short_form_and_shells_complete_commands(command, monkeypatch
     ("bash", {"COMP_WORDS": "labkit doc", "COMP_CWORD": "1"}, "doctor", "store"),
     ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit doc"}, "doctor", "store"),
     ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit bench --engine g"}, "gpu", "cpu"),
-    ("bash", {"COMP_WORDS": "labkit train --dataset f", "COMP_CWORD": "3"}, "fashion-mnist", "digits"),
 ])
 def test_what_a_shell_asks_when_a_word_is_completed(shell, typed, found, other):
     environment = {**os.environ, **typed, "_LABKIT_COMPLETE": f"complete_{shell}"}
@@ -109,13 +108,12 @@ def test_the_device_as_json(command, monkeypatch):
     assert json.loads(out, parse_constant=pytest.fail)["name"] == labkit.device().name
 
 
-def test_measurements_are_recorded(command, monkeypatch):
+def test_measurements_as_json(command, monkeypatch):
     table = pd.DataFrame([{"label": "baseline", "batch": 1}])
     monkeypatch.setattr(labkit, "check", lambda variant, quiet: None)
     monkeypatch.setattr(labkit, "bench", lambda variants, layer, batch: table)
-    monkeypatch.setattr("labkit.records.results.record", lambda given: f"{given['label'][0]}.csv")
-    status, out, err = command("bench", 1, "--record", "--json")
-    assert (status, json.loads(out), err) == (0, table.to_dict("records"), "baseline.csv\n")
+    status, out, err = command("bench", 1, "--json")
+    assert (status, json.loads(out), err) == (0, table.to_dict("records"), "")
 
 
 @pytest.mark.parametrize(("arguments", "said"), [

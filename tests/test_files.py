@@ -23,6 +23,7 @@ from labkit.notebooks import site
 from labkit.records import published, recorded, store, sweeps
 from labkit.spec import devices
 from labkit.spec.layers import LENET86
+from recording.keep import merge
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
@@ -34,9 +35,9 @@ def test_rows_that_two_processes_record_at_once_are_all_kept(tmp_path):
 import sys
 import pandas as pd
 from pathlib import Path
-from labkit.records import store
+from recording.keep import merge
 for i in range(20):
-    store.merge(Path(sys.argv[1]), pd.DataFrame({"key": [f"{sys.argv[2]} {i}"], "value": [i]}), ["key"])
+    merge(Path(sys.argv[1]), pd.DataFrame({"key": [f"{sys.argv[2]} {i}"], "value": [i]}), ["key"])
 """
     path = tmp_path / "rows.csv"
     command = [sys.executable, "-c", code, str(path)]
@@ -136,8 +137,8 @@ def test_what_is_damaged_is_not_believed(copied, name):
 
 
 def test_what_records_writes_its_line(copied):
-    store.merge(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["mine"], "ms": [1.5]}), ["device"])
-    store.merge(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["yours"], "ms": [2.5]}), ["device"])
+    merge(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["mine"], "ms": [1.5]}), ["device"])
+    merge(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["yours"], "ms": [2.5]}), ["device"])
     assert manifest.problems(copied) == []
     assert len(store.stored(copied / "cudnn" / "mine.csv")) == 2
     path = copied / "cudnn" / "by_hand.csv"

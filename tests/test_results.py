@@ -13,9 +13,10 @@ from labkit.page import overview
 from labkit.records import results, store
 from labkit.records.published import published, published_training
 from labkit.records.recorded import recorded
-from labkit.records.results import COLUMNS, record
+from labkit.records.results import COLUMNS
 from labkit.spec.layers import LENET72, LENET86
 from recording import keep
+from recording.keep import merge, record
 
 pytestmark = pytest.mark.core("what every recorded value is read through")
 
@@ -410,12 +411,12 @@ def test_merged_rows_replace_those_of_the_same_key_and_bring_their_columns(tmp_p
     path = tmp_path / "some-gpu.csv"
     row = {"device": "X", "chunk": 100, "streams": 1, "steady_ms": 2.0}
     key = ["device", "chunk", "streams"]
-    store.merge(path, table(row, {**row, "chunk": 200}), key)
-    store.merge(path, table({"warm": True, **row, "steady_ms": 1.23456789}), key)
+    merge(path, table(row, {**row, "chunk": 200}), key)
+    merge(path, table({"warm": True, **row, "steady_ms": 1.23456789}), key)
     assert path.read_text().splitlines() == [
         "device,chunk,streams,steady_ms,warm", "X,200,1,2,", "X,100,1,1.23457,True",
     ]
-    store.merge(path, table(row), key=None)
+    merge(path, table(row), key=None)
     assert path.read_text().splitlines() == ["device,chunk,streams,steady_ms", "X,100,1,2"]
 
 
@@ -426,7 +427,7 @@ def test_merging_a_file_with_its_own_rows_changes_nothing(tmp_path, folder):
         copy.write_bytes(path.read_bytes())
         rows, keys = pd.read_csv(path), ["label", "layer"]
         one = rows[keys].eq(rows[keys].iloc[-1]).all(axis=1)  # the last rows, which come last again
-        store.merge(copy, rows[one], keys, digits=10)
+        merge(copy, rows[one], keys, digits=10)
         assert copy.read_bytes() == path.read_bytes()
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 import labkit
 from hostcuda import terminal
 from labkit.base import installation
-from labkit.cli import exercise, machine, measure, reports, training
+from labkit.cli import exercise, machine, measure, reports
 
 app = terminal.application(
     "labkit",
@@ -21,7 +21,6 @@ app = terminal.application(
 )
 for command in (
     machine.doctor, machine.device, reports.report, reports.site, reports.store, measure.check, measure.bench,
-    training.train,
 ):
     app.command()(command)
 app.add_typer(exercise.app)

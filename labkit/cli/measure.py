@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,14 +42,11 @@ def bench(
     rung: Annotated[list[int], typer.Argument(metavar="N", help="Numbers of rungs.")],
     layer: Annotated[str, typer.Option(metavar="NET-L", help='"lenet86-1", "lenet86-2", "lenet72-1", …')] = "lenet86-2",
     batch: Annotated[list[int] | None, typer.Option(help="Images; may be given several times.")] = None,
-    record: Annotated[bool, typer.Option("--record", help="Keep the results in data/results/.")] = False,
     engine: Use = None,
     as_json: Json = False,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the table to FILE, too.")] = None,
 ) -> None:
     """Check rungs of the ladder, then measure op and layer time."""
-    from labkit.records import results
-
     files.require_place(csv)
     chosen, variants = _find_layer(layer), [labkit.variant(number) for number in rung]
     for images in batch or ():
@@ -67,8 +63,6 @@ def bench(
         }))
     if csv:
         files.write(csv, table.to_csv(index=False, lineterminator="\n"))
-    if record:
-        print(results.record(table), file=sys.stderr if as_json else sys.stdout)
 
 
 def _rows(table: pd.DataFrame) -> str:

@@ -49,7 +49,7 @@ def load_weights(which="digits"):
     ----------
     which : str, Path or mapping
         A data set whose weights are in data/weights, the path of an .npz file that
-        `labkit train` wrote, or the arrays themselves by name.
+        `python -m recording train` wrote, or the arrays themselves by name.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def provenance(which="digits"):
     try:
         return json.loads(manifest.read(path))
     except ValueError as error:
-        raise LabError(f"cannot read {path} ({error}); `labkit train` writes it") from None
+        raise LabError(f"cannot read {path} ({error}); `python -m recording train` writes it") from None
 
 
 def _find_weights(which):
@@ -90,8 +90,8 @@ def _find_weights(which):
     else:
         path = data_dir() / "weights" / f"lenet86-{which}.npz"
     if not path.is_file():
-        raise LabError(f"there are no weights {path}. Train them: labkit train --dataset "
-                       f"digits|mnist|fashion-mnist, and --out for another place than data/weights")
+        raise LabError(f"there are no weights {path}. Train them in a checkout: python -m recording "
+                       "train --dataset digits|mnist|fashion-mnist")
     return path
 
 
@@ -101,13 +101,13 @@ def _read_weights(path):
         recorded = provenance(path).get("sha256")
         if recorded and hashlib.sha256(content).hexdigest() != recorded:
             raise LabError(f"{path} is not the file that {path.with_suffix('.json').name} describes: its "
-                           f"SHA-256 differs. Restore both, or train again: labkit train")
+                           f"SHA-256 differs. Restore both, or train again: python -m recording train")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise LabError(f"{path} is no .npz file, or a damaged one ({error}); train again: "
-                       "labkit train") from None
+                       "python -m recording train") from None
 
 
 # ------------------------------------------------------------------------------------------------ the engine

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
 
-from hostcuda import files
 from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.ladder.rungs import LADDER, PAGES
@@ -149,20 +148,3 @@ def choose(table: pd.DataFrame, who: str, **wanted: object) -> pd.DataFrame:
         choices = "; ".join(f"{name}: {', '.join(map(str, table[name].dropna().unique()))}" for name in wanted)
         raise LabError(f"{who} for {in_words(wanted)}. It has {choices}")
     return rows.reset_index(drop=True)
-
-
-def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[str] | None = None, digits: int = 6,
-          read: Callable[[Path], pd.DataFrame] = stored) -> Path:
-    """Merge rows into a device's CSV, which is written whole or not at all; return the file.
-
-    A new row replaces all old ones with the same values in the columns `key`; None replaces the whole file. The rows
-    are as `named` gives them; columns that the file lacks are appended. They are sorted by the columns `order`; without
-    it, new rows come last. A number that is not an integer gets `digits` significant digits. `read` reads the file.
-    """
-    with files.locked(path):
-        if key and path.is_file():
-            old, new = read(path), pd.MultiIndex.from_frame(table[key])
-            table = pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(new)], table], ignore_index=True)
-        if order:
-            table = table.sort_values(order, kind="stable")
-        return manifest.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))

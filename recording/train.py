@@ -1,10 +1,8 @@
-"""Training of lenet86 with the lab's own kernels: mini-batches of distorted images, with momentum.
+"""Training lenet86 with the lab's own kernels: data/weights/. Mini-batches of distorted images, with momentum.
 
 The trainer has the data, the order of the images, the rate and the losses; the network has the weights, the passes and
 the accuracy.
 """
-
-from __future__ import annotations
 
 import datetime
 import hashlib
@@ -13,8 +11,11 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from tqdm import tqdm
+from typer import Option
 
 import hostcuda
 from hostcuda.errors import EngineError, Interrupted
@@ -25,9 +26,9 @@ from labkit.base.numerals import is_whole
 from labkit.base.paths import data_dir
 from labkit.ladder.buffers import Closing
 from labkit.ladder.rung import tiles
-from labkit.networks.backprop import Lenet86
 from labkit.networks.images import Dataset, dataset
 from labkit.spec.devices import device
+from recording.backprop import Lenet86
 
 VERSION = 2  # of the recipe: raise it when the same settings would give other weights
 EPOCHS = {"digits": 40, "fashion-mnist": 8, "mnist": 4}
@@ -176,7 +177,7 @@ class Trainer(Closing):
         self._epoch = epoch
 
 
-def train(trainer: Trainer, held_out: Dataset, out: Path | None = None,
+def train_to_end(trainer: Trainer, held_out: Dataset, out: Path | None = None,
           progress: Callable[[Trainer], None] = lambda trainer: None) -> tuple[Path, dict]:
     """Train to the end; write the weights and the record of how they were made.
 
@@ -212,7 +213,7 @@ def train(trainer: Trainer, held_out: Dataset, out: Path | None = None,
     for path in (out, beside):
         if path.is_dir():
             raise LabError(f"{path} is a folder: choose another name for the file")
-    if (out.exists() or beside.exists()) and not (beside.is_file() and b"labkit train" in beside.read_bytes()):
+    if (out.exists() or beside.exists()) and not (beside.is_file() and b" train, version " in beside.read_bytes()):
         raise LabError(f"{out}, or its record beside it, is there and no training has written it: remove it, or choose "
                        "another name")
     progress(trainer)
@@ -235,7 +236,7 @@ def write_weights(trainer: Trainer, held_out: Dataset, out: Path) -> dict:
     content = data.images.tobytes() + data.labels.astype(np.int64).tobytes()
     record = {
         "network": "lenet86",
-        "script": f"labkit train, version {VERSION}",
+        "script": f"recording train, version {VERSION}",
         "date": datetime.date.today().isoformat(),
         "dataset": data.name,
         "split": SPLITS.get(data.name, "the published training and test images"),
@@ -263,3 +264,31 @@ def write_weights(trainer: Trainer, held_out: Dataset, out: Path) -> dict:
             out.unlink()
         raise
     return record
+
+
+def train(
+    name: Annotated[str, Option("--dataset", metavar="NAME", help="digits, fashion-mnist or mnist.")] = "digits",
+    seed: Annotated[int, Option(help="Seed of the initial weights, the order and the distortion of images.")] = 1,
+    epochs: Annotated[int | None, Option(help="Default: 40 of the digits, 8 of fashion-mnist, 4 of mnist.")] = None,
+    batch: Annotated[int, Option(help="Images per step.")] = BATCH,
+    rate: Annotated[float, Option(help="Largest learning rate. It rises, then falls to 0.")] = RATE,
+    momentum: Annotated[float, Option(help="The part of the last step that a step repeats.")] = MOMENTUM,
+    out: Annotated[Path | None, Option(metavar="FILE.npz", help="By default data/weights/lenet86-DATASET.npz.")] = None,
+) -> None:
+    """Train lenet86: data/weights/. On either engine.
+
+    Writes the weights that the notebooks load, and beside them a record of how they were made.
+    """
+    with Trainer(name, seed, epochs, batch, rate, momentum) as trainer:
+        held_out = dataset(name, "test")
+        print(trainer.data, held_out, sep="\n")
+        with tqdm(total=trainer.steps, unit="step", mininterval=0.5, delay=0.2) as bar:
+
+            def show(trainer):
+                if recent := trainer.losses[-20:]:
+                    bar.set_postfix(loss=f"{sum(recent) / len(recent):.3f}", refresh=False)
+                bar.update(trainer.step - bar.n)
+
+            path, record = train_to_end(trainer, held_out, out, show)
+    print(f"{record['training seconds']:.0f} s; accuracy {record['training accuracy']} on the training images, "
+          f"{record['held-out accuracy']} on the {len(held_out)} held-out ones ({record['split']}); wrote {path}")
