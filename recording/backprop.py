@@ -16,7 +16,7 @@ import hostcuda
 from labkit.ladder.buffers import Buffers, Kernels
 from labkit.ladder.rung import tiles
 from labkit.networks.model import Arrays, Model
-from labkit.networks.reference.lenet86 import LENET86, Sizes, Stage, initial_weights
+from labkit.networks.reference.lenet86 import LENET86, Lenet86Sizes, Stage, initial_weights
 
 THREADS = 64  # per block: the few threads of a batch of 32 are spread over more multiprocessors
 STRIP = 16  # outputs side by side per thread of a convolution, at most: two vectors of AVX2
@@ -45,7 +45,7 @@ class Lenet86(Model):
         Images per pass, at most.
     seed : int
         Seed of the weights, see `initial_weights`. The momentum begins at 0.
-    sizes : Sizes
+    sizes : Lenet86Sizes
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Lenet86(Model):
     network = "lenet86"
     classes = LENET86.classes
 
-    def __init__(self, batch: int, seed: int = 1, sizes: Sizes = LENET86):
+    def __init__(self, batch: int, seed: int = 1, sizes: Lenet86Sizes = LENET86):
         super().__init__(sizes.shapes)
         self.sizes, self.batch = sizes, batch
         self.kernels = [_kernels(stage.C, stage.K, stage.window, across(stage)) for stage in sizes.stages]

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from labkit.networks.benchmark import DEVICE, HOST, Case, Images, passes
+from labkit.networks.benchmark import DEVICE, HOST, Entry, Images, passes
 from labkit.networks.fused import CHUNK, SIZE, STREAMS
 
 MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}  # PyTorch's modes, and the data type of each
@@ -19,7 +19,7 @@ COMPILERS = ({"comprehensive_padding": False, "max_autotune": True, "max_autotun
              {"comprehensive_padding": False})
 
 
-def list_cases(torch, compiled: bool, images: Images) -> Iterator[Case]:
+def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
     """Yield PyTorch's cases in three modes, `compiled` by torch.compile, too; cuDNN's autotuner chooses at first."""
     torch.backends.cudnn.benchmark = True
     for pixels, (array, source, white) in images.forms.items():
@@ -43,8 +43,9 @@ class _PyTorchForward:
     pinned: object
     x: object
 
-    def case(self, suffix: str, where: str, *functions: Callable) -> Case:
-        return Case(f"PyTorch {self.mode}{suffix}", MODES[self.mode], where, self.pixels, _BOUND[self.mode], *functions)
+    def case(self, suffix: str, where: str, *functions: Callable) -> Entry:
+        name = f"PyTorch {self.mode}{suffix}"
+        return Entry(name, MODES[self.mode], where, self.pixels, _BOUND[self.mode], *functions)
 
     def call(self, forward, x):
         cudnn, matmul = self.torch.backends.cudnn, self.torch.backends.cuda.matmul
@@ -52,14 +53,14 @@ class _PyTorchForward:
         with self.torch.no_grad():
             return forward(x)
 
-    def eager(self, forward) -> Iterator[Case]:
+    def eager(self, forward) -> Iterator[Entry]:
         """Yield the cases whose calls run one by one; from the host after the copy."""
         last, results = {}, (lambda some: last["y"].float().cpu().numpy()[some],)
         yield self.case("", DEVICE, lambda: last.update(y=self.call(forward, self.x)), *results, last.clear)
         yield self.case("", HOST, lambda: last.update(
             y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), *results, last.clear)
 
-    def compiled(self, forward, images: Images) -> list[Case]:
+    def compiled(self, forward, images: Images) -> list[Entry]:
         """Return the cases of `fastest` with torch.compile's first options that work; if all fail, print why."""
         self.torch._dynamo.config.recompile_limit = 64  # a function counts once per shape
         for how in COMPILERS:
@@ -75,7 +76,7 @@ class _PyTorchForward:
                       f"{type(error).__name__}: {str(error).strip()[:300]}", flush=True)
         return []
 
-    def fastest(self, forward, on_device: str, from_host: str) -> Iterator[Case]:
+    def fastest(self, forward, on_device: str, from_host: str) -> Iterator[Entry]:
         """Yield a graph on the device, and from the host chunks whose copies overlap with other chunks' kernels."""
         torch, B = self.torch, len(self.pinned)
         self.call(forward, self.x)  # outside of the graph: the autotuner chooses

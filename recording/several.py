@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 import hostcuda
 from labkit.base.errors import LabError
-from labkit.networks.benchmark import HOST, Case, Images, row
+from labkit.networks.benchmark import HOST, Entry, Images, row
 from labkit.networks.fused import CHUNK, STREAMS, Batch, FusedNetwork
 
 
@@ -144,7 +144,7 @@ def bench_devices(counts: Sequence[int], batch: int, pixels: Sequence[str] = ("f
                 split = stack.enter_context(SplitBatch(range(count), batch, images.weights, dtype, source, white))
                 split.load(array)
                 latest = {}
-                cases.append(Case(f"fused on {count} GPU{'s' * (count > 1)}", dtype, HOST, form, dtype,
+                cases.append(Entry(f"fused on {count} GPU{'s' * (count > 1)}", dtype, HOST, form, dtype,
                                   lambda split=split, latest=latest: latest.update(y=split.run()),
                                   lambda some, latest=latest: latest["y"][some], latest.clear))
             for case in cases:

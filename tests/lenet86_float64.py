@@ -13,16 +13,16 @@ from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
 from labkit.measure.check import Compared
 from labkit.networks.reference.layers import U, bounded, fully_connected, max_pool, one_hot, relu, softmax
-from labkit.networks.reference.lenet86 import LENET86, Sizes, forward_numpy
+from labkit.networks.reference.lenet86 import LENET86, Lenet86Sizes, forward_numpy
 from labkit.spec.reference import conv_float64
 from recording.backprop import IDENTITY, PARTS, Lenet86, bands
 
 
-def random_sizes(random: np.random.Generator) -> Sizes:
+def random_sizes(random: np.random.Generator) -> Lenet86Sizes:
     """Draw the sizes of a small network: odd, not square, with windows that extend beyond the edge."""
     draw = lambda low, high: int(random.integers(low, high))
     convolutions = tuple((draw(1, 8), draw(1, 6), draw(1, 5)) for _ in range(2))
-    return Sizes(draw(22, 40), draw(22, 40), convolutions, draw(3, 40), draw(2, 14))
+    return Lenet86Sizes(draw(22, 40), draw(22, 40), convolutions, draw(3, 40), draw(2, 14))
 
 
 def loss(weights: dict[str, np.ndarray], images: np.ndarray, labels: np.ndarray, pools=LENET86.pools) -> float:
@@ -38,7 +38,7 @@ def gradients(weights: dict[str, np.ndarray], images: np.ndarray, labels: np.nda
     x, stages = images.astype(np.float64), []
     for i, window in enumerate(pools, 1):
         z = conv_float64(x, w[f"conv{i}"])
-        stages.append((x, z, max_pool(relu(z), window, window, ceil=True)))
+        stages.append((x, z, max_pool(relu(z), window)))
         x = stages[-1][2]
     features = x.reshape(len(x), -1)
     hidden = relu(fully_connected(features, w["fc1"], w["fc1_bias"]))
@@ -60,7 +60,7 @@ class Kernels:
 
     label = "lenet86 in training"
 
-    def __init__(self, sizes: Sizes = LENET86):
+    def __init__(self, sizes: Lenet86Sizes = LENET86):
         self.sizes = sizes
 
     def comparisons(self, seed: int) -> Iterator[Compared]:

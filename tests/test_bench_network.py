@@ -50,7 +50,7 @@ def test_a_wrong_network_is_not_timed(monkeypatch):
 def test_an_opponent_is_measured_and_checked():
     def opponents(images):
         y = lab.Network().forward(images.forms["float32"][0])
-        return [benchmark.Case("mine", "float32", "host", "float32", "float32", lambda: None, lambda some: y[some])]
+        return [benchmark.Entry("mine", "float32", "host", "float32", "float32", lambda: None, lambda some: y[some])]
 
     table = lab.bench_network(1, 1, opponents)
     assert list(table["label"])[-1] == "mine" and table["error"].iloc[-1] < 1e-4
@@ -59,7 +59,7 @@ def test_an_opponent_is_measured_and_checked():
 def test_a_result_that_goes_wrong_while_it_is_timed_is_refused():
     images = benchmark.Images(2)
     y = {"now": lab.Network().forward(images.forms["float32"][0])}
-    case = benchmark.Case("mine", "float32", "host", "float32", "float32", lambda: None, lambda some: y["now"][some])
+    case = benchmark.Entry("mine", "float32", "host", "float32", "float32", lambda: None, lambda some: y["now"][some])
     images.check(case, "before timing")
     y["now"] = np.full((2, 10), np.nan)
     with pytest.raises(CheckFailed, match="mine in float32 is wrong after timing"):
@@ -110,7 +110,7 @@ def fake_torch(compiled, scale=1):
         return function
 
     def pool(x, window, stride, ceil_mode=False):
-        return layers.max_pool(np.asarray(x), window, stride, ceil_mode).view(Tensor)
+        return layers.max_pool(np.asarray(x), window).view(Tensor)
 
     graph = SimpleNamespace(replay=lambda: None)
     return SimpleNamespace(

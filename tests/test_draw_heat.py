@@ -1,5 +1,6 @@
 """Heat maps show what was swept: the fastest point of each cell, the best one framed, what cannot run hatched."""
 
+import functools
 import itertools
 
 import pandas as pd
@@ -7,6 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from test_draw import drawn  # noqa: F401  a fixture
 
 import labkit
 from labkit import LabError
@@ -25,16 +27,8 @@ def swept(layers=("one", "two"), rows=(1, 2, 10), maps=(1, 4), blocks=("8x1", "1
 
 
 @pytest.fixture
-def draw(monkeypatch, tmp_path):
-    pages = []
-    save = style.save
-    monkeypatch.setattr(style, "save", lambda page, path: (pages.append(page), save(page, path)))
-
-    def call(*arguments, **options):
-        heatmap(*arguments, **options, path=tmp_path / "figure.png")
-        return pages[-1]
-
-    return call
+def draw(drawn):  # noqa: F811
+    return functools.partial(drawn, heatmap)
 
 
 def texts(page):
@@ -129,12 +123,8 @@ def test_sweeps_that_are_no_heat_map(table, message):
 
 
 @pytest.mark.parametrize(("rows", "maps", "K"), [(1, 1, 1), (10, 4, 7), (20, 8, 7), (5, 1, 3)])
-def test_outputs_a_thread_counts_what_is_loaded_and_used(monkeypatch, tmp_path, rows, maps, K):
-    pages = []
-    save = style.save
-    monkeypatch.setattr(style, "save", lambda page, path: (pages.append(page), save(page, path)))
-    labkit.draw.outputs_per_thread(rows, maps, K, path=tmp_path / "figure.png")
-    (page,) = pages
+def test_outputs_a_thread_counts_what_is_loaded_and_used(drawn, rows, maps, K):  # noqa: F811
+    page = drawn(labkit.draw.outputs_per_thread, rows, maps, K)
     loads, products = rows + K - 1 + maps * K, rows * maps * K
     assert f"{loads} numbers loaded for {products} products" in page.alt
     page.fig.canvas.draw()
@@ -151,7 +141,3 @@ def test_outputs_a_thread_counts_what_is_loaded_and_used(monkeypatch, tmp_path, 
 def test_outputs_a_thread_refuses_what_it_cannot_draw():
     with pytest.raises(LabError, match="rows, maps, K = 21, 4, 7: at most 20, 8 and 7"):
         labkit.draw.outputs_per_thread(21, 4, 7)
-
-
-def test_the_lab_exports_it():
-    assert labkit.draw.heatmap is heatmap

@@ -58,9 +58,7 @@ def fake_torch(scale=1):
         nn=SimpleNamespace(functional=SimpleNamespace(
             conv2d=lambda x, k: (scale * labkit.conv_numpy(np.asarray(x), np.asarray(k))).view(Tensor),
             relu=layers.relu,
-            max_pool2d=lambda x, window, stride, ceil_mode=False: layers.max_pool(
-                np.asarray(x), window, stride, ceil_mode
-            ).view(Tensor),
+            max_pool2d=lambda x, window, stride, ceil_mode=False: layers.max_pool(np.asarray(x), window).view(Tensor),
         )),
         backends=SimpleNamespace(
             cudnn=SimpleNamespace(version=lambda: 91900), cuda=SimpleNamespace(matmul=SimpleNamespace())

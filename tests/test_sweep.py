@@ -1,13 +1,11 @@
-"""Sweeps: every point checked, kept and resumed, on this process, on others, on a cluster that loses a worker."""
+"""Sweeps: every point checked, kept and resumed, on this process and on others, one of which is lost."""
 
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -281,66 +279,6 @@ def test_who_gives_up_takes_back_what_waits(path, monkeypatch, ending):
     assert 1 <= len(begun) <= 2
 
 
-def _measure_and_log(folder, point):
-    """Measure, and leave a trace of when and where: a file when it begins, and one when it ends."""
-    name = f"{point.variant.identity}-{os.getpid()}-{time.monotonic_ns()}"
-    (Path(folder) / f"{name}.begun").touch()
-    time.sleep(0.2)  # so that the worker is lost in the middle of a point
-    row = sweep_module._measure(point)
-    (Path(folder) / f"{name}.ended").touch()
-    return row
-
-
-def test_a_dask_cluster_that_loses_a_worker_loses_no_finished_point(path, tmp_path):
-    """Two worker processes on loopback; one is killed midway. Whatever was finished is there, and measured once.
-
-    It takes seconds: each worker imports the lab, and the scheduler waits before it takes one for lost.
-    """
-    import cloudpickle
-    from dask.distributed import Client, LocalCluster
-
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers do not know this file
-    trace = tmp_path / "trace"
-    trace.mkdir()
-    grid = {**GRID, "rows": (1, 2, 3, 4, 5, 6)}
-    killed = {}
-
-    def kill_one():
-        """Kill the worker that began the latest point, as soon as four points are kept."""
-        while len(finished := lines(path)) < 4:
-            time.sleep(0.02)
-        time.sleep(0.1)  # the scheduler hears a little later that a result has arrived
-        begun = max(trace.glob("*.begun"), key=lambda path: path.stem.rpartition("-")[2])
-        os.kill(int(begun.stem.split("-")[1]), signal.SIGKILL)
-        killed.update(worker=int(begun.stem.split("-")[1]), kept={row["key"] for row in finished})
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        workers = set(client.run(os.getpid).values())
-        assert len(workers) == 2 and os.getpid() not in workers
-        killer = threading.Thread(target=kill_one, daemon=True)
-        killer.start()
-        executor = Submitting(client.get_executor(), lambda point: _measure_and_log(str(trace), point))
-        table = small(path, grid, executor=executor)
-        killer.join(10)
-
-    assert killed["worker"] in workers
-    assert len(table) == 12 and (table["op_ms"] > 0).all() and table.attrs["measured"] == 12
-    keys = [line["key"] for line in lines(path)]
-    assert len(keys) == len(set(keys)) == 12
-    assert killed["kept"] <= set(keys)
-
-    begun, ended = ([path.name.split("-")[0] for path in trace.glob(f"*.{what}")] for what in ("begun", "ended"))
-    assert set(ended) == {key.split()[0] for key in keys}
-    for key in killed["kept"]:  # finished before the loss: begun once, ended once
-        assert begun.count(key.split()[0]) == ended.count(key.split()[0]) == 1
-    assert len(begun) > 12  # the killed worker's point was begun again
-    assert workers <= {int(path.name.split("-")[1]) for path in trace.iterdir()}
-    assert small(path, grid).attrs["measured"] == 0
-
-
 # --------------------------------------------------------------------------------------------------- recorded sweeps
 def test_a_recorded_sweep_comes_back(path, tmp_path):
     table = small(path, {"rung": 4, "tile": (8, 33)}, LENET86[0])
@@ -424,11 +362,6 @@ def test_best_at_the_largest_batch_ignores_rows_without_a_time(path):
     table = small(path)
     failed = table.assign(batch=9, op_ms=float("nan"), reason="no")
     assert sweeps.best(pd.concat([table, failed], ignore_index=True), SMALL).rung.number == 7
-
-
-def test_unknown_recorded_sweep(tmp_path):
-    with pytest.raises(LabError, match="no recorded device has 'H900'"):
-        sweeps.read_sweep("H900", tmp_path)
 
 
 # ------------------------------------------------------------------------------------------- the sizes of rung 07

@@ -9,8 +9,8 @@ from hostcuda.metrics import STALLED, STALLS
 from labkit.base.errors import LabError
 from labkit.base.numerals import ms
 from labkit.draw import style
+from labkit.draw.measured import Measured, need
 from labkit.draw.style import SMALL, Page, figure, ink_on, percent, wide, widest
-from labkit.draw.tables import Measured, need
 from labkit.spec.layers import Layer
 
 _LONGEST = 34  # letters of a kernel's name; a template's is cut in the middle
@@ -281,7 +281,8 @@ def units(page: Page, estimate, before=None) -> None:
     names = [name for name in now.index if max(now[name], old.get(name, 0.0)) >= 0.02 * now.max()]
     near = [name for name in names if now[name] >= 0.9 * now.max()]
     step, top = (34, 66) if before is not None else (25, 66)
-    page.open(96 + step * len(names), _write_message(estimate, before), estimate.note)
+    message = str(estimate) if before is None else estimate.against(before)
+    page.open(96 + step * len(names), message, estimate.note)
     left = 24 + widest(names, SMALL, weight="bold")
     scale = (page.width - 120 - left) / max(now.max(), old.max())
     for i, name in enumerate(names):
@@ -298,10 +299,6 @@ def units(page: Page, estimate, before=None) -> None:
     texts = ", ".join(f"{name} {ms(now[name])}{earlier[name]}" for name in names)
     page.alt = f"Bar chart, estimated time of each unit: {texts}. {estimate.note}"
     page.plain = "Figure: estimated time of each unit of the GPU"
-
-
-def _write_message(estimate, before) -> str:
-    return str(estimate) if before is None else estimate.against(before)
 
 
 @figure

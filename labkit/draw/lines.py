@@ -9,8 +9,8 @@ from hostcuda.limits import MULTIPROCESSOR
 from hostcuda.limits import occupancy as share_of_warps
 from labkit.base.errors import LabError
 from labkit.draw import style
+from labkit.draw.measured import need
 from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, percent, widest
-from labkit.draw.tables import need
 
 _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 

@@ -9,8 +9,8 @@ from matplotlib.transforms import Bbox
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.draw import style
+from labkit.draw.measured import Measured
 from labkit.draw.style import SMALL, Page, figure, log_ticks, number, percent, wide
-from labkit.draw.tables import Measured
 from labkit.spec import devices, layers
 from labkit.spec.devices import Device
 from labkit.spec.layers import Layer

@@ -7,8 +7,8 @@ import pandas as pd
 from labkit.base.errors import LabError
 from labkit.base.numerals import ms, times
 from labkit.draw import style
+from labkit.draw.measured import Measured, name_of
 from labkit.draw.style import SMALL, Page, figure, log_ticks, wide, widest
-from labkit.draw.tables import Measured, name_of
 from labkit.spec.devices import Device
 from labkit.spec.layers import Layer
 

@@ -8,8 +8,8 @@ from matplotlib.ticker import MaxNLocator
 from labkit.base.errors import LabError
 from labkit.base.numerals import ms
 from labkit.draw import style
+from labkit.draw.measured import need
 from labkit.draw.style import SMALL, Page, count, figure, ink_on, number, percent
-from labkit.draw.tables import need
 from labkit.measure.pipeline import STEPS, busy_ms, overlap, span_ms
 
 _COLORS = dict(zip(STEPS, (style.SKY, style.ORANGE, style.BLUE), strict=True))

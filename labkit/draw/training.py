@@ -8,8 +8,8 @@ from matplotlib.ticker import MaxNLocator
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
 from labkit.draw import style
+from labkit.draw.measured import need
 from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, widest
-from labkit.draw.tables import need
 
 _ROW, _BAR = 36, 11  # pixels: two bars with space, one bar
 

@@ -37,7 +37,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Line:
+class WarpLine:
     """The accesses of one warp at one line."""
 
     variant: str  # its label
@@ -51,7 +51,7 @@ class Line:
     following: list[Access]  # what the same warp did next at this line
 
 
-def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> Line:
+def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLine:
     """Return the worst access at a line of a variant's own file, and what the same warp did there next.
 
     The variant computes one image. `line` counts from 1; by default it is the line with the most sectors or wavefronts
@@ -78,8 +78,9 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> Line:
                        f"{lines_text}")
     worst, *following = (Access(**record | {"lanes": {int(lane): at for lane, at in record["lanes"].items()}})
                          for record in records)
-    return Line(chosen[0].label, where["kernel"], chosen[0].file_name, lines[where["line"] - 1].strip(), where["line"],
-                tuple(where["block"]), where["warp"], worst, following)
+    text = lines[where["line"] - 1].strip()
+    return WarpLine(chosen[0].label, where["kernel"], chosen[0].file_name, text, where["line"], tuple(where["block"]),
+                    where["warp"], worst, following)
 
 
 _FOLLOWING = 8  # accesses that are kept after the worst one

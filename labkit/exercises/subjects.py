@@ -210,7 +210,7 @@ class Before(NamedTuple):
     array: np.ndarray
 
 
-class Launch(NamedTuple):
+class ArrayLaunch(NamedTuple):
     """A launch of a kernel: `launch` makes one."""
 
     kernel: str
@@ -220,7 +220,7 @@ class Launch(NamedTuple):
     shared: int
 
 
-def launch(kernel: str, *arguments: object, grid: int | tuple, block: int | tuple, shared: int = 0) -> Launch:
+def launch(kernel: str, *arguments: object, grid: int | tuple, block: int | tuple, shared: int = 0) -> ArrayLaunch:
     """Return a launch for `Kernels`: ``launch("fill", n, Output("y", np.ones(n)), grid=4, block=128)``.
 
     Parameters
@@ -237,7 +237,7 @@ def launch(kernel: str, *arguments: object, grid: int | tuple, block: int | tupl
         Bytes of dynamic shared memory per block.
     """
     grid, block = ((size,) if isinstance(size, int) else tuple(size) for size in (grid, block))
-    return Launch(kernel, arguments, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared)
+    return ArrayLaunch(kernel, arguments, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared)
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class Kernels:
         The seed of the inputs: `drawn` sets it.
     """
 
-    launches: Callable[..., Launch | Sequence[Launch]]
+    launches: Callable[..., ArrayLaunch | Sequence[ArrayLaunch]]
     cases: tuple[Case, ...] = ()
     options: Callable[..., tuple[str, ...]] = lambda *what: ()
     headers: tuple[str, ...] = ()
@@ -291,7 +291,7 @@ class Kernels:
         for case in self.cases:
             self._module(source, case)
 
-    def inputs(self, case: Case) -> list[Launch]:
+    def inputs(self, case: Case) -> list[ArrayLaunch]:
         """Return the launches of a case, with a `Before` in place of each `Output`."""
         launches, by_id = self.launched(case), {}
 
@@ -300,7 +300,7 @@ class Kernels:
 
         return [one._replace(arguments=tuple(map(given, one.arguments))) for one in launches]
 
-    def execute(self, source: str, case: Case, given: list[Launch]) -> Iterator[dict[str, np.ndarray]]:
+    def execute(self, source: str, case: Case, given: list[ArrayLaunch]) -> Iterator[dict[str, np.ndarray]]:
         """Launch the kernels of a case on its `inputs`; yield the arrays that they have written."""
         module = self._module(source, case)
         items = [item for one in given for item in one.arguments if isinstance(item, (np.ndarray, Before))]
@@ -323,7 +323,7 @@ class Kernels:
         """Return nothing: the goals of kernels are counters."""
         return {}
 
-    def launched(self, case: Case) -> Sequence[Launch]:
+    def launched(self, case: Case) -> Sequence[ArrayLaunch]:
         """Return the launches of a case, with its inputs and expected results."""
         try:
             launches = self.launches(generator(self.seed, case.name), *case.what)
@@ -331,7 +331,7 @@ class Kernels:
             raise LabError(f"the launches fail on {case.name}: {error}. Their function gets `random` first, a "
                            "numpy.random.Generator from which it draws the inputs, then the values of the case; this "
                            f"one has the parameters {inspect.signature(self.launches)}") from error
-        return [launches] if isinstance(launches, Launch) else launches
+        return [launches] if isinstance(launches, ArrayLaunch) else launches
 
     def arguments(self, source: str, case: Case | None = None) -> dict:
         """Return the arguments of `SourceModule` for a case; by default for the last one, which is counted."""

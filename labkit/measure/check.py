@@ -70,7 +70,7 @@ class Compared(NamedTuple):
 
 
 @runtime_checkable
-class Model(Protocol):
+class Comparable(Protocol):
     """A network that compares each of its kernels with a reference; `check` takes it in place of a convolution."""
 
     def comparisons(self, seed: int) -> Iterable[Compared]:
@@ -141,7 +141,7 @@ class ModelReport(CheckReport):
         return f"PASS {self.label}: {arrays} of {self.table['kernel'].nunique()} kernels, within rounding"
 
 
-def check(variant: Variant | int | str | Model, layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
+def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
           seed: int = 1, quiet: bool = False, sanitize: bool = False) -> CheckReport:
     """Check a variant, print one PASS line, and record it as verified, so that `bench` will time it.
 
@@ -178,7 +178,7 @@ def check(variant: Variant | int | str | Model, layers: Layer | Iterable[Layer |
     LabError
         If the variant refuses every shape, a model compares nothing, or a launch before the check has failed.
     """
-    if isinstance(variant, Model):
+    if isinstance(variant, Comparable):
         if layers is not TEST_SHAPES:
             raise LabError(f"{_label(variant)} is a model, which has its own shapes: check it without `layers`")
         if sanitize:
@@ -245,11 +245,11 @@ def _sanitize_one(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tupl
     return findings.tools, layer.name
 
 
-def _label(model: Model) -> str:
+def _label(model: Comparable) -> str:
     return str(getattr(model, "label", type(model).__name__))
 
 
-def _check_model(model: Model, seed: int, quiet: bool) -> ModelReport:
+def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
     label = _label(model)
     with _report_if_slow(label):
         rows = [

@@ -33,7 +33,7 @@ DEVICE, HOST = "device", "host"  # where the images are and the probabilities go
 
 
 @dataclass
-class Case:
+class Entry:
     """One way to compute the forward pass.
 
     `run` computes a forward pass and waits; on the device it only issues one, or several, on `stream`. `result` returns
@@ -73,7 +73,7 @@ class Case:
 
 def bench_network(
     batch: int | Iterable[int] | None = None, repeat: int | None = None,
-    opponents: Callable[[Images], Iterable[Case]] = lambda images: (),
+    opponents: Callable[[Images], Iterable[Entry]] = lambda images: (),
 ) -> pd.DataFrame:
     """Measure the forward pass of lenet86 on the digits: `Network`, `FusedNetwork`, and any other way that is given.
 
@@ -130,7 +130,7 @@ def bench_network(
     return table
 
 
-def row(case: Case, B: int) -> dict:
+def row(case: Entry, B: int) -> dict:
     """Return the row of a table for one case."""
     median = float(np.median(case.times))
     return {
@@ -154,7 +154,7 @@ class Images:
         inner = np.random.default_rng(2).permutation(np.arange(1, max(B - 1, 1)))[: CHECKED_IMAGES - 2]
         self.checked, self._expected = np.unique([0, *inner, B - 1]), {}
 
-    def check(self, case: Case, when: str, again: bool = True) -> None:
+    def check(self, case: Entry, when: str, again: bool = True) -> None:
         """Compare the probabilities of some images with float64: those of a new run (`again`), or of the last one."""
         if again:
             case.before()
@@ -182,11 +182,11 @@ def passes(B: int) -> int:
     return max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1
 
 
-def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Case]:
+def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
     """Yield the cases of the plain network, from the host, and of the fused one, from device and host."""
     memory, floats = stack.enter_context(Buffers()), images.forms["float32"][0]
     B, plain, last = len(floats), Network(images.weights, conv=PLAIN), {}
-    yield Case("plain", "float32", HOST, "float32", "float32", lambda: last.update(y=plain.forward(floats)),
+    yield Entry("plain", "float32", HOST, "float32", "float32", lambda: last.update(y=plain.forward(floats)),
                lambda some: last["y"][some], last.clear)
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
     for dtype, step in itertools.product(PRECISIONS, steps()):
@@ -197,13 +197,13 @@ def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Case]:
             result = (lambda some, y=y: memory.copy_out(y, (B, 10))[some],
                       functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 40 * B))
             launch = functools.partial(network.launch, x, y, B, source, white)
-            yield Case(label, dtype, DEVICE, pixels, dtype, launch, *result)
+            yield Entry(label, dtype, DEVICE, pixels, dtype, launch, *result)
             if source is None:
                 stream = hostcuda.driver.Stream()
                 graph = stack.enter_context(closing(Graph(
                     lambda launch=launch, stream=stream: [launch(stream=stream) for _ in range(passes(B))], stream)))
-                yield Case(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream, passes(B))
+                yield Entry(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream, passes(B))
             batch = stack.enter_context(network.batch(B, source, white))
             batch.x[...] = array
-            yield Case(label, dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
+            yield Entry(label, dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
                        lambda batch=batch: batch.y.fill(np.nan))

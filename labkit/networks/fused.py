@@ -495,7 +495,7 @@ def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike
     for i, (name, window) in enumerate(zip(("conv1", "conv2"), POOLS, strict=True)):
         terms, scale = int(np.prod(w[name].shape[1:])), scales.maps[i]
         y, variance = sum_layer(conv_float64, x, variance, name, scales.weights[i], terms)
-        x, variance = (max_pool(maps, window, window, ceil=True) for maps in (relu(y), variance))
+        x, variance = (max_pool(maps, window) for maps in (relu(y), variance))
         variance = variance + rounding_variance(x, scale)
     x, variance = x.reshape(len(x), -1), variance.reshape(len(x), -1)
     y, variance = sum_layer(np.matmul, x, variance, "fc1", scales.weights[2], x.shape[1])

@@ -12,7 +12,7 @@ from labkit.ladder.rung import tiles
 from labkit.networks.reference.lenet28 import Sizes
 
 
-class Launch(NamedTuple):
+class Threads(NamedTuple):
     """The threads of a kernel: how many, how many per block, and the rows of the grid (images, rows or one)."""
 
     threads: Callable[[Sizes], int]
@@ -20,12 +20,12 @@ class Launch(NamedTuple):
     rows: str = "B"
 
 
-def _warps(sums: Callable[[Sizes], int]) -> Launch:
-    return Launch(lambda s: 32 * sums(s))
+def _warps(sums: Callable[[Sizes], int]) -> Threads:
+    return Threads(lambda s: 32 * sums(s))
 
 
-def _blocks(count: Callable[[Sizes], int], block: Callable[[Sizes], int], rows: str = "B") -> Launch:
-    return Launch(lambda s: count(s) * block(s), block, rows)
+def _blocks(count: Callable[[Sizes], int], block: Callable[[Sizes], int], rows: str = "B") -> Threads:
+    return Threads(lambda s: count(s) * block(s), block, rows)
 
 
 def _of_c1(s: Sizes) -> int:
@@ -44,22 +44,22 @@ def _map_block(s: Sizes) -> int:  # a thread per position of a map, in whole war
     return min(1024, 32 * tiles(s.c1**2, 32))
 
 
-_OUTPUTS, _FEATURES, _CLASSES = (Launch(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes"))
+_OUTPUTS, _FEATURES, _CLASSES = (Threads(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes"))
 
 # The kernels of each file.
-FILES: dict[str, dict[str, Launch]] = {
+FILES: dict[str, dict[str, Threads]] = {
     "loops": {
-        "fp_c1": _OUTPUTS, "fp_s1": _FEATURES, "fp_f": _CLASSES, "bp_weight_f": Launch(_of_f, rows="1"),
-        "bp_s1": _FEATURES, "bp_weight_s1": Launch(_of_s1, rows="1"), "bp_c1": _OUTPUTS,
-        "bp_weight_c1": Launch(_of_c1, rows="1"),
-        "update": Launch(lambda s: _of_c1(s) + _of_s1(s) + _of_f(s), rows="1"),
+        "fp_c1": _OUTPUTS, "fp_s1": _FEATURES, "fp_f": _CLASSES, "bp_weight_f": Threads(_of_f, rows="1"),
+        "bp_s1": _FEATURES, "bp_weight_s1": Threads(_of_s1, rows="1"), "bp_c1": _OUTPUTS,
+        "bp_weight_c1": Threads(_of_c1, rows="1"),
+        "update": Threads(lambda s: _of_c1(s) + _of_s1(s) + _of_f(s), rows="1"),
     },
     "atomics": {
-        "fp_start": _OUTPUTS, "fp_c1": Launch(lambda s: s.K**2 * s.outputs), "activate_c1": _OUTPUTS,
-        "fp_s1": _OUTPUTS, "activate_s1": _FEATURES, "fp_f": Launch(lambda s: s.classes * s.features),
-        "activate_f": _CLASSES, "bp_weight_f": Launch(_of_f), "bp_s1": Launch(lambda s: s.classes * s.features),
-        "bp_weight_s1": Launch(lambda s: _of_s1(s) * s.features),
-        "bp_weight_c1": Launch(lambda s: _of_c1(s) * s.c1**2),
+        "fp_start": _OUTPUTS, "fp_c1": Threads(lambda s: s.K**2 * s.outputs), "activate_c1": _OUTPUTS,
+        "fp_s1": _OUTPUTS, "activate_s1": _FEATURES, "fp_f": Threads(lambda s: s.classes * s.features),
+        "activate_f": _CLASSES, "bp_weight_f": Threads(_of_f), "bp_s1": Threads(lambda s: s.classes * s.features),
+        "bp_weight_s1": Threads(lambda s: _of_s1(s) * s.features),
+        "bp_weight_c1": Threads(lambda s: _of_c1(s) * s.c1**2),
     },
     "shared_c1": {"fp_s1": _blocks(lambda s: 1, lambda s: 256)},
     "shared_s1": {"fp_f": _blocks(lambda s: 1, lambda s: 256)},
@@ -69,9 +69,9 @@ FILES: dict[str, dict[str, Launch]] = {
     "shuffle": {"fp_f": _warps(lambda s: s.classes), "bp_weight_s1": _warps(_of_s1), "bp_weight_c1": _warps(_of_c1)},
     "shared_sum": {"bp_weight_s1": _blocks(_of_s1, lambda s: 128), "bp_weight_c1": _blocks(_of_c1, lambda s: 128)},
     "together": {"fp_c1_s1": _blocks(lambda s: s.maps, _map_block),
-                 "bp_f": Launch(lambda s: max(s.features, s.classes)),
+                 "bp_f": Threads(lambda s: max(s.features, s.classes)),
                  "bp_s1_c1": _blocks(lambda s: s.maps, lambda s: 32 * _of_s1(s))},
-    "minibatch": {"bp_weight_f": Launch(_of_f, rows="rows"),
+    "minibatch": {"bp_weight_f": Threads(_of_f, rows="rows"),
                   "bp_s1_c1": _blocks(lambda s: 1, lambda s: 32 * _of_s1(s), "rows"),
                   "bp_weight_c1": _blocks(lambda s: s.maps, lambda s: 192, "rows")},
     "one_launch": {"train": _blocks(lambda s: 1, lambda s: 1024, "1")},

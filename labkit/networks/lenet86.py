@@ -28,8 +28,8 @@ from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.ladder import variants
 from labkit.ladder.buffers import Buffers, Kernels
+from labkit.ladder.rung import tiles
 from labkit.networks.model import as_labels, fitting
-from labkit.networks.reference.layers import pool_size
 from labkit.networks.reference.lenet86 import LENET86 as SIZES
 from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.layers import LENET86
@@ -221,7 +221,7 @@ class Network:
                     if course:
                         memory.copy_out(y, layer.y_shape(B))
                         layer_ms.append((time.perf_counter() - clock) * 1e3)
-                Ho, Wo = (pool_size(length, window, window, ceil=True) for length in (layer.Ho, layer.Wo))
+                Ho, Wo = (tiles(length, window) for length in (layer.Ho, layer.Wo))
                 shape = B, layer.M, Ho, Wo
                 x = memory.new(shape)
                 kernels.relu_max_pool(B * layer.M * Ho * Wo, y, x, B * layer.M, layer.Ho, layer.Wo,

@@ -16,13 +16,15 @@ from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.ladder.tables import kernels_ms
 from labkit.ladder.variants import Variant
-from labkit.records import cudnn, results, store, sweeps
+from labkit.records import results, store, sweeps
 from labkit.records.results import COURSE, OWN
 from labkit.records.training import Training, read_training
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
+from labkit.spec.layers import layer as layer_of
 
 LAYERS = (*LENET86, *LENET72)
+CUDNN = {"fp32": "float32", "tf32": "tf32", "fp16": "float16"}  # cuDNN's modes in the file, and what a caller says
 # One or several kernels and layers; the figures of one or several of each.
 Kernels: TypeAlias = int | str | Variant | Iterable[int | str | Variant]
 Layers: TypeAlias = Layer | str | Iterable[Layer | str]
@@ -270,7 +272,18 @@ class Recorded:
         LabError
             If there is no such measurement.
         """
-        return cudnn.best_times(self._read("cudnn", "device", "mode", "batch", "median_ms"), network, dtype, batch)
+        table = self._read("cudnn", "device", "mode", "batch", "median_ms")
+        table["dtype"] = pd.Categorical(table["mode"].map(CUDNN), CUDNN.values(), ordered=True)
+        rows = store.choose(table, f"{self} has no time of cuDNN", network=network, dtype=dtype, batch=batch)
+        best = rows.groupby(["dtype", "mode", "network", "layer"], as_index=False, observed=True)["median_ms"].min()
+        layers = [layer_of(row.network, row.layer) for row in best.itertuples()]
+        types = ["float16" if mode == "fp16" else "float32" for mode in best["mode"]]
+        reference = [at.reference_ms(batch, kind, self.device) for at, kind in zip(layers, types, strict=True)]
+        return pd.DataFrame({
+            "label": "cuDNN " + best["mode"].str.upper(), "network": best["network"],
+            "layer": [at.name for at in layers], "batch": batch, "dtype": types, "op_ms": best["median_ms"],
+            "x_reference": best["median_ms"] / reference, "device": self.device,
+        })
 
     # ------------------------------------------------------------------------------------------------ counters
     def counters(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from labkit.base.errors import LabError
+from labkit.ladder.rung import tiles
 
 U = 2.0**-24  # the largest relative error of one rounding to nearest in float32
 
@@ -44,36 +45,13 @@ def fully_connected(x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.ndarra
     return x @ w + bias
 
 
-def pool_size(length: int, window: int, stride: int, ceil: bool = False) -> int:
-    """Return the number of windows that fit into `length`; in ceil mode the last may extend over the edge.
-
-    It has to begin inside: a window with nothing in it has no maximum.
-    """
-    steps = (length - window) / stride
-    count = int(np.ceil(steps) if ceil else np.floor(steps)) + 1
-    return count - 1 if (count - 1) * stride >= length else count
-
-
-def max_pool(x: np.ndarray, window: int, stride: int, ceil: bool = False) -> np.ndarray:
-    """Return the maximum of each window.
-
-    Parameters
-    ----------
-    x : ndarray [..., H, W]
-    window, stride : int
-        The same in both directions.
-    ceil : bool
-        Keep a last window that extends over the edge, cut there.
-
-    Returns
-    -------
-    ndarray [..., Ho, Wo]
-    """
-    Ho, Wo = (pool_size(length, window, stride, ceil) for length in x.shape[-2:])
+def max_pool(x: np.ndarray, window: int) -> np.ndarray:
+    """Return the maximum of each window [..., H/window, W/window], rounded up: a last window is cut at the edge."""
+    Ho, Wo = (tiles(length, window) for length in x.shape[-2:])
     y = np.full((*x.shape[:-2], Ho, Wo), -np.inf, x.dtype)
     for p in range(window):
         for q in range(window):
-            under = x[..., p::stride, q::stride][..., :Ho, :Wo]  # element (p, q) of every window that has one
+            under = x[..., p::window, q::window]  # element (p, q) of every window that has one
             part = y[..., : under.shape[-2], : under.shape[-1]]
             np.maximum(part, under, out=part)
     return y

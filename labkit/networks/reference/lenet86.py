@@ -39,7 +39,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Lenet86Sizes:
     """The sizes of a network; the default is lenet86.
 
     Attributes
@@ -85,11 +85,11 @@ class Sizes:
         return tuple(stage.window for stage in self.stages)
 
 
-LENET86 = Sizes()
+LENET86 = Lenet86Sizes()
 POOLS = LENET86.pools
 
 
-def initial_weights(seed: int, sizes: Sizes = LENET86) -> dict[str, np.ndarray]:
+def initial_weights(seed: int, sizes: Lenet86Sizes = LENET86) -> dict[str, np.ndarray]:
     """Return random float32 weights, normal with the variance 2 / fan-in for ReLU (He et al. 2015); biases are 0."""
     random = np.random.RandomState(seed)  # its stream never changes, so a recorded seed keeps its meaning
     weights = {}
@@ -117,6 +117,6 @@ def forward_numpy(images: np.ndarray, weights: Mapping[str, np.ndarray],
     """
     x = images
     for name, window in zip(("conv1", "conv2"), pools, strict=True):
-        x = max_pool(relu(conv(x, weights[name])), window, window, ceil=True)
+        x = max_pool(relu(conv(x, weights[name])), window)
     x = relu(fully_connected(x.reshape(len(x), -1), weights["fc1"], weights["fc1_bias"]))
     return softmax(fully_connected(x, weights["fc2"], weights["fc2_bias"]))
