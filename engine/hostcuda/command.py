@@ -62,7 +62,7 @@ Program = Annotated[
 Options = Annotated[
     str, typer.Option("--options", metavar="OPTIONS", help='nvcc\'s for a .cu file: "-DN=4 -I include more.cpp".')
 ]
-Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments.")]
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments, or -- and these.")]
 Engine = Annotated[
     str | None, typer.Option("--engine", metavar="cpu|gpu", autocompletion=among("cpu", "gpu"),
                              help="Where to run it; the engine in use by default.")
@@ -98,10 +98,10 @@ def run(
     """
     from hostcuda import processes
 
-    _prepare(context, script, args or (), most)
+    args = _prepare(context, script, args or [], most)
     on = processes.engine(engine)
     environment = {"HOSTCUDA_ENGINE": on, **({"HOSTCUDA_STRICT": "1"} if strict else {})}
-    ended = processes.run(processes.program(script, args or (), on, split(options)), environment, timeout)
+    ended = processes.run(processes.program(script, args, on, split(options)), environment, timeout)
     if ended.status is None:
         print(f"hostcuda: {script} {ended.problem}", file=sys.stderr)
     if ended.status != 0:
@@ -129,13 +129,13 @@ def profile(
     """
     from hostcuda.profile import profile_script
 
-    _prepare(context, script, args or (), most)
+    args = _prepare(context, script, args or [], most)
     files.require_place(csv)
     if estimate is not None:
-        _estimate(script, args or (), estimate, timeout, csv, json, split(options), nvcc)
+        _estimate(script, args, estimate, timeout, csv, json, split(options), nvcc)
         return
     profile = profile_script(
-        script, args or (), engine, timeout, capture=json, nvcc=nvcc, on_the_cpu="--engine cpu", options=split(options)
+        script, args, engine, timeout, capture=json, nvcc=nvcc, on_the_cpu="--engine cpu", options=split(options)
     )
     table = profile.lines() if lines else profile.table
     _print(profile.ended, table.to_json(orient="records", indent=2, default_handler=str) if json else
@@ -157,9 +157,9 @@ def sanitize(
     """
     from hostcuda.sanitize import sanitize_script
 
-    _prepare(context, script, args or (), most)
+    args = _prepare(context, script, args or [], most)
     files.require_place(csv)
-    findings = sanitize_script(script, args or (), tool, engine, timeout, capture=json, options=split(options))
+    findings = sanitize_script(script, args, tool, engine, timeout, capture=json, options=split(options))
     _print(findings.ended, dumps(findings.as_dict(), indent=2, default=str) if json else findings)
     _write(csv, findings.table, json)
     verdict, reason = findings.outcome
@@ -201,14 +201,20 @@ def _write(csv: Path | None, table, json: bool) -> None:
         print(csv, file=sys.stderr if json else sys.stdout)
 
 
-def _prepare(context: typer.Context, script: str, args: list[str], most: int | None) -> None:
-    """Set the limit of the program's output. Warn of arguments of the program that are also options of this command."""
+def _prepare(context: typer.Context, script: str, args: list[str], most: int | None) -> list[str]:
+    """Set the limit of the program's output; return the program's arguments.
+
+    Options of this command among them are refused, unless ``--`` is in front of the arguments.
+    """
     if most is not None:
         os.environ["HOSTCUDA_OUTPUT_LIMIT"] = str(most)
+    if args[:1] == ["--"]:
+        return args[1:]
     own = {name for param in context.command.params for name in (*param.opts, *param.secondary_opts) if name[:1] == "-"}
     if both := [argument for argument in args if argument.partition("=")[0] in own]:
-        sentence = f"{script} itself gets {', '.join(both)}: put options of hostcuda in front of it"
-        print(f"hostcuda: {sentence}", file=sys.stderr)
+        context.fail(f"{', '.join(both)} behind {script}: put options of {context.command_path} in front of the "
+                     "program, and -- in front of its own arguments if they have such names")
+    return args
 
 
 def _exit_on_failure(ended, script: str) -> None:

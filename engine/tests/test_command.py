@@ -122,12 +122,21 @@ def test_the_status_is_the_programs(command, tmp_path):
     assert command("run", "--engine", "cpu", program, 7)[0] == 7
 
 
-def test_an_option_behind_the_program_is_said_to_be_the_programs(command, tmp_path):
+@pytest.mark.parametrize("name", ["run", "profile", "sanitize"])
+def test_an_option_of_the_command_behind_the_program_is_refused(name, command, tmp_path):
     program = tmp_path / "program.py"
-    program.write_text("import sys\nassert sys.argv[1:] == ['--csv', 'out.csv', '--no-nvcc', '--other']\n")
-    status, _, err = command("profile", "--engine", "cpu", program, "--csv", "out.csv", "--no-nvcc", "--other")
-    assert status == 0
-    assert err == f"hostcuda: {program} itself gets --csv, --no-nvcc: put options of hostcuda in front of it\n"
+    program.write_text("import sys\nprint(*sys.argv[1:])\n")
+    status, out, err = command(name, "--engine", "cpu", program, "--timeout", "3", "--options=-G", "--other")
+    assert status == 2 and not out
+    assert f"--timeout, --options=-G behind {program}: put options of hostcuda {name} in front" in " ".join(err.split())
+
+
+def test_the_program_gets_what_is_behind_it(command, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nassert sys.argv[1:] == ['--csv', 'out.csv', '--', '--other']\n")
+    assert command("run", "--engine", "cpu", program, "--", "--csv", "out.csv", "--", "--other") == (0, "", "")
+    program.write_text("import sys\nassert sys.argv[1:] == ['--epochs', '3', '-x']\n")
+    assert command("run", "--engine", "cpu", program, "--epochs", "3", "-x") == (0, "", "")
 
 
 def test_python_m_hostcuda_and_a_light_start():
