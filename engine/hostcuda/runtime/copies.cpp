@@ -134,8 +134,7 @@ void watch_over() {
 uint32_t watch_copy() {
     if (!watches("initcheck")) return 0;
     Lock lock(copying);
-    places_of_copies.push_back(next_place);
-    next_place = {};
+    places_of_copies.push_back(next_place);          // of each row of a rectangle
     return places_of_copies.size() - 1;
 }
 

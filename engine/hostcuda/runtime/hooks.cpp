@@ -207,7 +207,7 @@ EXPORT uint64_t hostcuda_atomic_result(uint64_t value, uint64_t place) {
 EXPORT void __tsan_init() {}
 EXPORT void __tsan_func_entry(void *) {}
 EXPORT void __tsan_func_exit() {}
-EXPORT void __tsan_vptr_update(void **, void *) {}
+EXPORT void __tsan_vptr_update(void **p, void *) { access<store>(p, sizeof *p, FROM); }
 EXPORT void __tsan_vptr_read(void **) {}
 EXPORT void __tsan_atomic_thread_fence(int) {
     order_all(false);

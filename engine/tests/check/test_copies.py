@@ -15,6 +15,28 @@ __global__ void fill(float *y, int first, int end) {
 }
 struct Item { double value; int count; };
 __global__ void items(Item *y) { y[threadIdx.x].value = 1; y[threadIdx.x].count = 2; }
+struct Shape { __device__ virtual float area() const { return 1; } };
+struct Square : Shape { float side; __device__ float area() const override { return side * side; } };
+__global__ void shapes(float *y, cudaSurfaceObject_t surface) {
+    Square *square = new Square;
+    square->side = threadIdx.x;
+    Shape *shape = square;
+    y[threadIdx.x] = shape->area();
+    surf2Dwrite(y[threadIdx.x], surface, threadIdx.x * 4, 0);
+    delete square;
+}
+void sum_rows(float *d, float *h, float &sum) {
+    cudaArray_t array;
+    cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+    cudaMallocArray(&array, &format, 32, 1, cudaArraySurfaceLoadStore);
+    cudaResourceDesc resource = {};
+    resource.res.array.array = array;
+    cudaSurfaceObject_t surface;
+    cudaCreateSurfaceObject(&surface, &resource);
+    shapes<<<1, 32>>>(d, surface);
+    cudaMemcpy2DFromArray(h, 128, array, 0, 0, 128, 1, cudaMemcpyDeviceToHost);
+    for (int i = 0; i < 32; i++) sum += h[i];
+}
 int main(int, char **words) {
     int n = 1000, way = atoi(words[1]);
     float *d, *copy, sum = 0;
@@ -29,7 +51,13 @@ int main(int, char **words) {
     if (way == 3) cudaMemset(d, 0, n), fill<<<1, 32>>>(d, 0, 32);     // a quarter, in bytes
     if (way == 4 || way == 6) items<<<1, 32>>>(s);                    // 6: d is as it was allocated
     if (way == 5) fill<<<4, 256>>>(d, 0, n);
-    if (way == 4) {
+    if (way == 8) {
+        sum_rows(d, h.data(), sum);
+    } else if (way == 7) {
+        fill<<<1, 32>>>(d, 0, 32);
+        cudaMemcpy2D(h.data(), 200, d, 200, 200, 20, cudaMemcpyDeviceToHost);
+        for (int i = 0; i < n; i++) sum += h[i];
+    } else if (way == 4) {
         cudaMemcpy(list.data(), s, 32 * sizeof(Item), cudaMemcpyDeviceToHost);
         for (Item &each : list) sum += each.value + each.count;
     } else {
@@ -40,6 +68,8 @@ int main(int, char **words) {
     printf("%g\\n", sum);
 }
 """
+CALLS = {call: next(n for n, line in enumerate(PROGRAM.splitlines(), 1) if line.strip().startswith(start))
+         for call, start in (("cudaMemcpy", "cudaMemcpy(h"), ("cudaMemcpy2D", "cudaMemcpy2D("))}
 SCRIPT = """
 import numpy as np
 import hostcuda.autoinit
@@ -61,13 +91,15 @@ double(cuda.Out(y), np.int32(1000), block=(256, 1, 1), grid=(4, 1))
     (6, "nothing has set 4000: the first is in element 0, of 1 byte"),
     (4, ""),
     (5, ""),
+    (7, "nothing has set 72: the first is in element 32, of 4 bytes"),
+    (8, ""),
 ])
 def test_a_copy_of_what_nothing_has_set_is_found_if_the_host_uses_it(tmp_path, way, first):
     path = tmp_path / "copies.cu"
     path.write_text(PROGRAM)
     findings = sanitize_script(str(path), [str(way)], tool="initcheck", engine="cpu", capture=True)
     rows = [(row["kernel"], row["line"]) for row in findings.table.to_dict("records")]
-    assert rows == ([("cudaMemcpy", 29)] if first else []), findings
+    assert rows == ([(call := "cudaMemcpy2D" if way == 7 else "cudaMemcpy", CALLS[call])] if first else []), findings
     assert first in "".join(findings.table["message"]) and findings.launches == 1
 
 
