@@ -83,6 +83,17 @@ def test_a_kernel_that_is_a_member():
         SourceModule("struct S {\n    __global__ void f(float *x) { x[0] = 1; }\n};\n", no_extern_c=True)
 
 
+@pytest.mark.parametrize(("source", "line"), [
+    ("\n__global__ void f(float *y,\n                  const int &x)\n{\n    y[0] = x;\n}\n", 2),
+    ("__global__ void f(int &&x)\n{\n}\n", 1),
+    ("__global__ void f(const float (&x)[4])\n{\n}\n", 1),
+])
+def test_a_reference_as_a_parameter(source, line):
+    with pytest.raises(cuda.CompileError, match=rf"kernel.cu:{line}:.*a __global__ function takes no ref") as caught:
+        SourceModule(source, no_extern_c=True)
+    assert caught.value.msg.count("error:") == 1
+
+
 def test_host_code_between_conditionals_is_passed_over():
     SourceModule(PROGRAM.replace("int main", "#ifndef __CUDA_ARCH__\nint main") + "#endif\n", no_extern_c=True)
 

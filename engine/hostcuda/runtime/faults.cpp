@@ -117,9 +117,9 @@ void report_absent(Block &b) {
     b.absent = ended;
     while (b.warps[first / warp_size].live >> first % warp_size & 1) first++;
     Index index{first % blockDim.x, first / blockDim.x % blockDim.y, first / blockDim.x / blockDim.y};
-    std::string who = ended > 1 ? format(" and %u more never reach, because they have", ended - 1) : " never reaches, because it has";
+    std::string who = ended > 1 ? format(" and %u more", ended - 1) : "";
     watch_divergence(b.place.file, b.place.line, b.barrier.head->thread.index,
-                     format("divergent barrier, which thread %s%s ended: %s", triple(index).c_str(), who.c_str(), who_waits(b).c_str()));
+                     format("divergent barrier: thread %s%s ended without it (by a return, or a branch around it): %s", triple(index).c_str(), who.c_str(), who_waits(b).c_str()));
 }
 
 // ---- What has failed ----------------------------------------------------------------------------------------

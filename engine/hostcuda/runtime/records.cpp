@@ -167,7 +167,7 @@ void watch_divergence(const char *file, int line, Index thread, const std::strin
 void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes) {
     if (strncmp(what, "__shfl", 6)) return;
     report_place("exited lanes", file, line, thread,
-                 format("%s names lanes in its mask that have ended: 0x%08x", what, lanes));
+                 format("%s names lanes in its mask that ended without it (by a return, or a branch around it): 0x%08x", what, lanes));
 }
 
 void watch_fault(const char *tool, const char *kind, const std::string &sentence, const uintptr_t *places, size_t count) {
