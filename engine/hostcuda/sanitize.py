@@ -24,6 +24,7 @@ from hostcuda.tables import table
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _STUCK = "waits in a loop for memory that nobody writes"  # as in runtime/spins.cpp
 _WARNING = re.compile(r"^(.+?):(\d+):.*\bwarning: .*", re.MULTILINE)
+_FAULTS = [-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)]  # as exit statuses
 COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
            "launches", "message", "op")
 
@@ -85,8 +86,9 @@ class Findings:
             return "hang", stuck
         if len(self.table):
             return "unsafe", self.verdict()
-        if self.ended.status in (-signal.SIGSEGV, -signal.SIGBUS):
-            return "unsafe", f"the program {self.ended.problem}: its host code accessed an invalid address"
+        if self.ended.status in _FAULTS:
+            fault = messages.get("host fault", "its host code accessed an invalid address")
+            return "unsafe", f"the program {self.ended.problem}: {fault}"
         if "refused" in messages:
             return "refused", messages["refused"]
         if self.launches == 0 or not self.whole:
@@ -168,17 +170,13 @@ def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all
 def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
           capture: bool = False) -> Findings:
     """Run a command, and return the findings in its launches."""
-    tools = _tools(tool)
+    if tool not in ("all", *TOOLS):
+        raise EngineError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
+    tools = TOOLS if tool == "all" else (tool,)
     with temporary.folder() as folder:
         if processes.engine(engine) == "cpu":
             return _check(command, tools, folder / "launches", timeout, capture)
         return _compute_sanitizer(command, tools, folder, timeout, capture)
-
-
-def _tools(tool: str) -> tuple[str, ...]:
-    if tool != "all" and tool not in TOOLS:
-        raise EngineError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
-    return TOOLS if tool == "all" else (tool,)
 
 
 def _check(command, tools, out: Path, timeout, capture) -> Findings:

@@ -515,8 +515,6 @@ int main()
 
 @pytest.mark.parametrize(("wrong", "said"), [
     ("", ""),
-    ('printf("%d", x[5]);', "the host reads byte 20 of an allocation of 4194304 bytes from cudaMalloc"),
-    ("x[0] = 1;", "the host writes byte 0 of an allocation of 4194304 bytes from cudaMalloc"),
     ("cudaMalloc(&x, 100); x[24] = 1;", "the host writes byte 96 of an allocation of 100 bytes from cudaMalloc"),
 ])
 def test_the_host_cannot_access_memory_of_the_device(program, wrong, said):
@@ -527,6 +525,57 @@ def test_the_host_cannot_access_memory_of_the_device(program, wrong, said):
     else:
         total = sum(range(1 << 20))
         assert (done.stdout, done.stderr, done.returncode) == (f"100 100 {total} no error\n", "", 0)
+
+
+FAULTS = r"""
+#include <cstdio>
+#include <cstring>
+#include <cstdlib>
+#include <vector>
+struct Node { Node *next; int value; };
+static int sum(const int *x)
+{
+    int copy[4], total = 0;
+    memcpy(copy, x, sizeof copy);                                        // 0
+    for (int each : copy) total += each;
+    return total;
+}
+int main(int count, char **arguments)
+{
+    int *x, which = atoi(arguments[1]);
+    cudaMalloc(&x, 400);
+    cudaMemset(x, 0, 400);
+    Node *none = nullptr;
+    if (which == 0) printf("%d", sum(x));
+    if (which == 1) printf("%d", x[5]);                                  // 1
+    if (which == 2) for (int i = 0; i < 100; ++i) x[i] = i;              // 2
+    if (which == 3) printf("%s", (char *)x);                             // 3
+    if (which == 4) none->value = 5;                                     // 4
+    if (which == 5) printf("%d", 5 / (count - 2));                       // 5
+    if (which == 6) printf("%d", *(int *)(0x7ff1234567890000 + which));  // 6
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("which", "said"), [*enumerate([
+    "the host reads byte 0 of an allocation of 400 bytes from cudaMalloc", "the host reads byte 20 of an allocation",
+    "the host writes byte 0 of an allocation", "the host reads byte 0 of an allocation",
+    "the host writes 0x8, a null pointer", "the host divides an integer by zero",
+    "the host uses a pointer to an address that does not exist",
+])])
+def test_a_fault_of_the_host_is_told_with_its_line(which, said, program):
+    line = next(n for n, text in enumerate(FAULTS.splitlines(), 1) if text.endswith(f"// {which}"))
+    path = program(FAULTS)
+    done = run(path, str(which))
+    assert said in done.stderr and done.stderr.endswith(f" ({path}:{line})\n")
+    assert done.returncode == -(signal.SIGFPE if which == 5 else signal.SIGSEGV)
+
+
+def test_a_fault_of_the_host_is_the_reason_of_a_verdict(program):
+    path = program(FAULTS)
+    verdict, reason = sanitize_script(str(path), ["4"], tool="memcheck", engine="cpu", capture=True).outcome
+    assert verdict == "unsafe" and reason.endswith(f"the host writes 0x8, a null pointer ({path}:24)")
 
 
 def test_nvccs_macros_are_defined(program):

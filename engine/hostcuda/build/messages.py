@@ -15,6 +15,8 @@ _UNKNOWN = re.compile(
 _LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
                              r"(?:curand|cublas\w*|cufft\w*|cusparse|cusolver\w*|cudnn\w*|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)")
 
+_SENTENCE = re.compile("error: .*(?:the CPU engine (?:has no|reads)|a __global__ function takes no) ")
+
 
 def name_of(source: str) -> str:
     """Return the file's name in messages."""
@@ -27,7 +29,7 @@ def error(source: str, command: list[str], out: str, err: str) -> CompileError:
     err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
-    if missing := [line for line in err.splitlines() if re.search("error: .*the CPU engine (?:has no|reads) ", line)]:
+    if missing := [line for line in err.splitlines() if _SENTENCE.search(line)]:
         first = {line.partition("error: ")[2]: line for line in reversed(missing)}  # the first line of each sentence
         bound = any("texture references" in sentence for sentence in first)  # cudaBindTexture follows from them
         unique = [line for sentence, line in first.items() if not (bound and "indTexture" in sentence)]
@@ -48,7 +50,7 @@ _LOCATED = re.compile(
 _NOISE = re.compile(
     r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
 )
-_OURS = r"hostcuda::dynamic_shared|cudaMemcpy|__(?:shfl|ballot|any|all)"
+_OURS = r"hostcuda::\w+|cudaMemcpy|__(?:shfl|ballot|any|all)"
 _OUR_WARNING = re.compile(rf"(?<=warning: )'[^']*\b(?:{_OURS})[^']*' is deprecated: (.*?)(?: \[-W.*\])?$")
 _ASSERTED = re.compile(r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$")  # clang's
 _OUR_WORDS = re.compile(r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)")

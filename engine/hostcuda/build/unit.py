@@ -23,6 +23,7 @@ from hostcuda.frontend.hostcode import MAIN, Names
 from hostcuda.frontend.lockstep import unsynchronized
 from hostcuda.frontend.preprocess import SKELETON, Preprocessed, preprocess
 from hostcuda.frontend.sides import LIST_CALLS, crossings, merged
+from hostcuda.frontend.sizes import doubted
 from hostcuda.frontend.source import MARKER, Rewritten, Scan, kernel_bodies, rewrite
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
@@ -222,7 +223,7 @@ class Unit:
                 text = plain.text(plain.rewritten(plain.preprocessed(folder).text).text, "it is not to run")
             except CompileError:
                 return ""
-            text = f"#define HOSTCUDA_WARNS\n{text}"
+            text = f"#define HOSTCUDA_WARNS\n{doubted(text)}"
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
             status, _, err = toolchain.run([*self.command, *flags, "-S", "-o", os.devnull, SKELETON], cwd=folder)

@@ -341,13 +341,9 @@ def _record(raw):
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
         raw["blocks"], counts, order, findings, _error(raw),
         raw["module"], raw["unchecked"], raw["matrices"], raw["plays"], raw["constant_traces"],
-        [_request(raw["module"], **request) for request in raw["requests"]],
+        [{**dict(zip(("file", "line"), _lines[raw["module"], request.pop("pc")], strict=False)), **request}
+         for request in raw["requests"]],
     )
-
-
-def _request(module, pc, **request):
-    file, line, _ = _lines[module, pc]
-    return {"file": file, "line": line, **request}
 
 
 def _error(raw):

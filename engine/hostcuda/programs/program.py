@@ -7,8 +7,8 @@ went wrong is also said in a sentence on the standard error output, because many
 """
 
 import ctypes
-import math
 import os
+import re
 import shlex
 import signal
 import struct
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from hostcuda import errors, limits
+from hostcuda import errors
 from hostcuda.api import compiler, device
 from hostcuda.api.kernels import Function
 from hostcuda.api.pitched import PITCH
@@ -42,6 +42,7 @@ _OF_FAULT = {
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
 # Calls whose error is an answer: programs use them to ask what a device can do.
 _QUESTIONS = ("answer", "cudaSetDevice")
+_VARIANT = re.compile("(?:Async|WithFlags|WithPriority)$")  # of a call that it is like
 _DISABLE_TIMING = 2  # a flag of cudaEventCreateWithFlags
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
@@ -86,13 +87,6 @@ def _write(out, data):
     ctypes.memmove(out, data, len(data))
 
 
-def _callable(function):
-    """Refuse a null pointer to a function of the program."""
-    if not function:
-        raise _Refused(INVALID_VALUE, "a null pointer was given for the function that is to be called")
-    return function
-
-
 def _size(number):
     """Check a number of bytes, which is a word without a sign: half of these numbers fit no memory."""
     if number < 0:
@@ -121,7 +115,7 @@ class _Runtime:
         self.pinned = {}  # address -> its storage
         self.managed = set()
         self.symbols = {}  # address of a variable that the program has asked for -> its bytes
-        self.streams, self.events = set(), {}  # event -> whether it takes the time
+        self.streams, self.events = {}, {}  # handle -> `Stream`; event -> whether it takes the time
         self.registered = {}  # address -> bytes of cudaHostRegister
         self.seen, self.told = set(), set()  # pointers that were looked at; parameters of which was told
 
@@ -137,7 +131,7 @@ class _Runtime:
 
     def _answer(self, name, words):
         try:
-            method = getattr(self, name, None)
+            method = getattr(self, name, None) or getattr(self, _VARIANT.sub("", name), None)
             if method is None:
                 raise _Refused(NOT_SUPPORTED, f"the CPU engine has no {name}")
             count = method.__func__.__code__.co_argcount - 1
@@ -163,14 +157,23 @@ class _Runtime:
         for remedy, own in _IN_CUDA.items():
             reason = reason.replace(remedy, own)
         if number != NOT_READY:
-            file, line = records.place(str(self.module._path), native.module_callers(self.module._handle))
-            reason += f" ({file}:{line})" if file and not self.sticky else ""  # a kernel's fault has a place of its own
-            _say(reason)
-            if name not in _QUESTIONS:
-                self.unseen = self.unseen or reason
-                kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"  # it may go on with less
-                records.tell(kind, reason, file=file, line=line)
+            kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"  # it may go on with less
+            reason = self._tell(kind if name not in _QUESTIONS else "", reason)
+            self.unseen = self.unseen or reason * (name not in _QUESTIONS)
         return number
+
+    def _tell(self, kind, sentence):
+        """Print a sentence with the line of the host's code that runs, and record it as an event of this kind."""
+        file, line = records.place(str(self.module._path), native.module_callers(self.module._handle))
+        sentence += f" ({file}:{line})" if file and not self.sticky else ""  # a kernel's fault has a place of its own
+        _say(sentence)
+        if kind:
+            records.tell(kind, sentence, file=file, line=line)
+        return sentence
+
+    def fault(self, sentence):
+        """Tell of a fault of the host's code. Called by the handler of its signal."""
+        self._tell("host fault", sentence.decode())
 
     # -- launches
 
@@ -180,7 +183,8 @@ class _Runtime:
         try:
             arguments = ctypes.string_at(packed, size)
             self._look_at_pointers(function, kernel, arguments)
-            kernel._launch(tuple(sizes[:3]), tuple(sizes[3:]), arguments, shared, self._stream(stream))
+            kernel._launch(tuple(sizes[:3]), tuple(sizes[3:]), arguments, shared,
+                           self.streams.get(self._handle(stream)))
         except errors.LogicError as error:
             raise _Refused(INVALID_CONFIGURATION if "shared" not in str(error) else INVALID_VALUE, error) from None
         if checkmode.TOOLS:  # the host's accesses must not fall among the kernel's
@@ -206,7 +210,7 @@ class _Runtime:
         """Return whether it is certain that this is a pointer to the host's heap or to this thread's stack."""
         if self._is_pinned(address) or any(native.mem_range(near) for near in (address, address - 1)):
             return False
-        return bool(native.host_block(address)) or bool(native.library().hc_on_stack(address))
+        return bool(native.library().hc_host_block(address) or native.library().hc_on_stack(address))
 
     def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
         """Launch with an array that has the address of each argument: cudaLaunchKernel."""
@@ -234,20 +238,6 @@ class _Runtime:
         sizes = struct.pack("3N6i", kernel.shared_size_bytes, kernel.const_size_bytes, 0, kernel.max_threads_per_block,
                             0, 90, 90, 0, kernel._max_dynamic)
         _write(out, sizes)
-
-    def occupancy(self, blocks, function, threads, shared):
-        """Answer cudaOccupancyMaxActiveBlocksPerMultiprocessor, without registers."""
-        kernel = self._kernel(function)
-        most = limits.MULTIPROCESSOR["sm_90"]
-        warps = max(1, math.ceil(threads / limits.WARP))
-        bytes_ = kernel.shared_size_bytes + shared + limits.DRIVER_BYTES
-        _at(blocks, ctypes.c_int).value = min(most["blocks"], most["warps"] // warps, most["shared"] // bytes_)
-
-    def block_size(self, grid, threads, function, shared, limit):
-        """Answer cudaOccupancyMaxPotentialBlockSize."""
-        most = self._kernel(function).max_threads_per_block
-        _at(threads, ctypes.c_int).value = min(most, limit) if limit else most
-        _at(grid, ctypes.c_int).value = native.library().hc_workers()
 
     # -- errors and the end
 
@@ -294,22 +284,10 @@ class _Runtime:
         self.cudaSetDevice(number)
         _write(out, device.Device(0).pci_bus_id().encode()[: max(size - 1, 0)] + b"\0")
 
-    def cudaDeviceGetStreamPriorityRange(self, least, greatest):
-        for out in (least, greatest):
-            if out:
-                _at(out, ctypes.c_int).value = 0
-
     def cudaDeviceSynchronize(self):
         native.synchronize()
 
     cudaThreadSynchronize = cudaDeviceReset = cudaThreadExit = cudaDeviceSynchronize
-
-    def cudaSetDeviceFlags(self):
-        """Do nothing: this setting has no effect here."""
-
-    cudaDeviceSetCacheConfig = cudaDeviceSetSharedMemConfig = cudaSetDeviceFlags
-    cudaProfilerStart = cudaProfilerStop = cudaMemAdvise = cudaMemPrefetchAsync = cudaSetDeviceFlags
-    cudaStreamAttachMemAsync = cudaStreamSetAttribute = cudaCtxResetPersistingL2Cache = cudaSetDeviceFlags
 
     def cudaMemGetInfo(self, free, total):
         _at(free, ctypes.c_size_t).value, _at(total, ctypes.c_size_t).value = native.mem_info()
@@ -323,8 +301,6 @@ class _Runtime:
         place.value = native.mem_alloc(_size(size)) if size else None
         if size:
             native.library().hc_mem_of_device(place.value)
-
-    cudaMallocAsync = cudaMalloc
 
     def cudaMallocManaged(self, out, size):
         if not size:
@@ -347,8 +323,6 @@ class _Runtime:
             raise _Refused(INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}, or it was freed")
         self.managed.discard(address)
         native.mem_free(address)
-
-    cudaFreeAsync = cudaFree
 
     def cudaMallocHost(self, out, size):
         place = _at(out)
@@ -384,9 +358,6 @@ class _Runtime:
             raise _Refused(713, f"failed: {address & _WORD:#x} is not registered")
         native.map_host_memory(address, 0)
 
-    def cudaHostGetDevicePointer(self, out, address):
-        _at(out).value = address
-
     def cudaPointerGetAttributes(self, out, address):
         span = native.mem_range(address)
         kind = 3 if span and span[0] in self.managed else 2 if span else 1 if address in self.pinned else 0
@@ -395,17 +366,12 @@ class _Runtime:
 
     # What takes no stream is given 0, the end of its words: the default stream.
 
-    def cudaMemcpy(self, to, source, size, kind):
-        self._copy(to, source, size, kind, 0, True)
+    def cudaMemcpy(self, to, source, size, kind, to_has, source_has):
+        self._copy(to, source, size, kind, 0, True, to_has, source_has)
 
-    def cudaMemcpyAsync(self, to, source, size, kind, stream):
+    def cudaMemcpyAsync(self, to, source, size, kind, stream, to_has, source_has):
         host = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
-        self._copy(to, source, size, kind, stream, host)
-
-    def cudaMemcpyPeer(self, to, source, size, stream):
-        self._copy(to, source, size, _ON_DEVICE, stream, False)
-
-    cudaMemcpyPeerAsync = cudaMemcpyPeer
+        self._copy(to, source, size, kind, stream, host, to_has, source_has)
 
     def cudaMemcpy2D(self, to, to_pitch, source, from_pitch, width, height, kind, stream):
         if min(width, height, to_pitch, from_pitch) < 0:
@@ -416,9 +382,7 @@ class _Runtime:
             wait = row == height - 1
             self._copy(to + row * to_pitch, source + row * from_pitch, width, kind, stream, wait)
 
-    cudaMemcpy2DAsync = cudaMemcpy2D
-
-    def _copy(self, to, source, size, kind, stream, wait):
+    def _copy(self, to, source, size, kind, stream, wait, to_has=-1, source_has=-1):
         if not size:
             return
         if any(base <= end < base + length for base, length in self.symbols.items() for end in (to, source)):
@@ -434,23 +398,23 @@ class _Runtime:
         if kind in (_TO_HOST, _ON_DEVICE):
             self._require("source", source, size)
         if kind in (0, _TO_DEVICE):
-            self._host_end("source", source, size, False)
+            self._host_end("source", source, size, False, source_has)
         if kind in (0, _TO_HOST):
-            self._host_end("destination", to, size, True)
+            self._host_end("destination", to, size, True, to_has)
         name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]
         native.memcpy(name, to, source, size, self._handle(stream), wait and kind != _ON_DEVICE)
 
-    @staticmethod
-    def _host_end(which, address, size, writes):
+    def _host_end(self, which, address, size, writes, declared):
         """Refuse memory of the host that cannot be accessed, or that is known to be too small."""
         _host(f"failed: its {which}", address, size, writes)
-        has = native.host_block(address)
+        block = native.library().hc_host_block(address)
+        has = block or max(declared, 0)
         if not has or size <= has:
             return
-        sentence = f"its {which} has {has} bytes, from malloc or new, and {size} were asked for"
+        sentence = f"its {which} has {has} bytes{', from malloc or new' * bool(block)}, and {size} were asked for"
         if writes:
             raise _Refused(INVALID_VALUE, f"failed: {sentence}")
-        _say(f"cudaMemcpy: {sentence}: what follows it is copied, too")
+        self._tell("warning", f"cudaMemcpy: {sentence}: what follows it is copied, too")
 
     def _require(self, which, address, size):
         """Refuse what is no device memory, or too small."""
@@ -488,8 +452,6 @@ class _Runtime:
             raise _Refused(INVALID_VALUE, "failed: no rows have so many bytes")
         for row in range(height):
             self.cudaMemset(address + row * pitch, value, width, stream)
-
-    cudaMemsetAsync, cudaMemset2DAsync = cudaMemset, cudaMemset2D
 
     def cudaGetSymbolAddress(self, out, symbol, size):
         self.symbols[symbol] = size
@@ -529,33 +491,24 @@ class _Runtime:
             raise _Refused(INVALID_HANDLE, f"{stream:#x} is no stream: create it, and destroy it after its last use")
         return stream
 
-    def _stream(self, stream):
-        handle = self._handle(stream)
-        if handle is None:
-            return None
-        stream = Stream.__new__(Stream)
-        stream.handle = handle
-        return stream
-
-    def cudaStreamCreateWithFlags(self, out, flags):
-        _at(out).value = handle = native.stream_create(bool(flags & 1))
-        self.streams.add(handle)
-
-    cudaStreamCreate = cudaStreamCreateWithPriority = cudaStreamCreateWithFlags
+    def cudaStreamCreate(self, out, flags):
+        place, stream = _at(out), Stream(flags)
+        place.value = stream.handle
+        self.streams[stream.handle] = stream
 
     def cudaLaunchHostFunc(self, stream, function, data):
         self.cudaStreamSynchronize(stream)  # the program's thread calls it, at once
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_callable(function))(data)
+        _host("failed: the function", function, 1, False)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(data)
 
     def cudaStreamAddCallback(self, stream, function, data):
         self.cudaStreamSynchronize(stream)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-        kind(_callable(function))(stream, SUCCESS, data)
+        _host("failed: the function", function, 1, False)
+        kind(function)(stream, SUCCESS, data)
 
     def cudaStreamDestroy(self, stream):
-        handle = self._handle(stream)
-        self.streams.discard(handle)
-        native.stream_destroy(handle)
+        self.streams.pop(self._handle(stream), None)
 
     def cudaStreamSynchronize(self, stream):
         native.stream_synchronize(self._handle(stream))
@@ -576,16 +529,12 @@ class _Runtime:
         _at(out).value = handle = native.event_create()
         self.events[handle] = not flags & _DISABLE_TIMING
 
-    cudaEventCreateWithFlags = cudaEventCreate
-
     def cudaEventDestroy(self, event):
         native.event_destroy(self._event(event))
         del self.events[event]
 
     def cudaEventRecord(self, event, stream):
         native.event_record(self._event(event), self._handle(stream))
-
-    cudaEventRecordWithFlags = cudaEventRecord
 
     def cudaEventSynchronize(self, event):
         native.event_synchronize(self._event(event))
@@ -648,14 +597,6 @@ def _leave(status, unseen=""):
     _libc.exit(status)
 
 
-def _split(arguments):
-    """Split the command line into nvcc's options and the rest."""
-    options = []
-    while arguments and arguments[0].startswith("--options="):
-        options += shlex.split(arguments.pop(0).partition("=")[2])
-    return options, arguments
-
-
 def _load(path, options):
     try:
         source = path.read_text(encoding="utf-8", errors="surrogateescape")
@@ -670,9 +611,9 @@ def _load(path, options):
 
 def main(arguments: list[str]) -> NoReturn:
     """Compile and run a program; does not return."""
-    options, (file, *_) = _split(arguments)
+    options = shlex.split(arguments.pop(0).partition("=")[2]) if arguments[0].startswith("--options=") else []
     try:
-        module = _load(Path(file), options)
+        module = _load(Path(arguments[0]), options)
     except Interrupted:
         sys.exit(128 + signal.SIGINT)
     except (EngineError, errors.Error) as error:
@@ -683,6 +624,8 @@ def main(arguments: list[str]) -> NoReturn:
     runtime = _Runtime(module)
     callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)
     _at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value
+    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(runtime.fault)
+    native.library().hc_host_faults(module._handle, fault)
     entry = _at(module.get_global("hostcuda_main")[0]).value
     start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(entry)
     words = [os.fsencode(word) for word in arguments]

@@ -120,6 +120,7 @@ int hc_module_place(hc_module *module, size_t text_begin, size_t text_end, const
 void hc_kernel_place(hc_kernel *kernel, const hc_static *on_fibers, const hc_static *as_loops);
 // The return addresses of the calling thread in a module's code, as offsets from its base, the innermost first.
 size_t hc_module_callers(hc_module *module, size_t *offsets, size_t most);
+void hc_host_faults(hc_module *module, void *tell);   // what takes a sentence about a fault of a whole program's host code
 void hc_module_variable(hc_module *module, const void *address, size_t bytes);   // the host uses a __constant__ or __device__ variable
 
 // Launch: arguments are copied from `packed`. Limits (1024 threads per block, grid, shared memory) are checked by the caller.

@@ -366,7 +366,7 @@ namespace {
 constexpr size_t heap_margin = 256;                  // on both sides of an allocation, so that overruns are found
 
 void *allocate(size_t bytes, void *from) {
-    if (!in_kernel(from)) return malloc(bytes);
+    if (!in_kernel(from)) return allocate_for_host(bytes);
     if (!take_from_heap(bytes)) return nullptr;       // as on a GPU
     auto block = (char *)malloc(bytes + 2 * heap_margin);
     if (!block) return give_to_heap(bytes), nullptr;
@@ -412,7 +412,6 @@ using namespace check;
 extern "C" {
 // malloc and free, new and delete: checkmode.py makes kernels call these. Memory that a kernel frees is kept until the end of
 // the launch, because its accesses may not be counted yet, and to find later uses.
-EXPORT size_t hc_host_block(const void *) { return 0; }
 EXPORT void *__wrap_malloc(size_t bytes) { return allocate(bytes, FROM); }
 EXPORT void *__wrap__Znwm(size_t bytes) { return allocate(bytes, FROM); }
 EXPORT void *__wrap__Znam(size_t bytes) { return allocate(bytes, FROM); }

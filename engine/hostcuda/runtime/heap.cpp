@@ -4,7 +4,6 @@
 // overrun end the launch; the C library would end the process.
 #ifndef HOSTCUDA_CHECK
 #include "runtime.h"
-#include <malloc.h>
 #include <new>
 #include <stdlib.h>
 #include <string.h>
@@ -57,35 +56,16 @@ void release(void *block, bool may_be_anothers) {
     }
 }
 
-// A program's host code gets the C library's blocks, because the C++ library frees some of them. They are zeroed: in a
-// process of the program's own the large ones would be, and here they would hold what Python has left.
-// At a block's very end it says its size, behind what the program asked for.
-struct End {
-    uint64_t state, bytes;
-};
-
-void *for_host(size_t bytes) {
-    char *block = bytes < SIZE_MAX / 2 ? (char *)calloc(1, bytes + sizeof(End)) : nullptr;
-    if (block) ((End *)(block + malloc_usable_size(block)))[-1] = {allocated ^ (uint64_t)block, bytes};
-    return block;
-}
-
 }  // namespace
 
 // The C++ library, too, allocates memory that a kernel's code deletes.
 extern "C" {
-EXPORT void *__wrap_malloc(size_t bytes) { return in_kernel() ? allocate(bytes) : for_host(bytes); }
+EXPORT void *__wrap_malloc(size_t bytes) { return in_kernel() ? allocate(bytes) : allocate_for_host(bytes); }
 EXPORT void *__wrap__Znwm(size_t bytes) {
     void *block = __wrap_malloc(bytes);
     return block || in_kernel() ? block : ::operator new(bytes);   // which throws
 }
 EXPORT void *__wrap__Znam(size_t bytes) { return __wrap__Znwm(bytes); }
-EXPORT size_t hc_host_block(const void *block) {
-    if ((uintptr_t)block % 16 || !is_host_memory((const uint64_t *)block - 1, sizeof(uint64_t), false)) return 0;
-    uint64_t chunk = ((const uint64_t *)block)[-1];    // the C library's word: malloc_usable_size, for what may be no block
-    auto end = (const End *)((const char *)block + (chunk & ~7ull) - (chunk & 2 ? 16 : 8)) - 1;
-    return is_host_memory(end, sizeof *end, false) && end->state == (allocated ^ (uint64_t)block) ? end->bytes : 0;
-}
 EXPORT void __wrap_free(void *p) { release(p, !in_kernel()); }
 EXPORT void __wrap__ZdlPv(void *p) { release(p, true); }
 EXPORT void __wrap__ZdaPv(void *p) { release(p, true); }

@@ -10,6 +10,7 @@
 #include "runtime.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <map>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ constexpr size_t red_zone = checking ? 1 << 20 : 256;   // mapped, but used only
 constexpr size_t marked = 256;         // bytes of a red zone that are filled and checked
 constexpr size_t most_guarded = 8192;  // allocations at a time: each needs two of the 65530 mappings of a process
 constexpr size_t filled_limit = 16 << 20, huge_page = 2 << 20;
-constexpr size_t hidden_bytes = 64 << 10, most_hidden = 16, most_hides = 1000;   // of an allocation; allocations; times
+constexpr size_t hidden_bytes = checking ? 16 << 20 : 64 << 10, most_hidden = 16, most_hides = 1000;   // of an allocation; allocations; times
 constexpr unsigned char red = 0xa5, poison = 0xff;
 
 struct Allocation {
@@ -305,14 +306,13 @@ EXPORT void hc_mem_of_device(const void *address) {
 }
 
 // After a fault outside of a kernel, in its handler.
-void tell_of_hidden(const char *address, const char *does) {
-    if (!hidden) return;                   // so no function of this file is interrupted
+std::string describe_hidden(const char *address, const char *does) {
+    if (!hidden) return "";                // so no function of this file is interrupted
     Lock lock(mutex);
     auto it = holder(address);
-    if (it == allocations.end() || !it->second.of_device) return;
-    dprintf(STDERR_FILENO, "hostcuda: the host %s byte %td of an allocation of %zu bytes from cudaMalloc, which only kernels and "
-            "copies can access: on a GPU, too, this is a segmentation fault. Copy the data with cudaMemcpy\n",
-            does, address - it->first, it->second.bytes);
+    if (it == allocations.end() || !it->second.of_device) return "";
+    return format("the host %s byte %td of an allocation of %zu bytes from cudaMalloc, which only kernels and copies can access: on a "
+                  "GPU, too, this is a segmentation fault. Copy the data with cudaMemcpy", does, address - it->first, it->second.bytes);
 }
 
 EXPORT void hc_mem_mapped(const void *address, size_t bytes) {
@@ -350,6 +350,29 @@ bool is_host_memory(const void *address, size_t bytes, bool writes) {
         if (mincore((void *)begin, rest < most ? rest : most, present) != 0) return false;
     }
     return true;
+}
+
+// A program's host code gets the C library's blocks, because the C++ library frees some of them. They are zeroed: in a
+// process of the program's own the large ones would be, and here they would hold what Python has left.
+// At a block's very end it says its size, behind what the program asked for.
+namespace {
+constexpr uint64_t of_host = 0x6c61626b69742b32;   // exclusive or with the block's address
+struct End {
+    uint64_t state, bytes;
+};
+}
+
+void *allocate_for_host(size_t bytes) {
+    char *block = bytes < SIZE_MAX / 2 ? (char *)calloc(1, bytes + sizeof(End)) : nullptr;
+    if (block) ((End *)(block + malloc_usable_size(block)))[-1] = {of_host ^ (uint64_t)block, bytes};
+    return block;
+}
+
+EXPORT size_t hc_host_block(const void *block) {
+    if ((uintptr_t)block % 16 || !is_host_memory((const uint64_t *)block - 1, sizeof(uint64_t), false)) return 0;
+    uint64_t chunk = ((const uint64_t *)block)[-1];    // the C library's word: malloc_usable_size, for what may be no block
+    auto end = (const End *)((const char *)block + (chunk & ~7ull) - (chunk & 2 ? 16 : 8)) - 1;
+    return is_host_memory(end, sizeof *end, false) && end->state == (of_host ^ (uint64_t)block) ? end->bytes : 0;
 }
 
 EXPORT int hc_on_stack(const void *address) {

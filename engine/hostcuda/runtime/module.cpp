@@ -139,15 +139,21 @@ EXPORT void hc_kernel_place(hc_kernel *kernel, const hc_static *on_fibers, const
 
 EXPORT size_t hc_module_callers(hc_module *module, size_t *offsets, size_t most) {
     size_t count = 0;
+    auto in_module = [&](uintptr_t at) { return at >= module->text_begin && at < module->text_end; };
+    if (most && in_module(host_code.faulted)) offsets[count++] = host_code.faulted - module->watched.base;
 #if __has_include(<execinfo.h>)
     void *callers[256];                              // Python's frames are the innermost ones
     int frames = backtrace(callers, 256);
     for (int i = 0; i < frames && count < most; i++) {
         auto at = (uintptr_t)callers[i];
-        if (at >= module->text_begin && at < module->text_end) offsets[count++] = at - module->watched.base;
+        if (in_module(at)) offsets[count++] = at - module->watched.base;
     }
 #endif
     return count;
+}
+
+EXPORT void hc_host_faults(hc_module *module, void *tell) {
+    host_code = {module->text_begin, module->text_end, 0, (void (*)(const char *))tell};
 }
 
 EXPORT void hc_module_variable(hc_module *module, const void *address, size_t bytes) { add_symbol_range(address, bytes, module); }

@@ -301,11 +301,6 @@ def is_host_memory(address, size, writes) -> bool:
     return library().hc_host_memory(address, size, int(writes)) == OK
 
 
-def host_block(address) -> int:
-    """Return the size of the block that malloc or new gave a program at this address; 0 if not known."""
-    return library().hc_host_block(address)
-
-
 def mem_alloc(size) -> int:
     """Allocate `size` bytes; return their address."""
     address = c_void_p()

@@ -383,7 +383,7 @@ int tick_signal() { return SIGRTMIN + 7; }
 
 void on_fault(int signal, siginfo_t *info, void *context) {
     if (leave_after_signal(signal, info, context)) return;   // it does not return at all after a fault of a kernel
-    if (signal == SIGSEGV) tell_of_host_fault(info, context);
+    tell_of_host_fault(signal, info, context);
     for (int i = 0; i < fault_count; i++) {
         if (fault_signals[i] != signal) continue;
         struct sigaction &before = previous[i];

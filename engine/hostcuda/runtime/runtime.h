@@ -118,7 +118,13 @@ void trim_stacks(Block &);                                 // return the memory 
 bool in_kernel();                                          // the calling thread is a worker that runs one
 // In a signal handler of a worker: leave the launch of the running kernel. True: it can go on. False: none is running.
 bool leave_after_signal(int signal, siginfo_t *, void *context);
-void tell_of_host_fault(const siginfo_t *, void *context);  // outside of a kernel, if it is about memory of the device
+// The host code of a whole program; `tell` takes a sentence about its fault, `faulted` is behind the instruction.
+struct HostCode {
+    uintptr_t begin, end, faulted;
+    void (*tell)(const char *sentence);
+};
+extern HostCode host_code;
+void tell_of_host_fault(int signal, const siginfo_t *, void *context);
 void leave_if_cancelled(void *context);                    // only from the kernel's own code
 // If its thread repeats a loop until another thread acts (spins.cpp). Before each: whether to send it.
 void let_others_run_after_signal(int signal, void *context);
@@ -164,8 +170,9 @@ void add_symbol_range(const void *address, size_t bytes, const void *owner);
 void remove_symbol_ranges(const void *owner);
 bool is_host_memory(const void *address, size_t bytes, bool writes);   // they can be accessed
 bool in_device_memory(const void *address, size_t bytes, std::string &why_not);
+void *allocate_for_host(size_t bytes);                     // by malloc or new of a whole program's host
 void hide_memory(bool hide);                               // from the host of a whole program
-void tell_of_hidden(const char *address, const char *does);   // that the host "reads" it, say: in a signal handler
+std::string describe_hidden(const char *address, const char *does);   // if the host "reads" it, say: in a signal handler
 // After a kernel: what it wrote around the allocations in its arguments, "" if nothing. Each write is told once.
 std::string take_damage_by(const char *kernel, const std::vector<char> &arguments);
 // A digest of all device memory is added to that one. False: there is too much.

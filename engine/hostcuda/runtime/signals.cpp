@@ -65,9 +65,24 @@ void leave_if_cancelled(void *context) {
     watch_leaves();                                        // check mode's functions take most of the time
 }
 
-void tell_of_host_fault(const siginfo_t *info, void *context) {
+HostCode host_code;
+
+// Of its own code, which holds no lock of a library; and of the device's memory, which no library accesses with a lock.
+void tell_of_host_fault(int signal, const siginfo_t *info, void *context) {
     Access access = access_of(context);
-    tell_of_hidden((const char *)info->si_addr, access == Access::read ? "reads" : access == Access::write ? "writes" : "accesses");
+    auto address = (const char *)info->si_addr;
+    const char *does = access == Access::read ? "reads" : access == Access::write ? "writes" : "accesses";
+    uintptr_t at = program_counter(context);
+    bool own = at >= host_code.begin && at < host_code.end && info->si_code > 0;
+    std::string sentence = signal == SIGSEGV ? describe_hidden(address, does) : "";
+    if (sentence.empty() && own && signal == SIGFPE) sentence = "the host divides an integer by zero";
+    if (own && signal == SIGILL) sentence = "the host comes to what has no defined result, such as a division by zero or a null pointer";
+    if (sentence.empty() && own && (signal == SIGSEGV || signal == SIGBUS))
+        sentence = access == Access::impossible ? "the host uses a pointer to an address that does not exist"
+                                                : format("the host %s %p, %s", does, (const void *)address, describe_address(address).c_str());
+    if (sentence.empty() || !host_code.tell) return;
+    host_code.faulted = own ? at + 1 : 0;
+    host_code.tell(sentence.c_str());
 }
 
 bool leave_after_signal(int signal, siginfo_t *info, void *context) {

@@ -82,6 +82,47 @@ void copies(float *d, float *other, float *h) {
     cudaMemcpy(points, &point, sizeof point, cudaMemcpyHostToDevice);
 }
 
+template <class T> struct Buffer {
+    T *d;
+    void set() { cudaMemset(d, 1, 8 * sizeof(T)); }          // told: each byte to this value
+    operator T *() { return d; }
+};
+void sizes(float *d, float *h) {
+    const int n = 16, w = 4;
+    int *counts;
+    char *text, **names;
+    void *any = d;
+    float few[8], *none = nullptr;
+    static float rows[w][w];
+    std::vector<float> vector(n);
+    cudaMalloc(&counts, n * sizeof(int));
+    cudaMalloc((void **)&names, n * sizeof(names));
+    cudaMalloc(&text, n);
+    cudaMalloc(&none, n);                                    // told: a number of bytes
+    cudaMemset(counts, 1, n * sizeof(int));                  // told: each byte to this value
+    cudaMemset(d, 2.0f, n * sizeof(float));                  // told: each byte to this value
+    cudaMemset((void *)counts, 10, n * sizeof(int));         // told: each byte to this value
+    for (int value : {1, 5}) cudaMemset(counts, value, 8);
+    cudaMemset(counts, 0, sizeof(counts));                   // told: sizeof a pointer is the 8 bytes
+    cudaMemset(counts, -1, n * sizeof *counts);
+    cudaMemset(counts, 0x3f, n * sizeof(int));
+    cudaMemset(text, 1, n);
+    cudaMemset(any, 1, n);
+    cudaMemcpy(d, h, n, cudaMemcpyHostToDevice);             // told: a number of bytes
+    cudaMemcpy(h, d,
+               sizeof(h), cudaMemcpyDeviceToHost);           // told: sizeof a pointer is the 8 bytes
+    cudaMemcpy(d, few, w * w, cudaMemcpyHostToDevice);
+    cudaMemcpy(d, few, sizeof(few), cudaMemcpyHostToDevice);
+    cudaMemcpy(few, d, 64, cudaMemcpyDeviceToHost);          // told: its destination has 32 bytes, and 64 were asked for
+    cudaMemcpyAsync(few + 4, d, 20, cudaMemcpyDeviceToHost); // told: its destination has 16 bytes, and 20 were asked for
+    cudaMemcpy(rows[1], d, 48, cudaMemcpyDeviceToHost);
+    cudaMemcpy(vector.data(), d, 65, cudaMemcpyDeviceToHost);   // told: its destination has 64 bytes
+    cudaMemcpy(d, vector.data(), 65, cudaMemcpyHostToDevice);   // told: its source has 64 bytes
+    Buffer<float>{d}.set();
+    Buffer<char>{text}.set();
+    cudaMemset(Buffer<float>{d}, 1, 8);
+}
+
 void launches(float *d) {
     fill<<<1, 32>>>(d);
     fill<<<1,                                   // told: block.x is 2048
@@ -106,6 +147,7 @@ int main() {
     symbols(h);
     launches(d);
     copies(d, other, h);
+    sizes(d, h);
     cudaEvent_t event;
     cudaEventCreate(&event);
     cudaEventDestroy(event);

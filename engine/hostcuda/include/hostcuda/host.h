@@ -6,6 +6,7 @@
 // the kernel's parameters, so that C++ chooses among overloads and deduces template arguments as for a call.
 #pragma once
 #define HOSTCUDA_HOST_CODE 1
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -193,7 +194,6 @@ HOSTCUDA_CALL(cudaGetDeviceCount, (int *count), count)
 HOSTCUDA_CALL(cudaGetDevice, (int *device), device)
 HOSTCUDA_CALL(cudaSetDevice, (int device), device)
 HOSTCUDA_CALL(cudaChooseDevice, (int *device, const cudaDeviceProp *), device)
-HOSTCUDA_CALL(cudaSetDeviceFlags, (unsigned flags), flags)
 HOSTCUDA_CALL(cudaDeviceGetAttribute, (int *value, cudaDeviceAttr attribute, int device), value, attribute, device)
 HOSTCUDA_CALL(cudaDeviceSynchronize, ())
 HOSTCUDA_CALL(cudaThreadSynchronize, ())
@@ -205,17 +205,33 @@ inline cudaError_t cudaDeviceDisablePeerAccess(int) {
 }
 inline cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned) { return cudaDeviceDisablePeerAccess(device); }
 inline cudaError_t cudaDeviceGetP2PAttribute(int *, cudaDeviceP2PAttr, int device, int) { return cudaDeviceDisablePeerAccess(device); }
-HOSTCUDA_CALL(cudaDeviceSetCacheConfig, (cudaFuncCache))
-HOSTCUDA_CALL(cudaDeviceSetSharedMemConfig, (cudaSharedMemConfig))
 HOSTCUDA_CALL(cudaDeviceSetLimit, (cudaLimit limit, size_t value), limit, value)
 HOSTCUDA_CALL(cudaDeviceGetLimit, (size_t *value, cudaLimit limit), value, limit)
 HOSTCUDA_CALL(cudaDeviceGetPCIBusId, (char *id, int size, int device), id, size, device)
 HOSTCUDA_CALL(cudaMemGetInfo, (size_t *free_bytes, size_t *total), free_bytes, total)
 HOSTCUDA_CALL(cudaDriverGetVersion, (int *version), version)
 HOSTCUDA_CALL(cudaRuntimeGetVersion, (int *version), version)
-HOSTCUDA_CALL(cudaProfilerStart, ())
-HOSTCUDA_CALL(cudaProfilerStop, ())
-HOSTCUDA_CALL(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest), least, greatest)
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+    for (int *out : {least, greatest})
+        if (out) *out = 0;
+    return cudaSuccess;
+}
+
+// Settings without an effect here.
+#define HOSTCUDA_SETTING(name, ...) inline cudaError_t name(__VA_ARGS__) { return cudaSuccess; }
+HOSTCUDA_SETTING(cudaSetDeviceFlags, unsigned)
+HOSTCUDA_SETTING(cudaDeviceSetCacheConfig, cudaFuncCache)
+HOSTCUDA_SETTING(cudaDeviceSetSharedMemConfig, cudaSharedMemConfig)
+HOSTCUDA_SETTING(cudaProfilerStart)
+HOSTCUDA_SETTING(cudaProfilerStop)
+HOSTCUDA_SETTING(cudaMemAdvise, const void *, size_t, cudaMemoryAdvise, int)
+HOSTCUDA_SETTING(cudaMemAdvise, const void *, size_t, cudaMemoryAdvise, cudaMemLocation)
+HOSTCUDA_SETTING(cudaMemPrefetchAsync, const void *, size_t, int, cudaStream_t = 0)
+HOSTCUDA_SETTING(cudaMemPrefetchAsync, const void *, size_t, cudaMemLocation, unsigned, cudaStream_t = 0)
+HOSTCUDA_SETTING(cudaStreamAttachMemAsync, cudaStream_t, void *, size_t = 0, unsigned = cudaMemAttachSingle)
+HOSTCUDA_SETTING(cudaStreamSetAttribute, cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue *)
+HOSTCUDA_SETTING(cudaCtxResetPersistingL2Cache)
+#undef HOSTCUDA_SETTING
 
 HOSTCUDA_CALL(cudaMalloc, (void **p, size_t bytes), p, bytes)
 HOSTCUDA_CALL(cudaFree, (void *p), p)
@@ -226,14 +242,12 @@ HOSTCUDA_CALL(cudaHostAlloc, (void **p, size_t bytes, unsigned), p, bytes)
 HOSTCUDA_CALL(cudaFreeHost, (void *p), p)
 HOSTCUDA_CALL(cudaHostRegister, (void *p, size_t bytes, unsigned), p, bytes)
 HOSTCUDA_CALL(cudaHostUnregister, (void *p), p)
-HOSTCUDA_CALL(cudaHostGetDevicePointer, (void **device, void *host, unsigned), device, host)
+inline cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) {
+    *device = host;
+    return cudaSuccess;
+}
 HOSTCUDA_CALL(cudaMallocAsync, (void **p, size_t bytes, cudaStream_t), p, bytes)
 HOSTCUDA_CALL(cudaFreeAsync, (void *p, cudaStream_t), p)
-HOSTCUDA_CALL(cudaMemAdvise, (const void *, size_t, cudaMemoryAdvise, int))
-HOSTCUDA_CALL(cudaMemPrefetchAsync, (const void *, size_t, int, cudaStream_t = 0))
-HOSTCUDA_CALL(cudaMemAdvise, (const void *, size_t, cudaMemoryAdvise, cudaMemLocation))
-HOSTCUDA_CALL(cudaMemPrefetchAsync, (const void *, size_t, cudaMemLocation, unsigned, cudaStream_t = 0))
-HOSTCUDA_CALL(cudaStreamAttachMemAsync, (cudaStream_t, void *, size_t = 0, unsigned = cudaMemAttachSingle))
 HOSTCUDA_CALL(cudaPointerGetAttributes, (cudaPointerAttributes *a, const void *p), a, p)
 template <class T> cudaError_t cudaMalloc(T **p, size_t bytes) { return cudaMalloc((void **)p, bytes); }
 template <class T> cudaError_t cudaMallocPitch(T **p, size_t *pitch, size_t width, size_t height) {
@@ -253,9 +267,11 @@ template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, 
 }
 template <class T> cudaError_t cudaMallocAsync(T **p, size_t bytes, cudaStream_t s) { return cudaMalloc((void **)p, bytes); }
 
-HOSTCUDA_CALL(cudaMemcpy, (void *to, const void *from, size_t bytes, cudaMemcpyKind kind), to, from, bytes, kind)
+// With the most bytes that the compiler knows to be there, of a local array, say; -1: it does not know.
+HOSTCUDA_CALL(cudaMemcpy, (void *to, const void *from, size_t bytes, cudaMemcpyKind kind), to, from, bytes, kind,
+            __builtin_object_size(to, 0), __builtin_object_size(from, 0))
 HOSTCUDA_CALL(cudaMemcpyAsync, (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t s = 0),
-            to, from, bytes, kind, s)
+            to, from, bytes, kind, s, __builtin_object_size(to, 0), __builtin_object_size(from, 0))
 #ifdef HOSTCUDA_WARNS   // the compiler only looks for warnings: as g++ warns of memcpy (-Wclass-memaccess)
 namespace hostcuda {
 template <class T, class = void> constexpr bool is_more = false;   // than its bytes
@@ -267,6 +283,32 @@ template <class T> constexpr bool is_more<T, std::enable_if_t<std::is_class_v<T>
     [[deprecated("this copies the bytes of an object that is more than these: of a container, copy the elements, "    \
                  "from its data(); virtual functions would be the host's on the device")]]                      \
     cudaError_t
+namespace hostcuda {
+// Arguments that frontend/sizes.py doubts: the types are those of the call's pointers.
+template <class T> constexpr bool is_wide = std::is_arithmetic_v<T> && sizeof(T) > 1;
+template <class P, class Q, class = void> struct Wide {
+    template <class V> static constexpr V value(V v) { return v; }
+    template <class V> static constexpr V count(V v) { return v; }
+};
+template <class T, class U> struct Wide<T *, U *, std::enable_if_t<is_wide<std::remove_cv_t<T>> && is_wide<std::remove_cv_t<U>>>> {
+    template <class V>
+    [[deprecated("cudaMemset sets each byte to this value, not each element: of bytes that are 1 an int is 16843009. Set the elements in "
+                 "a kernel, or copy them")]]
+    static constexpr V value(V v) { return v; }
+    template <class V>
+    [[deprecated("the size is a number of bytes, and this function has the same number as one of elements: multiply it by sizeof of an "
+                 "element")]]
+    static constexpr V count(V v) { return v; }
+};
+template <class P, class = void> struct PointerSize {
+    static constexpr size_t of(size_t bytes) { return bytes; }
+};
+template <class P> using Pointee = std::remove_pointer_t<std::remove_reference_t<P>>;
+template <class P> struct PointerSize<P, std::enable_if_t<std::is_pointer_v<std::remove_reference_t<P>> && sizeof(Pointee<P>) != sizeof(void *)>> {
+    [[deprecated("sizeof a pointer is the 8 bytes of an address, not the size of the array: write the number of elements * sizeof of one")]]
+    static constexpr size_t of(size_t bytes) { return bytes; }
+};
+}
 HOSTCUDA_COPIES_OBJECTS cudaMemcpy(T *to, const U *from, size_t, cudaMemcpyKind);
 HOSTCUDA_COPIES_OBJECTS cudaMemcpyAsync(T *to, const U *from, size_t, cudaMemcpyKind, cudaStream_t = 0);
 #endif
@@ -275,8 +317,10 @@ HOSTCUDA_CALL(cudaMemcpy2D, (void *to, size_t to_pitch, const void *from, size_t
 HOSTCUDA_CALL(cudaMemcpy2DAsync, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                                 size_t height, cudaMemcpyKind kind, cudaStream_t s = 0),
             to, to_pitch, from, from_pitch, width, height, kind, s)
-HOSTCUDA_CALL(cudaMemcpyPeer, (void *to, int, const void *from, int, size_t bytes), to, from, bytes)
-HOSTCUDA_CALL(cudaMemcpyPeerAsync, (void *to, int, const void *from, int, size_t bytes, cudaStream_t s = 0), to, from, bytes, s)
+inline cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes, cudaStream_t s = 0) {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s);
+}
+inline cudaError_t cudaMemcpyPeer(void *to, int, const void *from, int, size_t bytes) { return cudaMemcpyPeerAsync(to, 0, from, 0, bytes); }
 HOSTCUDA_CALL(cudaMemset, (void *p, int value, size_t bytes), p, value, bytes)
 HOSTCUDA_CALL(cudaMemsetAsync, (void *p, int value, size_t bytes, cudaStream_t s = 0), p, value, bytes, s)
 HOSTCUDA_CALL(cudaMemset2D, (void *p, size_t pitch, int value, size_t width, size_t height), p, pitch, value, width, height)
@@ -316,8 +360,6 @@ HOSTCUDA_CALL(cudaStreamSynchronize, (cudaStream_t s), s)
 HOSTCUDA_CALL(cudaStreamQuery, (cudaStream_t s), s)
 HOSTCUDA_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned = 0), s, e)
 HOSTCUDA_CALL(cudaStreamGetPriority, (cudaStream_t, int *priority), priority)
-HOSTCUDA_CALL(cudaStreamSetAttribute, (cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue *))
-HOSTCUDA_CALL(cudaCtxResetPersistingL2Cache, ())
 HOSTCUDA_CALL(cudaStreamAddCallback, (cudaStream_t s, cudaStreamCallback_t f, void *data, unsigned), s, f, data)
 HOSTCUDA_CALL(cudaLaunchHostFunc, (cudaStream_t s, cudaHostFn_t f, void *data), s, f, data)
 HOSTCUDA_CALL(cudaEventCreate, (cudaEvent_t *e), e)
@@ -340,7 +382,16 @@ template <class F> cudaError_t cudaFuncSetCacheConfig(F *, cudaFuncCache) { retu
 template <class F> cudaError_t cudaFuncSetSharedMemConfig(F *, cudaSharedMemConfig) { return cudaSuccess; }
 template <class F>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F *kernel, int threads, size_t shared) {
-    return hostcuda::host("occupancy", blocks, (const void *)kernel, threads, shared);
+    cudaFuncAttributes a;                  // without registers
+    int most_blocks, most_threads, most_bytes, reserved;
+    cudaDeviceGetAttribute(&most_blocks, cudaDevAttrMaxBlocksPerMultiprocessor, 0);
+    cudaDeviceGetAttribute(&most_threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0);
+    cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0);
+    cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, 0);
+    if (cudaError_t error = cudaFuncGetAttributes(&a, kernel)) return error;
+    const int warps = threads > 32 ? (threads + 31) / 32 : 1, by_bytes = most_bytes / (a.sharedSizeBytes + shared + reserved);
+    *blocks = std::min({most_blocks, most_threads / 32 / warps, by_bytes});
+    return cudaSuccess;
 }
 template <class F>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, F *kernel, int threads, size_t shared, unsigned) {
@@ -348,7 +399,10 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, 
 }
 template <class F>
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid, int *threads, F *kernel, size_t shared = 0, int limit = 0) {
-    return hostcuda::host("block_size", grid, threads, (const void *)kernel, shared, limit);
+    cudaFuncAttributes a;
+    if (cudaError_t error = cudaFuncGetAttributes(&a, kernel)) return error;
+    *threads = limit && limit < a.maxThreadsPerBlock ? limit : a.maxThreadsPerBlock;
+    return cudaDeviceGetAttribute(grid, cudaDevAttrMultiProcessorCount, 0);
 }
 template <class F>
 cudaError_t cudaLaunchKernel(F *kernel, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t s = 0) {

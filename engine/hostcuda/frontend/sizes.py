@@ -1,0 +1,47 @@
+"""Doubt the sizes and values that calls of CUDA's API get: sizes of pointers, numbers of elements, values of bytes.
+
+The compiler knows the types. So each doubtful argument becomes one of a function of ``include/hostcuda/host.h`` that is
+deprecated for the types of pointers with which the argument is wrong.
+"""
+
+import re
+
+from hostcuda.frontend.brackets import closing_parenthesis, edited, split
+from hostcuda.frontend.source import Scan
+
+_CALL = re.compile(r"\bcuda(Malloc|Memcpy|Memset)(?:Async|Managed|Host)?\s*\(")
+_CAST = re.compile(r"\(\s*(?:const\s+)?void\s*\*+\s*\)\s*")
+_SIZE_OF = re.compile(r"\bsizeof\b\s*(\(?)\s*([\w.]+(?:->\w+)*)\s*(?(1)\))")
+_COUNT = re.compile(r"\w+(?:\s*\*\s*\w+)*")
+_NUMBER = re.compile(r"([-+]?\d+)(?:\.0*)?[fFuUlL]*")
+_MEANT = (-1, 0, 63, 127, 128, 255)  # bytes that programs choose for the elements they make, such as 0x3f3f3f3f
+_WIDE = r"(?!\s*(?:(?:un)?signed\s+)?char\b|\s*u?int8_t\b|\s*bool\b|\s*std::byte\b)"  # not the type of a byte
+# What shows that a number counts elements.
+_COUNTS = (rf"{{0}}\s*\*\s*sizeof\b\s*\({_WIDE}|\bsizeof\b\s*\({_WIDE}[^()]*\)\s*\*\s*{{0}}(?!\s*[*\w])|\bnew\b{_WIDE}"
+           rf"[^;()\[]*\[\s*{{0}}\s*\]|\bvector\s*<{_WIDE}[^;<>]*>\s*\w+\s*[({{{{]\s*{{0}}\s*[,)}}}}]")
+
+
+def doubted(text: str) -> str:
+    """Return a program's text with the doubtful arguments in such functions."""
+    scan, edits = Scan(text), []
+    for call in _CALL.finditer(scan.code):
+        function, end = scan.function(call.start()), closing_parenthesis(scan.code, call.end() - 1)
+        spans, at = split(scan.code, ",", call.end(), end) if end else (), 1 if call[1] == "Malloc" else 2
+        if function not in scan.closing or len(spans) <= at:
+            continue
+        words = [_CAST.sub("", scan.code[start:stop]).strip() for start, stop in spans]
+        pointers = words[: 1 + (call[1] == "Memcpy")]
+        if call[1] == "Malloc":
+            pointers = [word[1:].strip() if word[:1] == "&" else f"*{word}" for word in pointers]
+        wide = f" hostcuda::Wide<{', '.join(f'std::decay_t<decltype(({pointer}))>' for pointer in (pointers * 2)[:2])}>"
+        value = _NUMBER.fullmatch(words[1])
+        if call[1] == "Memset" and value and int(value[1]) not in _MEANT:
+            edits.append((*spans[1], f"{wide}::value({words[1]})"))
+        number = r"(?<![\w.*])(?<!\* )" + r"\s*\*\s*".join(re.findall(r"\w+", words[at]))
+        body = scan.code[function : scan.closing[function]]
+        if _COUNT.fullmatch(words[at]) and re.search(_COUNTS.format(number), body):
+            edits.append((*spans[at], f"{wide}::count({words[at]})"))
+        for size in _SIZE_OF.finditer(scan.code, *spans[at]):
+            if size[2] in pointers:
+                edits.append((*size.span(), f"hostcuda::PointerSize<decltype(({size[2]}))>::of({size[0]})"))
+    return edited(text, [(start, end, new + scan.newlines(start, end)) for start, end, new in edits])
