@@ -251,7 +251,7 @@ class Exporter(HTMLExporter):
         listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
         return self.environment.get_template("series.html.j2").render(
             parts=_group_by_part(listed), lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
-            version=labkit.__version__, progress=_progress(), **self.common,
+            version=labkit.__version__, progress=_progress(), minutes=_read_minutes(), **self.common,
         )
 
     def default_filters(self):
@@ -437,6 +437,13 @@ def _overview() -> dict[str, str]:
     except EngineError:
         table = ""
     return {"first": pictures.get("lab", ""), "ladder": pictures.get("ladder", ""), "table": table}
+
+
+def _read_minutes() -> dict[str, str]:
+    """Return how long each notebook takes, from the README's tables: "70" by the notebook's name."""
+    path = PACKAGE.parent / "README.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return dict(re.findall(r"^\|.*\]\(notebooks/([\w/]+)\.ipynb\).*\| *~?(\d+) \|$", text, re.MULTILINE))
 
 
 def _progress() -> str:
