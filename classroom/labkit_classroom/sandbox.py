@@ -26,6 +26,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import secrets
 import selectors
 import shutil
@@ -40,7 +41,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostcuda import temporary
+from hostcuda import processes, temporary
 from hostcuda.settings import HOME
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, PYTHONPATH, SERIES
@@ -447,7 +448,7 @@ def _watch(
             if now < look:
                 continue
             look = now + _POLL_S
-            memory = _measure_memory(process.pid) if user is None else _measure_user_memory(user)
+            memory = processes.measure_memory(process.pid) if user is None else _measure_user_memory(user)
             peak = max(peak, memory)
             if now - began > limits.seconds:
                 problem = f"took longer than {limits.seconds:g} s"
@@ -470,34 +471,14 @@ def _kill(process: subprocess.Popen) -> None:
         process.wait()
 
 
-def _measure_memory(pid: int) -> int:
-    """Return the bytes of memory of a process and its descendants, without the files that they map."""
-    total, waiting = 0, [pid]
-    while waiting:
-        process = Path(f"/proc/{waiting.pop()}")
-        with contextlib.suppress(OSError):  # it has just ended
-            total += _resident_bytes(_read_status(process))
-            for task in (process / "task").iterdir():
-                waiting += (task / "children").read_text().split()
-    return total
-
-
 def _measure_user_memory(user: int) -> int:
     """Return the bytes of memory of all processes of a user: some may have outlived their parents."""
     total = 0
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            status = _read_status(process)
-            total += _resident_bytes(status) if status["Uid"].split()[0] == str(user) else 0
+            owned = re.search(rf"^Uid:\s+{user}\s", (process / "status").read_text(), re.M)
+            total += processes.resident_bytes(process) if owned else 0
     return total
-
-
-def _read_status(process: Path) -> dict[str, str]:
-    return dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-
-
-def _resident_bytes(status: Mapping[str, str]) -> int:
-    return 1024 * sum(int(status.get(name, "0").split()[0]) for name in ("RssAnon", "RssShmem"))
 
 
 def _holds_more(folder: Path, most: int) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
 from shlex import split
 from typing import Annotated
@@ -170,6 +170,65 @@ def sanitize(
         detail = "" if reason.startswith(findings.verdict()) else f": {first}"
         print(f"verdict: {verdict} (exit status {findings.status}){detail}")
     raise typer.Exit(findings.status)
+
+
+@app.command()
+def check(
+    source: Annotated[Path, typer.Argument(metavar="KERNEL.cu", help="Kernels alone, or a program with a main.")],
+    cases: Annotated[
+        Path | None, typer.Option("--cases", metavar="FILE", help="The cases; KERNEL.json if there.")
+    ] = None,
+    reference: Annotated[
+        Path | None, typer.Option("--reference", metavar="FILE", help="def reference(**arguments); KERNEL.py if there.")
+    ] = None,
+    previous: Annotated[
+        Path | None, typer.Option("--previous", metavar="FILE", help="An earlier report (--json) to compare with.")
+    ] = None,
+    kernel: Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which kernel, if there are several.")] = "",
+    options: Options = "", json: Json = False,
+    repairs: Annotated[bool, typer.Option("--repairs/--no-repairs", help="Try repairs of what is found.")] = True,
+    seconds: Annotated[int, typer.Option("--seconds", metavar="S", min=5, max=300, help="For all of it.")] = 60,
+) -> None:
+    """Check a kernel on its cases, and print one report; docs/agents.md says what the cases look like.
+
+    The exit status is the verdict, as of sanitize: 0 pass, 1 unsafe, 3 wrong result, 4 compile error, 5 refused,
+    6 not checked, 124 hang.
+    """
+    from hostcuda import agent, sanitize
+
+    def read(path: Path | None, beside: str) -> str:
+        path = path or (source.with_suffix(beside) if source.with_suffix(beside).is_file() else None)
+        return _read(path) if path else ""
+
+    try:
+        given = loads(read(cases, ".json") or "[]")
+        before = loads(_read(previous)) if previous else None
+    except ValueError as error:
+        terminal.fail("hostcuda", f"the cases or the previous report are no JSON: {error}")
+    job = {"cases": given} if isinstance(given, list) else given
+    job |= {name: value for name, value in (("kernel", kernel), ("options", options)) if value}
+    report = agent.check(_read(source), reference=read(reference, ".py"), previous=before, repairs=repairs,
+                         seconds=seconds, **job)
+    print(dumps(report, indent=1, ensure_ascii=False) if json else agent.as_text(report))
+    raise typer.Exit(sanitize.STATUS[report["verdict"].replace("_", " ")])
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        terminal.fail("hostcuda", f"{path} cannot be read: {why}")
+
+
+@app.command()
+def mcp() -> None:
+    """Serve checks to a coding agent over standard input and output (Model Context Protocol)."""
+    try:
+        from hostcuda.agent.server import server
+    except ModuleNotFoundError as error:
+        terminal.fail("hostcuda", f"the server needs the package {error.name}: pip install 'hostcuda[mcp]'")
+    server.run("stdio")
 
 
 def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:

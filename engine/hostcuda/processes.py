@@ -176,7 +176,7 @@ def _compile(path: Path, options: Sequence[str]) -> str:
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], timeout: float | None = None,
-        capture: bool = False) -> Ended:
+        capture: bool = False, memory: int | None = None) -> Ended:
     """Run a program to its end, to the time limit, to Ctrl-C, or to the end of this process.
 
     Parameters
@@ -189,6 +189,8 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         so that the results up to then are kept, then with SIGKILL.
     capture : bool
         Keep what it prints instead of printing it.
+    memory : int, optional
+        Bytes of the program and its child processes together: more, and they are killed.
 
     Raises
     ------
@@ -213,6 +215,9 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         copier.start()
     if copiers:  # the copiers read the streams, not communicate()
         process.stdout = process.stderr = None
+    done = threading.Event()
+    if memory:
+        threading.Thread(target=_bound_memory, args=(process, memory, done), daemon=True).start()
     try:
         output, _ = process.communicate(timeout=timeout)
         status = process.returncode
@@ -227,9 +232,38 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         _signal(process, signal.SIGKILL)
         process.wait()
         raise
+    finally:
+        done.set()
     for copier in copiers:
         copier.join()
     return Ended(status, time.monotonic() - began, output or "")
+
+
+_RESIDENT = re.compile(r"^Rss(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
+
+
+def measure_memory(pid: int) -> int:
+    """Return the bytes of memory of a process and its descendants, without the files that they map."""
+    total, waiting = 0, [pid]
+    while waiting:
+        process = Path(f"/proc/{waiting.pop()}")
+        with contextlib.suppress(OSError):  # it has just ended
+            total += resident_bytes(process)
+            for task in (process / "task").iterdir():
+                waiting += (task / "children").read_text().split()
+    return total
+
+
+def resident_bytes(process: Path) -> int:
+    """Return the bytes of memory of a process, a folder of ``/proc``, without the files that it maps."""
+    return sum(1024 * int(kilobytes) for kilobytes in _RESIDENT.findall((process / "status").read_text()))
+
+
+def _bound_memory(process: subprocess.Popen, most: int, done: threading.Event) -> None:
+    """Kill a program as soon as it uses more memory."""
+    while not done.wait(0.1):
+        if measure_memory(process.pid) > most:
+            _signal(process, signal.SIGKILL)
 
 
 def _copy(pipe: BinaryIO, to: int, most: int) -> None:

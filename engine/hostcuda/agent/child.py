@@ -1,0 +1,284 @@
+"""Run one kernel on its cases, in check mode: the child process of `hostcuda.agent`.
+
+``python -m hostcuda.agent.child FOLDER`` reads ``FOLDER/job.json`` and appends lines of JSON to ``FOLDER/answers`` as
+it goes on: a kernel that hangs or crashes loses nothing that came before. The reference runs here, too. The parent
+process (`hostcuda.agent.report`) reads these lines and the engine's records of the launches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hostcuda
+from hostcuda import checking, processes, stepping
+from hostcuda.agent.patterns import describe_errors
+from hostcuda.api import driver as cuda
+from hostcuda.api.compiler import SourceModule
+from hostcuda.check import records
+from hostcuda.errors import EngineError
+
+_UNSET = 0xA5  # every byte of memory that nothing has set; a kernel's reads of it are findings
+_MOST_BYTES = 256 << 20  # of one array
+_RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
+_SCALARS = {"i": "int", "u": "uint", "f": "float", "s": "float"}
+_FILLS: dict[str, Callable] = {
+    "values": lambda spec, rng: np.resize(np.array(spec["values"]), spec["shape"]),
+    "normal": lambda spec, rng: rng.standard_normal(spec["shape"]),
+    "uniform": lambda spec, rng: rng.uniform(spec.get("low", 0), spec.get("high", 1), spec["shape"]),
+    "randint": lambda spec, rng: rng.integers(spec.get("low", 0), spec.get("high", 10), spec["shape"]),
+    "arange": lambda spec, rng: np.arange(math.prod(spec["shape"])).reshape(spec["shape"]),
+    "zeros": lambda spec, rng: np.zeros(spec["shape"]),
+    "ones": lambda spec, rng: np.ones(spec["shape"]),
+    "unset": lambda spec, rng: np.zeros(spec["shape"]),
+}
+
+
+def main(folder: Path) -> None:
+    """Run a job; an exception ends it, and the engine's records say which."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ends a kernel that hangs, and keeps its record
+    job = json.loads((folder / "job.json").read_text())
+
+    def answer(**facts) -> None:
+        with open(folder / "answers", "a", encoding="utf-8") as file:
+            file.write(json.dumps(facts, default=lambda value: getattr(value, "item", lambda: str(value))()) + "\n")
+
+    reference = _read_reference(job.get("reference", ""))
+    hostcuda.ensure_context()
+    answer(filled=checking.fills_variables())
+    module = SourceModule(f'#line 1 "kernel.cu"\n{job["source"]}', options=job["options"], no_extern_c=True).module
+    answer(compiled=True)
+    cases = [_Case(module, job["kernel"], case, number) for number, case in enumerate(job["cases"])]
+    if job["what"] == "check":
+        _check_cases(cases, reference, job, answer)
+        if cases and job["card"] and not any(record.findings for record in checking.launches()):
+            answer(time=_estimate(folder, job["card"]))
+    else:
+        {"step": _follow_thread, "lines": _look_at_lines}[job["what"]](cases[0], job, answer)
+
+
+def _read_reference(text: str) -> Callable | None:
+    scope: dict[str, Any] = {"np": np, "numpy": np}
+    try:
+        exec(compile(text, "reference.py", "exec"), scope)
+    except Exception as error:
+        raise EngineError(f"the reference fails: {type(error).__name__}: {error}") from None
+    if text and not callable(scope.get("reference")):
+        raise EngineError("the reference defines no function named reference: write def reference(**arguments)")
+    return scope.get("reference")
+
+
+def _check_cases(cases: list[_Case], reference: Callable | None, job: Mapping, answer: Callable) -> None:
+    for case in cases:
+        want = case.expect(reference) if reference else {}
+        try:
+            case.launch()
+        except cuda.LaunchError as error:
+            records.tell("failed", str(error))
+        checking.take()
+        answer(ended=case.name)
+        for name, expected in want.items():
+            answer(case=case.name, array=name, **case.compare(name, expected, job))
+
+
+class _Case:
+    """A launch: its geometry, and the arguments as arrays and numbers by the names of the kernel's parameters."""
+
+    def __init__(self, module, kernel: str, case: Mapping, number: int):
+        kernels = {one.name: one.symbol for one in module.kernels()}
+        kernel = kernel or (next(iter(kernels)) if len(kernels) == 1 else "kernel")
+        self.function = module.get_function(kernels.get(kernel, kernel))  # its error lists the kernels
+        self.name = case.get("name") or f"case {number + 1}"
+        self.grid, self.block = tuple(case["grid"]), (*case["block"], 1, 1)[: max(3, len(case["block"]))]
+        self.shared, self.module, self.specs = case.get("shared_bytes", 0), module, case["arguments"]
+        self.pointers: dict[str, cuda.DeviceAllocation] = {}
+        self.parameters = {self._name(parameter): parameter for parameter in self.function._parameters}
+        self._refuse_arguments()
+        self.written = [name for name, parameter in self.parameters.items() if parameter.kind == "P"
+                        and "const" not in parameter.declaration.partition("*")[0].split()]
+        self.unset, self.arrays = set(), {}
+        for name, spec in self.specs.items():
+            if isinstance(spec, dict):
+                self.arrays[name] = self._make_array(name, {"shape": [len(spec.get("values", ()))], **spec})
+
+    @staticmethod
+    def _name(parameter) -> str:
+        words = parameter.declaration.partition("[")[0].replace("*", " ").replace("&", " ").split()
+        return words[-1] if words else str(parameter.position)
+
+    def _refuse_arguments(self) -> None:
+        for name in self.specs.keys() - self.parameters.keys():
+            if not isinstance(self.specs[name], dict) or self.specs[name].get("role") != "constant":
+                known = ", ".join(self.parameters)
+                raise EngineError(f"{self.name}: the kernel has no parameter {name}; it has {known}")
+        for name, parameter in self.parameters.items():
+            if name not in self.specs:
+                raise EngineError(f"{self.name} has no argument for `{parameter.declaration}`: give {name}")
+            if (parameter.kind == "P") != isinstance(self.specs[name], dict):
+                kind = "an array, and no address" if parameter.kind == "P" else "a number"
+                raise EngineError(f"{self.name}: the parameter `{parameter.declaration}` takes {kind}")
+
+    def _make_array(self, name: str, spec: Mapping) -> np.ndarray:
+        dtype = np.dtype(spec.get("dtype", "float32"))
+        if math.prod(spec["shape"]) * dtype.itemsize > _MOST_BYTES:
+            raise EngineError(f"{self.name}: the array {name} has more than {_MOST_BYTES >> 20} MB: take a smaller one")
+        usual = "unset" if name in self.written else "normal" if dtype.kind == "f" else "randint"
+        fill = spec.get("fill") or ("values" if "values" in spec else usual)
+        if fill not in _FILLS:
+            raise EngineError(f"{self.name}: {name} cannot be filled with {fill!r}: there are {', '.join(_FILLS)}")
+        if fill == "unset":
+            self.unset.add(name)
+        return np.ascontiguousarray(_FILLS[fill](spec, np.random.default_rng(spec.get("seed", 1))).astype(dtype))
+
+    def launch(self) -> None:
+        """Launch the kernel on its arguments as they were given, and wait. A second launch has the same addresses."""
+        arguments = []
+        for name in self.specs.keys() - self.parameters.keys():
+            cuda.memcpy_htod(self.module.get_global(name)[0], self.arrays[name])
+        for name, parameter in self.parameters.items():
+            if parameter.kind != "P":
+                dtype = f"{_SCALARS[parameter.kind]}{8 * parameter.size}"
+                arguments.append(np.array(self.specs[name]).astype(dtype)[()])
+                continue
+            array = self.arrays[name]
+            pointer = self.pointers.get(name) or cuda.mem_alloc(max(1, array.nbytes))
+            if name in self.unset:
+                ctypes.memset(int(pointer), _UNSET, array.nbytes)  # behind the engine: it stays unset
+            elif array.nbytes:
+                cuda.memcpy_htod(pointer, array)
+            self.pointers[name] = pointer
+            arguments.append(pointer)
+        self.function(*arguments, grid=self.grid, block=self.block, shared=self.shared)
+        cuda.Context.synchronize()
+
+    def expect(self, reference: Callable) -> dict[str, np.ndarray]:
+        """Return what the reference returns: a dict, the only array that is written, or what it changed in place."""
+        values = {name: self.arrays[name].copy() if name in self.arrays else spec for name, spec in self.specs.items()}
+        try:
+            result = reference(**values)
+        except Exception as error:
+            raise EngineError(f"the reference fails in {self.name}: {type(error).__name__}: {error}") from None
+        if result is None:
+            result = {name: values[name] for name in self.written}
+        elif not isinstance(result, dict):
+            if len(self.written) != 1:
+                known = ", ".join(self.written) or "nothing"
+                raise EngineError(f"the kernel may write {known}: the reference has to return a dict of arrays")
+            result = {self.written[0]: result}
+        for name, array in result.items():
+            if (name not in self.pointers and name not in self.parameters) or np.size(array) != self.arrays[name].size:
+                raise EngineError(f"the reference's {name} is no array of {self.name}, or has another size: it has "
+                                  f"{np.size(array)} elements")
+        return {name: np.array(array) for name, array in result.items()}
+
+    def compare(self, name: str, expected: np.ndarray, job: Mapping) -> dict:
+        """Return how many elements of an array are wrong or were not written, the first of them, and the pattern."""
+        raw = np.empty_like(self.arrays[name])
+        ctypes.memmove(raw.ctypes.data, int(self.pointers[name]), raw.nbytes)
+        got, want = raw.ravel().astype(float), expected.ravel().astype(float)
+        rtol = _RTOL.get(raw.dtype.name, 0.0) if job["rtol"] is None else job["rtol"]
+        scale = np.sqrt(np.mean(np.square(want[np.isfinite(want)]))) if np.isfinite(want).any() else 0.0
+        atol = rtol * scale if job["atol"] is None else job["atol"]
+        with np.errstate(invalid="ignore"):
+            error = np.abs(got - want)
+            wrong = ~((error <= atol + rtol * np.abs(want)) | (got == want) | (np.isnan(got) & np.isnan(want)))
+        untouched = (raw.reshape(-1, 1).view("u1").reshape(raw.size, -1) == _UNSET).all(1)
+        unwritten = wrong & untouched & (name in self.unset)
+        facts: dict[str, Any] = {"wrong": int(wrong.sum()), "of": raw.size, "unwritten": int(unwritten.sum())}
+        if not facts["wrong"]:
+            return facts
+        first, error = int(wrong.argmax()), error[wrong & ~unwritten & np.isfinite(error)]
+        got_first, want_first = (f"{values[first]:.6g}" for values in (got, want))
+        return facts | {
+            "max_error": float(error.max()) if error.size else None,
+            "first": {"index": [int(part) for part in np.unravel_index(first, raw.shape)],
+                      "got": "not written" if unwritten[first] else got_first, "want": want_first},
+            "pattern": describe_errors(got, want, wrong, unwritten, raw.shape, math.prod(self.block)),
+        }
+
+
+def _estimate(folder: Path, card: str) -> dict:
+    """Return the estimated time of all launches: an interval and the busiest unit, or why there is none."""
+    from hostcuda.estimate import estimate
+
+    try:
+        launches = [asdict(record) for record in checking.launches()]
+        found = estimate(launches, processes.lines(folder / "launches.modules"), card)
+    except EngineError as error:
+        return {"why_none": str(error).removeprefix("no estimate: ")}
+    if found.why_not:
+        return {"why_none": found.why_not}
+    low, high = (float(f"{1000 * bound:.2g}") for bound in found.interval)
+    return {"card": found.card.name, "low_us": low, "high_us": high, "limiter": ", ".join(found.near)}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A look at one launch
+
+
+def _follow_thread(case: _Case, job: Mapping, answer: Callable) -> None:
+    """Answer with the lines that a thread ran, the variables that each of them set, and its accesses."""
+    if why := stepping.why_not():
+        raise EngineError(why)
+
+    def show(value: Any) -> Any:
+        if isinstance(value, stepping.Pointer):
+            return case_place(value.address) or "a pointer"
+        if isinstance(value, (list, tuple)):
+            return [show(part) for part in value[:8]]
+        if isinstance(value, dict):
+            return {name: show(part) for name, part in value.items()}
+        return "not set" if value is None else value
+
+    def case_place(address: int) -> str:
+        for name, pointer in case.pointers.items():
+            if 0 <= address - int(pointer) < case.arrays[name].nbytes:
+                return f"{name}[{(address - int(pointer)) // case.arrays[name].itemsize}]"
+        return ""
+
+    steps = stepping.follow(case.launch, case.function, job["thread"], job["block"])
+    for step in steps[:60]:
+        sets = {name: show(value) for name, value in step.after.items() if value != step.before.get(name)}
+        accesses = []
+        for access in step.accesses:
+            element = (access.address - access.base) // max(1, access.size)
+            place = case_place(access.address) or f"{access.name or access.space}[{element}]"
+            accesses.append(f"{access.op} {place} = {show(access.value)}")
+        answer(line=step.line, sets=sets, accesses=accesses)
+    answer(ran=len(steps))
+
+
+def _look_at_lines(case: _Case, job: Mapping, answer: Callable) -> None:
+    """Answer with the counts of each line, and the elements that the lanes of its worst request access."""
+    checking.follow()
+    case.launch()
+    sites = [site for site in checking.launches()[-1].sites if "worst" in site and site["line"]]
+    sites.sort(key=lambda site: -site.get("sectors", site.get("wavefronts", 0)))
+    bases = {int(pointer): name for name, pointer in case.pointers.items()}
+    for site in sites[:8]:
+        worst = site.pop("worst")
+        checking.follow(tuple(worst["block"]), worst["warp"])
+        case.launch()
+        request = max((request for request in checking.launches()[-1].requests
+                       if all(request[key] == site[key] for key in ("line", "space", "op"))),
+                      key=lambda request: request["units"])
+        lanes = [None if address < 0 else (address - request["base"]) // request["size"]
+                 for address in request["addresses"]]
+        hidden = ("file", "passes", "lines", "loaded")
+        answer(site={**{name: value for name, value in site.items() if name not in hidden and value},
+                     "array": bases.get(request["base"], request["name"]),
+                     "worst": {"block": worst["block"], "warp": worst["warp"], "units": request["units"],
+                               "lanes": lanes}})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

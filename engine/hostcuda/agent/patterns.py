@@ -1,0 +1,83 @@
+"""Which elements of a result are wrong, in words that lead to the index that is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def describe_errors(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, unwritten: np.ndarray,
+                    shape: tuple[int, ...], block: int) -> str:
+    """Return where the wrong elements are, what their values have in common, and whether right ones are elsewhere.
+
+    Parameters
+    ----------
+    got, want : (n,) arrays of float
+    wrong, unwritten : (n,) arrays of bool
+    shape : tuple of int
+        The array's own.
+    block : int
+        Threads of a block.
+    """
+    where = _describe_places(wrong, shape, block)
+    if (wrong == unwritten).all():
+        return f"{where}, none of them written"
+    written = wrong & ~unwritten
+    order = _describe_order(got, want, shape) if wrong.size >= 4 and np.ptp(want) else ""
+    return ", ".join(filter(None, [where, _describe_values(got[written], want[written]), order]))
+
+
+def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> str:
+    places = np.flatnonzero(wrong)
+    if wrong.all():
+        return "every element"
+    if len(places) == 1:
+        return f"element {places[0]} alone"
+    if len(shape) == 2 and min(shape) > 1:
+        plane = wrong.reshape(shape)
+        rows, columns = (np.flatnonzero(plane.any(axis)) for axis in (1, 0))
+        if len(rows) * len(columns) == len(places):
+            parts = [f"{name}s {_show(lines)}" for name, lines, most in (
+                ("row", rows, shape[0]), ("column", columns, shape[1])) if len(lines) < most]
+            return f"all of {' in '.join(parts)}"
+    if places[-1] - places[0] + 1 == len(places):
+        return f"elements {_show(places)}" + f" (the last {len(places)})" * bool(wrong[-1])
+    for period in dict.fromkeys((block, 32, shape[-1], 2)):
+        if 1 < period <= wrong.size // 2:
+            table = wrong[: wrong.size - wrong.size % period].reshape(-1, period)
+            inside = np.flatnonzero(table.any(0))
+            if len(inside) < period and table[:, inside].mean() > 0.9:
+                return f"elements {_show(inside)} of each {period}" + " (a block's threads)" * (period == block)
+    return f"{len(places)} elements from {places[0]} to {places[-1]}"
+
+
+def _show(numbers: np.ndarray) -> str:
+    if len(numbers) > 1 and numbers[-1] - numbers[0] + 1 == len(numbers):
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers[:5])) + ", …" * (len(numbers) > 5)
+
+
+def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
+    if lost := int((~np.isfinite(got)).sum()):
+        return f"{lost} of them NaN or infinite"
+    if len(got) < 2 or not np.isfinite(want).all():
+        return ""
+    if np.ptp(got) == 0:
+        return f"all of them {got[0]:g}"
+    close = {"rtol": 1e-3, "atol": 1e-6 * float(np.abs(want).max())}
+    if np.allclose(got - want, np.mean(got - want), **close):
+        return f"off by {np.mean(got - want):.4g}"
+    factor = float(got @ want / (want @ want)) if want.any() else 0.0
+    return f"{factor:.4g} times the right value" if factor and np.allclose(got, factor * want, **close) else ""
+
+
+def _describe_order(got: np.ndarray, want: np.ndarray, shape: tuple[int, ...]) -> str:
+    close = {"rtol": 1e-3, "atol": 1e-6}
+    for shift in dict.fromkeys((1, shape[-1])):
+        for sign, ours, theirs in (("-", got[shift:], want[:-shift]), ("+", got[:-shift], want[shift:])):
+            if len(ours) > 2 and np.isclose(ours, theirs, **close).mean() > 0.9:
+                return f"element i has the right value of element i {sign} {shift}"
+    if np.allclose(got, want[::-1], **close):
+        return "in reverse order"
+    if len(shape) == 2 and np.allclose(got, want.reshape(shape).T.ravel(), **close):
+        return "transposed"
+    return "the right values at other places" if np.allclose(np.sort(got), np.sort(want), **close) else ""

@@ -1,0 +1,409 @@
+"""The report about a kernel or a program: verdict, findings, results, counts that moved, an estimated time, what next.
+
+The verdict is that of `hostcuda.sanitize.Findings`, and then of the results. A kernel runs in a process of its own
+(`hostcuda.agent.child`), in a sandbox if it is somebody else's (`hostcuda.agent.sandbox`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import hostcuda
+from hostcuda import checking, processes, sanitize, stepping, temporary
+from hostcuda.agent import repair, sandbox
+from hostcuda.errors import EngineError
+from hostcuda.metrics import COUNTERS, NOT_ADDITIVE
+from hostcuda.source import code_only
+
+MOST_JSON, MOST_TEXT = 8000, 2000  # bytes of a report
+_CASES, _SOURCE, _REFERENCE = 8, 1 << 17, 1 << 14
+_TOOLS = ",".join(("profile", *sanitize.TOOLS))
+_OPTION = re.compile(r"-[DU]\w+(?:=[\w.+-]*)?|-std=[\w+]+|--?use_fast_math|-arch=\w+|--?extended-lambda")
+_ERROR = re.compile(r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
+_NOT_SAID = re.compile(r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(?=[\w.-])|^\w*Error: |^(?:\w+check(?:, |: ))+")
+_FIGURES = {"requests": ("requests",), "units": ("sectors", "wavefronts"), "extra": ("conflicts",)}
+
+
+@dataclass
+class Run:
+    """What one run of a kernel or program has left: findings, the launches' records, and the child's answers."""
+
+    findings: sanitize.Findings
+    records: list[dict]
+    answers: list[dict]
+    source: str
+
+    def of(self, key: str) -> list[dict]:
+        """Return the answers that have this key."""
+        return [answer for answer in self.answers if key in answer]
+
+    @property
+    def wrong(self) -> list[dict]:
+        """The arrays with wrong elements."""
+        return [answer for answer in self.of("wrong") if answer["wrong"]]
+
+    def outcome(self, job: Mapping) -> tuple[str, str]:
+        """Return the verdict and its reason: "pass" only if all cases were checked and their results compared."""
+        verdict, reason = self.findings.outcome
+        if job["program"]:
+            return verdict, reason
+        ran = [answer["ended"] for answer in self.of("ended")]
+        if self.findings.ended.status is None and not self.of("compiled"):
+            return "not checked", "the compilation did not end in time"
+        if verdict in ("pass", "not checked") and self.wrong:
+            return "wrong result", "the tools found nothing, and the results are wrong"
+        if self.findings.ended.status and verdict == "wrong result":  # the child itself does not judge
+            return "not checked", f"the run {self.findings.ended.problem}"
+        if verdict == "pass" and len(ran) < len(job["cases"]):
+            return "not checked", "not all cases were run"
+        if verdict == "pass" and set(ran) - {answer["case"] for answer in self.of("wrong")}:
+            return "not checked", "the tools found nothing, but no reference says what is right"
+        return verdict, reason
+
+
+def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), reference: str = "", *,
+          rtol: float | None = None, atol: float | None = None, options: str = "", card: str = "H200",
+          previous: Mapping | None = None, repairs: bool = True, seconds: int = 60, walled: bool = False) -> dict:
+    """Check a kernel on its cases, or a program with its ``main``; return one report.
+
+    Parameters
+    ----------
+    source : str
+        CUDA C++: kernels alone, or a program, which gets no cases.
+    kernel : str
+        The kernel's name; not needed if there is one.
+    cases : sequence of mapping
+        ``grid``, ``block``, ``arguments`` by the parameters' names, optionally ``name`` and ``shared_bytes``. An
+        argument is a number, or an array: ``shape``, ``dtype``, and ``values`` or ``fill`` (normal, uniform, randint,
+        arange, zeros, ones, unset) with ``low``, ``high``, ``seed``. Without either, arrays that are not const are
+        unset. A ``__constant__`` array has ``role`` "constant".
+    reference : str
+        Python: ``def reference(**arguments)`` returns a dict of arrays, or the array that the kernel writes.
+    rtol, atol : float, optional
+        By default 1e-4 for float32, and `rtol` times the root of the mean square of what is right.
+    options : str
+        nvcc's: -D, -U, -std, -arch, -use_fast_math, --extended-lambda.
+    card : str
+        Estimate the time on this GPU; empty for no estimate.
+    previous : mapping, optional
+        An earlier report, with which counts and time are compared.
+    repairs : bool
+        Try repairs of what is found.
+    seconds : int
+        For all of it, 5 to 300; the engine's own compilation, once per machine, is not in it.
+    walled : bool
+        Run it in a sandbox.
+
+    Raises
+    ------
+    EngineError
+        The request is malformed, or there is no sandbox.
+    """
+    program = not cases and bool(re.search(r"\bmain\s*\(", code_only(source)))
+    job = _build_job("check", source, kernel, cases, options, seconds, reference=reference, rtol=rtol, atol=atol,
+                     card=card, program=program)
+    _prepare(job["options"], _TOOLS)
+    until = time.monotonic() + seconds
+    first = _run(job, 0.7 * seconds if repairs else seconds, walled)
+    report = _build(first, job, previous)
+
+    def attempt(text: str) -> Run | None:
+        left = until - time.monotonic()
+        return _run({**job, "source": text, "card": ""}, left, walled) if left > 2 else None
+
+    if repairs and report["verdict"] == "unsafe" and (found := repair.search(first, job, attempt)):
+        kind, diff = found
+        report["repair"] = {"kind": kind, "diff": diff, "verified": True}
+        report["next"] = (f"Apply the repair ({kind}): it was run, and with it nothing is found and all results of "
+                          f"{len(cases)} case{'s' * (len(cases) > 1)} are right.")
+    return _bounded(report)
+
+
+def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "", thread: Sequence[int] = (0, 0, 0),
+         block: Sequence[int] = (0, 0, 0), seconds: int = 60, walled: bool = False) -> dict:
+    """Look at one launch: the counts of its lines with their worst requests, or the steps of one thread.
+
+    Parameters
+    ----------
+    what : {"lines", "step"}
+    source, kernel, case, options, seconds, walled
+        As for `check`.
+    thread, block : sequence of int
+        Index (x, y, z) of the thread to follow in its block, and of the block.
+    """
+    job = _build_job(what, source, kernel, [case], options, seconds, thread=[*thread], block=[*block], program=False)
+    _prepare(job["options"], _mode(what))
+    done = _run(job, seconds, walled)
+    rows, texts = [answer.get("site", answer) for answer in (*done.of("site"), *done.of("line"))], source.splitlines()
+    for row in rows:
+        row["text"] = _text_of(row["line"], texts).strip()[:80]
+    result: dict = {"steps" if what == "step" else "lines": rows, "omitted": 0}
+    if not rows:
+        result["why_none"] = _clean(done.findings.outcome[1].splitlines()[0])
+    while rows and len(json.dumps(result)) > MOST_JSON:
+        rows.pop()
+        result["omitted"] += 1
+    return result
+
+
+def capabilities() -> dict:
+    """Return what can be checked here, and the limits."""
+    return {
+        "version": hostcuda.__version__, "sandbox": sandbox.why_not() or "bubblewrap: no network, bounded memory",
+        "tools": [*sanitize.TOOLS], "steps_of_a_thread": stepping.why_not() or "yes",
+        "not_seen": [] if checking.fills_variables() else ["uninitialized variables in registers"],
+        "not_run": ["clusters", "texture references", "kernels that launch kernels", "cuBLAS and the like"],
+        "time": "estimated for the H200 from counts, with an interval; nothing is measured",
+        "limits": {"seconds": [5, 300], "cases": _CASES, "source_bytes": _SOURCE, "reference_bytes": _REFERENCE,
+                   "memory_bytes": sandbox.MEMORY},
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Running
+
+
+def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], options: str, seconds: float,
+               **more) -> dict:
+    """Return a job for the child; refuse a request beyond the limits."""
+    if (not 5 <= seconds <= 300 or len(cases) > _CASES or len(source) > _SOURCE
+            or len(more.get("reference", "")) > _REFERENCE):
+        raise EngineError(f"a check takes 5 to 300 seconds, at most {_CASES} cases, {_SOURCE >> 10} KB of source and "
+                          f"{_REFERENCE >> 10} KB of reference")
+    words = shlex.split(options)
+    if wrong := [word for word in words if not _OPTION.fullmatch(word)]:
+        raise EngineError(f"the option {wrong[0]} is not taken here: only -D, -U, -std, -arch, -use_fast_math and "
+                          "--extended-lambda")
+    for case in cases:
+        if missing := {"grid", "block", "arguments"} - case.keys():
+            raise EngineError(f"a case has no {', '.join(sorted(missing))}")
+    return {"what": what, "source": source, "kernel": kernel, "cases": [*cases], "options": words, **more}
+
+
+def _mode(what: str) -> str:
+    return {"step": "step", "lines": "profile"}.get(what, _TOOLS)
+
+
+def _prepare(options: Sequence[str], tools: str) -> None:
+    """Compile the engine's own files for a mode, if they are not there."""
+    program = "import sys; from hostcuda import checking; checking.engine_files(sys.argv[1:])"
+    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
+    processes.run([sys.executable, "-c", program, *options], environment, capture=True).require("preparing the engine")
+
+
+def _run(job: Mapping, seconds: float, walled: bool) -> Run:
+    """Run a job in a child process."""
+    with temporary.folder() as folder:
+        (folder / "job.json").write_text(json.dumps(job))
+        (folder / "kernel.cu").write_text(job["source"])
+        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": _mode(job["what"]), "HOSTCUDA_WARNINGS": "1",
+                       "HOSTCUDA_CHECK_OUT": str(folder / "launches")}
+        command = [sys.executable, "-m", "hostcuda.agent.child", str(folder)]
+        if job["program"]:
+            command = processes.program(str(folder / "kernel.cu"), (), "cpu", job["options"])
+        if walled:
+            command = sandbox.wrap(command, folder, seconds, environment)
+        ended = processes.run(command, environment, seconds + 5 * walled, capture=True, memory=sandbox.MEMORY)
+        if walled and ended.status in (124, 137) and ended.seconds >= seconds:  # `timeout` in the sandbox
+            ended = replace(ended, status=None)
+        names = ("launches", "launches.events", "answers")
+        records, events, answers = (processes.lines(folder / name) for name in names)
+    return Run(sanitize.checked(records, sanitize.TOOLS, ended, events), records, answers, job["source"])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The report
+
+
+def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
+    """Return the report of a run."""
+    verdict, reason = run.outcome(job)
+    lines, ended = run.source.splitlines(), run.findings.ended
+    unseen = [run.findings.note] if run.findings.note else []
+    if any(answer["filled"] is False for answer in run.of("filled")):
+        unseen.append("uninitialized variables in registers")
+    if not job["reference"]:
+        unseen.append("results: there is no reference")
+    report: dict = {
+        "report": "r" + hashlib.sha256(json.dumps([job["source"], job["cases"]]).encode()).hexdigest()[:8],
+        "cases": hashlib.sha256(json.dumps(job["cases"], sort_keys=True).encode()).hexdigest()[:8],
+        "verdict": verdict.replace(" ", "_"),
+        "checked": {"cases": len(run.of("ended")), "launches": run.findings.launches or 0,
+                    "complete": run.findings.whole and not ended.stopped and bool(run.findings.launches),
+                    "tools": [*sanitize.TOOLS], "not_seen": [*map(_clean, unseen)]},
+        "findings": [{name: fact for name, fact in one.items() if fact} for one in
+                     _list_findings(run, verdict, reason, lines)],
+        "results": [{name: fact for name, fact in answer.items() if fact} for answer in run.wrong],
+    }
+    if job["program"] and ended.output:
+        report["printed"] = _clean(ended.output, 600)
+    report["counts"], report["lines"] = _count(run.records, lines)
+    report["time"] = next((answer["time"] for answer in run.of("time") if verdict == "pass"),
+                          {"why_none": "a time is estimated only of a kernel that passes"})
+    if previous:
+        _compare(report, previous)
+    report["next"] = _say_next(report, _clean(reason.splitlines()[0] if reason else ""))
+    return report
+
+
+def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str]) -> list[dict]:
+    """Return the compiler's errors, or the tools' findings; of a wrong result without any the compiler's warnings."""
+    found: list[dict] = []
+    if verdict == "compile error":
+        errors = {match[3]: match for match in reversed([*_ERROR.finditer(reason)])}  # the first of each
+        found = [_locate("compile error", int(match[1]), lines, says, column=int(match[2] or 0))
+                 for says, match in reversed(errors.items())]
+        return found or [{"kind": "compile error", "says": _clean(reason.splitlines()[-1])}]
+    rows = run.findings.table.to_dict("records")
+    if verdict == "hang":
+        found.append(_locate("hang", _find_stop(run, reason), lines, _clean(reason.rpartition("; the program ")[2])))
+    for row in rows:
+        name = row["buffer"].get("name", "") if isinstance(row["buffer"], dict) else ""
+        other = row["other"] if isinstance(row["other"], dict) and row["other"]["line"] else None
+        cases = [case["ended"] for case, record in zip(run.of("ended"), run.records, strict=False)
+                 if any((one["kind"], one["line"]) == (row["kind"], row["line"]) for one in record["findings"])]
+        found.append({**_locate(row["kind"], row["line"], lines, _clean(row["message"]), name, row["op"]),
+                      "other": other and {name: fact for name, fact in _locate(
+                          "", other["line"], lines, "", name, other.get("op", "")).items() if fact},
+                      "thread": sanitize._thread(row), "accesses": row["count"], "cases": cases})
+    if verdict == "wrong result" and not rows:
+        found += [_locate("compiler's warning", event["line"], lines, event["message"].partition("warning: ")[2])
+                  for event in run.findings.events
+                  if event["kind"] == "warning" and event.get("line") and "[-Wunused" not in event["message"]]
+    return found
+
+
+def _find_stop(run: Run, reason: str) -> int:
+    """Return the line where a launch that hangs was stopped, or the one that accessed memory most often."""
+    place = re.search(r"\w\.cu:(\d+)", " ".join([reason, *(record["error"] for record in run.records)]))
+    sites = run.records[-1]["sites"] if run.records else []
+    most = max((site for site in sites if site["line"]), key=lambda site: site["requests"], default={"line": 0})
+    return int(place[1]) if place else most["line"]
+
+
+def _clean(text: str, most: int = 300) -> str:
+    """Return a text without addresses, paths and the names of Python's exceptions."""
+    return _NOT_SAID.sub("", text).strip()[:most]
+
+
+def _text_of(line: int | None, lines: Sequence[str]) -> str:
+    return lines[line - 1] if line and 0 < line <= len(lines) else ""
+
+
+def _locate(kind: str, line: int, lines: Sequence[str], says: str, array: str = "", op: str = "",
+            column: int = 0) -> dict:
+    """Return a place: the line's text, and a caret below the access to an array, a column or the statement."""
+    text = _text_of(line, lines)
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    accesses = [*re.finditer(rf"\b{re.escape(array)}\s*(?:\[[^][]*(?:\[[^]]*\][^][]*)*\]\s*)+", text)] if array else []
+    if accesses:
+        start, end = accesses[0 if op == "st" else -1].span()
+    elif column:
+        start, end = column - 1, column - 1 + len((re.compile(r"\w+").match(text, column - 1) or " ")[0])
+    caret = " " * start + "^" + "~" * (len(text[start:end].rstrip()) - 1) if text else ""
+    return {"kind": kind, "line": line, "text": text[:160], "caret": caret[:160], "array": array, "says": says}
+
+
+def _count(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[list[dict], list[dict]]:
+    """Return the counters that are not zero, each with the line that has the most; and the counts of lines."""
+    totals: Counter = Counter()
+    by_line: dict[int, Counter] = {}
+    for counter in (counter for counter in COUNTERS if counter.name not in NOT_ADDITIVE):
+        totals[counter.name] = sum(record["counts"].get(counter.metric, 0) for record in records)
+        for site in (site for record in records for site in record["sites"] if site["line"]):
+            if counter.space == site["space"] and counter.op in ("", site["op"]):
+                number = next((site[name] for name in _FIGURES[counter.figure] if name in site), 0)
+                by_line.setdefault(site["line"], Counter())[counter.name] += number
+    counts = []
+    for name, value in totals.items():
+        most = max(by_line, key=lambda line: by_line[line][name], default=0)
+        place = {"line": most} if most and by_line[most][name] else {}
+        counts += [{"counter": name, "value": value, **place}] if value else []
+    busiest = sorted(by_line, key=lambda line: -max(by_line[line].values(), default=0))[:8]
+    return counts, [{"line": line, "text": _text_of(line, lines).strip()[:60],
+                     "counts": {name: value for name, value in by_line[line].items() if value}}
+                    for line in sorted(busiest)]
+
+
+def _compare(report: dict, previous: Mapping) -> None:
+    """Add what moved against an earlier report of the same cases: counts, with their lines, and the time."""
+    if previous.get("cases") != report["cases"]:
+        report["not_compared"] = "the previous report has other cases"
+        return
+    before = {row["counter"]: row["value"] for row in previous.get("counts", ())}
+    now = {row["counter"]: row for row in report["counts"]}
+    earlier = {row["text"]: row["counts"] for row in previous.get("lines", ())}
+    moved = []
+    for name in {**before, **now}:
+        row = now.get(name, {"counter": name, "value": 0})
+        if row["value"] != before.get(name, 0):
+            changes = {line["line"]: abs(line["counts"].get(name, 0) - earlier.get(line["text"], {}).get(name, 0))
+                       for line in report["lines"]}
+            place = {"line": max(changes, key=changes.__getitem__)} if any(changes.values()) else {}
+            moved.append({**row, "before": before.get(name, 0), **place})
+    names = {row["counter"] for row in moved}
+    report["counts"] = moved + [row for row in report["counts"] if row["counter"] not in names]
+    new, old = report["time"], previous.get("time", {})
+    if "low_us" in new and "low_us" in old:
+        new["before"] = [old["low_us"], old["high_us"]]
+        new["differs"] = ("faster" if new["high_us"] < old["low_us"] else
+                          "slower" if new["low_us"] > old["high_us"] else "cannot tell")
+
+
+def _say_next(report: Mapping, reason: str) -> str:
+    """Return one sentence: what was shown, or where to look. What to write there is said by a repair that was run."""
+    verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
+    if verdict == "pass":
+        limiter = f"; the busiest unit is {report['time']['limiter']}" if "limiter" in report["time"] else ""
+        return ("Nothing was found, and all results are right" if report["checked"]["cases"] else
+                "Nothing was found, and the program ended with status 0") + f"{limiter}."
+    if verdict == "wrong_result" and results:
+        return f"Look at the line that writes {results[0]['array']}: {results[0]['pattern']}."
+    if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe", "hang"):
+        more = "; other findings may follow from it" if len(findings) > 1 else ""
+        return f"Mend line {findings[0]['line']} first{more}."
+    return f"{reason.rstrip('.')}."
+
+
+def _bounded(report: dict) -> dict:
+    """Return a report of at most `MOST_JSON` bytes; findings and results that were left out are counted."""
+    omitted = max(0, len(report["findings"]) - 5) + max(0, len(report["results"]) - 8)
+    report["findings"], report["results"] = report["findings"][:5], report["results"][:8]
+    for name in ("lines", "counts", "results", "findings"):
+        while report[name] and len(json.dumps(report)) > MOST_JSON - 20:
+            report[name].pop()
+            omitted += name in ("results", "findings")
+    return {**report, **({"omitted": omitted} if omitted else {})}
+
+
+def as_text(report: Mapping) -> str:
+    """Return a report as text of at most `MOST_TEXT` bytes."""
+    cases, launches = report["checked"]["cases"], report["checked"]["launches"]
+    lines = [f"{report['verdict'].replace('_', ' ')} (cases: {cases}, launches: {launches})"]
+    for one in report["findings"]:
+        place = f", line {one['line']}" if "line" in one else ""
+        lines.append(f"{one['kind']}{place}: {one.get('says', '')}")
+        lines += [f"  {one['text']}\n  {one['caret']}"] if "text" in one else []
+        lines += [f"  and line {one['other']['line']}: {one['other']['text'].strip()}"] if "other" in one else []
+    for result in report["results"][:3]:
+        first = result["first"]
+        lines.append(f"{result['case']}: {result['array']}: {result['wrong']:,} of {result['of']:,} wrong: "
+                     f"{result['pattern']}; {first['index']} is {first['got']}, and {first['want']} is right")
+    moved = [f"{row['counter']} {row['before']:,} to {row['value']:,}" + f" (line {row.get('line', '?')})"
+             for row in report["counts"] if "before" in row]
+    lines += ["moved: " + ", ".join(moved[:6])] if moved else []
+    timed = report["time"]
+    if "low_us" in timed:
+        lines.append(f"estimated {timed['low_us']:g} to {timed['high_us']:g} us on the {timed['card']}, limited by "
+                     f"{timed['limiter']}" + (f"; {timed['differs']}" if "differs" in timed else ""))
+    tail = ([f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []) + [report["next"]]
+    head, room = "\n".join(lines).encode(), MOST_TEXT - len("\n".join(tail).encode()) - 10
+    return "\n".join([head[:room].decode(errors="ignore") + " …" * (len(head) > room), *tail])

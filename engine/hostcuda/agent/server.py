@@ -1,0 +1,141 @@
+"""The server of ``hostcuda mcp``: tools for coding agents over stdio, with the SDK of the extra ``hostcuda[mcp]``.
+
+A call is a process of its own (`hostcuda.agent.__main__`), whose code runs in the sandbox. One call runs at a time, and
+four wait. A cancelled call's processes are killed. Only this module imports the SDK.
+"""
+
+import json
+import sys
+from typing import Annotated, Any, Literal
+
+import anyio
+from mcp.server import MCPServer
+from mcp.types import CallToolResult, TextContent
+from pydantic import BaseModel, ConfigDict, Field
+
+import hostcuda
+
+_WAITING = 4
+_COMPILING = 240  # seconds more for the engine's own files, once per machine
+_KEPT = 64  # reports that `previous` may name
+
+
+class Case(BaseModel):
+    """A launch."""
+
+    grid: list[int] = Field(min_length=1, max_length=3)
+    block: list[int] = Field(min_length=1, max_length=3)
+    arguments: dict[str, bool | int | float | dict[str, Any]] = Field(
+        description='By the kernel\'s parameter names: a number, or an array {"shape": [n], "dtype": "float32"} with '
+        '"values" or "fill" (normal, uniform, randint, arange, zeros, ones, unset), "low", "high", "seed". Arrays that '
+        'are not const are unset without a fill. A __constant__ array has "role": "constant".')
+    name: str = Field("", max_length=40)
+    shared_bytes: int = Field(0, ge=0, le=232448)
+
+
+class Report(BaseModel):
+    """The report of a check."""
+
+    model_config = ConfigDict(extra="allow")
+    report: str
+    verdict: Literal["pass", "compile_error", "wrong_result", "unsafe", "hang", "refused", "not_checked"]
+    checked: dict[str, Any]
+    findings: list[dict[str, Any]] = Field(max_length=5)
+    results: list[dict[str, Any]]
+    counts: list[dict[str, Any]]
+    time: dict[str, Any]
+    next: str
+
+
+class Look(BaseModel):
+    """Counts of lines, or steps of a thread; `why_none` if there are none."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+Source = Annotated[str, Field(max_length=131072, description="CUDA C++ of the kernels, without main")]
+Reference = Annotated[str, Field(max_length=16384, description="Python with NumPy as np: def reference(**arguments) "
+                                 "returns the arrays that the kernel writes")]
+Kernel = Annotated[str, Field(description="the kernel's name, if there is more than one")]
+Options = Annotated[str, Field(max_length=400, description="nvcc's: -D, -U, -std, -arch, -use_fast_math")]
+Seconds = Annotated[int, Field(ge=5, le=300)]
+Index = Annotated[list[int], Field(min_length=3, max_length=3, description="x, y, z")]
+
+server = MCPServer("hostcuda", version=hostcuda.__version__, instructions=(
+    "Checks CUDA kernels without a GPU: invalid addresses, races, uninitialized memory, hangs and wrong results, at "
+    "their lines, with counts of memory accesses. Call check with cases and a NumPy reference after each change."))
+_turn, _calls, _reports = anyio.Semaphore(1), [], {}
+
+
+async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
+    """Answer a call in a process of its own, which ends with the call."""
+    if len(_calls) > _WAITING:
+        return _fail(f"busy: one call runs and {_WAITING} wait; try again later")
+    _calls.append(tool)
+    try:
+        async with _turn:
+            with anyio.fail_after(seconds + _COMPILING):
+                request = json.dumps([tool, {**arguments, "seconds": seconds} if arguments else {}]).encode()
+                done = await anyio.run_process([sys.executable, "-m", "hostcuda.agent"], input=request, check=False)
+    except TimeoutError:
+        return _fail(f"the call did not end within {seconds + _COMPILING} s and was stopped")
+    finally:
+        _calls.remove(tool)
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        return _fail("the call ended without an answer")
+    if "error" in answer:
+        return _fail(answer["error"])
+    return CallToolResult(content=[TextContent(type="text", text=answer["text"])], structured_content=answer["answer"])
+
+
+def _fail(message: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
+
+
+@server.tool()
+async def check(source: Source, cases: Annotated[list[Case], Field(min_length=1, max_length=8)], kernel: Kernel = "",
+                reference: Reference = "",
+                rtol: float | None = None, atol: float | None = None, options: Options = "",
+                previous: Annotated[str, Field(description="an earlier report's id, to compare counts and time")] = "",
+                repairs: bool = True, seconds: Seconds = 60) -> Annotated[CallToolResult, Report]:
+    """Run a kernel on its cases under all tools, compare with the reference, try repairs; return one report."""
+    if previous and previous not in _reports:
+        return _fail(f"there is no report {previous} any more: leave out previous")
+    result = await _call("check", seconds, source=source, kernel=kernel, reference=reference, rtol=rtol, atol=atol,
+                         cases=[case.model_dump() for case in cases], options=options, repairs=repairs,
+                         previous=_reports.get(previous))
+    if report := result.structured_content:
+        _reports[report["report"]] = report
+        for old in list(_reports)[:-_KEPT]:
+            del _reports[old]
+    return result
+
+
+@server.tool()
+async def run_program(source: Annotated[str, Field(max_length=131072, description="CUDA C++ with main")],
+                      options: Options = "", seconds: Seconds = 60) -> Annotated[CallToolResult, Report]:
+    """Run a whole CUDA program with its host code under all tools; return one report, with what it printed."""
+    return await _call("run_program", seconds, source=source, options=options)
+
+
+@server.tool()
+async def lines(source: Source, case: Case, kernel: Kernel = "", options: Options = "",
+                seconds: Seconds = 60) -> Annotated[CallToolResult, Look]:
+    """Count the memory accesses of each line of a launch; show which elements the lanes of its worst request access."""
+    return await _call("lines", seconds, source=source, kernel=kernel, case=case.model_dump(), options=options)
+
+
+@server.tool()
+async def step(source: Source, case: Case, thread: Index, block: Index, kernel: Kernel = "", options: Options = "",
+               seconds: Seconds = 60) -> Annotated[CallToolResult, Look]:
+    """Follow one thread of a launch: the lines that it ran, the variables that each set, and its accesses."""
+    return await _call("step", seconds, source=source, kernel=kernel, case=case.model_dump(), thread=thread,
+                       block=block, options=options)
+
+
+@server.tool()
+async def capabilities() -> Annotated[CallToolResult, Look]:
+    """Tell what can be checked here, and the limits."""
+    return await _call("capabilities", 60)

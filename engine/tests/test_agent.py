@@ -1,0 +1,265 @@
+"""The report for coding agents: verdicts on broken kernels, repairs that were run, the command, and the server."""
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from hostcuda.agent import as_text, check, look
+from hostcuda.agent.patterns import describe_errors
+from hostcuda.agent.repair import _Source
+from hostcuda.agent.report import MOST_JSON, MOST_TEXT
+from hostcuda.agent.sandbox import why_not
+from hostcuda.errors import EngineError
+
+pytestmark = pytest.mark.core("what a coding agent is told")
+
+N = 300
+INDEX = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+# One source, so that it is compiled once: a kernel, and what is wrong with it.
+BROKEN = {
+    "right": "if (i < n) y[i] = x[i] + 1;",
+    "no_barrier": "__shared__ float s[64]; s[threadIdx.x] = i < n ? x[i] : 0; if (i < n) y[i] = s[63 - threadIdx.x];",
+    "no_guard": "y[i] = x[i] + 1;",
+    "unset_shared": "__shared__ float s[64]; if (i % 2) s[threadIdx.x] = 1; if (i < n) y[i] = s[threadIdx.x] + x[i];",
+    "shifted": "if (i < n) y[i] = x[(i + 1) % n] + 1;",
+    "nothing_written": "if (i > n) y[i] = x[i] + 1;",
+    "part_written": "if (i < n - 44) y[i] = x[i] + 1;",
+    "global_race": "if (i < n) y[0] = x[i];",
+    "overflow": "short k = i * 300; if (i < n && k >= 0) y[k / 300] = x[i] + 1;",
+    "forever": "volatile float *p = y; p[0] = 1; while (p[0] > 0) p[0] = 1;",
+}
+SOURCE = "".join(f"__global__ void {name}(const float *x, float *y, int n) {{\n{INDEX}  {body}\n}}\n"
+                 for name, body in BROKEN.items())
+REFERENCE = "def reference(x, y, n):\n    return x + 1\n"
+CASE = {"grid": [5], "block": [64], "arguments": {"x": {"shape": [N], "dtype": "float32"},
+                                                   "y": {"shape": [N], "dtype": "float32"}, "n": N}}
+slow = pytest.mark.thorough("each check is a process, and compiles")
+
+
+def inspect(kernel, source=SOURCE, **more):
+    more = {"repairs": False, "card": "", "cases": [CASE], "reference": REFERENCE, **more}
+    report = check(source, kernel, **more)
+    text = as_text(report)
+    assert len(json.dumps(report).encode()) <= MOST_JSON and len(text.encode()) <= MOST_TEXT
+    assert not re.search(r"0x[0-9a-f]{5,}|hostcuda/|g\+\+|-fsanitize|Traceback", json.dumps(report) + text)
+    assert all(row["value"] or row.get("before") for row in report["counts"])
+    return report
+
+
+@slow
+def test_a_right_kernel_passes_and_has_counts():
+    report = inspect("right", card="H200")
+    assert report["verdict"] == "pass" and not report["findings"] and not report["results"]
+    counts = {row["counter"]: (row["value"], row["line"]) for row in report["counts"]}
+    assert counts["global_load_requests"] == (10, 3), "ten warps load once, on the third line"
+    assert report["time"]["low_us"] < report["time"]["high_us"]
+
+
+@slow
+def test_counts_that_moved_have_their_line():
+    before = inspect("right")
+    strided = SOURCE.replace("y[i] = x[i] + 1;", "y[i] = x[i * 7 % n] + 1;", 1)
+    after = inspect("right", strided, previous=before)
+    moved = {row["counter"]: row for row in after["counts"] if "before" in row}
+    assert moved.keys() == {"global_load_sectors"} and after["verdict"] == "wrong_result"
+    row = moved["global_load_sectors"]
+    assert row["line"] == 3 and row["value"] > row["before"]
+    other = inspect("right", previous={**before, "cases": "others"})
+    assert other["not_compared"] and not any("before" in row for row in other["counts"])
+
+
+@slow
+@pytest.mark.parametrize(("kernel", "verdict", "kind", "says"), [
+    ("no_barrier", "unsafe", "race", "without a barrier"),
+    ("no_guard", "unsafe", "out of bounds", "x[300], one past the end of 300 floats"),
+    ("unset_shared", "unsafe", "uninitialized", "uninitialized shared memory"),
+    ("global_race", "unsafe", "race", ""),
+    ("shifted", "wrong_result", None, "element i has the right value of element i + 1"),
+    ("nothing_written", "wrong_result", None, "every element, none of them written"),
+    ("part_written", "wrong_result", None, "elements 256 to 299 (the last 44), none of them written"),
+    ("overflow", "wrong_result", None, "none of them written"),
+])
+def test_a_broken_kernel_has_its_verdict(kernel, verdict, kind, says):
+    report = inspect(kernel)
+    line = 1 + SOURCE.splitlines().index(f"__global__ void {kernel}(const float *x, float *y, int n) {{") + 2
+    assert report["verdict"] == verdict
+    if kind:
+        first = next(one for one in report["findings"] if one["kind"].startswith(kind))
+        assert first["line"] == line and says in first["says"]
+        assert first["text"][first["caret"].index("^")] in "xys", "the caret is below the array"
+    else:
+        assert not report["findings"] and says in report["results"][0]["pattern"]
+        assert report["results"][0]["of"] == N
+
+
+@slow
+def test_a_hang_ends_in_time_and_has_its_line():
+    report = inspect("forever", seconds=10)
+    assert report["verdict"] == "hang" and not report["checked"]["complete"]
+    assert "while" in report["findings"][0]["text"]
+
+
+@slow
+def test_what_was_not_checked_does_not_pass():
+    assert inspect("right", reference="")["verdict"] == "not_checked"
+    assert inspect("", cases=[])["verdict"] == "not_checked"
+    report = inspect("right", cases=[{**CASE, "block": [2048]}])
+    assert report["verdict"] == "refused" and "must be 1 to 1024" in report["next"]
+    pointer = inspect("right", cases=[{**CASE, "arguments": {**CASE["arguments"], "x": 140737}}])
+    assert pointer["verdict"] == "refused" and "takes an array" in pointer["next"]
+    failing = inspect("right", reference="def reference(**k):\n    return k['z']\n")
+    assert failing["verdict"] == "refused" and "the reference fails in case 1: KeyError" in failing["next"]
+
+
+@slow
+def test_a_compile_error_has_its_caret():
+    report = inspect("k", "__global__ void k(float *y) {\n  y[0] = undefined_name;\n}\n")
+    (error,) = report["findings"]
+    assert report["verdict"] == "compile_error" and error["line"] == 2
+    assert error["text"][error["caret"].index("^") :].startswith("undefined_name")
+
+
+TREE = """__global__ void tree(const float *x, float *y, int n) {
+  __shared__ float s[64];
+  int i = threadIdx.x;
+  s[i] = x[i];
+  for (int half = 32; half > 0; half /= 2)
+    if (i < half) s[i] += s[i + half];
+  if (i == 0) y[0] = s[0];
+}
+"""
+ACCUMULATOR = """__global__ void total(const float *x, float *y, int n) {
+  float sum;
+  for (int i = 0; i < n; i++) sum += x[i];
+  if (threadIdx.x == 0) y[0] = sum;
+}
+"""
+SUMS = {"grid": [1], "block": [64], "arguments": {"x": {"shape": [64], "dtype": "float32"},
+                                                   "y": {"shape": [1], "dtype": "float32"}, "n": 64}}
+
+
+@slow
+@pytest.mark.parametrize(("source", "case", "reference", "line"), [
+    (TREE, SUMS, "def reference(x, y, n):\n    return x.sum()\n", "+    __syncthreads();"),
+    (ACCUMULATOR, SUMS, "def reference(x, y, n):\n    return x.sum()\n", "+  float sum = 0;"),
+    (f"__global__ void k(const float *x, float *y, int n) {{\n{INDEX}  y[i] = x[i] + 1;\n}}\n", CASE, REFERENCE,
+     "+  if (i >= n) return;"),
+], ids=["barriers", "initial value", "guard"])
+def test_a_repair_was_run(source, case, reference, line):
+    report = inspect("", source, cases=[case], reference=reference, repairs=True, seconds=200)
+    assert report["verdict"] == "unsafe", "of what was given"
+    assert report["repair"]["verified"] and line in report["repair"]["diff"].splitlines()
+    assert "it was run" in report["next"]
+
+
+@slow
+def test_no_repair_without_right_results():
+    source = f"__global__ void k(const float *x, float *y, int n) {{\n{INDEX}  y[i] = x[i] + 2;\n}}\n"
+    report = inspect("", source, repairs=True, seconds=120)
+    assert report["verdict"] == "unsafe" and "repair" not in report and "Apply" not in report["next"]
+
+
+@slow
+def test_lines_show_elements_and_steps_show_variables():
+    counts = look("lines", SOURCE, "shifted", CASE)
+    load = next(site for site in counts["lines"] if site["op"] == "ld")
+    assert load["worst"]["array"] == "x" and load["worst"]["lanes"][1] - load["worst"]["lanes"][0] == 1
+    steps = look("step", SOURCE, "shifted", CASE, thread=[3, 0, 0], block=[1, 0, 0])["steps"]
+    assert {"i": 67} in [step["sets"] for step in steps]
+    assert any(access.startswith("ld x[68]") for step in steps for access in step["accesses"])
+
+
+# What needs no compiler
+
+
+def test_patterns_lead_to_the_index():
+    want = np.arange(1.0, 101.0)
+
+    def describe(got, shape=(100,), unwritten=None):
+        wrong = got != want
+        return describe_errors(got, want, wrong, np.zeros(100, bool) if unwritten is None else unwritten, shape, 25)
+
+    assert describe(np.roll(want, 1)).endswith("element i has the right value of element i - 1")
+    assert describe(want[::-1].copy()) == "every element, in reverse order"
+    assert describe(3 * want) == "every element, 3 times the right value"
+    assert "transposed" in describe(want.reshape(10, 10).T.ravel(), (10, 10))
+    assert describe(np.where(np.arange(100) % 25 < 5, 0, want)) == (
+        "elements 0 to 4 of each 25 (a block's threads), all of them 0")
+    assert describe(np.where(np.arange(100) % 10 == 4, -1, want), (10, 10)) == "all of columns 4, all of them -1"
+    assert describe(np.where(np.arange(100) >= 90, np.nan, want)).startswith("elements 90 to 99 (the last 10), 10 of")
+
+
+def test_the_head_of_a_statement_is_its_loop():
+    source = _Source(TREE)
+    assert TREE[source.head(TREE.index("s[i] +=")) :].startswith("for (int half")
+    assert TREE[source.head(TREE.index("x[i];")) :].startswith("s[i] = x[i]")
+
+
+def test_a_request_beyond_the_limits_is_refused():
+    for more in ({"seconds": 301}, {"cases": [CASE] * 9}, {"options": "-include /etc/passwd"},
+                 {"cases": [{"grid": [1]}]}):
+        with pytest.raises(EngineError):
+            check(SOURCE, **more)
+
+
+# The command and the server
+
+
+@slow
+def test_the_command_has_the_verdict_as_its_status(tmp_path, monkeypatch, capsys):
+    from hostcuda import command
+
+    (tmp_path / "k.cu").write_text(SOURCE)
+    (tmp_path / "k.json").write_text(json.dumps({"kernel": "shifted", "cases": [CASE]}))
+    (tmp_path / "k.py").write_text(REFERENCE)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["hostcuda", "check", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            command.main()
+        return ended.value.code, *capsys.readouterr()
+
+    monkeypatch.setenv("HOSTCUDA_WARNINGS", "1")
+    status, out, _ = run(tmp_path / "k.cu", "--json", "--no-repairs")
+    assert status == 3 and json.loads(out)["verdict"] == "wrong_result"
+    (tmp_path / "k.json").write_text("{")
+    status, _, said = run(tmp_path / "k.cu")
+    assert status == 1 and "no JSON" in said and "Traceback" not in said
+
+
+@slow
+@pytest.mark.skipif(bool(why_not()), reason="there is no sandbox")
+def test_the_server_answers_over_stdio():
+    mcp = pytest.importorskip("mcp", reason="the extra hostcuda[mcp] is not installed")
+    import asyncio
+    import os
+
+    async def talk():
+        names = ("HOSTCUDA_CACHE_DIR", "PYTHONPATH", "CXX")
+        environment = {name: os.environ[name] for name in names if name in os.environ}
+        server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "hostcuda", "mcp"], env=environment)
+        async with mcp.Client(mcp.stdio_client(server)) as client:
+            tools = {tool.name for tool in (await client.list_tools()).tools}
+            request = {"source": SOURCE, "kernel": "right", "cases": [CASE], "reference": REFERENCE}
+            first = await client.call_tool("check", request)
+            broken = {**request, "kernel": "no_guard", "repairs": False}
+            again = await client.call_tool("check", {**broken, "previous": first.structured_content["report"]})
+            spy = "import socket\ndef reference(**k):\n    socket.create_connection(('127.0.0.1', 22), 1)\n"
+            walled = await client.call_tool("check", {**request, "reference": spy})
+            late = asyncio.create_task(client.call_tool("check", {**request, "kernel": "forever", "seconds": 300}))
+            await asyncio.sleep(2)
+            late.cancel()
+            after = await client.call_tool("capabilities", {})
+            unknown = await client.call_tool("check", {**request, "previous": "r00000000"})
+            return tools, first, again, walled, after, unknown
+
+    tools, first, again, walled, after, unknown = asyncio.run(talk())
+    assert tools == {"check", "run_program", "lines", "step", "capabilities"}
+    assert first.structured_content["verdict"] == "pass" and first.content[0].text.startswith("pass")
+    assert again.structured_content["verdict"] == "unsafe"
+    assert "OSError" in walled.content[0].text or "Error" in walled.content[0].text
+    assert not after.is_error, "a cancelled call does not keep the next one waiting"
+    assert unknown.is_error and "no report" in unknown.content[0].text
