@@ -85,7 +85,7 @@ def _check_cases(cases: list[_Case], reference: Callable | None, job: Mapping, a
         except cuda.LaunchError as error:
             records.tell("failed", str(error))
         checking.take()
-        answer(ended=case.name)
+        answer(ended=case.name, left=[name for name in case.written if name not in want])
         for name, expected in want.items():
             answer(case=case.name, array=name, **case.compare(name, expected, job))
 

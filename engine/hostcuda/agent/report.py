@@ -20,7 +20,7 @@ import hostcuda
 from hostcuda import checking, processes, sanitize, stepping, temporary
 from hostcuda.agent import repair, sandbox
 from hostcuda.errors import EngineError
-from hostcuda.metrics import COUNTERS, NOT_ADDITIVE
+from hostcuda.metrics import COUNTERS
 from hostcuda.source import code_only
 
 MOST_JSON, MOST_TEXT = 8000, 2000  # bytes of a report
@@ -28,7 +28,8 @@ _CASES, _SOURCE, _REFERENCE = 8, 1 << 17, 1 << 14
 _TOOLS = ",".join(("profile", *sanitize.TOOLS))
 _OPTION = re.compile(r"-[DU]\w+(?:=[\w.+-]*)?|-std=[\w+]+|--?use_fast_math|-arch=\w+|--?extended-lambda")
 _ERROR = re.compile(r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
-_NOT_SAID = re.compile(r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(?=[\w.-])|^\w*Error: |^(?:\w+check(?:, |: ))+")
+_NOT_SAID = re.compile(r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(?=[\w.-])|^\w*Error: "
+                       r"|^(?:\w+check(?:, |: ))+")
 _FIGURES = {"requests": ("requests",), "units": ("sectors", "wavefronts"), "extra": ("conflicts",)}
 
 
@@ -58,6 +59,8 @@ class Run:
         ran = [answer["ended"] for answer in self.of("ended")]
         if self.findings.ended.status is None and not self.of("compiled"):
             return "not checked", "the compilation did not end in time"
+        if verdict == "unsafe" and self.findings.table.empty:
+            return verdict, "the kernel destroyed memory of the process that ran it, and no tool saw the access"
         if verdict in ("pass", "not checked") and self.wrong:
             return "wrong result", "the tools found nothing, and the results are wrong"
         if self.findings.ended.status and verdict == "wrong result":  # the child itself does not judge
@@ -214,6 +217,8 @@ def _run(job: Mapping, seconds: float, walled: bool) -> Run:
         ended = processes.run(command, environment, seconds + 5 * walled, capture=True, memory=sandbox.MEMORY)
         if walled and ended.status in (124, 137) and ended.seconds >= seconds:  # `timeout` in the sandbox
             ended = replace(ended, status=None)
+        elif walled and (ended.status or 0) > 128:  # bubblewrap's status for a signal
+            ended = replace(ended, status=128 - ended.status)
         names = ("launches", "launches.events", "answers")
         records, events, answers = (processes.lines(folder / name) for name in names)
     return Run(sanitize.checked(records, sanitize.TOOLS, ended, events), records, answers, job["source"])
@@ -230,8 +235,9 @@ def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     unseen = [run.findings.note] if run.findings.note else []
     if any(answer["filled"] is False for answer in run.of("filled")):
         unseen.append("uninitialized variables in registers")
-    if not job["reference"]:
-        unseen.append("results: there is no reference")
+    left = sorted({name for answer in run.of("ended") for name in answer["left"]})
+    if left or not (job["reference"] or job["program"]):
+        unseen.append(f"results: no reference says what is right in {', '.join(left) or 'the arrays'}")
     report: dict = {
         "report": "r" + hashlib.sha256(json.dumps([job["source"], job["cases"]]).encode()).hexdigest()[:8],
         "cases": hashlib.sha256(json.dumps(job["cases"], sort_keys=True).encode()).hexdigest()[:8],
@@ -313,23 +319,18 @@ def _locate(kind: str, line: int, lines: Sequence[str], says: str, array: str = 
 
 
 def _count(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[list[dict], list[dict]]:
-    """Return the counters that are not zero, each with the line that has the most; and the counts of lines."""
-    totals: Counter = Counter()
+    """Return the counters that are not zero, each with the line that has the most; and the counts of busy lines."""
     by_line: dict[int, Counter] = {}
-    for counter in (counter for counter in COUNTERS if counter.name not in NOT_ADDITIVE):
-        totals[counter.name] = sum(record["counts"].get(counter.metric, 0) for record in records)
-        for site in (site for record in records for site in record["sites"] if site["line"]):
+    for site in (site for record in records for site in record["sites"] if site["line"]):
+        for counter in COUNTERS:
             if counter.space == site["space"] and counter.op in ("", site["op"]):
                 number = next((site[name] for name in _FIGURES[counter.figure] if name in site), 0)
                 by_line.setdefault(site["line"], Counter())[counter.name] += number
-    counts = []
-    for name, value in totals.items():
-        most = max(by_line, key=lambda line: by_line[line][name], default=0)
-        place = {"line": most} if most and by_line[most][name] else {}
-        counts += [{"counter": name, "value": value, **place}] if value else []
-    busiest = sorted(by_line, key=lambda line: -max(by_line[line].values(), default=0))[:8]
-    return counts, [{"line": line, "text": _text_of(line, lines).strip()[:60],
-                     "counts": {name: value for name, value in by_line[line].items() if value}}
+    totals = sum(by_line.values(), Counter())  # of what is not zero
+    counts = [{"counter": name, "value": value, "line": max(by_line, key=lambda line: by_line[line][name])}
+              for name, value in totals.items()]
+    busiest = sorted(by_line, key=lambda line: -max(by_line[line].values()))[:8]
+    return counts, [{"line": line, "text": _text_of(line, lines).strip()[:60], "counts": dict(+by_line[line])}
                     for line in sorted(busiest)]
 
 
@@ -388,6 +389,7 @@ def as_text(report: Mapping) -> str:
     """Return a report as text of at most `MOST_TEXT` bytes."""
     cases, launches = report["checked"]["cases"], report["checked"]["launches"]
     lines = [f"{report['verdict'].replace('_', ' ')} (cases: {cases}, launches: {launches})"]
+    lines += [f"not seen: {text}" for text in report["checked"]["not_seen"]]
     for one in report["findings"]:
         place = f", line {one['line']}" if "line" in one else ""
         lines.append(f"{one['kind']}{place}: {one.get('says', '')}")
@@ -404,6 +406,7 @@ def as_text(report: Mapping) -> str:
     if "low_us" in timed:
         lines.append(f"estimated {timed['low_us']:g} to {timed['high_us']:g} us on the {timed['card']}, limited by "
                      f"{timed['limiter']}" + (f"; {timed['differs']}" if "differs" in timed else ""))
+    lines += [f"it printed: {report['printed'][:300]}"] if "printed" in report else []
     tail = ([f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []) + [report["next"]]
     head, room = "\n".join(lines).encode(), MOST_TEXT - len("\n".join(tail).encode()) - 10
     return "\n".join([head[:room].decode(errors="ignore") + " …" * (len(head) > room), *tail])
