@@ -189,10 +189,10 @@ def check(
     repairs: Annotated[bool, typer.Option("--repairs/--no-repairs", help="Try repairs of what is found.")] = True,
     seconds: Annotated[int, typer.Option("--seconds", metavar="S", min=5, max=300, help="For all of it.")] = 60,
 ) -> None:
-    """Check a kernel on its cases, and print one report; docs/agents.md says what the cases look like.
+    """Check a kernel on its cases, and print one report.
 
-    The exit status is the verdict, as of sanitize: 0 pass, 1 unsafe, 3 wrong result, 4 compile error, 5 refused,
-    6 not checked, 124 hang.
+    docs/agents.md of the engine says what the cases look like. The exit status is the verdict, as of sanitize: 0 pass,
+    1 unsafe, 3 wrong result, 4 compile error, 5 refused, 6 not checked, 124 hang.
     """
     from hostcuda import agent, sanitize
 
@@ -223,7 +223,10 @@ def _read(path: Path) -> str:
 
 @app.command()
 def mcp() -> None:
-    """Serve checks to a coding agent over standard input and output (Model Context Protocol)."""
+    """Serve checks to a coding agent.
+
+    The server speaks the Model Context Protocol over standard input and output.
+    """
     try:
         from hostcuda.agent.server import server
     except ModuleNotFoundError as error:

@@ -243,7 +243,8 @@ def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
         "cases": hashlib.sha256(json.dumps(job["cases"], sort_keys=True).encode()).hexdigest()[:8],
         "verdict": verdict.replace(" ", "_"),
         "checked": {"cases": len(run.of("ended")), "launches": run.findings.launches or 0,
-                    "complete": run.findings.whole and not ended.stopped and bool(run.findings.launches),
+                    "complete": run.findings.whole and not ended.stopped and bool(run.records)
+                    and not any(record["error"] for record in run.records),
                     "tools": [*sanitize.TOOLS], "not_seen": [*map(_clean, unseen)]},
         "findings": [{name: fact for name, fact in one.items() if fact} for one in
                      _list_findings(run, verdict, reason, lines)],
