@@ -567,16 +567,7 @@ def _refused_edits(scan, host):
             yield match.start(), match.end(), _refuse("texture") + scan.newlines(*match.span())
 
 
-_REFERENCE = re.compile(r"&\s*(?:\w*|\w*\s*\)\s*\[.*)$")
-
-
-def _refuse_kernel(kernel):
-    """Return why nvcc refuses a kernel's declaration; None if it does not."""
-    if kernel.scope is None:
-        return "a __global__ function cannot be a member of a class: move it out of it"
-    if not kernel.template and any(map(_REFERENCE.search, map(hostcode.without_default, kernel.parameters))):
-        return "a __global__ function takes no references: pass a pointer or a value"
-    return None
+_REFERENCE = re.compile(r"&\s*(?:\w*|\w*\s*\)\s*\[.*)$")  # how a parameter ends that is one
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -599,9 +590,12 @@ def rewrite(text, names=None):
     templates = Counter(k.name for k in defined if k.template)
     bounded = {k.name for k in defined if k.template and k.bounds and templates[k.name] == 1}
     for kernel in defined:
-        if refusal := _refuse_kernel(kernel):
+        refusal = "cannot be a member of a class: move it out of it" if kernel.scope is None else ""
+        if not kernel.template and any(map(_REFERENCE.search, map(hostcode.without_default, kernel.parameters))):
+            refusal = "takes no references: pass a pointer or a value"
+        if refusal:
             at = _skip_statement_head(scan.code, kernel.start)
-            edits.append((at, at, f'static_assert(false, "{refusal}"); '))
+            edits.append((at, at, f'static_assert(false, "a __global__ function {refusal}"); '))
         elif not kernel.template:
             deduced = kernel.open == kernel.close  # of an instantiation, the template's arguments
             overloaded = (deduced or variants[kernel.name, kernel.scope] > 1) and not kernel.name.endswith(">")
