@@ -157,8 +157,8 @@ def test_conda_environment_matches():
     assert pip[-len(ours) :] == ours
     del pip[-len(ours) :]
     listed = {canonicalize_name(CONDA.get(name, name)): allowed for name, allowed in conda.items()}
-    browser = requirements(EXTRAS["browser"])
-    beside = {*browser, *(name for name in OF_THE_ENGINE if name.startswith("nvidia-"))}  # conda has the toolkit itself
+    apart = requirements(EXTRAS["browser"]) | requirements(ENGINE["optional-dependencies"]["mcp"])
+    beside = {*apart, *(name for name in OF_THE_ENGINE if name.startswith("nvidia-"))}  # conda has the toolkit itself
     everywhere = {name: allowed for name, allowed in (DECLARED | OF_THE_ENGINE).items() if name not in beside}
     assert {**listed, **requirements(pip)} == everywhere
     assert re.search(r"^  - python >=3\.11$", (ROOT / "environment.yml").read_text(), re.MULTILINE)
@@ -198,7 +198,7 @@ def imported(path):
 DISTRIBUTIONS = {
     "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "elftools": "pyelftools", "jedi": "ipykernel",
     "jupyter_client": "nbclient", "cloudpickle": "distributed", "dask": "distributed", "packaging": "pytest",
-    "sklearn": "scikit-learn", "yaml": "distributed",
+    "sklearn": "scikit-learn", "yaml": "distributed", "anyio": "mcp", "pydantic": "mcp",
 }
 BARE = ("base", "evidence", "ladder", "measure", "spec")  # what a wheel without extras has to run
 PLUGIN = "pytest"  # which loads the engine's plugin itself
@@ -212,7 +212,7 @@ def test_everything_imported_is_declared():
     tests = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     ours = {*PROJECTS, "recording", "suites"}.union(*((path.stem, path.parent.name) for path in tests))
     extras = ENGINE["optional-dependencies"]
-    engine = requirements([*ENGINE["dependencies"], *extras["gpu"], *extras["nvcc"]])
+    engine = requirements([*ENGINE["dependencies"], *extras["gpu"], *extras["nvcc"], *extras["mcp"]])
     for folder, allowed in {
         "engine/hostcuda": {*engine, PLUGIN, *IN_A_BROWSER},
         "engine/tests": OF_THE_ENGINE,
