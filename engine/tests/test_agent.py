@@ -173,6 +173,24 @@ def test_lines_show_elements_and_steps_show_variables():
     assert any(access.startswith("ld x[68]") for step in steps for access in step["accesses"])
 
 
+PROGRAM = """#include <cstdio>
+__global__ void fill(float *y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
+int main() {
+  float host[32];
+  fill<<<1, 32>>>(host, 32);
+  cudaDeviceSynchronize();
+  printf("done\\n");
+}
+"""
+
+
+@slow
+def test_a_program_with_a_host_pointer_is_unsafe():
+    report = inspect("", PROGRAM, cases=[], reference="", seconds=200)
+    (finding,) = report["findings"]
+    assert report["verdict"] == "unsafe" and finding["line"] == 2 and "done" in report["printed"]
+
+
 # What needs no compiler
 
 

@@ -138,7 +138,8 @@ def _order(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tupl
     for number in dict.fromkeys((late, early)):
         match = re.compile(rf"{place}\s*(?:\+=\s*(.+?)|\+\+)\s*;").search(source.code, *source.line(number))
         if match:
-            yield "atomic operation", [(*match.span(), f"atomicAdd(&{match[1]}, {match[2] or 1});")]
+            address = match[1][1:].strip() if match[1].startswith("*") else f"&{match[1]}"
+            yield "atomic operation", [(*match.span(), f"atomicAdd({address}, {match[2] or 1});")]
 
 
 def _guard(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tuple[str, Edits]]:

@@ -122,7 +122,7 @@ def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), referenc
         left = until - time.monotonic()
         return _run({**job, "source": text, "card": ""}, left, walled) if left > 2 else None
 
-    if repairs and report["verdict"] == "unsafe" and (found := repair.search(first, job, attempt)):
+    if repairs and cases and report["verdict"] == "unsafe" and (found := repair.search(first, job, attempt)):
         kind, diff = found
         report["repair"] = {"kind": kind, "diff": diff, "verified": True}
         report["next"] = (f"Apply the repair ({kind}): it was run, and with it nothing is found and all results of "
@@ -369,7 +369,9 @@ def _say_next(report: Mapping, reason: str) -> str:
                 "Nothing was found, and the program ended with status 0") + f"{limiter}."
     if verdict == "wrong_result" and results:
         return f"Look at the line that writes {results[0]['array']}: {results[0]['pattern']}."
-    if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe", "hang"):
+    if verdict == "hang" and "line" in findings[0]:
+        return f"Look at what ends the loop at line {findings[0]['line']}."
+    if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe"):
         more = "; other findings may follow from it" if len(findings) > 1 else ""
         return f"Mend line {findings[0]['line']} first{more}."
     return f"{reason.rstrip('.')}."
