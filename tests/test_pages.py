@@ -30,7 +30,7 @@ def test_every_link_leads_to_a_place_in_the_folder(folder):
     pages = {path: links.Links(path) for path in folder.rglob("*.html")}
     names = {path.relative_to(folder).with_suffix("").as_posix() for path in pages}
     assert names == {"index", "404", *DOCUMENTS, *NOTEBOOKS}
-    assert links.dead_links([*pages]) == []
+    assert links.dead_links([path for path in pages if path.stem != "404"]) == []  # that one is shown at any address
     assert sum("glossary.html#" in link for page in pages.values() for link in page.found) > 20
     assert {f"{name}.html" for name in DOCUMENTS} <= set(pages[folder / "index.html"].found)
 
