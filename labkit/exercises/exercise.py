@@ -365,7 +365,8 @@ def _number(folder: Path) -> str:
 @functools.cache
 def _series() -> dict[str, Path]:
     """Return the folders of the lab's own exercises by their numbers, in the order of the pages."""
-    return {_number(folder): folder for folder in sorted(SERIES.glob("*_*/[a-z]_*"))}
+    files = SERIES.glob("*_*/[a-z]_*/exercise.py")  # git leaves a folder with a __pycache__ of an exercise that is gone
+    return {_number(path.parent): path.parent for path in sorted(files)}
 
 
 def add(folder: Path | str) -> Exercise:

@@ -13,6 +13,7 @@ import pytest
 import hostcuda
 import labkit
 from labkit.base.errors import LabError
+from labkit.exercises import exercise as exercise_module
 from labkit.exercises import progress
 from labkit.exercises.exercise import Exercise, Goal, counted, exercise, exercises, hand_over, number, received
 from labkit.exercises.grade import Grade, Line, grade
@@ -368,6 +369,14 @@ def test_numbers_of_another_count_are_refused():
 
 def test_exercises_are_in_the_order_of_the_pages():
     assert list(exercises()) == sorted(exercises())
+
+
+def test_what_is_left_of_an_exercise_that_is_gone_is_none(tmp_path, monkeypatch):
+    (tmp_path / "05_page" / "b_gone" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "05_page" / "b_new").mkdir()
+    (tmp_path / "05_page" / "b_new" / "exercise.py").write_text("")
+    monkeypatch.setattr(exercise_module, "SERIES", tmp_path)
+    assert exercise_module._series.__wrapped__() == {"05b": tmp_path / "05_page" / "b_new"}
 
 
 def test_only_too_many_lines_say_so_and_use_up_no_hint(tmp_path):
