@@ -244,7 +244,8 @@ _IMPORTED = frozenset(
         "_ZN8hostcuda7meet_atEjjjPvPFvPKS0_jEPKcS6_i", "_ZN8hostcuda16arrive_at_numberEjjPKcS1_i",
         "_ZN8hostcuda11block_phaseEj", "_ZN8hostcuda8wait_forERKNS_5PhaseEjPKcS4_i", "_ZN8hostcuda8space_ofEPKv",
         "hostcuda_reads", "hostcuda_writes", "hostcuda_in_shared", "hostcuda_log_full", "hostcuda_atomic_begin",
-        "hostcuda_atomic_end", "hostcuda_atomic_result", "__ubsan_handle_type_mismatch_v1", "__sanitizer_cov_trace_pc",
+        "hostcuda_atomic_end", "hostcuda_atomic_result", "hostcuda_copy_begins", "hostcuda_copies_committed",
+        "hostcuda_copies_awaited", "__ubsan_handle_type_mismatch_v1", "__sanitizer_cov_trace_pc",
         "__tsan_init", "__tsan_vptr_read", "__tsan_vptr_update",
     ]
 )

@@ -29,10 +29,15 @@ def race(page: Page, found: Findings) -> None:
     if not rows:
         raise LabError(f"there is no race of two known accesses to draw. {found.verdict()}")
     row, between = rows[0], rows[0]["kind"] == "race between blocks"
+    missing = {
+        "race between blocks": ("nothing orders two blocks",
+                                "no order: the blocks of a launch run in any order"),
+        "race with a copy": ("the copy is not waited for", "no wait for the copy here: it may come after the read"),
+    }.get(row["kind"], ("no barrier between two accesses", "no __syncthreads() here: either access may come first"))
     buffer = row["buffer"] if isinstance(row["buffer"], dict) else {}
     where = buffer.get("name") or ("shared or global memory" if not buffer else "the same array")
     element = f"element {buffer['offset'] // row['size']:,}" if "offset" in buffer else "the same bytes"
-    title = f"Race on {where}: " + ("nothing orders two blocks" if between else "no barrier between two accesses")
+    title = f"Race on {where}: {missing[0]}"
     block = "" if row["block"] is None else f"block {tuple(row['block'])}   ·   "
     page.open(322, title, f"kernel {row['kernel']}   ·   {block}racecheck counted {row['count']:,} of these")
     texts = []
@@ -53,11 +58,9 @@ def race(page: Page, found: Findings) -> None:
         texts.append(f"{who} {does}, at {place}: {code}")
     middle = (92 + _HIGH + 236) / 2
     page.line([14, page.width - 14], [middle, middle], style.RUST, 1.6, ls=style.DASHED)
-    missing = ("no order: the blocks of a launch run in any order" if between
-               else "no __syncthreads() here: either access may come first")
-    page.text(page.width / 2, middle + 4, missing, color=style.RUST, weight="bold", ha="center",
+    page.text(page.width / 2, middle + 4, missing[1], color=style.RUST, weight="bold", ha="center",
               bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 4})
-    page.alt = f"Timeline of a race. First, {texts[0]}. Then, {texts[1]}. Between the two: {missing}."
+    page.alt = f"Timeline of a race. First, {texts[0]}. Then, {texts[1]}. Between the two: {missing[1]}."
 
 
 def _read_line(found: Findings, access: dict) -> str:

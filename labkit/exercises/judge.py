@@ -37,6 +37,8 @@ _FIRST_OUTPUT = re.compile(r"\n *b +m +h +w .*\n +(\d+) +(\d+) +(\d+) +(\d+) ")
 _LOOK = {
     "race": "Two threads use the same place, and nothing orders them: is a barrier missing between these lines, or do "
             "two threads compute the same index?",
+    "race with a copy": "A copy in the background is complete when its own thread has waited for it: does the wait "
+                        "stand before the barrier, and for all groups but those that may still be under way?",
     "race between blocks": "Threads of different blocks use the same place: does an index leave out the block, or "
                            "exchange two of its factors?",
     "uninitialized": "It is read before it is written: is a barrier missing, a zero at the beginning, or an element "

@@ -204,7 +204,7 @@ class _Statement:
         if instruction in _ALONE and not operands:
             return f"{_ALONE[instruction]}; "
         if re.fullmatch(r"cp\.async\.(?:commit_group|wait_all|wait_group)", instruction):
-            return ""  # a copy is made at once, see hostcuda/async.h
+            return f"hostcuda::ptx::{instruction.replace('.', '_')}({', '.join(map(self.value, operands))}); "
         if (match := _BARRIER.fullmatch(instruction)) and 1 <= len(operands) <= 2:
             values = [f"hostcuda::ptx::get<unsigned int>({self.value(operand)})" for operand in operands]
             return f"hostcuda::ptx::bar_{match['what']}({', '.join([*values, '0'][:2])}); "

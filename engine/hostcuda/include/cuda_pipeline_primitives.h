@@ -5,12 +5,9 @@
 
 // 4, 8 or 16 bytes, of which the last `zeros` become zero.
 inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0, HOSTCUDA_HERE) {
-    if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes)
+    if (zeros > bytes || !hostcuda::copy_async(to, from, bytes, bytes - zeros))
         hostcuda::fail("__pipeline_memcpy_async at %s:%d copies 4, 8 or 16 bytes, not %zu (of which %zu are zero)", file, line,
                      bytes, zeros);
-    if (bytes == 16) hostcuda::copy_word<uint4>(to, from, bytes - zeros);
-    else if (bytes == 8) hostcuda::copy_word<uint2>(to, from, bytes - zeros);
-    else hostcuda::copy_word<unsigned>(to, from, bytes - zeros);
 }
-inline void __pipeline_commit() {}
-inline void __pipeline_wait_prior(size_t) {}
+inline void __pipeline_commit() { hostcuda_copies_committed(); }
+inline void __pipeline_wait_prior(size_t prior) { hostcuda_copies_awaited(prior); }

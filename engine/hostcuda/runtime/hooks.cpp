@@ -180,6 +180,10 @@ EXPORT void __ubsan_handle_out_of_bounds(OutOfBounds *what, intptr_t value) {
 }
 EXPORT void hostcuda_reads(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
 EXPORT void hostcuda_writes(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
+// Copies of a thread in the background (async.h).
+EXPORT void hostcuda_copy_begins(const void *to, size_t bytes) { begin_copy(running.thread, (uintptr_t)to, bytes); }
+EXPORT void hostcuda_copies_committed() { commit_copies(running.thread); }
+EXPORT void hostcuda_copies_awaited(size_t prior) { await_copies(running.thread, prior); }
 EXPORT void __sanitizer_cov_trace_pc() {
     uintptr_t at = (uintptr_t)FROM - running.text_begin;
     if (at < running.text_bytes && running.counts && !running.together && !logged()) note(dynamic_piece(at, load, 0, false), 0, 0);

@@ -138,6 +138,11 @@ void order_lanes(unsigned warp, unsigned lanes);     // all earlier accesses of 
 void settle_again();                                 // the running thread waits or has ended
 void end_races();
 void examine(unsigned site, uintptr_t address, unsigned size, unsigned thread, bool reads, bool strong);
+// Copies in the background: a thread begins them, commits those since the last commit as a group, and waits for all groups but
+// the last ones.
+void begin_copy(unsigned thread, uintptr_t address, size_t bytes);
+void commit_copies(unsigned thread);
+void await_copies(unsigned thread, size_t prior);
 void note_lock(unsigned thread);                     // it has made an operation of a lock
 void note_result(unsigned thread);                   // it uses the result of an atomic operation
 void note_fence(unsigned thread);

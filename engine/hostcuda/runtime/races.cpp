@@ -37,6 +37,14 @@ namespace {
 struct Cell {
     Touch write, read[2];
     bool atomic = false;
+    uint16_t copies = 0;                             // in the background, for which their threads have not waited
+};
+
+// A copy to shared memory in the background.
+struct Copy {
+    uintptr_t address;
+    size_t bytes;
+    size_t group;                                    // of its thread's copies: which commit it belongs to
 };
 
 // What an update of a byte of shared memory hides: a plain write before it, or else an update by another thread.
@@ -60,6 +68,9 @@ struct Order {
     std::vector<Hidden> hidden[2];                   // the same, or empty until there is one
     std::vector<Finding> undecided;                  // races in global memory, until the end of the launch
     std::vector<Again> again;
+    std::vector<Copy> copies[most_warps * warp_size];   // per thread, those that it has not waited for
+    size_t groups[most_warps * warp_size] = {};      // per thread, how often it has committed its copies
+    bool copying = false;                            // some of this block have been made
     std::vector<uint32_t> first_epoch;               // of each block
     std::vector<uint32_t> published;                 // per block: its accesses before this number of fences are published
     uint32_t fences = 0;                             // in this launch
@@ -88,6 +99,17 @@ void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address,
            format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s %s without a barrier%s between", b.x, b.y, b.z, a.x,
                   a.y, a.z, both, range ? element_of(*range, (address - range->low) / size * size, size).c_str() : "dynamic shared memory",
                   one_warp ? " or a __syncwarp" : ""));
+}
+
+// An access of bytes that another thread, or this one, still copies.
+__attribute__((noinline)) void race_with_copy(unsigned site, unsigned thread, const Touch &copy, uintptr_t address, size_t size) {
+    Index a = index_of(thread), b = index_of(copy.thread);
+    const Range *range = find(address);
+    report(findings(), "racecheck", "race with a copy", places.sites[site].pc, thread, &copy, address, size,
+           format("thread (%u,%u,%u) of a block copies to %s in the background, and thread (%u,%u,%u) reads it before thread "
+                  "(%u,%u,%u) has waited for the copy", b.x, b.y, b.z,
+                  range ? element_of(*range, (address - range->low) / size * size, size).c_str() : "dynamic shared memory",
+                  a.x, a.y, a.z, b.x, b.y, b.z));
 }
 
 // The block of an access: its number, in the worker's order.
@@ -351,6 +373,8 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
             reported = true;
         }
         if (running.racecheck) {
+            if (UNLIKELY(cell.copies) && operation != store)
+                return race_with_copy(index, thread, cell.write, address + i, size);
             bool both_atomic = operation == atomic && cell.atomic;
             if (!unwritten && !both_atomic && !ordered(cell.write, thread) && !excused(thread, cell.write.thread)) {
                 if (operation != store || cell.atomic)
@@ -384,6 +408,51 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
         }
     }
     if (again) store_again(index, thread, stored, address, size, again);
+}
+
+// ---- Copies in the background ----------------------------------------------------------------------------------------------
+
+// Call a function for the record of each byte of a copy that is in shared memory.
+template <class Visit> static void visit_bytes(const Copy &copy, Visit visit) {
+    for (int part : {0, 1}) {
+        size_t at = copy.address - order.shared_low[part];
+        if (at < order.shared_bytes[part])
+            for (size_t i = at; i < at + copy.bytes && i < order.shared_bytes[part]; i++) visit(order.cells[part][i]);
+    }
+}
+
+void begin_copy(unsigned thread, uintptr_t address, size_t bytes) {
+    if (!running.racecheck) return;
+    order.copying = true;
+    order.copies[thread].push_back({address, bytes, order.groups[thread]});
+    visit_bytes(order.copies[thread].back(), [](Cell &cell) { cell.copies++; });
+}
+
+void commit_copies(unsigned thread) { order.groups[thread]++; }
+
+// What a copy writes is written when its thread has waited for it, at the latest.
+void await_copies(unsigned thread, size_t prior) {
+    std::vector<Copy> &copies = order.copies[thread];
+    auto copy = copies.begin();
+    for (; copy != copies.end() && copy->group + prior < order.groups[thread]; ++copy)
+        visit_bytes(*copy, [=](Cell &cell) {
+            if (cell.copies) cell.copies--;
+            if (cell.write.thread != thread) return;
+            cell.write.epoch = order.epoch;
+            cell.write.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
+        });
+    copies.erase(copies.begin(), copy);
+}
+
+// Nobody waits any more for those of the block before.
+static void forget_copies() {
+    if (!order.copying) return;
+    for (std::vector<Copy> &copies : order.copies) {
+        for (const Copy &copy : copies) visit_bytes(copy, [](Cell &cell) { cell.copies = 0; });
+        copies.clear();
+    }
+    memset(order.groups, 0, sizeof order.groups);
+    order.copying = false;
 }
 
 // ---- What orders accesses -------------------------------------------------------------------------------------------------
@@ -423,6 +492,7 @@ void order_block() {
     order.first_epoch.push_back(order.epoch);
     order.published.push_back(0);
     order.acquired = false;
+    forget_copies();
     if (!running.racecheck) return;
     memset(order.clocks, 0, sizeof order.clocks);
     for (auto &warp : order.clocks)
@@ -431,6 +501,7 @@ void order_block() {
 
 void begin_races(char *dynamic_shared, char *static_end) {
     const Launch &launch = *running.launch;
+    forget_copies();                                 // of a launch that was abandoned
     order.shared_low[0] = (uintptr_t)static_end - launch.shared->bytes;
     order.shared_bytes[0] = launch.shared->bytes;
     order.shared_low[1] = (uintptr_t)dynamic_shared;

@@ -1,4 +1,4 @@
-"""Races within a block: a lock or a flag orders accesses, other atomic and volatile accesses do not."""
+"""Races within a block: a lock, a flag or a wait for a copy orders accesses, other atomic accesses do not."""
 
 import pytest
 
@@ -13,6 +13,7 @@ import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
 
 SOURCE = """#line 1 "locks.cu"
+#include <cuda_pipeline.h>
 #define KERNEL extern "C" __global__ void
 
 // Right.
@@ -38,6 +39,31 @@ KERNEL flag_between_warps(int *x) {
 }
 KERNEL volatile_word_of_two_warps(int *x) { if (threadIdx.x % 32 == 0) *(volatile int *)x = threadIdx.x; }
 
+// Three tiles through two buffers, the next one copied in the background while this one is read.
+#define TILES(WAIT, AFTER) \\
+    __shared__ int tile[2][64]; \\
+    int sum = 0; \\
+    __pipeline_memcpy_async(&tile[0][threadIdx.x], x + threadIdx.x, 4); \\
+    __pipeline_commit(); \\
+    for (int t = 0; t < 3; t++) { \\
+        if (t < 2) __pipeline_memcpy_async(&tile[(t + 1) % 2][threadIdx.x], x + threadIdx.x, 4); \\
+        __pipeline_commit(); \\
+        WAIT; \\
+        sum += tile[t % 2][threadIdx.x ^ 32]; \\
+        AFTER; \\
+    } \\
+    x[64 + threadIdx.x] = sum
+KERNEL copied_ahead(int *x) { TILES(__pipeline_wait_prior(1); __syncthreads(), __syncthreads()); }
+KERNEL copied_ahead_in_ptx(int *x) { TILES(asm volatile("cp.async.wait_group 1;"); __syncthreads(), __syncthreads()); }
+KERNEL waits_for_all(int *x) { TILES(asm volatile("cp.async.wait_all;"); __syncthreads(), __syncthreads()); }
+KERNEL each_reads_its_own_copy(int *x) {
+    __shared__ int tile[64];
+    __pipeline_memcpy_async(&tile[threadIdx.x], x + threadIdx.x, 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    x[threadIdx.x] = tile[threadIdx.x];
+}
+
 // Wrong.
 KERNEL flag_without_a_fence(int *x) {
     volatile int *flag = x + 8;
@@ -51,6 +77,17 @@ KERNEL histogram_read_too_early(int *x) {
     atomicAdd(&bins[threadIdx.x / 2], 1);
     x[threadIdx.x] = bins[63 - threadIdx.x];
 }
+KERNEL wait_is_missing(int *x) { TILES(__syncthreads(), __syncthreads()); }
+KERNEL wait_is_one_group_short(int *x) { TILES(__pipeline_wait_prior(2); __syncthreads(), __syncthreads()); }
+KERNEL wait_is_short_in_ptx(int *x) { TILES(asm volatile("cp.async.wait_group 2;"); __syncthreads(), __syncthreads()); }
+KERNEL barrier_before_the_wait(int *x) { TILES(__syncthreads(); __pipeline_wait_prior(1), __syncthreads()); }
+KERNEL buffer_used_too_early(int *x) { TILES(__pipeline_wait_prior(1); __syncthreads(), ); }
+KERNEL never_waits_for_its_own_copy(int *x) {
+    __shared__ int tile[64];
+    __pipeline_memcpy_async(&tile[threadIdx.x], x + threadIdx.x, 4);
+    __pipeline_commit();
+    x[threadIdx.x] = tile[threadIdx.x];
+}
 KERNEL volatile_reduction(int *x) {
     __shared__ volatile int s[64];
     s[threadIdx.x] = x[threadIdx.x];
@@ -63,28 +100,35 @@ KERNEL volatile_reduction(int *x) {
 """
 module = SourceModule(SOURCE, no_extern_c=True)
 for name in [line.split()[1].split("(")[0] for line in SOURCE.splitlines() if line.startswith("KERNEL")]:
-    module.get_function(name)(cuda.to_device(np.zeros(64, np.int32)), block=(64, 1, 1))
+    module.get_function(name)(cuda.to_device(np.zeros(128, np.int32)), block=(64, 1, 1))
 cuda.Context.synchronize()
 '''
-KERNELS = [line.split()[1].split("(")[0] for line in PROGRAM.splitlines() if line.startswith("KERNEL")]
+RIGHT, WRONG = ([line.split()[1].split("(")[0] for line in part.splitlines() if line.startswith("KERNEL")]
+                for part in PROGRAM.split("// Wrong."))
 
 
 @pytest.fixture(scope="module")
 def racing(tmp_path_factory):
-    """Return the names of the kernels with findings."""
+    """Return the kinds of the findings of each kernel with some."""
     path = tmp_path_factory.mktemp("locks") / "program.py"
     path.write_text(PROGRAM)
     findings = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
     assert findings.ended.status == 0, findings.ended.output
-    assert findings.launches == len(KERNELS)
-    return set(findings.table["kernel"])
+    assert findings.launches == len([*RIGHT, *WRONG])
+    return findings.table.groupby("kernel")["kind"].agg(set).to_dict()
 
 
-@pytest.mark.parametrize("kernel", KERNELS[:3])
-def test_what_a_lock_or_a_flag_orders_is_no_race(kernel, racing):
+@pytest.mark.parametrize("kernel", RIGHT)
+def test_what_a_lock_or_a_flag_or_a_wait_orders_is_no_race(kernel, racing):
     assert kernel not in racing
 
 
-@pytest.mark.parametrize("kernel", KERNELS[3:])
+@pytest.mark.parametrize("kernel", WRONG)
 def test_without_it_there_is_a_race(kernel, racing):
     assert kernel in racing
+
+
+def test_what_reads_a_copy_that_nobody_has_waited_for_is_told_so(racing):
+    copies = [kernel for kernel, kinds in racing.items() if "race with a copy" in kinds]
+    assert copies == [kernel for kernel in sorted(racing) if "wait" in kernel or kernel == "buffer_used_too_early"]
+    assert all(racing[kernel] == {"race with a copy"} for kernel in copies if "wait_is" in kernel)

@@ -1,12 +1,24 @@
 // Copies in the background, from global to shared memory mostly.
 //
 // Here a copy is made at once: that is one of the orders that CUDA allows. So a kernel that forgets to wait for its copies
-// works here, and may not on a GPU.
+// works here, and may not on a GPU. Check mode follows the copies of single threads (cp.async) until they are waited for, and
+// reports what reads them before.
 #pragma once
 #include <stddef.h>
 #include <string.h>
+#include "platform.h"
 #include "vector_types.h"
 #include "words.h"
+
+#ifdef HOSTCUDA_CHECK
+extern "C" HOSTCUDA_API void hostcuda_copy_begins(const void *to, size_t bytes);   // of the running thread
+extern "C" HOSTCUDA_API void hostcuda_copies_committed();
+extern "C" HOSTCUDA_API void hostcuda_copies_awaited(size_t prior);                // all but the last groups
+#else
+inline void hostcuda_copy_begins(const void *, size_t) {}
+inline void hostcuda_copies_committed() {}
+inline void hostcuda_copies_awaited(size_t) {}
+#endif
 
 namespace hostcuda {
 
@@ -34,6 +46,16 @@ template <class Word> inline void copy_word(void *to, const void *from, size_t b
     Word word{};
     for (size_t i = 0; i < bytes; i++) ((char *)&word)[i] = ((const char *)from)[i];
     *(Word *)to = word;
+}
+
+// A copy of 4, 8 or 16 bytes by one thread: the first `given` are copied, the others become zero. False: of another size.
+inline bool copy_async(void *to, const void *from, size_t bytes, size_t given) {
+    if (bytes == 16) copy_word<uint4>(to, from, given);
+    else if (bytes == 8) copy_word<uint2>(to, from, given);
+    else if (bytes == 4) copy_word<unsigned>(to, from, given);
+    else return false;
+    hostcuda_copy_begins(to, bytes);
+    return true;
 }
 
 }  // namespace hostcuda

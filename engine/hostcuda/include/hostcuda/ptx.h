@@ -168,10 +168,13 @@ inline void bar_arrive(unsigned number, unsigned threads, HOSTCUDA_HERE) {
 
 // The first `given` of the bytes are copied, the others become zero.
 inline void cp_async(void *to, const void *from, unsigned bytes, unsigned given, HOSTCUDA_HERE) {
-    if (bytes == 16) copy_word<uint4>(to, from, given);
-    else if (bytes == 8) copy_word<uint2>(to, from, given);
-    else if (bytes == 4) copy_word<unsigned>(to, from, given);
-    else fail("cp.async at %s:%d copies 4, 8 or 16 bytes, not %u", file, line, bytes);
+    if (!copy_async(to, from, bytes, given)) fail("cp.async at %s:%d copies 4, 8 or 16 bytes, not %u", file, line, bytes);
+}
+inline void cp_async_commit_group() { hostcuda_copies_committed(); }
+inline void cp_async_wait_group(size_t prior) { hostcuda_copies_awaited(prior); }
+inline void cp_async_wait_all() {
+    hostcuda_copies_committed();
+    hostcuda_copies_awaited(0);
 }
 
 // ---- ldmatrix ---------------------------------------------------------------------------------------------
