@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from labkit.exercises.subjects import Output, launch
+from labkit.exercises import SOURCE, Case, Goal, counted
+from labkit.exercises.subjects import Kernels, Output, launch
 
 
 def transpose(random: np.random.Generator, rows: int, columns: int):
@@ -39,3 +40,28 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
     exact = powers / powers.sum(axis=1, keepdims=True)
     y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
+
+
+def ranks(random: np.random.Generator, n: int, threads: int):
+    """Launch a thread per number, in blocks of `threads`. Numbers occur several times."""
+    x = random.integers(0, 2 * n, n).astype(np.float32)
+    rank = Output("rank", (x < x[:, None]).sum(1, dtype=np.int32))
+    return launch("ranks", x, n, rank, grid=-(-n // threads), block=threads)
+
+
+RANKS = Kernels(ranks, (
+    Case("200 numbers, blocks of 64", (200, 64)),
+    Case("33 numbers, a block of 128", (33, 128)),
+    Case("512 numbers", (512, 128), counted=True),  # 16 warps and 4 tiles
+), hidden=(range(1, 600), [32, 64, 128]))
+
+
+def ranks_goals(barriers: int) -> tuple[Goal, ...]:
+    """Return the goals of a kernel of ranks with asynchronous copies and so many barriers per warp."""
+    on = "512 numbers"
+    return (
+        Goal("calls of __pipeline_memcpy_async", lambda counts: counts[SOURCE]["async_copies"], at_least=1),
+        counted("global_load_requests", on, what="load requests", at_most=16 * 5, least={"unique_bytes": 2 * 4 * 512}),
+        counted("barriers", on, per=16, what="barriers per warp", at_most=barriers, weight=3,
+                least={"shared_load_instructions": 16 * 512 / 4, "barriers": 16 * 4}),
+    )

@@ -29,9 +29,10 @@ _BODY = re.compile(r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int
 
 
 def counts(code: str) -> dict[str, float]:
-    """Count ``divisions_in_loops``, with remainders, and ``floats`` (types, conversions, constants) in bare code."""
+    """Count ``divisions_in_loops``, with remainders, ``floats`` (types, conversions, constants), ``async_copies``."""
     divisions = len(_DIVISION.findall(_repeated_code(code)))
-    return {"divisions_in_loops": divisions, "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code)))}
+    return {"divisions_in_loops": divisions, "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code))),
+            "async_copies": len(re.findall(r"\b__pipeline_memcpy_async *\(", code))}
 
 
 def _repeated_code(code: str) -> str:

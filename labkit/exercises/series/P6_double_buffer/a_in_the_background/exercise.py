@@ -1,0 +1,22 @@
+"""Exercise P6a: tiles that are copied to shared memory asynchronously."""
+
+from labkit.exercises import Exercise, Mistake
+from labkit.exercises.practice import RANKS, ranks_goals
+
+EXERCISE = Exercise(
+    title="In the background",
+    subject=RANKS,
+    goals=ranks_goals(barriers=2 * 4),
+    mistakes=(
+        Mistake(
+            "__pipeline_wait_prior(0) waits for all copies that this thread has committed, and for no others: first "
+            "each thread waits, then the barrier tells all of them.",
+            lambda attempt: "race with a copy" in attempt.findings,
+        ),
+        Mistake(
+            "The last tile may have fewer numbers than the block has threads: copy, and compare with, only those that "
+            "exist.",
+            lambda attempt: bool({"out of bounds", "uninitialized"} & set(attempt.findings)),
+        ),
+    ),
+)

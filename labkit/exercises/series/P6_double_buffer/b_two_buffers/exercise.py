@@ -1,0 +1,22 @@
+"""Exercise P6b: a double buffer."""
+
+from labkit.exercises import Exercise, Mistake
+from labkit.exercises.practice import RANKS, ranks_goals
+
+EXERCISE = Exercise(
+    title="Two buffers",
+    subject=RANKS,
+    goals=ranks_goals(barriers=4 + 1),
+    mistakes=(
+        Mistake(
+            "A buffer is read while a copy into it is under way: its thread has not waited for it, or the buffer is "
+            "used again too early. In each turn first wait, then the barrier, then the copies of the next tile.",
+            lambda attempt: "race with a copy" in attempt.findings,
+        ),
+        Mistake(
+            "One buffer needs two barriers per tile. With two, the barrier that says that a tile is complete also says "
+            "that nobody reads the one before.",
+            lambda attempt: attempt.count("barriers", "512 numbers") >= 16 * 2 * 4,
+        ),
+    ),
+)
