@@ -213,8 +213,8 @@ def _copied(raw):
     places = [_lines[raw["module"], caller][:2] for caller in raw["callers"]]
     (file, line), *callers = [place for place in places if place[0]] or [(raw["file"] or None, raw["line"])]
     other = next(({"file": f, "line": n, "thread": None, "op": ""} for f, n in callers if f != file), None)
-    finding = Finding("initcheck", "uninitialized", raw["copy"], file, line, None, None, other, raw["address"],
-                      raw["size"], None, 1, raw["message"])
+    finding = Finding(raw.get("tool", "initcheck"), raw.get("kind", "uninitialized"), raw["copy"], file, line, None,
+                      None, other, raw["address"], raw["size"], None, 1, raw["message"])
     return LaunchRecord(-1, raw["copy"], (), (), 0, 0, 0, {}, findings=[finding])
 
 

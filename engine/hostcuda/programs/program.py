@@ -372,6 +372,9 @@ class _Runtime:
     def cudaMemcpyAsync(self, to, source, size, kind, stream, to_has, source_has):
         host = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
         self._copy(to, source, size, kind, stream, host, to_has, source_has)
+        if "racecheck" in checkmode.TOOLS and kind in (_TO_DEVICE, _TO_HOST):
+            place, bytes_ = ctypes.c_void_p(to if kind == _TO_HOST else source), ctypes.c_size_t(0 if host else size)
+            native.library().hc_copy_queued(place, bytes_, kind == _TO_DEVICE)
 
     def cudaMemcpy2D(self, to, to_pitch, source, from_pitch, width, height, kind, stream):
         if min(width, height, to_pitch, from_pitch) < 0:
@@ -495,17 +498,6 @@ class _Runtime:
         place, stream = _at(out), Stream(flags)
         place.value = stream.handle
         self.streams[stream.handle] = stream
-
-    def cudaLaunchHostFunc(self, stream, function, data):
-        self.cudaStreamSynchronize(stream)  # the program's thread calls it, at once
-        _host("failed: the function", function, 1, False)
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(data)
-
-    def cudaStreamAddCallback(self, stream, function, data):
-        self.cudaStreamSynchronize(stream)
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-        _host("failed: the function", function, 1, False)
-        kind(function)(stream, SUCCESS, data)
 
     def cudaStreamDestroy(self, stream):
         self.streams.pop(self._handle(stream), None)

@@ -49,6 +49,7 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) 
     begin_counting();
     begin_allocations(dynamic_shared, static_end);
     begin_races(dynamic_shared, static_end);
+    begin_ahead();
     begin_steps();
 }
 
@@ -99,6 +100,7 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders) {
 void watch_end(bool whole, const std::string &error) {
     step_away();
     end_races();
+    end_ahead();
     end_record(whole, error, end_allocations());
     running.text_bytes = running.checked_bytes = 0;
     end_counting();

@@ -86,6 +86,7 @@ hostcuda::Switch park_lane();                                     // the lane's 
 bool in_stacks(uintptr_t address, Range &stacks);
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone));
 bool in_stack_of_another(uintptr_t address);                      // than the running thread
+void visit_managed(void (*visit)(char *base, size_t bytes));   // of a whole program
 void visit_mapped(void (*visit)(const char *base, size_t bytes));   // page-locked memory of the host
 void watch_copied(uint32_t number, const void *to, size_t bytes, const char *from, const uint8_t *sizes, const std::string &source, size_t offset);
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes);

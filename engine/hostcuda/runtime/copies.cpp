@@ -170,6 +170,10 @@ EXPORT void hc_copy_place(const char *call, const char *file, int line) {
 }
 // A whole program calls a function of CUDA's API.
 EXPORT void hostcuda_calls(const char *call) {
+    auto is = [&](const char *name) { return !strcmp(call, name); };
+    if (!is("launch") && !is("cudaMemcpyAsync") && !is("cudaMemsetAsync") && !is("cudaEventRecord") && !is("cudaGetLastError") &&
+        !is("cudaPeekAtLastError"))
+        wait_ahead();                                // it may wait for the device, directly or not
     if (strncmp(call, "cudaMemcpy", 10)) return;
     hc_copy_place(call, "", 0);
 #if __has_include(<execinfo.h>)

@@ -24,8 +24,9 @@ __attribute__((noinline)) void check_together(uintptr_t address, unsigned size, 
 }
 
 // The access is not in a kernel, or the launch was cancelled.
-__attribute__((noinline)) void not_checked(uintptr_t at, uintptr_t address, unsigned size, bool reads) {
+__attribute__((noinline)) void not_checked(uintptr_t at, uintptr_t address, unsigned size, bool reads, bool strong) {
     if (at < running.text_bytes) leave_cancelled();
+    if (runs_ahead && !strong) run_ahead(address, size, reads, (void *)(at + running.text_begin));
     if (follows_host && !running.copy_bytes) follow_host(address, size, reads);
 }
 
@@ -39,7 +40,7 @@ __attribute__((noinline)) void refuse_another(const Site &site, uintptr_t addres
 template <Operation operation, bool keep = false, bool reads = operation != store, bool strong = operation == atomic>
 inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from, bool logged = false) {
     uintptr_t at = (uintptr_t)from - running.text_begin, address = (uintptr_t)pointer;
-    if (UNLIKELY(at >= running.checked_bytes)) return not_checked(at, address, size, reads);
+    if (UNLIKELY(at >= running.checked_bytes)) return not_checked(at, address, size, reads, strong || operation == atomic);
     if (running.counts && !logged) {
         if (running.together) note_together(address, size, operation, keep);
         else note(dynamic_piece(at, operation, size, keep), address, 1);

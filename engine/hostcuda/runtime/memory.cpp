@@ -466,6 +466,13 @@ void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *wr
         if (allocation.mapping) visit(base, allocation.bytes, allocation.written, red_zone);
 }
 
+void visit_managed(void (*visit)(char *base, size_t bytes)) {
+    if (!host_code.tell) return;
+    Lock lock(mutex);
+    for (auto &[base, allocation] : allocations)
+        if (allocation.mapping && !allocation.of_device) visit((char *)base, allocation.bytes);
+}
+
 void visit_mapped(void (*visit)(const char *base, size_t bytes)) {
     Lock lock(mutex);
     for (auto &[base, allocation] : mapped) visit(base, allocation.bytes);

@@ -58,7 +58,7 @@ _UNITS = {
 _CHECK_UNITS = {  # only in check mode
     "counting": ("counting",),
     "hooks": ("allocations", "requests", "steps", "races", "check", "hooks"),
-    "records": ("copies", "records"),
+    "records": ("copies", "ahead", "records"),
 }
 _COLD = {"pool", "records"}
 

@@ -158,6 +158,14 @@ void follow_host(uintptr_t address, size_t bytes, bool reads);
 void follow_host_copy(uintptr_t to, uintptr_t from, size_t bytes);
 void end_host_block(uintptr_t address);              // the host frees it
 
+// ---- ahead.cpp --------------------------------------------------------------------------------------------
+
+extern volatile bool runs_ahead;                     // the device may still work on memory that the host can access
+void run_ahead(uintptr_t address, size_t bytes, bool reads, void *from);   // the host accesses memory
+void begin_ahead();                                  // a launch
+void end_ahead();
+void wait_ahead();                                   // the host calls a function that may wait
+
 // ---- records.cpp ------------------------------------------------------------------------------------------
 
 struct Finding {

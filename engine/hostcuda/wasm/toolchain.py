@@ -47,7 +47,7 @@ _LINK = [
 ]
 # The runtime's files; the files of a row are compiled as one.
 _RUNTIME = (("platform",), ("slabs", "warps", "scheduler"), ("faults", "printf"))
-_CHECKS = (("counting",), ("allocations", "requests", "races", "check", "hooks"), ("copies", "records"))
+_CHECKS = (("counting",), ("allocations", "requests", "races", "check", "hooks"), ("copies", "ahead", "records"))
 _CHECK_RUNTIME = (*_RUNTIME, *_CHECKS)
 
 

@@ -82,6 +82,60 @@ double(cuda.Out(y), np.int32(1000), block=(256, 1, 1), grid=(3, 1))
 double(cuda.Out(y), np.int32(1000), block=(256, 1, 1), grid=(4, 1))
 """
 
+AHEAD = """#include <cstdio>
+#include <cstring>
+#include <vector>
+__global__ void fill(int *x, int n) { if (threadIdx.x < n) x[threadIdx.x] = threadIdx.x + 7; }
+__global__ void raise(volatile int *flag) { *flag = 1; }
+int main() {
+    int *managed, *pinned, *d, sum = 0, first;
+    volatile int *flag;
+    cudaMallocManaged(&managed, 256);
+    cudaMallocManaged((void **)&flag, 4);
+    cudaMallocHost(&pinned, 256);
+    cudaMalloc(&d, 256);
+    cudaEvent_t event;
+    cudaEventCreate(&event);
+    std::vector<int> pageable(64);
+    fill<<<1, 32>>>(managed, 32);
+    if (cudaGetLastError()) return 1;
+    sum += managed[40];
+    sum += managed[3];                                                     // found
+    cudaDeviceSynchronize();
+    sum += managed[4];
+    raise<<<1, 1>>>((int *)flag);
+    while (!*flag) ;
+    fill<<<1, 32>>>(d, 32);
+    cudaMemcpyAsync(pinned, d, 128, cudaMemcpyDeviceToHost);
+    pinned[40] = 1;
+    memcpy(&first, pinned, 4);                                             // found
+    sum += first;
+    cudaMemcpyAsync(d, pinned, 256, cudaMemcpyHostToDevice);
+    sum += pinned[1];
+    cudaEventRecord(event);
+    for (int i = 5; i < 8; i++) pinned[i] = i;                             // found
+    cudaEventSynchronize(event);
+    pinned[6] = 6;
+    cudaMemcpyAsync(pageable.data(), d, 256, cudaMemcpyDeviceToHost);
+    sum += pageable[2];
+    fill<<<1, 32>>>(managed, 16);
+    while (cudaEventQuery(event)) ;
+    managed[5]++;
+    printf("%d", sum);
+}
+"""
+
+
+def test_the_host_goes_on_before_the_device_has_ended(tmp_path):
+    path = tmp_path / "ahead.cu"
+    path.write_text(AHEAD)
+    findings = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
+    wrong = [n for n, line in enumerate(AHEAD.splitlines(), 1) if line.endswith("// found")]
+    assert list(findings.table["line"]) == wrong and set(findings.table["kind"]) == {"race"}, findings
+    for message, what in zip(findings.table["message"], ("reads what kernel fill writes", "reads what cudaMemcpyAsync",
+                                                         "writes what cudaMemcpyAsync reads"), strict=True):
+        assert what in message and "cudaDeviceSynchronize" in message
+
 
 @pytest.mark.parametrize(("way", "first"), [
     (0, "nothing has set 928: the first is in element 768, of 4 bytes"),

@@ -360,8 +360,18 @@ HOSTCUDA_CALL(cudaStreamSynchronize, (cudaStream_t s), s)
 HOSTCUDA_CALL(cudaStreamQuery, (cudaStream_t s), s)
 HOSTCUDA_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned = 0), s, e)
 HOSTCUDA_CALL(cudaStreamGetPriority, (cudaStream_t, int *priority), priority)
-HOSTCUDA_CALL(cudaStreamAddCallback, (cudaStream_t s, cudaStreamCallback_t f, void *data, unsigned), s, f, data)
-HOSTCUDA_CALL(cudaLaunchHostFunc, (cudaStream_t s, cudaHostFn_t f, void *data), s, f, data)
+inline cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t f, void *data) {
+    if (!f) return hostcuda::host("refuse", cudaErrorInvalidValue, "cudaLaunchHostFunc failed: its function is a null pointer");
+    const cudaError_t error = cudaStreamSynchronize(s);   // the program's thread calls it, at once
+    if (!error) f(data);
+    return error;
+}
+inline cudaError_t cudaStreamAddCallback(cudaStream_t s, cudaStreamCallback_t f, void *data, unsigned) {
+    if (!f) return hostcuda::host("refuse", cudaErrorInvalidValue, "cudaStreamAddCallback failed: its function is a null pointer");
+    const cudaError_t error = cudaStreamSynchronize(s);
+    if (!error) f(s, cudaSuccess, data);
+    return error;
+}
 HOSTCUDA_CALL(cudaEventCreate, (cudaEvent_t *e), e)
 HOSTCUDA_CALL(cudaEventCreate, (cudaEvent_t *e, unsigned flags), e, flags)
 HOSTCUDA_CALL(cudaEventCreateWithFlags, (cudaEvent_t *e, unsigned flags), e, flags)

@@ -236,6 +236,7 @@ void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *wr
     for (Allocation &a : allocations) visit(a.base, a.bytes, a.written, 0);
 }
 bool is_host_memory(const void *, size_t, bool) { return false; }
+void visit_managed(void (*)(char *, size_t)) {}
 void visit_mapped(void (*)(const char *, size_t)) {}
 bool was_freed(const void *, uintptr_t &, size_t &) { return false; }
 
