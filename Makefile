@@ -66,7 +66,7 @@ test: $(STAMP) lint  ## Test what every page relies on, and most pages against t
 thorough: $(STAMP)  ## Test everything else: each exercise and kernel on every shape, the gears, browsers, the closer looks
 	@$(ENGINE) -n $(JOBS) -m thorough tests $(CHOSEN)
 	@$(PYTEST) -n $(JOBS) -m thorough $(TESTS) $(CHOSEN)
-	@$(if $(ARGS),,$(BIN)/labkit report --fresh --compare --out build/closer_look $(LONG) notebooks/closer_look/*.ipynb)
+	@$(if $(ARGS),,$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(LONG) $(wildcard notebooks/closer_look/*.ipynb))
 
 floors:  ## Run three notebooks with the oldest versions that pyproject.toml allows, in an environment of their own
 	@rm -rf .venv-floors && $(PYTHON) -m venv .venv-floors && .venv-floors/bin/python $(PIP) install -e ./engine -e . nbval \

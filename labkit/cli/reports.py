@@ -27,9 +27,6 @@ def report(
     companions: Annotated[
         bool, typer.Option("--all", help="Execute the closer looks, too; else their pages show the stored outputs.")
     ] = False,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Fail if outputs of cells that do not measure differ from the stored.")
-    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default.")
     ] = None,
@@ -43,8 +40,7 @@ def report(
     from labkit.notebooks import html
 
     with _Bar() as bar:
-        pages = html.make(notebook or (), out, stored=stored, progress=bar, fresh=fresh, compare=compare,
-                          companions=companions)
+        pages = html.make(notebook or (), out, stored=stored, progress=bar, fresh=fresh, companions=companions)
     print(pages[0].path.parent / "index.html")
     if any(page.failure for page in pages):
         raise typer.Exit(1)

@@ -6,13 +6,11 @@ import ast
 import contextlib
 import datetime
 import functools
-import itertools
 import logging
 import os
 import re
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -204,32 +202,6 @@ def run(notebook: Notebook, progress: Progress | None = None) -> None:
 def code(notebook: Notebook) -> list[NotebookNode]:
     """Return the code cells of a notebook."""
     return [cell for cell in notebook.nb.cells if cell.cell_type == "code"]
-
-
-def compare(notebook: Notebook, stored: NotebookNode) -> None:
-    """Compare the outputs of an executed notebook with stored ones, as nbval does; set `notebook.failure`.
-
-    Pictures are not compared, nor are the outputs of cells with the tag `nbval-ignore-output`.
-    """
-    for at, (cell, before) in enumerate(zip(notebook.nb.cells, stored.cells, strict=True)):
-        if cell.cell_type != "code" or "nbval-ignore-output" in cell.metadata.get("tags", []):
-            continue
-        printed, wanted = (list(map(_comparable, version.outputs)) for version in (cell, before))
-        if printed != wanted:
-            different = next(pair for pair in itertools.zip_longest(printed, wanted) if pair[0] != pair[1])
-            actual, expected = (textwrap.shorten(str(output), 300) for output in different)
-            notebook.failure = notebook.failure or _make_failure(
-                notebook, at, f"its outputs are not the stored ones: {actual}, stored is {expected}"
-            )
-
-
-def _comparable(output: NotebookNode) -> object:
-    """Return the part of an output that is compared."""
-    if output.output_type == "stream":
-        return output.text
-    if output.output_type == "error":
-        return f"{output.ename}: {output.evalue}"
-    return {kind: data for kind, data in output.data.items() if kind not in ("image/png", "image/jpeg")}
 
 
 def environment() -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import copy
 import datetime
 import html
 import itertools
@@ -98,7 +97,7 @@ class Page:
 
 def make(
     names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None,
-    fresh: bool = False, compare: bool = False, companions: bool = False,
+    fresh: bool = False, companions: bool = False,
 ) -> list[Page]:
     """Execute notebooks and write `index.html` and a page for each.
 
@@ -122,8 +121,6 @@ def make(
     progress : Progress
     fresh : bool
         Execute also notebooks that have not changed since their last execution.
-    compare : bool
-        Count a notebook as failed if its outputs differ from those that it holds: see `execute.compare`.
     companions : bool
         Without `names`, execute the closer looks, too.
     """
@@ -144,13 +141,10 @@ def make(
 
     wanted = {page.notebook: page for page in pages if page.notebook.path in chosen}
     exporter = Exporter(pages, documents)
-    before = {notebook: copy.deepcopy(notebook.nb) for notebook in wanted} if compare else {}
     as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]
     others = (notebook for notebook in wanted if notebook not in as_stored)
     with contextlib.closing(side_by_side.run(others, progress, fresh)) as executed:
         for notebook in itertools.chain(executed, _start_stored(as_stored, progress)):
-            if notebook in before and not notebook.failure:
-                execute.compare(notebook, before[notebook])
             exporter.write(wanted[notebook])
             progress.finish(notebook)
     for page in documents:
