@@ -1,1 +1,1 @@
-"""Everything that reads or writes `data/`."""
+"""Everything that reads what was recorded in `data/`."""
