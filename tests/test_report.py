@@ -132,7 +132,8 @@ class Loads(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tag = tag
-        if tag in ("script", "link", "iframe", "object", "embed", "base"):
+        icon = tag == "link" and dict(attrs)["rel"] == "icon" and dict(attrs)["href"].startswith("data:")
+        if tag in ("script", "link", "iframe", "object", "embed", "base") and not icon:
             self.found.append(f"<{tag}>")
         for name, value in attrs:
             if tag == "a" and name == "href":
