@@ -10,12 +10,14 @@ from hostcuda.frontend.source import Scan
 __all__ = ["of", "of_warnings"]
 
 _UNSET = re.compile(r"(?m)^(.+):(\d+):\d+: warning: '(\w+)(\.[^'[]+)?(?:\[.*\])?' (is|may be) used uninitialized")
+_GONE = re.compile(r"(?m)^(.+):(\d+):\d+: warning: (?:function returns address of local variable|"
+                   r"(?:address of|reference to) local variable '\w+' returned)")
 # An engine's own function, into which a kernel was inlined, has no name here.
 _FUNCTION = re.compile(r"[Ii]n (?:static )?(?:member )?function '(?:[^'(]*\bhostcuda::|[^'(]*?(\w+)(?: *<.*>)?\()")
 
 
 def of_warnings(warnings: str, source: str) -> list[dict]:
-    """Return the findings about unset variables in a compiler's warnings (`hostcuda.source.warnings_about`).
+    """Return the findings in a compiler's warnings (`hostcuda.source.warnings_about`): unset variables, and gone ones.
 
     g++ is sure of some. Where it says "may be", a condition that it does not see may set the variable first. It is sure
     then, too, if each statement that sets the variable also reads it, as ``sum += x`` does; not for a struct's member.
@@ -39,13 +41,22 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
         used = f"line {line} uses it" if int(line) != number else "it is used"
         if rows.get((file, number, name), {}).get("kernel"):
             continue
-        rows[file, number, name] = {
-            "tool": "initcheck", "kind": "uninitialized variable", "kernel": functions[-1] if functions else "",
-            "file": file, "line": number, "block": None, "thread": None, "other": None, "address": 0, "size": 0,
-            "buffer": None, "count": 1, "launches": None, "op": "", "source": "compiler",
-            "message": f"the variable {name} has no value when {used}: give it one where it is declared",
-        }
+        message = f"the variable {name} has no value when {used}: give it one where it is declared"
+        rows[file, number, name] = _row("initcheck", "uninitialized variable", functions, file, number, message)
+    for warning in _GONE.finditer(warnings):
+        message = "the function returns the address of a local variable, which ends with it: use an array of the caller"
+        where, functions = (warning[1], int(warning[2])), _FUNCTION.findall(warnings[: warning.start()])
+        rows[where] = _row("memcheck", "address of a local variable", functions, *where, message)
     return list(rows.values())
+
+
+def _row(tool: str, kind: str, functions: Sequence[str], file: str, line: int, message: str) -> dict:
+    """Return the finding in a compiler's warning, which is in the last of these functions."""
+    return {
+        "tool": tool, "kind": kind, "kernel": functions[-1] if functions else "", "file": file, "line": line,
+        "block": None, "thread": None, "other": None, "address": 0, "size": 0, "buffer": None, "count": 1,
+        "launches": None, "op": "", "source": "compiler", "message": message,
+    }
 
 
 def _always_read(name: str, lines: Sequence[str]) -> bool:

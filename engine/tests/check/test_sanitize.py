@@ -210,6 +210,14 @@ __global__ void member_set_in_a_branch(const float *x, float *y, int n) {
   __syncthreads();
   if (n > 3) y[0] = x[0] / t.count;
 }
+__device__ float *squares(float x) {
+  float list[2] = {x, x * x};
+  return list;
+}
+__device__ float *cubes(float x) {
+  float list[2] = {x, x * x * x}, *first = list;
+  return first;
+}
 """
 
 
@@ -217,6 +225,8 @@ def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_
     rows = of_warnings(warnings_about(WITHOUT_A_VALUE, no_extern_c=True), WITHOUT_A_VALUE)
     assert [(row["kernel"], row["line"]) for row in sorted(rows, key=lambda row: row["line"])] == [
         ("accumulated", 4), ("written_out", 9), ("own_index", 14), ("table", 18), ("member", 41),
+        ("squares", 53), ("cubes", 57),
     ]
+    assert [row["kind"] for row in rows if row["line"] > 50] == ["address of a local variable"] * 2
     assert "the variable acc has no value when line 6 uses it" in rows[1]["message"] + rows[2]["message"]
     assert any("the variable t.count has no value" in row["message"] for row in rows)
