@@ -210,18 +210,12 @@ WRONG = [
 
 @pytest.mark.parametrize("compute", WRONG, ids=lambda compute: compute.__name__)
 @pytest.mark.parametrize("rounding", [Rounding(), Rounding(HALF, HALF)], ids=["float32", "float16"])
-def test_a_wrong_kernel_is_refused(compute, rounding, capsys):
+def test_a_wrong_kernel_is_refused_on_a_single_odd_shape(compute, rounding, capsys):
     variant = FakeVariant(compute, rounding=rounding)
-    with pytest.raises(CheckFailed):
-        check(variant)
+    with pytest.raises(CheckFailed, match="odd: 3x11x16"):
+        check(variant, [ODD])
     assert not is_verified(variant)
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("compute", WRONG, ids=lambda compute: compute.__name__)
-def test_a_wrong_kernel_is_refused_on_a_single_odd_shape(compute):
-    with pytest.raises(CheckFailed, match="odd: 3x11x16"):
-        check(FakeVariant(compute), [ODD])
 
 
 @pytest.mark.parametrize(
