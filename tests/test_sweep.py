@@ -369,14 +369,6 @@ LAYERS = (*LENET86, *LENET72)
 OTHER = Layer("never swept", 3, 20, 31, 9, 5)
 
 
-@pytest.mark.parametrize("layer", LAYERS, ids=str)
-def test_the_default_sizes_are_the_best_on_record(layer):
-    best = labkit.recorded("H200").best(layer)
-    assert None not in [value for name, value in best.options.items() if name not in ("step", "unroll")]
-    assert variant(7).defines(layer) == best.defines(layer)
-    assert variant(7).launches(layer, 5) == best.launches(layer, 5)
-
-
 def test_a_grid_may_name_its_rung(path):
     by_name = small(path, {**GRID, "rung": "tuning", "rows": 2, "maps": [2, 0]})
     assert list(by_name["rung"]) == [7, 7]
