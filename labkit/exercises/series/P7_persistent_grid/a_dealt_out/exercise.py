@@ -1,0 +1,16 @@
+"""Exercise P7a: rows of uneven lengths, dealt out to the blocks of a persistent grid."""
+
+from labkit.exercises import Exercise, Mistake
+from labkit.exercises.practice import row_goals, uneven_rows
+
+EXERCISE = Exercise(
+    title="Dealt out",
+    subject=uneven_rows(queue=False),
+    goals=row_goals(),
+    mistakes=(
+        Mistake(
+            "Each number costs an atomic addition: let a thread add up its numbers of a row in a register first.",
+            lambda attempt: attempt.count("reduction_requests", "48 rows") > 2 * 48,
+        ),
+    ),
+)

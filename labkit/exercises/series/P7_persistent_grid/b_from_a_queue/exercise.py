@@ -1,0 +1,27 @@
+"""Exercise P7b: rows of uneven lengths, taken from a queue."""
+
+from labkit.exercises import Exercise, Mistake, counted
+from labkit.exercises.practice import row_goals, uneven_rows
+
+EXERCISE = Exercise(
+    title="From a queue",
+    subject=uneven_rows(queue=True),
+    goals=(
+        *row_goals(taken=48 + 4),
+        counted("atomic_requests", "48 rows", what="atomic requests with a result", at_most=48 + 4, weight=3,
+                least={"atomic_requests": 48}),
+        counted("barriers", "48 rows", per=2, what="barriers of the blocks", at_most=2 * (48 + 4)),
+    ),
+    mistakes=(
+        Mistake(
+            "The rows are dealt out before the launch: here a block takes one with atomicAdd(next, 1) when it is free.",
+            lambda attempt: attempt.count("global_load_requests", "48 rows") > 0
+            and not attempt.count("atomic_requests", "48 rows"),
+        ),
+        Mistake(
+            "One thread takes a row for its block. The others learn its number through shared memory, with a barrier "
+            "before they read it and another one before the next number comes.",
+            lambda attempt: bool({"race", "divergent barrier"} & set(attempt.findings)),
+        ),
+    ),
+)
