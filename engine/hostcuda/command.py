@@ -206,10 +206,13 @@ def check(
     except ValueError as error:
         terminal.fail("hostcuda", f"the cases or the previous report are no JSON: {error}")
     job = {"cases": given} if isinstance(given, list) else given
+    if not isinstance(job, dict) or (unknown := job.keys() - {"cases", "kernel", "options", "rtol", "atol"}):
+        known = f"no {min(unknown)}" if isinstance(job, dict) else "nothing else"
+        terminal.fail("hostcuda", f"the file of cases has a list, or cases, kernel, options, rtol, atol, and {known}")
     job |= {name: value for name, value in (("kernel", kernel), ("options", options)) if value}
     report = agent.check(_read(source), reference=read(reference, ".py"), previous=before, repairs=repairs,
                          seconds=seconds, **job)
-    print(dumps(report, indent=1, ensure_ascii=False) if json else agent.as_text(report))
+    print(dumps(report, ensure_ascii=False) if json else agent.as_text(report))
     raise typer.Exit(sanitize.STATUS[report["verdict"].replace("_", " ")])
 
 

@@ -25,10 +25,10 @@ BROKEN = {
     "no_guard": "y[i] = x[i] + 1;",
     "unset_shared": "__shared__ float s[64]; if (i % 2) s[threadIdx.x] = 1; if (i < n) y[i] = s[threadIdx.x] + x[i];",
     "shifted": "if (i < n) y[i] = x[(i + 1) % n] + 1;",
-    "nothing_written": "if (i > n) y[i] = x[i] + 1;",
+    "nothing_written": "if (i > n + 100) y[i] = x[i] + 1;",
     "part_written": "if (i < n - 44) y[i] = x[i] + 1;",
     "global_race": "if (i < n) y[0] = x[i];",
-    "overflow": "short k = i * 300; if (i < n && k >= 0) y[k / 300] = x[i] + 1;",
+    "overflow": "int k = (int)(i * 10000000u); if (i < n && k >= 0) y[i] = x[i] + 1;",
     "forever": "volatile float *p = y; p[0] = 1; while (p[0] > 0) p[0] = 1;",
 }
 SOURCE = "".join(f"__global__ void {name}(const float *x, float *y, int n) {{\n{INDEX}  {body}\n}}\n"
@@ -111,6 +111,8 @@ def test_what_was_not_checked_does_not_pass():
     assert report["verdict"] == "refused" and "must be 1 to 1024" in report["next"]
     pointer = inspect("right", cases=[{**CASE, "arguments": {**CASE["arguments"], "x": 140737}}])
     assert pointer["verdict"] == "refused" and "takes an array" in pointer["next"]
+    endless = inspect("right", reference="def reference(**k):\n    while True: pass\n", seconds=20)
+    assert endless["verdict"] == "not_checked" and "in time" in endless["next"]
     failing = inspect("right", reference="def reference(**k):\n    return k['z']\n")
     assert failing["verdict"] == "refused" and "the reference fails in case 1: KeyError" in failing["next"]
 
@@ -138,6 +140,18 @@ ACCUMULATOR = """__global__ void total(const float *x, float *y, int n) {
   if (threadIdx.x == 0) y[0] = sum;
 }
 """
+TILES = """__global__ void tiles(const float *x, float *y, int n) {
+  __shared__ float s[64];
+  int t = threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k < n; k += 64) {
+    s[t] = x[k + t];
+    __syncthreads();
+    for (int j = 0; j < 64; j++) sum += s[j];
+  }
+  y[t] = sum;
+}
+"""
 SUMS = {"grid": [1], "block": [64], "arguments": {"x": {"shape": [64], "dtype": "float32"},
                                                    "y": {"shape": [1], "dtype": "float32"}, "n": 64}}
 
@@ -145,10 +159,13 @@ SUMS = {"grid": [1], "block": [64], "arguments": {"x": {"shape": [64], "dtype": 
 @slow
 @pytest.mark.parametrize(("source", "case", "reference", "line"), [
     (TREE, SUMS, "def reference(x, y, n):\n    return x.sum()\n", "+    __syncthreads();"),
+    (TILES, {**SUMS, "arguments": {"x": {"shape": [192], "dtype": "float32"}, "n": 192,
+                                   "y": {"shape": [64], "dtype": "float32"}}},
+     "def reference(x, y, n):\n    return np.full(64, x.sum())\n", "+    __syncthreads();"),
     (ACCUMULATOR, SUMS, "def reference(x, y, n):\n    return x.sum()\n", "+  float sum = 0;"),
     (f"__global__ void k(const float *x, float *y, int n) {{\n{INDEX}  y[i] = x[i] + 1;\n}}\n", CASE, REFERENCE,
      "+  if (i >= n) return;"),
-], ids=["barriers", "initial value", "guard"])
+], ids=["barriers", "loop's end", "initial value", "guard"])
 def test_a_repair_was_run(source, case, reference, line):
     report = inspect("", source, cases=[case], reference=reference, repairs=True, seconds=200)
     assert report["verdict"] == "unsafe", "of what was given"

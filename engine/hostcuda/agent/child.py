@@ -80,6 +80,7 @@ def _read_reference(text: str) -> Callable | None:
 def _check_cases(cases: list[_Case], reference: Callable | None, job: Mapping, answer: Callable) -> None:
     for case in cases:
         want = case.expect(reference) if reference else {}
+        answer(launching=case.name)
         try:
             case.launch()
         except cuda.LaunchError as error:

@@ -49,8 +49,8 @@ def search(first, job: Mapping, attempt: Callable) -> tuple[str, str] | None:
 
 def _is_better(after, run) -> bool:
     """Return whether an edit removed the first finding, and added no kind; a fault may have hidden more of one."""
-    before, now = ([(row["kind"], row["line"], row["message"]) for row in one.findings.table.to_dict("records")]
-                   for one in (run, after))
+    before, now = ([(row["kind"], dict(enumerate(one.source.splitlines(), 1)).get(row["line"]))  # its number moves
+                    for row in one.findings.table.to_dict("records")] for one in (run, after))
     return (before[0] not in now and {row[0] for row in now} <= {row[0] for row in before}
             and len(now) <= len(before) and bool(after.of("compiled")) and after.findings.ended.status is not None)
 
@@ -120,8 +120,8 @@ def _order(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tupl
             yield "barrier", between
         loops = [block for block in common if re.match(r"for\b|while\b|do\b", source.code[source.head(block[0]) :])]
         for start, end in loops[-1:]:
-            last = len(source.code[:end].rstrip())
-            closing = [(last, last, source.indent(source.line(late)[0]) + _BARRIER)]
+            last, inside = len(source.code[:end].rstrip()), source.code[start + 1 : end]
+            closing = [(last, last, source.indent(end - len(inside.lstrip())) + _BARRIER)]
             yield "barrier", closing
             if between:
                 yield "barrier", [*between, *closing]
@@ -159,8 +159,8 @@ def _guard(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tupl
     limits = [key for key, value in arguments.items() if type(value) is int]
     limits.sort(key=lambda key: (arguments[key] != math.prod(shape), arguments[key] not in shape))
     function = source.code[slice(*blocks[0])] if blocks else source.code
-    own = [match for match in re.finditer(r"\b(\w+)\s*=[^;,]*(?:threadIdx|blockIdx)[^;,]*", function)
-           if re.search(rf"\b{match[1]}\b", index)]
+    own = [*re.finditer(r"\b(\w+)\s*=[^;,]*(?:threadIdx|blockIdx)[^;,]*", function)]
+    own = [match for match in own if re.search(rf"\b{match[1]}\b", index)] or own[:2]  # else it follows from them
     whole = [f"{index} < {limit}" for limit in limits if arguments[limit] == math.prod(shape)]
     pairs = [" && ".join(f"{match[1]} < {limit}" for match, limit in zip(some, order, strict=True))
              for count in range(len(own), 0, -1) for some in itertools.combinations(own, count)

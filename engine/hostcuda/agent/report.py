@@ -56,15 +56,15 @@ class Run:
         verdict, reason = self.findings.outcome
         if job["program"]:
             return verdict, reason
-        ran = [answer["ended"] for answer in self.of("ended")]
-        if self.findings.ended.status is None and not self.of("compiled"):
-            return "not checked", "the compilation did not end in time"
+        ran, status = [answer["ended"] for answer in self.of("ended")], self.findings.ended.status
+        if status is None and len(self.of("launching")) == len(ran):
+            return "not checked", f"the {'reference' if self.of('compiled') else 'compilation'} did not end in time"
         if verdict == "unsafe" and self.findings.table.empty:
             return verdict, "the kernel destroyed memory of the process that ran it, and no tool saw the access"
         if verdict in ("pass", "not checked") and self.wrong:
             return "wrong result", "the tools found nothing, and the results are wrong"
-        if self.findings.ended.status and verdict == "wrong result":  # the child itself does not judge
-            return "not checked", f"the run {self.findings.ended.problem}"
+        if ((status or 0) < 0 and verdict == "not checked") or (status and verdict == "wrong result"):
+            return "not checked", f"the run {self.findings.ended.problem}; it may use {sandbox.MEMORY >> 30} GB"
         if verdict == "pass" and len(ran) < len(job["cases"]):
             return "not checked", "not all cases were run"
         if verdict == "pass" and set(ran) - {answer["case"] for answer in self.of("wrong")}:
@@ -181,7 +181,10 @@ def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], op
             or len(more.get("reference", "")) > _REFERENCE):
         raise EngineError(f"a check takes 5 to 300 seconds, at most {_CASES} cases, {_SOURCE >> 10} KB of source and "
                           f"{_REFERENCE >> 10} KB of reference")
-    words = shlex.split(options)
+    try:
+        words = shlex.split(options)
+    except ValueError as error:
+        raise EngineError(f"the options {options!r} cannot be read: {error}") from None
     if wrong := [word for word in words if not _OPTION.fullmatch(word)]:
         raise EngineError(f"the option {wrong[0]} is not taken here: only -D, -U, -std, -arch, -use_fast_math and "
                           "--extended-lambda")
