@@ -53,7 +53,15 @@ _IN_CUDA = {  # remedies of the driver's modules -> those of a program in CUDA C
         "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)",
     "or free() what": "or cudaFree what",
 }
+_OF_DRIVER = re.compile(r"\bcu[A-Z]\w* failed: (kernel )?")
 _libc = ctypes.CDLL(None)
+
+
+def _in_cuda(sentence, call):
+    """Return a sentence of the driver's modules about a call in the words of CUDA C++."""
+    for remedy, own in _IN_CUDA.items():
+        sentence = sentence.replace(remedy, own)
+    return _OF_DRIVER.sub(lambda match: match[1] or f"{call} failed: ", sentence)
 
 
 class _Refused(Exception):
@@ -154,8 +162,7 @@ class _Runtime:
         except Exception as error:  # what a wrong argument leads to: no program sees a traceback
             number, reason = INVALID_VALUE, str(error) if isinstance(error, errors.Error) else f"{name} failed: {error}"
         self.last = number
-        for remedy, own in _IN_CUDA.items():
-            reason = reason.replace(remedy, own)
+        reason = _in_cuda(reason, "the launch" if name == "launch" else name)
         if number != NOT_READY:
             kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"  # it may go on with less
             reason = self._tell(kind if name not in _QUESTIONS else "", reason)
@@ -170,10 +177,6 @@ class _Runtime:
         if kind:
             records.tell(kind, sentence, file=file, line=line)
         return sentence
-
-    def fault(self, sentence):
-        """Tell of a fault of the host's code. Called by the handler of its signal."""
-        self._tell("host fault", sentence.decode())
 
     # -- launches
 
@@ -578,8 +581,8 @@ def _leave(status, unseen=""):
     try:
         native.synchronize()
     except errors.Error as error:
-        unseen = unseen or str(error)
-        records.tell("failed", str(error))
+        unseen = unseen or _in_cuda(str(error), "the last work")
+        records.tell("failed", unseen)
     native._finish()
     if unseen and not status:
         _say(f"the program ended with status 0 although this failed: {unseen}")
@@ -616,7 +619,7 @@ def main(arguments: list[str]) -> NoReturn:
     runtime = _Runtime(module)
     callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)
     _at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value
-    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(runtime.fault)
+    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(lambda what: runtime._tell("host fault", what.decode()) and None)
     native.library().hc_host_faults(module._handle, fault)
     entry = _at(module.get_global("hostcuda_main")[0]).value
     start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(entry)
