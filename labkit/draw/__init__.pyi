@@ -18,6 +18,7 @@ from .machine import shuffle as shuffle
 from .machine import threads as threads
 from .matrices import fused_index as fused_index
 from .matrices import im2col as im2col
+from .matrices import lanes as lanes
 from .matrices import outputs_per_thread as outputs_per_thread
 from .matrices import squares as squares
 from .patterns import steps as steps

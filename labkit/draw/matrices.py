@@ -1,5 +1,7 @@
 """Illustrations of index arithmetic: windows become columns, the index back, what a thread or a lane holds."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from labkit.base.errors import LabError
@@ -264,3 +266,32 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
                 f"supplied by lane 0 to 3. For each output of a square of 2 by 2 the mask of {K} by {K} lies at the "
                 f"output's row and column, among zeros. Below, the four rows of one map over the product's {terms} "
                 f"terms, {extent}: {percent(where.mean())} of them weights.")
+
+
+@figure
+def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None:
+    """Draw matrices that a warp holds in its registers: in each cell the lane that has the element.
+
+    Parameters
+    ----------
+    matrices : mapping of str to array of int
+        A matrix of lanes by its name.
+    lane : int
+        The lane whose elements are orange. The others have a colour for each of the four lanes of a row.
+    """
+    panels = {name: np.asarray(matrix) for name, matrix in matrices.items()}
+    columns = sum(panel.shape[-1] for panel in panels.values() if panel.ndim == 2 and panel.dtype.kind in "iu")
+    if not all(panel.ndim == 2 and 1 <= panel.size <= 256 for panel in panels.values()) or not 1 <= columns <= 48:
+        raise LabError("draw.lanes: give matrices of lanes, of at most 256 elements each and 48 columns together")
+    cell = min(24, (style.WIDTH - 24 * (len(panels) + 1)) / columns)
+    page.open(112 + cell * max(map(len, panels.values())), f"Who has which element: lane {lane} has the orange ones")
+    x, places = 24, []
+    for name, panel in panels.items():
+        page.caption(x, 76, name)
+        for (i, j), at in np.ndenumerate(panel):
+            face = style.ORANGE if at == lane else (style.TINT, style.PALE, style.WARM, style.HAIR)[at % 4]
+            page.rect(x + j * cell, 88 + i * cell, cell, cell, face, style.PAPER, 1)
+            page.small(x + (j + 0.5) * cell, 92 + (i + 0.5) * cell, str(at), style.INK, ha="center")
+        places.append(f"{name}: {', '.join(f'({i}, {j})' for i, j in np.argwhere(panel == lane))}")
+        x += panel.shape[1] * cell + 24
+    page.alt = f"Matrices with the lane of each element. Lane {lane} has these: {'; '.join(places)}."

@@ -35,9 +35,10 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
     left = 34 + widest(rows)
     pitch = min(64, (WIDTH - 16 - left) / max(sizes))
     height = _TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16
-    page.open(height, count(len(moves), "step"), "orange: a place where several values meet")
-    begins = [left + (max(sizes) - size) * pitch / 2 for size in sizes]
     arrivals = [Counter(), *(Counter(b for _, b in pairs) for pairs in moves)]
+    meets = any(times > 1 for places in arrivals for times in places.values())
+    page.open(height, count(len(moves), "step"), "orange: a place where several values meet" * meets)
+    begins = [left + (max(sizes) - size) * pitch / 2 for size in sizes]
     for i, (name, cells) in enumerate(rows.items()):
         y = _TOP + i * (_HIGH + _GAP)
         page.small(12, y + 17, name, style.INK)

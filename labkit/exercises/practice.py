@@ -91,3 +91,19 @@ def row_goals(taken: int = 0) -> tuple[Goal, ...]:
         counted("global_load_requests", on, what="load requests", at_most=360 + taken, least=least),
         counted("reduction_requests", on, what="atomic requests", at_most=2 * 48 + taken),
     )
+
+
+def products(random: np.random.Generator, count: int, K: int, rows: bool):
+    """Launch a warp per product of small whole numbers; the second matrix row by row, or else column by column."""
+    a, b = (random.integers(-4, 5, shape).astype(np.float16) for shape in ((count, 16, K), (count, K, 8)))
+    c = Output("c", a.astype(np.float32) @ b.astype(np.float32))
+    return launch("multiply", a, b if rows else np.ascontiguousarray(b.transpose(0, 2, 1)), c, K, grid=count, block=32)
+
+
+def product_goals(on: str, loads: int, moved: int) -> tuple[Goal, ...]:
+    """Return the goals of `products`: so many load requests, and as few stores as a case of `moved` bytes needs."""
+    stores = 2 * int(on.partition(" ")[0])
+    return (
+        counted("global_load_requests", on, what="load requests", at_most=loads, least={"unique_bytes": moved}),
+        counted("global_store_requests", on, what="store requests", at_most=stores, least={"unique_bytes": moved}),
+    )
