@@ -1,4 +1,4 @@
-// What the host of a whole program accesses while the device may still work on it: managed memory that a kernel has changed, and
+// What the host of a whole program accesses while the device may still work on it: managed memory that a kernel uses, and
 // page-locked memory of an asynchronous copy. Here each operation is over before the host goes on; on a GPU it may not be. So
 // memory is noted when an operation is queued, until the host calls a function that may wait.
 #ifdef HOSTCUDA_CHECK
@@ -59,8 +59,9 @@ void run_ahead(uintptr_t address, size_t bytes, bool reads, void *from) {
     Lock lock(mutex);
     for (auto next = queued.begin(); next != queued.end();) {
         auto operation = next++;
+        if (reads && operation->readable) continue;
         uintptr_t begin = std::max(address, operation->low), end = std::min(address + bytes, operation->low + operation->bytes);
-        bool meets = begin < end && !(reads && operation->readable) && operation->used.empty();
+        bool meets = begin < end && operation->used.empty();
         for (; begin < end && !operation->used.empty() && !meets; begin++) meets = operation->used[begin - operation->low];
         if (!meets) continue;
         report_access(*operation, address, bytes, reads, from);
@@ -80,10 +81,15 @@ void begin_ahead() {
 void end_ahead() {
     Lock lock(mutex);
     for (auto &[base, old] : before) {
-        if (!memcmp(base, old.data(), old.size())) continue;
-        Queued operation{(uintptr_t)base, std::vector<bool>(old.size()), old.size(), false, format("kernel %s writes", running.launch->kernel)};
-        for (size_t i = 0; i < old.size(); i++) operation.used[i] = base[i] != old[i];
-        queued.push_back(operation);
+        const Range *range = find((uintptr_t)base);
+        if (!range) continue;                        // freed
+        for (bool writes : {true, false}) {
+            std::vector<bool> used(old.size());
+            for (size_t i = 0; i < old.size(); i++) used[i] = writes ? base[i] != old[i] : is_read(*range, i);
+            if (std::find(used.begin(), used.end(), true) == used.end()) continue;
+            std::string what = format("kernel %s %s", running.launch->kernel, writes ? "writes" : "reads");
+            queued.push_back({(uintptr_t)base, used, old.size(), !writes, what});
+        }
     }
     before.clear();
     runs_ahead = !queued.empty();

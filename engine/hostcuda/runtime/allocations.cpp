@@ -58,7 +58,7 @@ static std::string kind_of(const Range &r) {
 
 std::string named(const Range &r) {
     if (!r.name && r.space == shared_space) return format("the %zu bytes of dynamic shared memory of the launch", r.bytes);
-    return format("%s of %zu bytes", kind_of(r).c_str(), r.bytes);
+    return format("%s of %zu byte%s", kind_of(r).c_str(), r.bytes, r.bytes == 1 ? "" : "s");
 }
 
 // The elements of an access of `size` bytes are as large as itself, or as the largest that it and the array have whole numbers of.
@@ -163,7 +163,7 @@ static Finding bad_address(uint32_t pc, Operation operation, uintptr_t address, 
     f.address = address;
     f.size = size;
     f.count = 1;
-    std::string what = format("%s of %zu bytes", word(operation), size);
+    std::string what = format("%s of %zu byte%s", word(operation), size, size == 1 ? "" : "s");
     const Range *best = nullptr;
     size_t distance = SIZE_MAX;
     auto consider = [&](const Range &r) {

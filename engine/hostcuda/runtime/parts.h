@@ -148,6 +148,8 @@ void note_result(unsigned thread);                   // it uses the result of an
 void note_fence(unsigned thread);
 void order_all(bool acquires);                       // a fence, also of other threads; an atomic operation of the host acquires
 
+bool is_read(const Range &range, size_t offset);     // by the launch that ends, neither volatile nor atomic, and more than a byte
+
 // ---- copies.cpp -------------------------------------------------------------------------------------------
 
 // The offset of the first of these bytes that nothing has set and that is no padding, or their number. `sizes` has of each byte of

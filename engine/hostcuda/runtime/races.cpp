@@ -369,7 +369,8 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
             };
             if (is_unset(address + i, size - i, order.shared_low[part], order.shared_bytes[part], size_at))
                 report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address + i, size,
-                   format("read of %u bytes of uninitialized shared memory: no thread of this block has written them", size));
+                       format("read of uninitialized shared memory, at %s: no thread of this block has written it",
+                              element_of(*site.range, address + i - site.range->low, size).c_str()));
             reported = true;
         }
         if (running.racecheck) {
@@ -521,6 +522,10 @@ void begin_races(char *dynamic_shared, char *static_end) {
 void end_races() {
     for (const Finding &f : order.undecided)
         if (!f.look || !places.sites[f.look].looks) findings().push_back(f);
+}
+
+bool is_read(const Range &range, size_t offset) {
+    return range.cells && range.cells[offset / 2].read.epoch && !range.cells[offset / 2].read.strong();
 }
 
 }  // namespace check

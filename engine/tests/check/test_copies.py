@@ -86,6 +86,7 @@ AHEAD = """#include <cstdio>
 #include <cstring>
 #include <vector>
 __global__ void fill(int *x, int n) { if (threadIdx.x < n) x[threadIdx.x] = threadIdx.x + 7; }
+__global__ void add(const int *x, int *y, int n) { if (threadIdx.x < n) atomicAdd(y, x[threadIdx.x]); }
 __global__ void raise(volatile int *flag) { *flag = 1; }
 int main() {
     int *managed, *pinned, *d, sum = 0, first;
@@ -103,6 +104,11 @@ int main() {
     sum += managed[3];                                                     // found
     cudaDeviceSynchronize();
     sum += managed[4];
+    add<<<1, 32>>>(managed, d, 16);
+    sum += managed[2] + managed[20];
+    managed[20] = 1;
+    managed[2] = 3;                                                        // found
+    cudaStreamSynchronize(0);
     raise<<<1, 1>>>((int *)flag);
     while (!*flag) ;
     fill<<<1, 32>>>(d, 32);
@@ -132,8 +138,9 @@ def test_the_host_goes_on_before_the_device_has_ended(tmp_path):
     findings = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
     wrong = [n for n, line in enumerate(AHEAD.splitlines(), 1) if line.endswith("// found")]
     assert list(findings.table["line"]) == wrong and set(findings.table["kind"]) == {"race"}, findings
-    for message, what in zip(findings.table["message"], ("reads what kernel fill writes", "reads what cudaMemcpyAsync",
-                                                         "writes what cudaMemcpyAsync reads"), strict=True):
+    said = ("reads what kernel fill writes", "writes what kernel add reads", "reads what cudaMemcpyAsync writes",
+            "writes what cudaMemcpyAsync reads")
+    for message, what in zip(findings.table["message"], said, strict=True):
         assert what in message and "cudaDeviceSynchronize" in message
 
 
