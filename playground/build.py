@@ -61,7 +61,7 @@ def listed(out: Path) -> dict:
     # The page lies in a folder of the site, beside those of the notebooks: links in the texts are relative to it.
     pages = html.pages_of(map(execute.read, execute.everything()), out.parent)
     root = execute.folder().parent
-    documents = [html.document(path, out.parent, "") for path in site.texts(root)]
+    documents = [html.document(path, out.parent, "") for paths in site.texts(root).values() for path in paths]
     exporter = site.Exporter(pages, documents)
     parts: dict[str, dict] = {}
     for asked in exercises().values():

@@ -117,6 +117,13 @@ def test_a_race_has_both_threads_lines_and_the_missing_barrier(drawn, race):  # 
     assert row["op"] == "st" and row["other"]["op"] == "ld"
 
 
+def test_a_race_with_a_copy_is_about_a_wait(drawn, race):  # noqa: F811
+    found = Findings(race.table.assign(kind="race with a copy"), 1, race.tools, race.ended, sources=race.sources)
+    page = drawn(draw.race, found)
+    assert not collisions(page)
+    assert page.title == "Race on tile: the copy is not waited for" and "no wait for the copy here" in page.alt
+
+
 def test_a_race_of_blocks_is_not_about_a_barrier(drawn):  # noqa: F811
     everyone = variant(1, variant(1).source.replace("const int b = blockIdx.z;", "const int b = blockIdx.z; y[0] = m;"))
     report = labkit.sanitize(everyone, SMALL, tool="racecheck", engine="cpu")

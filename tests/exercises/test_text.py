@@ -36,6 +36,11 @@ def test_floats_that_a_text_has(code, floats):
     assert counts(code)["floats"] == floats
 
 
+def test_asynchronous_copies_are_calls():
+    code = "__pipeline_memcpy_async(&tile[i], &x[i], 4); auto f = my__pipeline_memcpy_async(0); __pipeline_commit();"
+    assert counts(code)["async_copies"] == 1
+
+
 def test_a_loop_in_a_loop_is_a_part_of_it():
     inner = "for (int j = 0; j < 3; ++j) s += j;"
     assert [*loops(f"a; for (;;) {{ {inner} }} b; while (s) --s;")] == [f"for (;;) {{ {inner} }}", "while (s) --s;"]
