@@ -267,10 +267,7 @@ def _write(csv: Path | None, table, json: bool) -> None:
 
 
 def _prepare(context: typer.Context, script: str, args: list[str], most: int | None) -> list[str]:
-    """Set the limit of the program's output; return the program's arguments.
-
-    Options of this command among them are refused, unless ``--`` is in front of the arguments.
-    """
+    """Set the output's limit; return the program's arguments. Options of this command among them need a ``--``."""
     if most is not None:
         os.environ["HOSTCUDA_OUTPUT_LIMIT"] = str(most)
     if args[:1] == ["--"]:

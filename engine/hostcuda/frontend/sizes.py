@@ -34,8 +34,7 @@ def doubted(text: str) -> str:
         if call[1] == "Malloc":
             pointers = [word[1:].strip() if word[:1] == "&" else f"*{word}" for word in pointers]
         wide = f" hostcuda::Wide<{', '.join(f'std::decay_t<decltype(({pointer}))>' for pointer in (pointers * 2)[:2])}>"
-        value = _NUMBER.fullmatch(words[1])
-        if call[1] == "Memset" and value and int(value[1]) not in _MEANT:
+        if call[1] == "Memset" and (value := _NUMBER.fullmatch(words[1])) and int(value[1]) not in _MEANT:
             edits.append((*spans[1], f"{wide}::value({words[1]})"))
         number = r"(?<![\w.*])(?<!\* )" + r"\s*\*\s*".join(re.findall(r"\w+", words[at]))
         body = scan.code[function : scan.closing[function]]

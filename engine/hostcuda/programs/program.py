@@ -20,7 +20,7 @@ from hostcuda import errors
 from hostcuda.api import compiler, device
 from hostcuda.api.kernels import Function
 from hostcuda.api.pitched import PITCH
-from hostcuda.api.streams import Stream
+from hostcuda.api.streams import Event, Stream
 from hostcuda.build.options import SOURCE
 from hostcuda.check import mode as checkmode
 from hostcuda.check import records
@@ -43,7 +43,6 @@ _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
 # Calls whose error is an answer: programs use them to ask what a device can do.
 _QUESTIONS = ("answer", "cudaSetDevice")
 _VARIANT = re.compile("(?:Async|WithFlags|WithPriority)$")  # of a call that it is like
-_DISABLE_TIMING = 2  # a flag of cudaEventCreateWithFlags
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
 _TEXTURES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384}
@@ -51,7 +50,7 @@ _ATTRIBUTES = {**_TEXTURES, 30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
 _IN_CUDA = {  # remedies of the driver's modules -> those of a program in CUDA C++
     "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)":
         "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)",
-    "or free() what": "or cudaFree what",
+    "or free() what": "or cudaFree what", "event_flags.DISABLE_TIMING": "cudaEventDisableTiming",
 }
 _OF_DRIVER = re.compile(r"\bcu[A-Z]\w* failed: (kernel )?")
 _libc = ctypes.CDLL(None)
@@ -123,7 +122,7 @@ class _Runtime:
         self.pinned = {}  # address -> its storage
         self.managed = set()
         self.symbols = {}  # address of a variable that the program has asked for -> its bytes
-        self.streams, self.events = {}, {}  # handle -> `Stream`; event -> whether it takes the time
+        self.streams, self.events = {}, {}  # handle -> `Stream`, `Event`
         self.registered = {}  # address -> bytes of cudaHostRegister
         self.seen, self.told = set(), set()  # pointers that were looked at; parameters of which was told
 
@@ -513,38 +512,36 @@ class _Runtime:
             raise _Refused(NOT_READY, "")
 
     def cudaStreamWaitEvent(self, stream, event):
-        native.stream_wait_event(self._handle(stream), self._event(event))
+        native.stream_wait_event(self._handle(stream), self._event(event).handle)
 
     def _event(self, event):
         if event not in self.events:
             raise _Refused(INVALID_HANDLE, f"{event:#x} is no event: create it, and destroy it after its last use")
-        return event
+        return self.events[event]
 
     def cudaEventCreate(self, out, flags):
-        _at(out).value = handle = native.event_create()
-        self.events[handle] = not flags & _DISABLE_TIMING
+        place, event = _at(out), Event(flags)
+        place.value = event.handle
+        self.events[event.handle] = event
 
     def cudaEventDestroy(self, event):
-        native.event_destroy(self._event(event))
-        del self.events[event]
+        del self.events[self._event(event).handle]
 
     def cudaEventRecord(self, event, stream):
-        native.event_record(self._event(event), self._handle(stream))
+        native.event_record(self._event(event).handle, self._handle(stream))
 
     def cudaEventSynchronize(self, event):
-        native.event_synchronize(self._event(event))
+        self._event(event).synchronize()
 
     def cudaEventQuery(self, event):
-        if not native.event_query(self._event(event)):
+        if not self._event(event).query():
             raise _Refused(NOT_READY, "")
 
     def cudaEventElapsedTime(self, out, start, end):
-        if not (self.events[self._event(start)] and self.events[self._event(end)]):
-            raise _Refused(INVALID_HANDLE, "cudaEventElapsedTime failed: cudaEventDisableTiming events have no time")
         try:
-            _at(out, ctypes.c_float).value = native.event_elapsed_ms(start, end)
-        except errors.LogicError as error:  # it was never recorded
-            raise _Refused(INVALID_HANDLE, str(error)) from None
+            _at(out, ctypes.c_float).value = self._event(end).time_since(self._event(start))
+        except errors.LogicError as error:  # it has no time, or was never recorded
+            raise _Refused(INVALID_HANDLE, error) from None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
