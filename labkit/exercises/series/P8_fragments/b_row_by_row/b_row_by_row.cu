@@ -15,7 +15,8 @@ __device__ void mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-#ifndef SKELETON
+#ifdef SKELETON
+#else
 // Rows k and k + 1 of a column of b, as one word.
 __device__ unsigned pair(const half *b, int k, int column)
 {
