@@ -66,9 +66,11 @@ def server(tmp_path_factory):
         path.write_text(json.dumps(values))
     log = home / "log"
     with log.open("w") as output:
+        # ipykernel shows what a process writes to its own standard error, but not where this variable is set.
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
         process = subprocess.Popen(
             [python, "-m", "jupyterlab", *(f"--{name}={value}" for name, value in options.items())],
-            env={**os.environ, **own, "PYTHONPATH": str(ROOT), "HOSTCUDA_ENGINE": "cpu"}, cwd=folder,
+            env={**inherited, **own, "PYTHONPATH": str(ROOT), "HOSTCUDA_ENGINE": "cpu"}, cwd=folder,
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )
     try:
@@ -246,7 +248,7 @@ def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
     cell = page.cell("1 + 1")
     cell.write("lab.check(mine);")
     cell.start()
-    expect(cell.output).to_contain_text(re.compile("interrupt it to stop it|Ctrl-C ends it"))
+    expect(cell.output).to_contain_text("interrupt it to stop it")
     page.tab.locator('[data-command="notebook:interrupt-kernel"]').first.click()
     expect(cell.error).to_have_text(re.compile(r"^\s*line 1: lab\.check\(mine\);\n\nInterrupted: .* was stopped\s*$"))
 

@@ -293,12 +293,7 @@ def _wrap(command, scratch: Path, readable: Iterable[Path], cached: Iterable[Pat
     line = ["bwrap", "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid", "--unshare-net"]
     line += ["--unshare-uts", "--unshare-cgroup-try", "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     line += ["--perms", "1777", "--size", str(limits.scratch), "--tmpfs", "/tmp"]
-    line += ["--perms", "0755", "--dir", _MADE, "--ro-bind", "/usr", "/usr"]
-    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
-        if path.is_symlink():
-            line += ["--symlink", os.readlink(path), str(path)]
-        elif path.is_dir():
-            line += ["--ro-bind", str(path), str(path)]
+    line += ["--perms", "0755", "--dir", _MADE, *processes.bind_system()]
     line += ["--perms", "0755", "--dir", "/etc"]
     for name in ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"):
         line += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]

@@ -259,6 +259,17 @@ def resident_bytes(process: Path) -> int:
     return sum(1024 * int(kilobytes) for kilobytes in _RESIDENT.findall((process / "status").read_text()))
 
 
+def bind_system() -> list[str]:
+    """Return bubblewrap's options that show the system's programs and libraries, read-only."""
+    line = ["--ro-bind", "/usr", "/usr"]
+    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
+        if path.is_symlink():
+            line += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            line += ["--ro-bind", str(path), str(path)]
+    return line
+
+
 def _bound_memory(process: subprocess.Popen, most: int, done: threading.Event) -> None:
     """Kill a program as soon as it uses more memory."""
     while not done.wait(0.1):

@@ -143,4 +143,5 @@ def test_check_mode(tmp_path, check):
         shared = [("shared", "ld", 2)] * 3 + [("shared", "st", 1)] * 2 + [("shared", "st", 2)]
         assert sorted(accesses) == [("global", "ld", 2), ("global", "st", 2), *shared]
     _, said = aarch64.launch("faults", y, 1)
-    assert re.search("(element 17|byte 68) of the __shared__ array s", said)
+    place = "byte 68" if check == "profile" else "element 17"  # memcheck knows the size of an access
+    assert f"{place} of the __shared__ array s" in said

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hostcuda import processes
 from hostcuda.errors import EngineError
 from hostcuda.host import cache
 from hostcuda.settings import HOME
@@ -40,12 +41,7 @@ def wrap(command: Sequence[str], folder: Path, seconds: float, environment: Mapp
         raise EngineError(f"code of an agent is not run without a sandbox: {why}")
     line = ["bwrap", "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent", "--cap-drop", "ALL"]
     line += ["--clearenv", "--proc", "/proc", "--dev", "/dev", "--size", str(_FILE), "--tmpfs", "/tmp"]
-    line += ["--ro-bind", "/usr", "/usr"]
-    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
-        if path.is_symlink():
-            line += ["--symlink", os.readlink(path), str(path)]
-        elif path.is_dir():
-            line += ["--ro-bind", str(path), str(path)]
+    line += processes.bind_system()
     for name in ("alternatives", "ld.so.cache"):
         line += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     for path in dict.fromkeys(map(str, (sys.base_prefix, sys.prefix, HOME / "hostcuda"))):

@@ -36,7 +36,7 @@ _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')
 _WARNINGS = (
     "-Wuninitialized", "-Wmaybe-uninitialized", "-Warray-bounds", "-Wparentheses", "-Wunused-variable",
     "-Wunused-value", "-Wempty-body", "-Wmisleading-indentation", "-Wreturn-type", "-Wsequence-point", "-Wdiv-by-zero",
-    "-Wno-attributes",
+    "-Wno-attributes",  # a variable that is declared twice has the engine's twice
 )
 # One of these warnings, with the lines that belong to it; wrong for `t` in ``cudaError_t error = cudaCreate(&t)``.
 _MAYBE = re.compile(r"(?m)^.*: warning: '(\w+)[^']*' may be used uninitialized.*\n?(?:(?: .*|.*: note: .*)(?:\n|$))*")
