@@ -1,8 +1,9 @@
-"""The opponents of the ladder's fastest kernels in `recording.versus`: cuDNN, torch.compile, Triton and CUTLASS.
+"""The opponents of the ladder's fastest kernels in `recording.versus`: cuDNN, torch.compile, Triton, cuTile, CUTLASS.
 
 Each function yields contestants that compute the inputs of a `Given`. cuDNN chooses among all plans that it has. That
 takes long: once `SECONDS` are over, it chooses among PyTorch's ten, and torch.compile compiles nothing more. The kernel
-for Triton is in implicit_gemm.py, that for CUTLASS in implicit_gemm.cu. Each runs with the fastest of a few tiles.
+for Triton is in implicit_gemm.py, that for cuTile in implicit_gemm_cutile.py, that for CUTLASS in implicit_gemm.cu. Each
+runs with the fastest of a few tiles.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ EXACT = {**MODES, "3xtf32": MODES["fp32"]}  # mode -> the largest error, relativ
 COMPILED = ("fp16", "tf32")  # in NHWC, the faster layout of both on three of the four layers
 PRECISIONS = {"tf32": "tf32", "3xtf32": "tf32x3", "fp16": "ieee"}  # mode -> the precision of Triton's products
 TILES = ((128, 32, 4, 3), (256, 32, 8, 3), (128, 64, 4, 2))  # Triton's: pixels, terms, warps, stages
+CUTILE_TILES = ((128, 32), (256, 32), (128, 64))  # pixels, terms; cuTile chooses the warps and the stages
 CUTLASS_MODES = {"fp16": 0, "tf32": 1, "3xtf32": 2}  # as in implicit_gemm.cu
 CUTLASS_PIXELS = (128, 256)
 
@@ -175,6 +177,23 @@ def triton(given: Given) -> Iterator[Contestant]:
                                "{} pixels, {} terms, {} warps, {} stages".format(*best))
 
 
+def cutile(given: Given) -> Iterator[Contestant]:
+    """Yield an implicit matrix product in cuTile, in half."""
+    launch = importlib.import_module("cuda.tile").launch
+    kernel = importlib.import_module("recording.implicit_gemm_cutile").convolution
+    layer, (inputs, k), y = given.layer, given.on_gpu("fp16", "NCHW"), given.output("fp16", "NCHW")
+    pixels, sizes = len(given.inputs[0]) * layer.Ho * layer.Wo, (layer.C, layer.H, layer.W, layer.M, layer.K)
+    maps = max(16, 1 << (layer.M - 1).bit_length())
+
+    def conv(i, tile):
+        flat = (tensor.reshape(-1) for tensor in (inputs[i], k, y))
+        launch(given.torch.cuda.current_stream(), (-(-pixels // tile[0]), 1, 1), kernel, (*flat, *sizes, *tile, maps))
+
+    best = CUTILE_TILES[fastest(given.torch, [functools.partial(conv, 0, tile) for tile in CUTILE_TILES])]
+    yield given.contestant("cuTile", "fp16", "NCHW", functools.partial(conv, tile=best), y,
+                           "{} pixels, {} terms".format(*best))
+
+
 @functools.cache
 def _cutlass() -> ctypes.CDLL:
     """Compile implicit_gemm.cu and load it; the variable CUTLASS names a checkout, or a library compiled before."""
@@ -210,4 +229,4 @@ def cutlass(given: Given) -> Iterator[Contestant]:
                                f"{best} pixels, 32 maps")
 
 
-OPPONENTS = {"cudnn": cudnn, "compile": compiled, "triton": triton, "cutlass": cutlass}
+OPPONENTS = {"cudnn": cudnn, "compile": compiled, "triton": triton, "cutile": cutile, "cutlass": cutlass}

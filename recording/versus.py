@@ -1,9 +1,10 @@
 """The fastest kernels of the ladder and their opponents, interleaved in one run, for data/versus/.
 
 Every contestant computes one of two inputs in turn. It is checked before and after; in between, each round times each
-contestant once, in an order that moves on from round to round, after four times the size of the L2 cache was written.
-The largest batches come first, and the file grows with each. `recording.opponents` says who the opponents are. One that
-is not installed, fails, or is wrong is left out, and the output says so; a wrong kernel of the ladder ends the run.
+contestant once, in random order, after four times the size of the L2 cache was written. The last of ours in half takes
+part twice: what its two times differ by is noise. The largest batches come first, and the file grows with each.
+`recording.opponents` says who the opponents are. One that is not installed, fails, or is wrong is left out, and the
+output says so; a wrong kernel of the ladder ends the run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -36,10 +38,12 @@ from recording.options import Dry, Folder, Repeat
 
 OURS = tuple((number, step) for number, step in ((7, None), (10, None), (10, "warpgroups"), (11, None),
                                                  (11, "warpgroups")))
+AGAIN = ", again"  # what the label of a kernel ends with when it takes part a second time
 INPUTS, REPEAT, WARM_UP = 2, 20, 3
 TOLD = {
     "torch.compile": "torch.compile chooses among cuDNN and kernels of its own (max-autotune).",
     "Triton": "Triton: an implicit matrix product of ours, with the fastest of three tiles.",
+    "cuTile": "cuTile: the same, with the fastest of three tiles.",
     "CUTLASS": "CUTLASS: its implicit matrix product for few channels, with the faster of two tiles. "
                "3×TF32 takes three products for one, as 11 does.",
 }
@@ -113,7 +117,7 @@ def _right(several: list[Contestant], given: Given, when: str, printed_lines: se
 
 
 def measure(given: Given, repeat: int, opponents: Sequence[str], printed_lines: set[str]) -> pd.DataFrame:
-    """Return a row per contestant: median, least and largest of `repeat` times in milliseconds.
+    """Return a row per contestant: median, quartiles, least and largest of `repeat` times in milliseconds.
 
     Raises
     ------
@@ -123,11 +127,13 @@ def measure(given: Given, repeat: int, opponents: Sequence[str], printed_lines: 
     torch, layer = given.torch, given.layer
     flushed = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
     with ExitStack() as stack:
-        several = [*_ours(stack, layer, given.inputs, given.k), *_opponents(given, opponents, printed_lines)]
+        ours = list(_ours(stack, layer, given.inputs, given.k))
+        twice = [replace(kernel, label=kernel.label + AGAIN) for kernel in ours if kernel.half][-1:]
+        several = [*ours, *twice, *_opponents(given, opponents, printed_lines)]
         several = _right(several, given, "before", printed_lines)
-        times = np.empty((len(several), repeat))
+        times, rng = np.empty((len(several), repeat)), np.random.default_rng(0)
         for turn in range(-WARM_UP, repeat):
-            for n in np.roll(np.arange(len(several)), turn):
+            for n in rng.permutation(len(several)):
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 flushed.zero_()
                 flushed.zero_()  # long enough for the launches to be in the queue when it ends
@@ -139,7 +145,8 @@ def measure(given: Given, repeat: int, opponents: Sequence[str], printed_lines: 
         passed = _right(several, given, "after", printed_lines)
     about = {"network": layer.network, "layer": int(layer.name[-1]), "batch": len(given.inputs[0])}
     rows = [{**about, "label": contestant.label, "layout": contestant.layout, "how": contestant.how,
-             "median_ms": np.median(ms), "min_ms": ms.min(), "max_ms": ms.max(), "repeat": repeat}
+             **dict(zip(("min_ms", "q1_ms", "median_ms", "q3_ms", "max_ms"), np.quantile(ms, np.arange(5) / 4),
+                        strict=True)), "repeat": repeat}
             for contestant, ms in zip(several, times, strict=True) if contestant in passed]
     return pd.DataFrame(rows)
 
@@ -166,6 +173,7 @@ def _describe_plans(table: pd.DataFrame, batches: Sequence[int]) -> str:
 
 def markdown(table: pd.DataFrame) -> str:
     """Return the same in Markdown for docs/results.md: milliseconds per batch; the fastest per precision in bold."""
+    table = table[~table["label"].str.endswith(AGAIN)]
     best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min().reset_index()
     best["half"] = best["label"].str.match("10 |.*FP16")
     least = best.groupby(["half", "network", "layer", "batch"])["median_ms"].transform("min")
@@ -196,6 +204,7 @@ def markdown(table: pd.DataFrame) -> str:
 def versus(
     repeat: Repeat = None,
     batch: Annotated[list[int] | None, Option(help="Images; may be repeated.")] = None,
+    only: Annotated[list[str] | None, Option("--layer", help='"lenet86 layer 2"; may be repeated.')] = None,
     without: Annotated[list[str] | None, Option(help=f"One of {', '.join(OPPONENTS)}; may be repeated.")] = None,
     dry: Dry = False,
     out: Folder = None,
@@ -210,8 +219,10 @@ def versus(
         raise LabError(f"this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use; here is {here.name}")
     if unknown := set(without or ()) - set(OPPONENTS):
         raise LabError(f"--without {', '.join(sorted(unknown))}: it is one of {', '.join(OPPONENTS)}")
+    layers, batches = [at for at in (*LENET86, *LENET72) if at.name in (only or at.name)], sorted(batch or BATCHES)
+    if len(layers) < len(set(only or ())):
+        raise LabError(f"--layer {', '.join(only)}: it is one of {', '.join(at.name for at in (*LENET86, *LENET72))}")
     hostcuda.ensure_context()
-    layers, batches = (*LENET86, *LENET72), sorted(batch or BATCHES)
     jobs.compile_all(jobs.of(kernel, layer) for kernel in _list_kernels() for layer in layers)
     names = [name for name in OPPONENTS if name not in (without or ())]
     printed_lines, spent, tables = set(), Counter(), {}
@@ -231,7 +242,7 @@ def versus(
             table.insert(2, "software", f"{here.software}, {software(torch)}")
             if not dry:
                 path = Path(out or data_dir()) / "versus" / f"{here.slug}.csv"
-                merge(path, table, None, digits=5)
+                merge(path, table, ["network", "layer", "batch"] if only else None, digits=5)
     print(f"\n{summary(table)}")
     if not dry:
         print(f"\nkept in {path}; `python -m recording pictures` puts it into docs/results.md")

@@ -4,8 +4,11 @@ It is timed on a GPU only. A stand-in for PyTorch, on NumPy, has what the oppone
 """
 
 import ctypes
+import os
+import subprocess
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -110,17 +113,41 @@ def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, caps
     monkeypatch.setattr(versus, "LENET86", [labkit.Layer("lenet86 layer 1", C=1, H=9, W=8, M=3, K=3), LAYER])
     monkeypatch.setattr(versus, "LENET72", [])
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
-    versus.versus(repeat=2, batch=[6, 4], without=["triton", "cutlass"], out=tmp_path)
+    without = ["triton", "cutile", "cutlass"]
+    versus.versus(repeat=2, batch=[6, 4], without=without, out=tmp_path)
     table = pd.read_csv(tmp_path / "versus" / "nvidia-test.csv", keep_default_na=False)
     assert list(table["label"].unique()) == [
-        "01 baseline", "10 speed of light", "cuDNN FP32", "cuDNN TF32", "cuDNN FP16", "torch.compile FP16",
-        "torch.compile TF32"]
+        "01 baseline", "10 speed of light", "10 speed of light, again", "cuDNN FP32", "cuDNN TF32", "cuDNN FP16",
+        "torch.compile FP16", "torch.compile TF32"]
     assert list(table[["layer", "batch"]].drop_duplicates().itertuples(index=False, name=None)) == [
         (1, 4), (1, 6), (2, 4), (2, 6)]  # measured with the largest batch first
-    assert len(table) == 4 * (2 + 6 + 2) and (table["median_ms"] == 1.0).all()
+    assert len(table) == 4 * (3 + 6 + 2)
+    assert (table[["min_ms", "q1_ms", "median_ms", "q3_ms", "max_ms"]].to_numpy() == 1.0).all()
+    assert "again" not in versus.markdown(table)
     assert "lenet86 layer 1, 6 images: measured; so far cudnn 0 s, compile 0 s" in capsys.readouterr().out
-    with pytest.raises(LabError, match="--without cudn: it is one of cudnn, compile, triton, cutlass"):
+    with pytest.raises(LabError, match="--without cudn: it is one of cudnn, compile, triton, cutile, cutlass"):
         versus.versus(without=["cudn"])
+    with pytest.raises(LabError, match=r"--layer lenet86 layer 3: it is one of lenet86 layer 1, lenet86 layer 2$"):
+        versus.versus(only=["lenet86 layer 3"])
+    versus.versus(repeat=2, batch=[6], only=[LAYER.name], without=[*without, "compile"], out=tmp_path)
+    table = pd.read_csv(tmp_path / "versus" / "nvidia-test.csv", keep_default_na=False)  # only those rows are new
+    assert table.groupby(["layer", "batch"]).size().to_dict() == {(1, 4): 11, (1, 6): 11, (2, 4): 11, (2, 6): 9}
+
+
+def test_the_contestants_take_turns_in_random_order(monkeypatch, given):
+    monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
+    monkeypatch.setattr(versus, "_right", lambda several, *more: [log_runs(n, one) for n, one in enumerate(several)])
+    log = []
+
+    def log_runs(n, contestant):
+        contestant.run = lambda i: log.append((n, i))
+        return contestant
+
+    versus.measure(given, 20, ["cudnn"], set())
+    turns = [log[first : first + 9] for first in range(0, len(log), 9)]
+    assert len(turns) == 20 + versus.WARM_UP and all(sorted(n for n, _ in turn) == list(range(9)) for turn in turns)
+    assert len({tuple(n for n, _ in turn) for turn in turns}) == len(turns)
+    assert all(len({i for _, i in turn}) == 1 for turn in turns)  # all compute the same input
 
 
 def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
@@ -168,6 +195,34 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
     assert versus._right(several, given, "before", set()) == several
     assert {call[:4] for call in calls} == {opponents.TILES[2]}
     assert [call[4] for call in calls[:4]] == ["tf32", "tf32", "tf32x3", "tf32x3"]  # first those in float
+
+
+def test_of_cutile_the_fastest_tile_is_taken(given, monkeypatch):
+    def launch(stream, grid, kernel, arguments):
+        x, k, y, C, H, W, M, K, size, _terms, maps = arguments
+        assert (C, H, W, M, K, maps) == (2, 9, 8, 3, 3, 16) and x.ndim == k.ndim == y.ndim == 1
+        assert grid == (-(-versus.CHECKED * LAYER.Ho * LAYER.Wo // size), 1, 1) and kernel == "the kernel"
+        y[...] = labkit.conv_numpy(np.asarray(x).reshape(-1, C, H, W), np.asarray(k).reshape(M, C, K, K)).ravel()
+        Event.clock += 1.0 if size == 256 else 2.0
+
+    monkeypatch.setitem(sys.modules, "cuda.tile", SimpleNamespace(launch=launch))
+    monkeypatch.setitem(sys.modules, "recording.implicit_gemm_cutile", SimpleNamespace(convolution="the kernel"))
+    given.torch.cuda.current_stream = lambda: 0
+    several = list(opponents.cutile(given))
+    assert [(one.label, one.how) for one in several] == [("cuTile FP16", "256 pixels, 32 terms")]
+    assert versus._right(several, given, "before", set()) == several
+
+
+def test_triton_s_interpreter_computes_the_convolution():
+    for needed in ("torch", "triton"):
+        pytest.importorskip(needed)
+    program = (
+        "import torch, recording.implicit_gemm as gemm\n"
+        "x, k, y = torch.rand(3, 2, 9, 8), torch.rand(3, 2, 3, 3), torch.full((3, 3, 7, 6), float('nan'))\n"
+        "gemm.convolution[(8,)](x, k, y, 126, 2, 9, 8, 3, 3, 16, 16, 16, 'ieee')\n"
+        "assert torch.allclose(y, torch.nn.functional.conv2d(x, k), atol=1e-4)\n")
+    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parent.parent, check=True,
+                   env={**os.environ, "TRITON_INTERPRET": "1"})
 
 
 def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
