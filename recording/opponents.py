@@ -1,9 +1,9 @@
 """The opponents of the ladder's fastest kernels in `recording.versus`: cuDNN, torch.compile, Triton, cuTile, CUTLASS.
 
 Each function yields contestants that compute the inputs of a `Given`. cuDNN chooses among all plans that it has. That
-takes long: once `SECONDS` are over, it chooses among PyTorch's ten, and torch.compile compiles nothing more. The kernels
-are in implicit_gemm.py for Triton, in implicit_gemm_cutile.py for cuTile, in implicit_gemm.cu for CUTLASS. Each runs with
-the fastest of a few tiles.
+takes long: once `SECONDS` are over, it chooses among PyTorch's ten, and torch.compile compiles nothing more. The
+kernels of Triton, cuTile and CUTLASS are in implicit_gemm.py, implicit_gemm_cutile.py and implicit_gemm.cu. Each runs
+with the fastest of a few tiles.
 """
 
 from __future__ import annotations
