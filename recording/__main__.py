@@ -13,6 +13,7 @@ from recording.device import device
 from recording.digits import digits
 from recording.edits import edits
 from recording.estimates import estimates
+from recording.experiments import experiments
 from recording.framework import framework
 from recording.manifest import manifest
 from recording.network import network
@@ -26,8 +27,9 @@ from recording.training import training
 from recording.versus import versus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (times, counters, sweep, streams, cudnn, versus, framework, network, edits, estimates, compare_counters,
-                compare_sanitizers, training, train, pictures, readme, timings, digits, device, manifest):
+for command in (times, counters, sweep, streams, cudnn, versus, framework, network, edits, estimates, experiments,
+                compare_counters, compare_sanitizers, training, train, pictures, readme, timings, digits, device,
+                manifest):
     app.command()(command)
 
 

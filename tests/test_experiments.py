@@ -1,0 +1,39 @@
+"""The experiments of the page on measuring: each varies one thing. They are timed on a GPU only."""
+
+import numpy as np
+import pytest
+
+import hostcuda
+from labkit.base.errors import LabError
+from labkit.ladder.source import module_arguments
+from labkit.ladder.variants import variant
+from recording import experiments
+
+pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
+
+
+@pytest.fixture
+def module(monkeypatch):
+    for name, value in (("REPEAT", 1), ("IDLE_S", 0), ("BATCH", 1)):
+        monkeypatch.setattr(experiments, name, value)
+    hostcuda.ensure_context()
+    return hostcuda.compiler.SourceModule(**module_arguments(experiments.SOURCE.read_text(), experiments.SOURCE))
+
+
+def test_each_experiment_varies_what_it_says(module):
+    waves = experiments.waves(module, multiprocessors=4, most=2, times=10)
+    assert [row["x"] for row in waves] == [1, 2, 3, 4, 5, 6, 7, 8, 9]  # up to two waves, and one block more
+    latency = experiments.latency(module, multiprocessors=1, places=1 << 12, times=3)
+    assert [row["x"] for row in latency] == [1, 2, 4, 8, 16, 24, 32, 48, 64]
+    for row in latency:
+        assert row["rate"] == pytest.approx(32 * row["x"] * 3 / row["ms"] / 1e3)
+    clock = experiments.clock(module, variant(3), for_ms=4, each=2, spin_ns=1000)
+    assert clock[0]["x"] == 0 and np.all(np.diff([row["x"] for row in clock]) > 0) and clock[0]["rate"] > 0
+    order = experiments.order(variant(3), runs=2)
+    assert [row["series"] for row in order] == [
+        "one after the other: A", "one after the other: B", "in turns: A", "in turns: B"]
+
+
+def test_a_processor_is_refused():
+    with pytest.raises(LabError, match="experiments are measured on a GPU; the engine here is the CPU's"):
+        experiments.experiments()
