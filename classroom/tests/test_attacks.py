@@ -136,6 +136,7 @@ def test_the_walls_stand():
                                   "system calls")
 
 
+@pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 def test_a_missing_wall_is_found(tmp_path, monkeypatch):
     """Outside of the sandbox the probe reaches what each wall should keep from it."""
     def outside(command, scratch, stdin="", limits=None):

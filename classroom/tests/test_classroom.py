@@ -26,7 +26,10 @@ from labkit_classroom import gradebooks, grades, grading, sandbox
 from labkit_classroom.roster import Person, Roster
 from labkit_classroom.submissions import Submission, submissions
 
-pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+pytestmark = [
+    pytest.mark.thorough("a class of hand-ins: minutes"),
+    pytest.mark.usefixtures("on_the_cpu"),  # a GPU would time texts that are no kernels
+]
 
 needs_a_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 TILING = exercise("04a")

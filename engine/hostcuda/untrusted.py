@@ -230,6 +230,8 @@ _IMPORTED = frozenset(
         # The compiler's: the start and end of a library, cleaning up, variables of functions with a constructor.
         "__gmon_start__", "_ITM_registerTMCloneTable", "_ITM_deregisterTMCloneTable", "__cxa_finalize",
         "__tls_get_addr", "__gxx_personality_v0",
+        # What a function without exceptions does with one: it ends its process, which is the sandbox's own.
+        "_ZSt9terminatev", "__cxa_call_terminate",
         "__cxa_guard_acquire", "__cxa_guard_release",
         "__cxa_pure_virtual",
         # The engine's variables and functions, and the functions that report to check mode.

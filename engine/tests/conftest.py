@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from suites import pytest_ignore_collect, pytest_pycollect_makeitem, pytest_terminal_summary  # noqa: F401 - hooks
 
+import hostcuda
 from hostcuda import settings
 from hostcuda.api import compiler, driver
 
@@ -30,7 +31,14 @@ def no_collection():
 
 
 @pytest.fixture
-def cpu_engine(request, monkeypatch):
+def on_the_cpu(monkeypatch):
+    """Choose the CPU engine for commands and programs, also where the tests run on a GPU."""
+    monkeypatch.setenv("HOSTCUDA_ENGINE", "cpu")
+    monkeypatch.setattr(hostcuda, "engine", lambda: "cpu")
+
+
+@pytest.fixture
+def cpu_engine(request, on_the_cpu, monkeypatch):
     """Make the test's `cuda` and `SourceModule` those of the CPU engine, whichever engine is in use."""
-    monkeypatch.setattr(request.module, "cuda", driver)
-    monkeypatch.setattr(request.module, "SourceModule", compiler.SourceModule)
+    monkeypatch.setattr(request.module, "cuda", driver, raising=False)
+    monkeypatch.setattr(request.module, "SourceModule", compiler.SourceModule, raising=False)

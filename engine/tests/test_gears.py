@@ -55,6 +55,7 @@ def test_textbook_kernels_run_on_fibers(monkeypatch, file):
     """Kernels that can run as thread loops do so by default, in test_textbook_corpus.py."""
     module = modules((textbook.CORPUS / file).read_text(), monkeypatch)["fibers"]
     monkeypatch.setattr(textbook, "module", lambda _: module)
+    monkeypatch.setattr(textbook, "cuda", driver)
     for case in textbook.CASES:
         if case[1] == file:
             for out in textbook.run(*case):

@@ -318,7 +318,7 @@ def others():
     return SourceModule(OTHERS, no_extern_c=True)
 
 
-def test_functions_of_three_operands_and_trap():
+def test_functions_of_three_operands():
     tables = {
         0x96: lambda a, b, c: a ^ b ^ c,
         0xE8: lambda a, b, c: a & b | a & c | b & c,
@@ -327,12 +327,16 @@ def test_functions_of_three_operands_and_trap():
     lines = "".join(f'asm("lop3.b32 %0, %1, %2, %3, {table:#x};" : "=r"(at[{i}]) : "r"(x[0]), "r"(x[1]), "r"(x[2]));'
                     for i, table in enumerate(tables))
     lines += 'asm("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(at[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]));'
-    module = SourceModule(f"__global__ void f(unsigned *at, const unsigned *x) {{ {lines} }}\n"
-                          '__global__ void g(int *x) { if (threadIdx.x > *x) asm("trap;"); }')
+    module = SourceModule(f"__global__ void f(unsigned *at, const unsigned *x) {{ {lines} }}")
     x, out = RNG.integers(0, 2**31, 3, np.uint32), np.zeros(4, np.uint32)
     module.get_function("f")(cuda.Out(out), cuda.In(x), block=(1, 1, 1), grid=(1, 1))
     bytes_ = x.view(np.uint8).reshape(3, 4).astype(int)
     assert out.tolist() == [*(function(*x) for function in tables.values()), abs(bytes_[0] - bytes_[1]).sum() + x[2]]
+
+
+@pytest.mark.usefixtures("cpu_engine")  # a GPU's context would be lost, and all tests after it
+def test_trap_ends_the_kernel():
+    module = SourceModule('__global__ void g(int *x) { if (threadIdx.x > *x) asm("trap;"); }')
     module.get_function("g")(cuda.In(np.int32([32])), block=(32, 1, 1), grid=(1, 1))
     cuda.Context.synchronize()
     module.get_function("g")(cuda.to_device(np.int32([30])), block=(32, 1, 1), grid=(1, 1))

@@ -12,7 +12,7 @@ from hostcuda.compiler import SourceModule
 from hostcuda.frontend import sides
 from hostcuda.host import toolchain
 
-pytestmark = pytest.mark.thorough("whole programs: a process each")
+pytestmark = [pytest.mark.thorough("whole programs: a process each"), pytest.mark.usefixtures("cpu_engine")]
 
 PROGRAM = """#include <cuda_runtime.h>
 __global__ void f(float *x) { x[0] = 1 << 3; }
@@ -49,7 +49,6 @@ __global__ void f(float *x) { x[0] = given(1); }
 OF_A_THREAD = "__global__ void f(float *x)\n{\n    static __thread int n; x[n++] = 0;\n}\n"
 
 
-@pytest.mark.usefixtures("cpu_engine")
 @pytest.mark.parametrize(
     ("source", "line", "words"),
     [
@@ -71,7 +70,6 @@ def test_one_sentence(source, line, words):
     assert caught.value.msg.count("error:") == 1
 
 
-@pytest.mark.usefixtures("cpu_engine")
 def test_thread_local_variables_of_the_host_are_its_own():
     SourceModule(
         "#include <mutex>\nstatic thread_local int last;\nint host() { return ++last; }\n"

@@ -302,7 +302,8 @@ def test_shared_memory_is_not_zero_at_first(blocks):
 
 def test_variables_of_every_kind(blocks):
     pairs = np.array([(0, (0, 0)), (1.5, (7, 20))], np.dtype([("low", "f4"), ("high", "i4", 2)]))
-    for name, value in {"hidden": np.full(5, 2.5, np.float32), "pairs": pairs}.items():
+    counter = np.full(1, 40, np.int32)
+    for name, value in {"hidden": np.full(5, 2.5, np.float32), "pairs": pairs, "counter": counter}.items():
         address, size = blocks.get_global(name)
         assert size == value.nbytes
         driver.memcpy_htod(address, value)
@@ -310,7 +311,6 @@ def test_variables_of_every_kind(blocks):
     out = on_device(np.zeros(4, np.float32))
     blocks.get_function("constants")(out, block=(1, 1, 1))
     assert values(out, np.empty(4, np.float32)).tolist() == [3, 2.5, 21.5, 40]
-    counter = np.zeros(1, np.int32)
     driver.memcpy_dtoh(counter, blocks.get_global("counter")[0])
     assert counter[0] == 41
 

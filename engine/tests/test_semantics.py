@@ -42,6 +42,7 @@ __global__ void k(unsigned *o, int n)
 """
 
 
+@pytest.mark.usefixtures("cpu_engine")  # the option is the host compiler's
 @pytest.mark.parametrize("gear", ["loops", "fibers"])
 def test_signed_integers_wrap_if_asked(gear, monkeypatch):
     monkeypatch.setenv("HOSTCUDA_GEAR", gear)

@@ -223,6 +223,7 @@ extern "C" __global__ void load(const half *x)
             cuda.Context.synchronize()
 
 
+@pytest.mark.usefixtures("cpu_engine")  # a GPU says nothing of them
 def test_strides_that_cuda_forbids_are_refused():
     module = SourceModule("""
 #include <mma.h>

@@ -128,6 +128,7 @@ exec "$@"
 """
 
 
+@pytest.mark.skipif(hostcuda.engine() == "gpu", reason="PyCUDA is here, of which the test makes a copy of its own")
 @pytest.mark.parametrize("launches", [0, 2])
 def test_on_a_gpu_a_program_without_a_launch_is_told(launches, monkeypatch, tmp_path):
     """compute-sanitizer does not say so: the launches through PyCUDA are counted beside it."""

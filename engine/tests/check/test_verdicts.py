@@ -66,9 +66,8 @@ def program(tmp_path_factory):
 
 
 @pytest.fixture
-def hostcuda(hostcuda_command, monkeypatch):
+def hostcuda(hostcuda_command, on_the_cpu, monkeypatch):
     """Return a function that runs the command on the CPU engine: exit status, stdout, stderr."""
-    monkeypatch.setenv("HOSTCUDA_ENGINE", "cpu")
     monkeypatch.setenv("HOSTCUDA_OUTPUT_LIMIT", "1000000")  # the command sets it; it must not stay
     return lambda *words: hostcuda_command(*map(str, words))
 
