@@ -15,8 +15,8 @@ from typing import Annotated
 import typer
 
 import hostcuda
-from hostcuda import files, terminal
-from hostcuda.terminal import Json, among
+from hostcuda.util import files, terminal
+from hostcuda.util.terminal import Json, among
 
 app = terminal.application(
     "hostcuda",
@@ -34,7 +34,7 @@ def main() -> None:
 @app.command()
 def doctor(json: Json = False) -> None:
     """List what this machine has and lacks, with a remedy for each. Exit status 1 if no engine runs."""
-    from hostcuda import doctor
+    from hostcuda.tools import doctor
 
     report = doctor.examine()
     if json:
@@ -96,7 +96,7 @@ def run(
     may import PyCUDA. The exit status is the program's; 124 after a timeout. An error that the program did not look at
     is the last line of its standard error output.
     """
-    from hostcuda import processes
+    from hostcuda.tools import processes
 
     args = _prepare(context, script, args or [], most)
     on = processes.engine(engine)
@@ -127,7 +127,7 @@ def profile(
     One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the counters. With --lines
     one per line of the source. With --estimate its time on a GPU, estimated from the counts.
     """
-    from hostcuda.profile import profile_script
+    from hostcuda.tools.profile import profile_script
 
     args = _prepare(context, script, args or [], most)
     files.require_place(csv)
@@ -155,7 +155,7 @@ def sanitize(
     verdict: 0 pass, 1 unsafe (something was found), 3 wrong result (the program itself failed), 4 compile error,
     5 refused (a call or launch), 6 not checked, 124 hang. With --json an object with the verdict and the findings.
     """
-    from hostcuda.sanitize import sanitize_script
+    from hostcuda.tools.sanitize import sanitize_script
 
     args = _prepare(context, script, args or [], most)
     files.require_place(csv)
@@ -194,7 +194,8 @@ def check(
     docs/agents.md of the engine says what the cases look like. The exit status is the verdict, as of sanitize: 0 pass,
     1 unsafe, 3 wrong result, 4 compile error, 5 refused, 6 not checked, 124 hang.
     """
-    from hostcuda import agent, sanitize
+    from hostcuda import agent
+    from hostcuda.tools import sanitize
 
     def read(path: Path | None, beside: str) -> str:
         path = path or (source.with_suffix(beside) if source.with_suffix(beside).is_file() else None)
@@ -239,9 +240,9 @@ def mcp() -> None:
 
 def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:
     """Run a program on the CPU engine and print what its launches would take on a card."""
-    from hostcuda import processes
     from hostcuda.estimate import card, estimate
-    from hostcuda.profile import recorded
+    from hostcuda.tools import processes
+    from hostcuda.tools.profile import recorded
 
     card(device)  # refused before minutes of work
     records, modules, ended = recorded(processes.program(script, args, "cpu", options), timeout, capture=json)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 
-from hostcuda import limits, processor
+from hostcuda import limits
 from hostcuda.errors import LogicError
 from hostcuda.runtime import native
+from hostcuda.util import processor
 
 __all__ = [
     "Context", "Device", "ctx_flags", "device_attribute", "func_cache", "get_driver_version", "get_version", "init",

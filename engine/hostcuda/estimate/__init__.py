@@ -24,7 +24,7 @@ from hostcuda.estimate.work import CODE, merged, without_code, work
 from hostcuda.gpu import nsight
 from hostcuda.gpu.nvcc import nvcc_available, of_modules
 from hostcuda.runtime.elf import Elf
-from hostcuda.tables import HTML, table
+from hostcuda.util.tables import HTML, table
 
 __all__ = ["Card", "Estimate", "card", "estimate", "estimated", "fine", "why_not", "works"]
 

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hostcuda.errors import EngineError
-from hostcuda.files import write
 from hostcuda.host import cache
+from hostcuda.util.files import write
 
 _HERE = Path(__file__).parent
 _PACKAGE = _HERE.parent
@@ -28,10 +28,8 @@ _JS = _HERE / "js"
 _MODULES = _JS / "node_modules"
 MISSING = f"npm ci --ignore-scripts --prefix {_JS}"
 # The engine's Python that compiles kernels: modules, and rooms.
-_PYTHON = (
-    "__init__", "errors", "files", "findings", "limits", "metrics", "processor", "settings", "source", "temporary",
-)
-_ROOMS = ("build", "check", "frontend", "host", "loops", "wasm")
+_PYTHON = ("__init__", "errors", "findings", "limits", "metrics", "source")
+_ROOMS = ("build", "check", "frontend", "host", "loops", "util", "wasm")
 _OWN = ("engine.mjs", "worker.mjs", "service.mjs", "compiler.mjs", "instance.mjs", "kernel.mjs", "asyncify.mjs")
 _CLANG, _PYODIDE = _MODULES / "@yowasp" / "clang" / "gen", _MODULES / "pyodide"
 _PLAIN = {

@@ -1,0 +1,283 @@
+"""Errors that a kernel does not report: invalid addresses, races, uninitialized memory, divergent barriers.
+
+They are found by the CPU engine's check mode or, on a GPU, by compute-sanitizer, with the same kind of table. Only the
+CPU engine finds races in global memory, within a block or between blocks: compute-sanitizer's racecheck covers shared
+memory. The program runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from hostcuda import findings
+from hostcuda.errors import EngineError
+from hostcuda.gpu import nsight
+from hostcuda.tools import processes
+from hostcuda.util import temporary
+from hostcuda.util.tables import table
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+_STUCK = "waits in a loop for memory that nobody writes"  # as in runtime/spins.cpp
+_WARNING = re.compile(r"^(.+?):(\d+):.*\bwarning: .*", re.MULTILINE)
+_FAULTS = [-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)]  # as exit statuses
+COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
+           "launches", "message", "op")
+
+
+# The verdicts with their exit statuses. Ctrl-C makes it 130.
+STATUS = {"pass": 0, "unsafe": 1, "wrong result": 3, "compile error": 4, "refused": 5, "not checked": 6, "hang": 124}
+
+
+@dataclass(repr=False)
+class Findings:
+    """The findings of the tools.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row per finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's source, ``block`` and
+        ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread, op), ``address``, ``size`` of
+        the access [bytes], ``op`` of a race ("ld", "st", "atom"; None if the tool does not report it), ``buffer`` (the
+        nearest: base, bytes, name, offset, missed_by), ``count`` (accesses with this error),
+        ``launches`` with it (None if the tool does not report it), ``message``, ``source``.
+    launches : int or None
+        Number of launches that were checked; None if the tool does not report it.
+    tools : tuple of str
+        The tools that ran.
+    ended : Ended
+        How the program ended under the last tool.
+    note : str
+        What was not checked, if anything.
+    whole : bool
+        Whether every launch up to the program's end was checked.
+    events : sequence of dict
+        What happened outside of the launches, on the CPU engine: ``kind`` and ``message``.
+    """
+
+    table: pd.DataFrame
+    launches: int | None
+    tools: tuple[str, ...]
+    ended: processes.Ended
+    note: str = ""
+    whole: bool = True
+    events: Sequence[dict] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything was checked and nothing was found."""
+        return self.table.empty and self.whole
+
+    @property
+    def outcome(self) -> tuple[str, str]:
+        """The verdict, one of `STATUS`, and a sentence with the reason."""
+        messages = {event["kind"]: event["message"] for event in reversed(self.events)}  # the first of each kind
+        if self.ended.interrupted:
+            return "not checked", f"the program {self.ended.problem}"
+        if "compile error" in messages:
+            return "compile error", messages["compile error"]
+        if self.ended.status is None:
+            return "hang", self.verdict()
+        if stuck := next((event["message"] for event in self.events if _STUCK in event["message"]), None):
+            return "hang", stuck
+        if len(self.table):
+            return "unsafe", self.verdict()
+        if self.ended.status in _FAULTS:
+            fault = messages.get("host fault", "its host code accessed an invalid address")
+            return "unsafe", f"the program {self.ended.problem}: {fault}"
+        if "refused" in messages:
+            return "refused", messages["refused"]
+        if self.launches == 0 or not self.whole:
+            return "not checked", messages.get("failed") or self.verdict()
+        if self.ended.status:
+            return "wrong result", f"{self.verdict()}, but the program {self.ended.problem}"
+        return "pass", self.verdict()
+
+    @property
+    def status(self) -> int:
+        """The exit status of `hostcuda sanitize`."""
+        return 130 if self.ended.interrupted else STATUS[self.outcome[0]]
+
+    def as_dict(self) -> dict:
+        """Return what ``hostcuda sanitize --json`` prints, as a dict."""
+        verdict, reason = self.outcome
+        return {
+            "verdict": verdict.replace(" ", "_"), "status": self.status, "reason": reason,
+            "checked": {"launches": self.launches, "complete": self.whole, "tools": self.tools},
+            "program": {"status": self.ended.status, "seconds": round(self.ended.seconds, 2)},
+            "events": list(self.events),
+            "findings": self.table.astype(object).where(self.table.notna(), None).to_dict("records"),
+        }
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.lines(), self.verdict()])
+
+    def lines(self) -> list[str]:
+        """Return each finding in a few lines: error, place, thread, address."""
+        return [_words(row) for row in self.table.to_dict("records")]
+
+    def verdict(self) -> str:
+        """Return the last line: the tools, the number of findings, and what was not checked."""
+        n = len(self.table)
+        result = f"{n} finding{'s' * (n != 1)}" if n else "nothing found"
+        if not n and self.launches == 0:
+            result = "no kernel was launched, so nothing was checked"
+        elif self.launches:
+            result += f" in {_launches(self.launches)}"
+        stopped = f"the program {self.ended.problem}: the rest was not checked" if self.ended.stopped else ""
+        return f"{', '.join(self.tools)}: {'; '.join(filter(None, (result, self.note, stopped)))}"
+
+    def _repr_html_(self) -> str:
+        if self.table.empty:
+            return f"<p>{html.escape(self.verdict())}</p>"
+        frame = self.table.assign(
+            where=[_where(row) for row in self.table.to_dict("records")],
+            thread=[_thread(row) for row in self.table.to_dict("records")],
+        )
+        columns = {"kind": "error", "kernel": "kernel", "where": "place", "thread": "thread", "message": "message",
+                   "count": "count"}
+        return table(frame, self.verdict(), columns)._repr_html_()
+
+
+def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all", engine: str | None = None,
+                    timeout: float | None = None, capture: bool = False,
+                    options: Sequence[str] = ()) -> Findings:
+    """Check the launches of a Python program that uses `hostcuda`, or of a ``.cu`` program with its host code.
+
+    Parameters
+    ----------
+    script : str
+        Its path.
+    arguments : sequence of str
+    tool : {"all", "memcheck", "racecheck", "initcheck", "synccheck"}
+    engine : {"cpu", "gpu"}, optional
+        By default the engine in use.
+    timeout : float, optional
+        Seconds, for each run.
+    capture : bool
+        Keep what the program prints in `Findings.ended` instead of printing it.
+    options : sequence of str
+        nvcc's options, for a ``.cu`` program.
+    """
+    command = processes.program(script, arguments, processes.engine(engine), options)
+    return watch(command, tool, engine, timeout, capture)
+
+
+def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
+          capture: bool = False) -> Findings:
+    """Run a command, and return the findings in its launches."""
+    if tool not in ("all", *TOOLS):
+        raise EngineError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
+    tools = TOOLS if tool == "all" else (tool,)
+    with temporary.folder() as folder:
+        if processes.engine(engine) == "cpu":
+            return _check(command, tools, folder / "launches", timeout, capture)
+        return _compute_sanitizer(command, tools, folder, timeout, capture)
+
+
+def _check(command, tools, out: Path, timeout, capture) -> Findings:
+    """Check a command's launches on the CPU engine."""
+    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
+    if "initcheck" in tools:  # the compiler knows of variables without a value
+        environment["HOSTCUDA_WARNINGS"] = "1"
+    ended = processes.run(command, environment, timeout, capture)
+    return checked(processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events")))
+
+
+def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended,
+            events: Sequence[dict] = ()) -> Findings:
+    """Return the findings in the CPU engine's records, a dict per launch, and in its events outside of the launches."""
+    # Without those whose blocks ran to their end, though an address was bad.
+    cut = [record for record in records if record.get("error")
+           and not (record["findings"] and record.get("blocks_watched") == record.get("blocks", -1))]
+    unexplained = [record["error"] for record in cut if not record["findings"]]
+    note = f"{_launches(len(cut))} not checked to the end" if cut else ""
+    if unexplained:
+        note += f" ({unexplained[0]})"
+    unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
+    note = "; ".join(filter(None, [note, *unchecked]))
+    whole = not unchecked and (ended.stopped or not unexplained)
+    warnings = [event for event in events if event["kind"] == "warnings"]
+    unset = [row for event in warnings if "initcheck" in tools
+             for row in findings.of_warnings(event["message"], event["source"])]
+    warned = {line[0]: line for event in warnings for line in _WARNING.finditer(event["message"])}
+    told = [*({"kind": "warning", "message": text, "file": at[1], "line": int(at[2])} for text, at in warned.items()),
+            *(event for event in events if event["kind"] != "warnings")]
+    launched = sum(record.get("index", 0) >= 0 for record in records)  # the others are copies of the host
+    return Findings(_frame([*unset, *findings.of(records)]), launched, tuple(tools), ended, note, whole, told)
+
+
+def _launches(count: int) -> str:
+    return f"{count:,} launch{'es' * (count != 1)}"
+
+
+def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findings:
+    """Check a command on a GPU, in one run per tool. nvcc adds line numbers; PyCUDA's cache is a separate one."""
+    cache, launched = folder / "cache", folder / "launched"
+    cache.mkdir()
+    environment = {"HOSTCUDA_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
+    script = not processes.is_compiled(command) and command[1] != "-m"
+    if script:
+        command = [command[0], "-m", "hostcuda.gpu.launches", "--count", str(launched), *command[1:]]
+    rows, finished = [], []
+    for tool in tools:
+        log = folder / tool
+        ended = processes.run(nsight.sanitizer_command(command, tool, log), environment, timeout, capture)
+        finished.append(tool)
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        rows += [{**finding, "source": "compute-sanitizer"} for finding in nsight.read_sanitizer(text, tool)]
+        if ended.stopped:
+            break
+    none = script and not (launched.is_file() and launched.stat().st_size)  # child processes are not counted
+    note = "the program itself launched no kernel" if none else ""
+    return Findings(_frame(rows), 0 if none else None, tuple(finished), ended, note)
+
+
+def _frame(rows: list[dict]) -> pd.DataFrame:
+    frame = pd.DataFrame([{**row, "file": row["file"] or "", "line": row["line"] or 0} for row in rows],
+                         columns=[*COLUMNS, "source"])
+    return frame.astype({"line": int, "count": int})
+
+
+def _where(row: dict) -> str:
+    """Return file:line, with the path relative to the working directory, or only the name of a file elsewhere."""
+    if not row["file"]:
+        return "(no source line)"
+    path, here = Path(row["file"]), Path.cwd()
+    place = path.relative_to(here) if path.is_relative_to(here) else path.name
+    return f"{place}:{row['line']}"
+
+
+def _thread(row: dict) -> str:
+    if row["thread"] is None or row["thread"] != row["thread"]:  # None, or the NaN that pandas makes of it
+        return ""
+    block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))
+    return f"thread ({thread}) of block ({block})"
+
+
+def _words(row: dict) -> str:
+    lines = [f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_where(row)}: {row['message']}"]
+    who = _thread(row)
+    if who:
+        lines.append(f"  by {who}")
+    if isinstance(row["other"], dict):
+        other = row["other"]
+        also = f", thread ({','.join(map(str, other['thread']))})" if other.get("thread") else ""
+        lines.append(f"  and {_where(other)}{also}")
+    if isinstance(row["buffer"], dict):
+        buffer = row["buffer"]
+        missed = buffer["missed_by"]
+        side = f"{missed:,} bytes beyond the end of" if missed > 0 else f"{-missed:,} bytes before" if missed else "in"
+        of = f"of {buffer['name']} " if buffer.get("name") else ""
+        extent = f"the {buffer['bytes']:,} bytes {of}at {buffer['base']:#x}"
+        lines.append(f"  address {int(row['address']):#x}, {side} {extent}")
+    if row["count"] > 1:
+        several = f" in {row['launches']:,} launches" if row["launches"] and row["launches"] > 1 else ""
+        lines.append(f"  {row['count']:,} such accesses{several}")
+    return "\n".join(lines)

@@ -1,0 +1,72 @@
+"""Temporary folders that are removed, also after a process was killed.
+
+A killed process cannot remove its folders. So each folder is locked as long as its process lives, and the first folder
+that another process makes removes those that nobody locks.
+"""
+
+import contextlib
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from hostcuda.util.files import fcntl  # None if there are no locks: then the folders of a killed process stay
+
+PREFIX = "hostcuda-tmp-"
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """Make an empty folder that exists while a `with` lasts."""
+    path, handle = make()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def make() -> tuple[Path, int | None]:
+    """Make a folder; return it and the open file that holds its lock: this process owns it until that is closed."""
+    remove_left_over(tempfile.gettempdir())
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        if fcntl is None:
+            return path, None
+        try:
+            handle = _lock(path)
+        except (BlockingIOError, FileNotFoundError):  # another process removes it, or has done so
+            continue
+        except OSError:  # a file system without locks
+            return path, None
+        return path, handle
+
+
+def _lock(path: Path) -> int:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(handle), os.stat(path)):
+            raise FileNotFoundError(path)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+@functools.cache  # once per process
+def remove_left_over(where: str) -> None:
+    """Remove this user's folders whose processes have ended."""
+    if fcntl is None:
+        return
+    for path in Path(where).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):  # its process lives, or another process removes it, too
+            handle = _lock(path)
+            try:
+                if os.geteuid() in (0, os.fstat(handle).st_uid):
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(handle)

@@ -1,0 +1,85 @@
+"""The frame of a command in a terminal: what `hostcuda` and `labkit` have in common."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from hostcuda.errors import EngineError
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: typer.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:  # here, because typer itself drops the message
+            print(f"{self.name}: {stop}" if str(stop) else "", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
+def application(name: str, version: str, about: str) -> typer.Typer:
+    """Make a command, without sub-commands yet.
+
+    Parameters
+    ----------
+    name, version : str
+        Printed by ``--version``.
+    about : str
+        The first lines of its help.
+    """
+    app = typer.Typer(
+        name=name,
+        cls=_Commands,
+        help=about,
+        epilog="HOSTCUDA_ENGINE=cpu or gpu chooses the engine; by default it is the GPU where there is one.",
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+
+    def show(wanted: bool) -> None:
+        if wanted:
+            print(f"{name} {version}")
+            raise typer.Exit
+
+    option = typer.Option("--version", callback=show, is_eager=True, help="Print the version and stop.")
+
+    @app.callback()
+    def options(version: Annotated[bool, option] = False) -> None:
+        pass
+
+    return app
+
+
+def run(app: Callable, name: str) -> None:
+    """Run the command `name`; an `EngineError` becomes one line, and neither it nor Ctrl-C prints a traceback.
+
+    The exit status is then 1, or 130.
+    """
+    for stream in (sys.stdout, sys.stderr):  # a terminal without some of our characters gets question marks
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        app(prog_name=name)
+    except Exception as error:
+        module = type(error).__module__.partition(".")[0]
+        if not isinstance(error, EngineError) and module not in ("pycuda", "hostcuda"):  # an engine's: a message
+            raise
+        fail(name, str(error))
+
+
+def fail(name: str, message: str) -> NoReturn:
+    """End the command `name` with a message and exit status 1."""
+    print(f"{name}: {message}", file=sys.stderr)
+    raise SystemExit(1)
+
+
+def among(*values: str) -> Callable[[], list[str]]:
+    """Return a function that tells a shell the values of an option, for completion."""
+    return lambda: list(values)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
