@@ -1,11 +1,6 @@
-"""Sweeps: every point checked, kept and resumed, on this process and on others, one of which is lost."""
+"""Sweeps: every point checked, kept and resumed, and a device that is lost."""
 
 import json
-import os
-import signal
-import threading
-import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pandas as pd
 import pytest
@@ -97,7 +92,7 @@ def test_a_wrong_kernel_is_a_row_without_a_time(path):
 
 def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by_the_next_time(path, monkeypatch):
     """A fault takes a GPU's context with it: no later point may be blamed for that."""
-    real, answers = sweep_module._timed, []
+    real, answers = sweep_module._measure_columns, []
 
     def timed(point):
         if point.variant.options["rows"] == 3 and not answers:
@@ -105,7 +100,7 @@ def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by
             raise LabError("an illegal address")
         return real(point)
 
-    monkeypatch.setattr(sweep_module, "_timed", timed)
+    monkeypatch.setattr(sweep_module, "_measure_columns", timed)
     monkeypatch.setattr(sweep_module, "_responds", lambda: not answers)
     with pytest.raises(LabError, match=r"after .*rows=3, .* does not respond: an illegal address.*in a new process"):
         small(path)
@@ -141,14 +136,14 @@ def test_a_batch_that_is_none(path, batch):
 # ---------------------------------------------------------------------------------------------- finished points
 def test_finished_points_are_not_measured_again(path, monkeypatch):
     first = small(path)
-    monkeypatch.setattr(sweep_module, "_timed", None)  # nothing is left to time
+    monkeypatch.setattr(sweep_module, "_measure_columns", None)  # nothing is left to time
     again = small(path)
     assert again.attrs["measured"] == 0 and again.attrs["resumed"] == 6
     pd.testing.assert_frame_equal(first, again)
 
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(path, monkeypatch):
-    real, calls = sweep_module._timed, []
+    real, calls = sweep_module._measure_columns, []
 
     def timed(point):
         if len(calls) == 2:
@@ -156,11 +151,11 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(path, monkeypatch):
         calls.append(point)
         return real(point)
 
-    monkeypatch.setattr(sweep_module, "_timed", timed)
+    monkeypatch.setattr(sweep_module, "_measure_columns", timed)
     with pytest.raises(KeyboardInterrupt):
         small(path)
     assert len(lines(path)) == 2
-    monkeypatch.setattr(sweep_module, "_timed", real)
+    monkeypatch.setattr(sweep_module, "_measure_columns", real)
     assert small(path).attrs["measured"] == 4
     assert len({line["key"] for line in lines(path)}) == len(lines(path)) == 6
 
@@ -198,85 +193,6 @@ def test_the_cache_is_the_default_place(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
     sweep(variant(7, rows=1), SMALL, 2, repeat=1)
     assert len(lines(tmp_path / "sweeps" / f"{labkit.device().slug}.jsonl")) == 1
-
-
-# ------------------------------------------------------------------------------------------------------- executors
-def test_threads_time_one_point_at_a_time(path, monkeypatch):
-    real, inside, most = sweep_module._timed, [], []
-
-    def timed(point):
-        inside.append(point)
-        most.append(len(inside))
-        time.sleep(0.01)
-        row = real(point)
-        inside.remove(point)
-        return row
-
-    monkeypatch.setattr(sweep_module, "_timed", timed)
-    with ThreadPoolExecutor(3) as executor:
-        table = small(path, executor=executor)
-    assert table.attrs["measured"] == 6 and (table["op_ms"] > 0).all()
-    assert max(most) == 1
-
-
-def _crash(point):
-    if point.variant.options["rows"] == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return sweep_module._measure(point)
-
-
-class Submitting:
-    """An executor that runs another function in place of the one that measures."""
-
-    def __init__(self, executor, measure):
-        self.executor, self.measure = executor, measure
-
-    def submit(self, function, *arguments):
-        chosen = self.measure if function is sweep_module._measure else function
-        return self.executor.submit(chosen, *arguments)
-
-
-def test_a_broken_pool_keeps_what_was_finished(path):
-    from multiprocessing import get_context
-
-    message = r"the executor broke at .*rows=5.*: BrokenProcessPool: .*call again"
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(LabError, match=message):
-        small(path, executor=Submitting(pool, _crash))
-    finished = lines(path)
-    assert 0 < len(finished) < 6
-    assert small(path).attrs["resumed"] == len(finished)
-
-
-def test_workers_of_different_devices_are_refused(path):
-    def other(point):
-        return {**sweep_module._measure(point), "device": "another device"}
-
-    with ThreadPoolExecutor(1) as pool, pytest.raises(LabError, match="another device measured a point of a sweep of"):
-        small(path, executor=Submitting(pool, other))
-    assert lines(path) == []
-
-
-@pytest.mark.parametrize("ending", [LabError, KeyboardInterrupt])
-def test_who_gives_up_takes_back_what_waits(path, monkeypatch, ending):
-    """After a lost device, or Ctrl-C while the sweep keeps a point, no worker goes on with the other points."""
-    begun, given_up = [], threading.Event()
-
-    def lost(point):
-        begun.append(point)
-        if len(begun) > 1:
-            given_up.wait(60)
-        return {**sweep_module._measure(point), "lost": ending is LabError}
-
-    def interrupted(kept, key, row):
-        raise KeyboardInterrupt
-
-    if ending is KeyboardInterrupt:
-        monkeypatch.setattr(sweep_module._Kept, "append", interrupted)
-    with ThreadPoolExecutor(1) as pool:
-        with pytest.raises(ending):
-            small(path, executor=Submitting(pool, lost))
-        given_up.set()
-    assert 1 <= len(begun) <= 2
 
 
 # --------------------------------------------------------------------------------------------------- recorded sweeps

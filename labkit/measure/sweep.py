@@ -1,4 +1,4 @@
-"""Sweep many variants over several layers: check and time each point, resumably, on any executor.
+"""Sweep many variants over several layers: check and time each point, and go on where it stopped.
 
     table = labkit.sweep({"rung": 7, "rows": (5, 8, 10), "maps": (2, 4)}, labkit.LENET86, batch=1000)
     labkit.draw.heatmap(table, "rows", "maps")
@@ -14,10 +14,9 @@ import itertools
 import json
 import os
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor, as_completed, wait
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,15 +35,16 @@ from labkit.ladder.tables import sweep_table
 from labkit.ladder.variants import Variant, variant
 from labkit.measure.bench import BATCH, as_list, inputs_kept, measure
 from labkit.measure.check import check
-from labkit.spec.devices import device, slug
+from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 
 
 # -------------------------------------------------------------------------------------------------------- sweeping
 def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Layer | Iterable[Layer],
-          batch: int | None = None, executor: Executor | None = None, path: Path | str | None = None,
-          repeat: int | None = None) -> pd.DataFrame:
+          batch: int | None = None, path: Path | str | None = None, repeat: int | None = None) -> pd.DataFrame:
     """Check and time every variant on every layer, except for the points that are finished already.
+
+    Threads compile ahead, and this process times the points one after the other.
 
     Parameters
     ----------
@@ -54,12 +54,6 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
     layers : Layer or iterable of Layer
     batch : int, optional
         Images; by default the same as for `labkit.bench`.
-    executor : concurrent.futures.Executor, optional
-        Where the points are compiled, checked and timed: a `ProcessPoolExecutor`, Dask's ``client.get_executor()``,
-        ipyparallel's or mpi4py's, on any machines that have the lab. Its workers need devices of the same kind, and
-        each worker one of its own (one process per GPU, set by ``CUDA_VISIBLE_DEVICES``), because workers that share
-        a device disturb each other's times. Without an executor, threads compile ahead, and this process times the
-        points one after the other.
     path : path, optional
         The file of finished points, instead of ``sweeps/<device>.jsonl`` in `labkit.base.paths.cache_dir()`. Several
         processes may write to it.
@@ -80,8 +74,8 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
     Raises
     ------
     LabError
-        For an unknown rung or option, an empty sweep, an invalid batch, workers with different devices, a kernel
-        after which the device does not respond, or a broken executor. Finished points are kept in every case.
+        For an unknown rung or option, an empty sweep, an invalid batch, or a kernel after which the device does not
+        respond. Finished points are kept in every case.
     """
     chosen, refused = _list_variants(variants)
     layers = as_list(layers)
@@ -89,34 +83,31 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
         raise LabError("an empty sweep: give at least one variant and one layer")
     if batch is not None:
         layers[0].x_shape(batch)  # refuses an invalid batch
-    here = _device_of(executor)
-    batch = BATCH[here["engine"]] if batch is None else batch
+    here = device()
+    batch = BATCH[here.engine] if batch is None else batch
     points = [_Point(one_variant, at, batch, repeat) for at in layers for one_variant in chosen]
-    path = path or private_cache() / "sweeps" / f"{slug(here['device'])}.jsonl"
-    file = _Kept(Path(path), here["device"])
+    file = _Kept(Path(path or private_cache() / "sweeps" / f"{here.slug}.jsonl"), here.name)
     rows = file.read()
     todo = [point for point in dict.fromkeys(points) if point.key not in rows]
     # On standard output, because notebooks show standard error in red.
     bar = tqdm(total=len(todo), desc="sweeping", delay=2, leave=False, file=sys.stdout)
     with bar as progress, inputs_kept():
-        for point, row in _measure_with(executor, todo) if executor else _measure_here(todo):
-            if row["device"] != here["device"]:
-                raise LabError(f"{row['device']} measured a point of a sweep of {here['device']}: use an executor "
-                               "whose workers have the same device, otherwise the times cannot be compared")
+        for point, row in _measure_all(todo):
             lost = row.pop("lost")
             rows[point.key] = row
             file.append(point.key, row)
             if lost:
-                raise LabError(f"after {row['label']} on {point.layer}, {row['device']} does not respond: "
+                raise LabError(f"after {row['label']} on {point.layer}, {here.name} does not respond: "
                                f"{row['reason']}. The point is recorded in {file.path}: call again in a new process to "
                                "continue with the next one")
             progress.update()
     # Two variants with the same kernel are measured once, and each gets its row.
     measured = [{**rows[point.key], "label": point.variant.label, "code": point.variant.code, "layer": point.layer.name}
                 for point in points]
-    refused = [{**row, **here, "layer": at.name, "batch": batch} for at in layers for row in refused]
+    about = {"device": here.name, "engine": here.engine, "software": here.software, "batch": batch}
+    refused = [{**row, **about, "layer": at.name} for at in layers for row in refused]
     table = sweep_table([*measured, *refused])
-    table.attrs.update(note=here["note"], measured=len(todo), resumed=len(set(points)) - len(todo))
+    table.attrs.update(note=here.note, measured=len(todo), resumed=len(set(points)) - len(todo))
     return table
 
 
@@ -163,18 +154,7 @@ class _Point:
 
 
 # ------------------------------------------------------------------------------------------------------- measuring
-def _device_of(executor: Executor | None) -> dict:
-    """Return the device that measures: a worker's, or this process's."""
-    return executor.submit(_device_here).result() if executor else _device_here()
-
-
-def _device_here() -> dict:
-    with _context():
-        here = device()
-        return {"device": here.name, "engine": here.engine, "software": here.software, "note": here.note}
-
-
-def _measure_here(todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
+def _measure_all(todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
     """Measure one point after the other, while threads compile the next ones; yield each with its row."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compiled = [pool.submit(_compile, point) for point in todo]
@@ -188,31 +168,6 @@ def _measure_here(todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
             pool.shutdown(cancel_futures=True)
 
 
-def _measure_with(executor: Executor, todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
-    """Have the points measured by workers; yield each with its row when it is finished."""
-    futures = {executor.submit(_measure, point): point for point in todo}
-    failed = None
-    try:
-        for future in as_completed(list(futures)):
-            # Drop a future when it is done: Dask computes a result again if its worker is lost and a future is left.
-            point = futures.pop(future)
-            error = future.exception() if not future.cancelled() else LabError("it was cancelled")
-            row = future.result() if error is None else {}
-            del future
-            if error is None:
-                yield point, row
-            elif failed is None:  # others may succeed: their results are kept
-                failed = point, error
-    finally:
-        for future in futures:  # after an error the workers have nothing left to do
-            future.cancel()
-    if failed:
-        point, error = failed
-        what = "the executor broke" if isinstance(error, BrokenExecutor) else "a worker failed"
-        raise LabError(f"{what} at {point.variant.label} on {point.layer}: {type(error).__name__}: {error}. Finished "
-                       "points are kept: call again for the others") from error
-
-
 def _compile(point: _Point) -> None:
     """Compile into the engine's cache on disk. An error is ignored: measuring the point reports it."""
     with suppress(LabError, hostcuda.driver.Error):
@@ -220,29 +175,24 @@ def _compile(point: _Point) -> None:
         point.variant.precompile(point.layer)
 
 
-_timing = threading.Lock()  # a process times one point at a time
-
-
 def _measure(point: _Point) -> dict:
-    """Measure a point, in the process and thread that an executor chooses; return its row."""
-    with _context():
-        here = _device_here()
-        row = {
-            "date": datetime.date.today().isoformat(), "device": here["device"], "engine": here["engine"],
-            "software": here["software"], "rung": point.variant.rung.number, "label": point.variant.label,
-            "options": point.variant.options_text, "layer": point.layer.name, "batch": point.batch,
-            "dtype": point.variant.io_dtype.name, "reason": "", "lost": False,
-        }
-        try:
-            point.variant.supports(point.layer)
-            point.variant.precompile(point.layer)
-            with _timing:
-                return row | _timed(point)
-        except (EngineError, hostcuda.driver.Error) as error:
-            return row | {"reason": str(error).strip() or type(error).__name__, "lost": not _responds()}
+    """Measure a point; return its row."""
+    here = device()
+    row = {
+        "date": datetime.date.today().isoformat(), "device": here.name, "engine": here.engine,
+        "software": here.software, "rung": point.variant.rung.number, "label": point.variant.label,
+        "options": point.variant.options_text, "layer": point.layer.name, "batch": point.batch,
+        "dtype": point.variant.io_dtype.name, "reason": "", "lost": False,
+    }
+    try:
+        point.variant.supports(point.layer)
+        point.variant.precompile(point.layer)
+        return row | _measure_columns(point)
+    except (EngineError, hostcuda.driver.Error) as error:
+        return row | {"reason": str(error).strip() or type(error).__name__, "lost": not _responds()}
 
 
-def _timed(point: _Point) -> dict:
+def _measure_columns(point: _Point) -> dict:
     """Check a point and time it; return the measured columns of its row."""
     check(point.variant, [(point.layer, min(point.batch, 2))], quiet=True)
     table = measure(point.variant, point.layer, point.batch, point.repeat, layer_time=False)
@@ -257,20 +207,6 @@ def _timed(point: _Point) -> dict:
             "shared_bytes": max(launch.shared for launch in launches),
             "threads": max(launch.block[0] * launch.block[1] * launch.block[2] for launch in launches),
         }
-
-
-@contextmanager
-def _context() -> Iterator[None]:
-    """Make the device's context current in this thread: an executor's worker may use any of its threads."""
-    context = hostcuda.ensure_context()
-    if hostcuda.engine() == "cpu" or isinstance(context, type):  # another library's, current already
-        yield
-        return
-    context.push()
-    try:
-        yield
-    finally:
-        context.pop()
 
 
 def _responds() -> bool:
