@@ -131,6 +131,8 @@ FIGURES = {
     "sectors few": (draw.sectors, ({"one": np.array([-1, 64, -1, 4096]), "wide": np.arange(32) * 16},), {"size": 16}),
     "steps": (draw.steps, ({"four": [1, 2, 3, 4], "two": [4, 6, None, None]}, [[(0, 0), (2, 0), (1, 1), (3, 1)]]), {}),
     "steps one row": (draw.steps, ({"a row of its own": range(32)}, []), {}),
+    "descriptor": (draw.descriptor, (), {"columns": 8}),
+    "teams": (draw.teams, (), {"fetch": 6}),
     "lanes": (draw.lanes, ({"a": np.arange(128).reshape(16, 8) // 4, "b": np.eye(16, 16, dtype=int)},), {"lane": 1}),
     "images": (draw.images, (np.ones((20, 1, 8, 8)), range(20)), {}),
     "images wrong": (draw.images, (np.zeros((6, 8, 8)), range(6), [0, 1, 2, 3, 4, 6]), {}),
@@ -155,6 +157,14 @@ FIGURES = {
 def test_steps_that_do_not_fit_are_refused(rows, moves, says):
     with pytest.raises(LabError, match=says):
         draw.steps(rows, moves)
+
+
+@pytest.mark.parametrize(("fetch", "compute", "store"), [(3, 4, 2), (6, 4, 2), (1, 1, 5)])
+def test_teams_wait_for_the_slowest(said, fetch, compute, store):
+    """In the end an image takes the time of the slowest team."""
+    alt = said(draw.teams, fetch, compute, store, images=9).alt
+    ends = [int(end) for end in re.findall(r"store warps, image \d: \d+ to (\d+)", alt)]
+    assert ends[0] == fetch + compute + store and ends[-1] - ends[-2] == max(fetch, compute, store)
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -539,6 +549,8 @@ def test_importing_is_light(modules):
     (lambda: draw.time(pd.DataFrame({"kind": []})), "lacks name, calls, total_ms"),
     (lambda: draw.time(activity(0, 0)), "trace something first"),
     (lambda: draw.lanes({"a row": [1, 2]}), "give matrices of lanes"),
+    (lambda: draw.teams(fetch=0), "times above 0; got 4 images"),
+    (lambda: draw.descriptor(at=8), "8 or 16 columns at a multiple of 16"),
     (lambda: draw.roofline([], **ROOF), "no point"),
     (lambda: draw.roofline([("a", 0.0, 1.0)], **ROOF), "positive"),
     (lambda: draw.grid(LENET86[0], (33, 32)), "1056 threads"),

@@ -168,6 +168,13 @@ def test_what_does_not_compile_can_be_shown():
     assert repr(show(variant(1, rung(1).source.replace("= 0;", "= 0")))).endswith("}")
 
 
+def test_a_file_is_shown_in_its_language(tmp_path):
+    for name, language in (("mine.py", "python"), ("mine.cu", "cuda")):
+        (tmp_path / name).write_text("x = 1")
+        shown = show(tmp_path / name)
+        assert (shown.file, shown.text, shown.language) == (name, "x = 1\n", language)
+
+
 def test_show_colours_the_source():
     listing = show(1)
     assert repr(listing) == (

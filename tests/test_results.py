@@ -441,3 +441,22 @@ def test_a_ratio_of_several_kernels_pairs_them_and_refuses_unequal_lists():
         results.ratio("op_ms", [4, 5], [3], LENET86[0])
     with pytest.raises(LabError, match="no kernel was given"):
         results.select([])
+
+
+def test_a_run_against_others_has_each_contestant_once_the_fastest_first():
+    run = recorded("H100").versus(LENET86[1])
+    assert run["label"].is_unique and run["median_ms"].is_monotonic_increasing
+    half = run.set_index("label")["median_ms"]
+    tools = {"cuDNN FP16", "Triton FP16", "cuTile FP16", "CUTLASS FP16"}
+    assert {*tools, "10 speed of light, warpgroups"} <= set(half.index)
+    assert run.set_index("label")["layout"]["cuDNN FP16"] == "NHWC"  # the faster one of two
+    assert (run["q1_ms"] <= run["median_ms"]).all() and (run["median_ms"] <= run["q3_ms"]).all()
+    with pytest.raises(LabError, match="has no run against others for network lenet86, layer 2, batch 7"):
+        recorded("H100").versus(LENET86[1], 7)
+
+
+def test_experiments_are_found_by_name():
+    waves = recorded("H100").experiment("waves")
+    assert set(waves["kernel"]) == {"compute"} and waves["x"].max() > 4 * 132
+    with pytest.raises(LabError, match=r"experiment tides\. It has experiment: waves, latency, clock"):
+        recorded("H100").experiment("tides")

@@ -21,7 +21,9 @@ from .matrices import im2col as im2col
 from .matrices import lanes as lanes
 from .matrices import outputs_per_thread as outputs_per_thread
 from .matrices import squares as squares
+from .patterns import descriptor as descriptor
 from .patterns import steps as steps
+from .patterns import teams as teams
 from .race import race as race
 from .roof import roofline as roofline
 from .rungs import ladder as ladder

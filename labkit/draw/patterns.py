@@ -1,4 +1,4 @@
-"""Patterns that threads compute together: the value of each place after each step, and where it came from."""
+"""Patterns that threads compute together: values step by step, teams of warps, what a tensor core reads."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -55,3 +55,97 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
             page.line(xs, [y + _HIGH, y + _HIGH + _GAP], color, 1.2, zorder=0.5)
     said = (f"{name}: {' '.join('-' if text is None else str(text) for text in cells)}" for name, cells in rows.items())
     page.alt = f"Rows of values, with lines from each to where it is used in the next row. {'; '.join(said)}."
+
+
+@figure
+def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2, images: int = 4) -> None:
+    """Draw when fetch, compute and store warps of a block work on which image, and the barriers where they meet.
+
+    Images have two buffers, and so have maps: a team may be one image ahead of the next.
+
+    Parameters
+    ----------
+    fetch, compute, store : float
+        How long a team works on an image, in any unit.
+    images : int
+    """
+    needed = {"fetch": fetch, "compute": compute, "store": store}
+    if not (1 <= images <= 9 and all(0 < time < 1e6 for time in needed.values())):
+        raise LabError(f"draw.teams: give 1 to 9 images and times above 0; got {images} images, {needed}")
+    bars, meets, fetched, computed, stored = [], [], 0.0, 0.0, 0.0
+    for image in range(images):
+        bars.append((0, image, fetched, fetched + fetch))
+        fetched = max(fetched + fetch, computed)  # barrier IMAGE: both teams are there
+        bars.append((1, image, fetched, fetched + compute))
+        computed = max(fetched + compute, stored)  # barrier OUTPUT
+        bars.append((2, image, computed, computed + store))
+        stored = computed + store
+        meets += [(0, fetched), (1, computed)]
+    slowest = max(needed, key=needed.get)
+    page.open(316, f"The {slowest} warps set the pace: {needed[slowest]:g} per image, not {sum(needed.values()):g}",
+              "time from left to right   ·   numbered by image   ·   thin lines: a team waits")
+    left, lane, high, names = 128, 78, 30, ("fetch warps", "compute warps", "store warps")
+    scale = (page.width - left - 16) / stored
+    for i, name in enumerate(names):
+        y = 76 + i * lane
+        page.small(12, y + 19, name, style.INK, weight="bold")
+        page.line([left, left + stored * scale], [y + high / 2] * 2, style.HAIR)
+    for team, image, start, end in bars:
+        x, y, face = left + start * scale, 76 + team * lane, (style.SKY, style.BLUE, style.ORANGE)[team]
+        page.rect(x + 1, y, (end - start) * scale - 2, high, face, zorder=2)
+        page.text(x + (end - start) * scale / 2, y + 20, str(image), ha="center", color=ink_on(face), zorder=3)
+    for gap, moment in meets:
+        x, y = left + moment * scale, 76 + high + gap * lane
+        page.arrow(x, x, y, style.INK, 1.4, y + lane - high, "<|-|>")
+    for gap, name in enumerate(("IMAGE", "OUTPUT")):
+        page.small(12, 76 + high + gap * lane + 30, f"barrier {name}")
+    page.small(12, 306, "An arrow is a barrier: both teams arrive, then both go on. This buffer is full, the other one "
+                        "is free.")
+    said = "; ".join(f"{names[team]}, image {image}: {start:g} to {end:g}" for team, image, start, end in bars)
+    page.alt = f"Timeline of three teams of warps, with barriers between neighbours where an image passes on. {said}."
+
+
+@figure
+def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
+    """Draw the columns that a `wgmma` reads from shared memory, and the 64 bits that say where they are.
+
+    Parameters
+    ----------
+    columns : int
+        Of the product: 8 or 16.
+    at : int
+        Where they begin in shared memory, a multiple of 16 bytes.
+    """
+    if columns not in (8, 16) or at % 16 or not 0 <= at < 1 << 18:
+        raise LabError(f"draw.descriptor: 8 or 16 columns at a multiple of 16 below 262,144; got {columns} at {at}")
+    page.open(432, "Eight columns of 16 bytes are a block; three numbers say where the blocks are",
+              "shared memory, addresses downwards   ·   a row of cells: 16 bytes, eight terms of a column")
+    cell, high, blocks = 15, 12, columns // 8
+    for half, color in enumerate((style.BLUE, style.ORANGE)):
+        for block in range(blocks):
+            x, y = 120 + half * 330, 92 + block * 124
+            page.cells(x, y, 8, 8, cell, style.TINT, style.HAIR, high=high)
+            page.rect(x, y, 8 * cell, high, color, alpha=0.85)
+            page.small(x - 8, y + 11, f"{at + 16 * (half * columns + 8 * block):,}", style.INK, ha="right")
+            page.small(x + 8 * cell + 8, y + 11, f"column {8 * block}", style.INK)
+            page.small(x + 8 * cell + 8, y + 8 * high - 2, f"column {8 * block + 7}", style.INK)
+        page.small(120 + half * 330, 82, f"terms {8 * half} to {8 * half + 7}", style.INK, weight="bold")
+    if blocks > 1:
+        page.arrow(60, 60, 108, style.INK, 1.4, 216)
+        page.small(12, 166, "NEXT")
+    page.arrow(330, 440, 140, style.INK, 1.4)
+    page.small(362, 132, "APART")
+    fields = (("swizzle: 0", 62, 64, style.HAIR), ("NEXT: 8", 32, 46, style.SKY),
+              (f"APART: {columns}", 16, 30, style.ORANGE), (f"address: {at // 16}", 0, 14, style.BLUE))
+    left, wide_bit = 24, (page.width - 48) / 64
+    page.small(left, 338, "the descriptor, bit 63 on the left; all three in units of 16 bytes", style.INK)
+    page.cells(left, 362, 1, 64, wide_bit, style.TINT, style.HAIR, high=28)
+    for name, low, end, color in fields:
+        x, w = left + (64 - end) * wide_bit, (end - low) * wide_bit
+        page.rect(x, 362, w, 28, color, zorder=2)
+        page.small(x + w / 2 if w > 40 else x, 410, name, style.INK, ha="center" if w > 40 else "left")
+        page.small(x + w, 356, str(low), ha="right")
+    page.alt = (f"Shared memory: blocks of eight columns with 16 bytes each, first those of terms 0 to 7, then those "
+                f"of terms 8 to 15. The descriptor: bits 0 to 13 the address over 16, {at // 16}; bits 16 to 29 APART, "
+                f"{columns}, from a block to the other terms of its columns; bits 32 to 45 NEXT, 8, from a block to "
+                "the next eight columns; bits 62 and 63 the swizzle, 0.")

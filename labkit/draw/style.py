@@ -221,10 +221,12 @@ class Page:
         self.fig.add_artist(LineCollection(lines, colors=edge, linewidths=lw, capstyle="butt", zorder=zorder,
                                            transform=self.pixels))
 
-    def arrow(self, x0: float, x1: float, y: float, color: str, lw: float) -> None:
-        """Draw a horizontal arrow."""
-        self.fig.add_artist(FancyArrowPatch((x0, y), (x1, y), arrowstyle="-|>", mutation_scale=NORMAL, color=color,
-                                            lw=lw, shrinkA=0, shrinkB=0, transform=self.pixels))
+    def arrow(self, x0: float, x1: float, y: float, color: str, lw: float, y1: float | None = None,
+              style: str = "-|>") -> None:
+        """Draw an arrow, horizontal unless it ends at `y1`; `style` is Matplotlib's."""
+        ends = (x0, y), (x1, y if y1 is None else y1)
+        self.fig.add_artist(FancyArrowPatch(*ends, arrowstyle=style, mutation_scale=NORMAL, color=color, lw=lw,
+                                            shrinkA=0, shrinkB=0, transform=self.pixels))
 
     def picture(self, x: float, y: float, w: float, h: float, image: np.ndarray) -> None:
         """Draw an image: grey levels, dark on light, or colours."""

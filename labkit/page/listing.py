@@ -249,8 +249,8 @@ def diff(a: int | str | Source, b: int | str | Source) -> Diff:
     return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)))
 
 
-def show(which: int | str | Source | Listing | Callable, *names: str) -> Listing:
-    """Return a listing of a rung's kernel file, a variant's or other kernel's source, or a Python function.
+def show(which: int | str | Source | Listing | Callable | Path, *names: str) -> Listing:
+    """Return a listing of a rung's kernel file, a variant's or other kernel's source, a Python function, or a file.
 
     A rung's kernel has its launch below it. A reader's own kernel is not compiled to be shown. With `names`, only these
     of the kernel's functions are shown.
@@ -262,6 +262,8 @@ def show(which: int | str | Source | Listing | Callable, *names: str) -> Listing
     """
     if isinstance(which, Listing):
         return which
+    if isinstance(which, Path):
+        return Listing(which.name, which.read_text(encoding="utf-8"), "python" if which.suffix == ".py" else "cuda")
     if callable(which):
         return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
     chosen = which if isinstance(which, Source) else variant(which)

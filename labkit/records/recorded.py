@@ -488,6 +488,41 @@ class Recorded:
         table = self._read("streams/timelines", "label", "start_ms", *wanted)
         return _select(table, which, wanted, f"{self} has no timelines")
 
+    def versus(self, layer: Layer, batch: int = 10_000) -> pd.DataFrame:
+        """Return the times of ours and others' kernels on a layer, measured in one interleaved run.
+
+        Returns
+        -------
+        DataFrame
+            A row per contestant, the fastest first, with its faster layout: label, layout, how (among what it chose),
+            median_ms, and, where they were recorded, the quartiles q1_ms and q3_ms.
+
+        Raises
+        ------
+        LabError
+            If there was no such run.
+        """
+        table = self._read("versus", "label", "network", "layer", "batch", "median_ms")
+        rows = store.choose(table, f"{self} has no run against others", network=layer.network,
+                            layer=int(layer.name[-1]), batch=batch)
+        return rows.sort_values("median_ms", kind="stable").drop_duplicates("label").reset_index(drop=True)
+
+    def experiment(self, name: str) -> pd.DataFrame:
+        """Return what one of the experiments of `recording.experiments` measured: "waves", "latency", "clock", "order".
+
+        Returns
+        -------
+        DataFrame
+            kernel, x (what was varied), ms, rate (loads per microsecond, or a clock rate in MHz), series.
+
+        Raises
+        ------
+        LabError
+            If there is no such experiment.
+        """
+        table = self._read("experiments", "experiment", "kernel", "x", "ms")
+        return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(drop=True)
+
     def _read(self, folder: str, *needed: str) -> pd.DataFrame:
         return store.read(store.one_of(self.folder / folder, self.path.stem), *needed)
 
