@@ -232,6 +232,10 @@ class Attempt:
         """Return the counter of a case, or of one kernel of a case; 0 if it did not come that far."""
         return self.counts.get(on, {}).get(name, 0)
 
+    def matches(self, pattern: str | re.Pattern) -> bool:
+        """Return whether the code has a part that matches a regular expression."""
+        return re.search(pattern, self.source) is not None
+
     @property
     def runs_wrong(self) -> bool:
         """Whether it runs, and the sanitizer has findings or the results are wrong."""
@@ -240,10 +244,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A typical wrong answer, and the sentence that it gets in place of the next hint."""
+    """A typical wrong answer, the sentence that it gets in place of the next hint, and the attempts that it fits."""
 
     sentence: str
-    when: Callable[[Attempt], bool]
+    when: Callable[[Attempt], object]  # it fits where this returns something true
 
 
 @dataclass(frozen=True)

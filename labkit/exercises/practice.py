@@ -13,6 +13,14 @@ def transpose(random: np.random.Generator, rows: int, columns: int):
     return launch("transpose", matrix, out, rows, columns, grid=(-(-columns // 32), -(-rows // 32)), block=(32, 32))
 
 
+TRANSPOSE = Kernels(transpose, (
+    Case("a matrix of 33 x 70", (33, 70)),
+    Case("a matrix of 5 x 40", (5, 40)),
+    Case("a matrix of 70 x 33", (70, 33)),
+    Case("a matrix of 64 x 96", (64, 96), counted=True),
+), hidden=(range(1, 100), range(1, 100)))
+
+
 def histogram(random: np.random.Generator, n: int, blocks: int, threads: int):
     """Launch on pixels of which many are dark, as in most images, and on bins that are zero."""
     pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
@@ -31,6 +39,15 @@ def scan(random: np.random.Generator, rows: int, columns: int):
     x = random.integers(-9, 10, (rows, columns)).astype(np.int32)
     y = Output("y", x.cumsum(axis=1, dtype=np.int32))
     return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
+
+
+SCAN = Kernels(scan, (
+    Case("3 rows of 100", (3, 100)),
+    Case("2 rows of 7", (2, 7)),
+    Case("5 rows of 1", (5, 1)),
+    Case("2 rows of 225", (2, 225)),
+    Case("4 rows of 256", (4, 256), counted=True),
+), hidden=(range(1, 6), range(1, 257)))
 
 
 def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):

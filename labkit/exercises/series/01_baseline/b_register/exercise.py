@@ -1,7 +1,5 @@
 """Exercise 01b: the sum in a register."""
 
-import re
-
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
 
@@ -22,7 +20,7 @@ EXERCISE = Exercise(
         Mistake(
             "This computes a thread per input, but the grid has threads for the outputs only, and several threads "
             "add to one output. Keep a thread per output.",
-            lambda attempt: attempt.runs_wrong and bool(re.search(r"\b(h - p|w - q)\b", attempt.source)),
+            lambda attempt: attempt.runs_wrong and attempt.matches(r"\b(h - p|w - q)\b"),
         ),
         Mistake(
             "The sum begins at zero for every channel, so only the last one is left: it begins once per output.",
@@ -30,14 +28,14 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "+= adds the sum to what y held before the launch: store the sum with =.",
-            lambda attempt: attempt.runs_wrong and bool(re.search(r"\+= *sum *;", attempt.source)),
+            lambda attempt: attempt.runs_wrong and attempt.matches(r"\+= *sum *;"),
         ),
         Mistake(
             "The promise works: the compiler now keeps the sum in a register by itself, and stores it at first and "
             "after each channel. This exercise asks for the register in the text: a local float, stored once below the "
             "loops.",
             lambda attempt: _stores(attempt) > 800 and "__restrict__" in attempt.source
-            and not re.search(r"\bfloat \w+ = 0", attempt.source),
+            and not attempt.matches(r"\bfloat \w+ = 0"),
         ),
         Mistake(
             "The store still stands inside of a loop: below all three loops it is done once per output.",

@@ -32,7 +32,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "All lanes of a warp still ask for the same element: where a lane begins has to depend on threadIdx.x.",
-            lambda attempt: bool(attempt.counts) and _turns(attempt.counts) == 1 and "int i" in attempt.source,
+            lambda attempt: attempt.counts and _turns(attempt.counts) == 1 and "int i" in attempt.source,
         ),
     ),
 )

@@ -1,7 +1,5 @@
 """Exercise 02b: two maps per thread."""
 
-import re
-
 from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
 
 
@@ -22,12 +20,12 @@ EXERCISE = Exercise(
         Mistake(
             "[… + 1] is the next element of the same map. The mask of map m + 1 begins C * K * K elements behind that "
             "of map m, and its outputs Ho * Wo elements behind.",
-            lambda attempt: attempt.runs_wrong and bool(re.search(r"\b[qw] \+ 1\]", attempt.source)),
+            lambda attempt: attempt.runs_wrong and attempt.matches(r"\b[qw] \+ 1\]"),
         ),
         Mistake(
             "With an odd number of maps the last one has no partner: compare m + 1 with M before anything is stored "
             "there.",
-            lambda attempt: attempt.runs_wrong and not re.search(r"<=? *M\b|\bM *(?:>|-)|M *% *2", attempt.source),
+            lambda attempt: attempt.runs_wrong and not attempt.matches(r"<=? *M\b|\bM *(?:>|-)|M *% *2"),
         ),
         Mistake(
             "The sums still live in y: add the products to local variables, and store them below the loops.",

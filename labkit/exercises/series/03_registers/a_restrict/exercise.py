@@ -1,7 +1,5 @@
 """Exercise 03a: a promise alone."""
 
-import re
-
 from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
 
 _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
@@ -21,7 +19,7 @@ EXERCISE = Exercise(
         Mistake(
             "For nvcc this is enough: no store changes constant memory, so y can overlap nothing else that is read. "
             "The compiler that counts here does not know that of the mask. Let y promise it, too.",
-            lambda attempt: _stores(attempt) > 2 and bool(re.search(r"__restrict__ x\b", attempt.source)),
+            lambda attempt: _stores(attempt) > 2 and attempt.matches(r"__restrict__ x\b"),
         ),
         Mistake(
             "k is not read in this kernel. As long as neither x nor y promises it, y may overlap the inputs.",

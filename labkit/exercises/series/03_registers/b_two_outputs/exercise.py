@@ -1,7 +1,5 @@
 """Exercise 03b: two outputs per thread."""
 
-import re
-
 from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
@@ -23,11 +21,11 @@ EXERCISE = Exercise(
             "Mind the middle row of an odd map: (Ho + 1) / 2 rows are the upper half, and the last of them has "
             "no partner below it.",
             lambda attempt: attempt.runs_wrong
-            and not re.search(r"\( *(?:Ho \+ 1|1 \+ Ho) *\) *(?:/|>>)|Ho *[%&]|Ho *- *Ho *(?:/|>>)", attempt.source),
+            and not attempt.matches(r"\( *(?:Ho \+ 1|1 \+ Ho) *\) *(?:/|>>)|Ho *[%&]|Ho *- *Ho *(?:/|>>)"),
         ),
         Mistake(
             "The row half a map below may lie beyond the map: what may a thread without it read and store?",
-            lambda attempt: "out of bounds" in attempt.findings and bool(re.search(r"\bw (?:>=|<) Wo", attempt.source)),
+            lambda attempt: "out of bounds" in attempt.findings and attempt.matches(r"\bw (?:>=|<) Wo"),
         ),
         Mistake(
             "Threads of the lower half still compute outputs, which others compute, too: they have to return.",

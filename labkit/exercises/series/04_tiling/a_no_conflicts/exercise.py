@@ -1,7 +1,5 @@
 """Exercise 04a: rows apart."""
 
-import re
-
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
@@ -22,7 +20,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "This is a row more, and the rows are as long as before: the second index is the length of a row.",
-            lambda attempt: bool(re.search(r"\[SIDE \+ \d+\]\[SIDE\]", attempt.source)),
+            lambda attempt: attempt.matches(r"\[SIDE \+ \d+\]\[SIDE\]"),
         ),
     ),
 )

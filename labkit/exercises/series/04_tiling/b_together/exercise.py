@@ -21,7 +21,7 @@ EXERCISE = Exercise(
         Mistake(
             "Threads without an output load inputs for the others, and all threads of a block have to reach both "
             "barriers: put the condition before the loops of the sum, and nowhere else.",
-            lambda attempt: bool(attempt.wrong and _SKIPS.search(attempt.source)),
+            lambda attempt: attempt.wrong and attempt.matches(_SKIPS),
         ),
         Mistake(
             "There are more wavefronts than with all sums: inside the loops the condition is asked for each product, "

@@ -20,17 +20,17 @@ EXERCISE = Exercise(
         Mistake(
             "The window that has this input as its element (p, q) begins above it and to its left: from h + p = row "
             "follows h = row - p, and from w + q = column follows w = column - q.",
-            lambda attempt: attempt.runs_wrong and bool(_AWAY.search(attempt.source.partition("gemm(")[0])),
+            lambda attempt: attempt.runs_wrong and _AWAY.search(attempt.source.partition("gemm(")[0]),
         ),
         Mistake(
             "Near the edges of the image row - p or column - q is negative, or beyond the last window: then there is "
             "no window. (h, w) has limits on all four sides: compare both with 0, h with Ho, w with Wo.",
-            lambda attempt: attempt.runs_wrong and not all(re.search(limit, attempt.source) for limit in _LIMITS),
+            lambda attempt: attempt.runs_wrong and not all(attempt.matches(limit) for limit in _LIMITS),
         ),
         Mistake(
             "`if (n >= pixels) return` is the guard for outputs, and there are more inputs than outputs. Remove it, "
             "and let each thread take several inputs, one whole grid apart, up to H * W.",
-            lambda attempt: attempt.runs_wrong and bool(re.search(r"\bif \(\w+ >= pixels\)\s*return", attempt.source)),
+            lambda attempt: attempt.runs_wrong and attempt.matches(r"\bif \(\w+ >= pixels\)\s*return"),
         ),
         Mistake(
             "The grid has a thread for each output, but there are more inputs: no thread takes those at the end. Let "

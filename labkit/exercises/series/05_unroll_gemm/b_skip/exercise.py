@@ -20,7 +20,7 @@ EXERCISE = Exercise(
         Mistake(
             "Threads without a map load parts of the tiles for the others, and all threads of a block have to reach "
             "both barriers: put the condition before the loop over i, and nowhere else.",
-            lambda attempt: bool(attempt.findings),
+            lambda attempt: attempt.findings,
         ),
         Mistake(
             "Some products of maps that exist are missing. The last line of the kernel says which threads have an "

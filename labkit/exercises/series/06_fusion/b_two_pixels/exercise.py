@@ -22,11 +22,11 @@ EXERCISE = Exercise(
         Mistake(
             "A thread that returns loads nothing for the others and misses the barriers: only a whole block may "
             "return, and blockIdx.x says which.",
-            lambda attempt: bool(attempt.wrong and re.search(r"\bif \(n\b[^)]*\) return;", attempt.source)),
+            lambda attempt: attempt.wrong and attempt.matches(r"\bif \(n\b[^)]*\) return;"),
         ),
         Mistake(
             "The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
-            lambda attempt: bool(attempt.wrong) and _one_division(attempt.source),
+            lambda attempt: attempt.wrong and _one_division(attempt.source),
         ),
         Mistake(
             "Each pixel needs its own guard: at the end of a map a thread may have the pixel n, and none at n + TILE.",

@@ -1,7 +1,6 @@
 """Exercise 07a: shared weights."""
 
 import math
-import re
 
 from labkit.exercises import HIDDEN, LAYERS, Exercise, Goal, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
@@ -30,14 +29,14 @@ EXERCISE = Exercise(
         Mistake(
             "Threads without an output store weights for the others, and all threads of a block have to reach both "
             "barriers: ask first < Ho behind the second barrier, in the loop that sums.",
-            lambda attempt: bool(attempt.findings) and bool(re.search(
-                r"first < Ho[^;{]*;[^;{]*\)\s*\{\s*__sync|first >= Ho[^;{]*\)\s*(?:return|continue)", attempt.source)),
+            lambda attempt: attempt.findings and attempt.matches(
+                r"first < Ho[^;{]*;[^;{]*\)\s*\{\s*__sync|first >= Ho[^;{]*\)\s*(?:return|continue)"),
         ),
         Mistake(
             "It takes two barriers. One stands behind the stores: no thread may sum before all weights are there. The "
             "other stands before them: from the second pass on, slow threads still read the weights that fast ones "
             "replace.",
-            lambda attempt: bool(attempt.findings) and attempt.source.count("__syncthreads()") < 2,
+            lambda attempt: attempt.findings and attempt.source.count("__syncthreads()") < 2,
         ),
         Mistake(
             "The last block may have fewer than GROUPS * MAPS maps, and the last pass fewer channels than it has room "

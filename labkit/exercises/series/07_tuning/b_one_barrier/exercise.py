@@ -21,7 +21,7 @@ EXERCISE = Exercise(
         Mistake(
             "All threads of a block have to decide alike whether they wait. c0 is the same for all; threadIdx, and "
             "what follows from it, is not.",
-            lambda attempt: bool(attempt.wrong and _UNLIKE.search(attempt.source)),
+            lambda attempt: attempt.wrong and attempt.matches(_UNLIKE),
         ),
         Mistake(
             "The second barrier stays as it is: no thread may sum before all masks are stored.",
@@ -35,7 +35,7 @@ EXERCISE = Exercise(
         Mistake(
             "The barrier has moved, but it still runs in every pass: leave it out where there is nothing to wait "
             "for.",
-            lambda attempt: bool(attempt.counts) and _BARRIERS.number(attempt.counts) == 2,
+            lambda attempt: attempt.counts and _BARRIERS.number(attempt.counts) == 2,
         ),
     ),
 )

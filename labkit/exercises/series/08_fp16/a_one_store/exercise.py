@@ -16,7 +16,7 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "The outputs are halves, and a pair of them is a half2 of 4 bytes: convert the float2 before the store.",
-            lambda attempt: bool(attempt.wrong) and "(float2 *)" in attempt.source,
+            lambda attempt: attempt.wrong and "(float2 *)" in attempt.source,
         ),
         Mistake(
             "A half2 has to lie at a multiple of four bytes. With an odd number of pixels every second map begins "

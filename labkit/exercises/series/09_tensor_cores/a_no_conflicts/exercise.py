@@ -25,7 +25,7 @@ EXERCISE = Exercise(
         Mistake(
             "The array and the stride of load_matrix_sync do not agree: both have to say how far apart the rows "
             "lie.",
-            lambda attempt: bool(attempt.wrong)
+            lambda attempt: attempt.wrong
             and ("[DEPTH][WN];" in attempt.source) != ("[warp][0][0], WN);" in attempt.source),
         ),
     ),

@@ -24,12 +24,12 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "Each of the two sums has to begin at zero.",
-            lambda attempt: bool(attempt.wrong) and attempt.source.count("fill_fragment(") == 1
+            lambda attempt: attempt.wrong and attempt.source.count("fill_fragment(") == 1
             and "fill_fragment(sum[0]" in attempt.source,
         ),
         Mistake(
             "Both products have the same maps: the second tile of the mask begins at row WM of k_tile.",
-            lambda attempt: bool(attempt.wrong) and "sum[" in attempt.source
+            lambda attempt: attempt.wrong and "sum[" in attempt.source
             and "k_tile[WM" not in attempt.source and "* WM][step]" not in attempt.source,
         ),
     ),

@@ -1,7 +1,5 @@
 """Exercise 10a: maps apart."""
 
-import re
-
 from labkit.exercises import Attempt, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
@@ -13,7 +11,7 @@ _STORES = "wavefronts_per_shared_store"
 
 def _gaps(attempt: Attempt) -> bool:
     """Return whether maps in `out` have a size of their own, under the name that the hints give it."""
-    return re.search(r"\bMAP\b", attempt.source) is not None
+    return attempt.matches(r"\bMAP\b")
 
 
 EXERCISE = Exercise(
@@ -29,8 +27,7 @@ EXERCISE = Exercise(
         Mistake(
             "There is a gap after each map now, but of a size that leaves the maps in the same banks: their "
             "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64.",
-            lambda attempt: not attempt.wrong and _gaps(attempt)
-            and attempt.count(_STORES, _NAME) > 1.25,
+            lambda attempt: not attempt.wrong and _gaps(attempt) and attempt.count(_STORES, _NAME) > 1.25,
         ),
         Mistake(
             "`copy` has to skip the gaps: element `at` is in map at / (Ho * Wo), and each map before it has one.",

@@ -52,11 +52,11 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "Equal chunks do not help: the first of n is the n-th part of the way in, and no eight are enough.",
-            lambda attempt: _slow(attempt) and bool(attempt.counts[_LAYER]["equal"]),
+            lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["equal"],
         ),
         Mistake(
             "The sizes fall: the way back waits for the first chunk, which is the largest.",
-            lambda attempt: _slow(attempt) and bool(attempt.counts[_LAYER]["falls"]),
+            lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["falls"],
         ),
         Mistake(
             "The first chunk is small enough, but a later one is so much larger than the one before that the way "

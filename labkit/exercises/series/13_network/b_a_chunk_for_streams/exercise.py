@@ -51,8 +51,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The device is filled, but nothing hides the kernel of the last chunk: it should be small.",
-            lambda attempt: attempt.counts[_CASE]["filled"] >= _LEAST
-            and attempt.counts[_CASE]["visible"] > _MOST,
+            lambda attempt: attempt.counts[_CASE]["filled"] >= _LEAST and attempt.counts[_CASE]["visible"] > _MOST,
         ),
     ),
 )

@@ -54,7 +54,7 @@ EXERCISE = Exercise(
         Mistake(
             "With this h and w a parameter does not meet every position, and some it meets twice: where the "
             "parameter is a remainder of i, the position has to come from the quotient.",
-            lambda attempt: bool(attempt.wrong) and "i % (K * K + 1)" in attempt.source
+            lambda attempt: attempt.wrong and "i % (K * K + 1)" in attempt.source
             and "h = i / C1 % C1" in attempt.source,
         ),
         Mistake(
@@ -64,16 +64,16 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "A map has K * K + 1 parameters: the last one is its bias, which gets products, too.",
-            lambda attempt: bool(attempt.wrong) and "i % (K * K)," in attempt.source,
+            lambda attempt: attempt.wrong and "i % (K * K)," in attempt.source,
         ),
         Mistake(
             "The grid is rounded up to whole blocks: threads beyond the last product have to return.",
-            lambda attempt: bool(attempt.wrong) and "return;" not in attempt.source,
+            lambda attempt: attempt.wrong and "return;" not in attempt.source,
         ),
         Mistake(
             "Lanes can be summed only if they all belong to one parameter. In the smaller network a map has 144 "
             "positions, which is no number of whole warps.",
-            lambda attempt: bool(attempt.wrong) and ("warp_sum" in attempt.source or "__shfl" in attempt.source),
+            lambda attempt: attempt.wrong and ("warp_sum" in attempt.source or "__shfl" in attempt.source),
         ),
         Mistake(
             "Threads of many blocks add to one parameter: only atomicAdd keeps all of their products.",

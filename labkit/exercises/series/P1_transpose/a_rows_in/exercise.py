@@ -2,8 +2,8 @@
 
 import re
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.practice import transpose
+from labkit.exercises import Exercise, Mistake, counted
+from labkit.exercises.practice import TRANSPOSE
 
 _SHAPE = "a matrix of 64 x 96"
 _LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
@@ -13,12 +13,7 @@ _OTHER_LENGTH = re.compile(r"\bin\[[^]]*(?:\* *rows|\brows *\*)|\bout\[[^]]*(?:\
 
 EXERCISE = Exercise(
     title="Rows in",
-    subject=Kernels(transpose, (
-        Case("a matrix of 33 x 70", (33, 70)),
-        Case("a matrix of 5 x 40", (5, 40)),
-        Case("a matrix of 70 x 33", (70, 33)),
-        Case(_SHAPE, (64, 96), counted=True),
-    ), hidden=(range(1, 100), range(1, 100))),
+    subject=TRANSPOSE,
     goals=(
         counted("global_load_sectors", _SHAPE, per=_LOADS, what="sectors per load", at_most=4, least=_MOVED),
         counted("global_load_requests", _SHAPE, at_most=192, least=_MOVED),
@@ -33,7 +28,7 @@ EXERCISE = Exercise(
         Mistake(
             "The rows of the two matrices differ in length: a row of `in` has `columns` elements, a row of `out` has "
             "`rows`. So the element goes from in[row * columns + column] to out[column * rows + row].",
-            lambda attempt: attempt.runs_wrong and bool(_OTHER_LENGTH.search(attempt.source)),
+            lambda attempt: attempt.runs_wrong and attempt.matches(_OTHER_LENGTH),
         ),
         Mistake(
             "Right, but the lanes of a warp load down a column: threadIdx.x should count along a row of `in`.",

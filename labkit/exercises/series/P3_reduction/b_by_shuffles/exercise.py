@@ -39,7 +39,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The tree still goes through shared memory: below 32 threads, and before that, a shuffle takes its place.",
-            lambda attempt: bool(attempt.counts) and "__shfl" not in attempt.source,
+            lambda attempt: attempt.counts and "__shfl" not in attempt.source,
         ),
     ),
 )

@@ -1,20 +1,14 @@
 """Exercise P4a: a scan from an empty cell."""
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.practice import scan
+from labkit.exercises import Exercise, Mistake, counted
+from labkit.exercises.practice import SCAN
 
 _ROWS = "4 rows of 256"
 
 
 EXERCISE = Exercise(
     title="Twice as far",
-    subject=Kernels(scan, (
-        Case("3 rows of 100", (3, 100)),
-        Case("2 rows of 7", (2, 7)),
-        Case("5 rows of 1", (5, 1)),
-        Case("2 rows of 225", (2, 225)),
-        Case(_ROWS, (4, 256), counted=True),
-    ), hidden=(range(1, 6), range(1, 257))),
+    subject=SCAN,
     goals=(
         counted("global_load_requests", _ROWS, what="load requests", at_most=32,
                 least={"unique_bytes": 2 * 4 * 1024}),

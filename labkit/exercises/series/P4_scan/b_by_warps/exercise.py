@@ -2,8 +2,8 @@
 
 import re
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.practice import scan
+from labkit.exercises import Exercise, Mistake, counted
+from labkit.exercises.practice import SCAN
 
 _ROWS = "4 rows of 256"
 _WARPS = 4 * 8
@@ -11,13 +11,7 @@ _WARPS = 4 * 8
 
 EXERCISE = Exercise(
     title="By warps",
-    subject=Kernels(scan, (
-        Case("3 rows of 100", (3, 100)),
-        Case("2 rows of 7", (2, 7)),
-        Case("5 rows of 1", (5, 1)),
-        Case("2 rows of 225", (2, 225)),
-        Case(_ROWS, (4, 256), counted=True),
-    ), hidden=(range(1, 6), range(1, 257))),
+    subject=SCAN,
     goals=(
         counted("global_load_requests", _ROWS, what="load requests", at_most=32,
                 least={"unique_bytes": 2 * 4 * 1024}),
@@ -29,20 +23,20 @@ EXERCISE = Exercise(
         Mistake(
             "A lane under `apart` gets its own sum back from the shuffle, and must not add it.",
             lambda attempt: attempt.wrong.startswith("right")
-            and bool(re.search(r"\+= *__shfl_up_sync|__shfl_up_sync\([^;]*;\s*\w+ \+= \w+;", attempt.source)),
+            and attempt.matches(r"\+= *__shfl_up_sync|__shfl_up_sync\([^;]*;\s*\w+ \+= \w+;"),
         ),
         Mistake(
             "The first warp is right, and a later one is not: each needs the sums of all warps before it.",
-            lambda attempt: bool(re.search(r"The first, \[0, (?:32|64)\]", attempt.wrong)),
+            lambda attempt: re.search(r"The first, \[0, (?:32|64)\]", attempt.wrong),
         ),
         Mistake(
             "The sums of the warps are complete only when all warps have stored theirs: a barrier has to stand before "
             "they are read.",
-            lambda attempt: bool(attempt.findings) and "__syncthreads" not in attempt.source,
+            lambda attempt: attempt.findings and "__syncthreads" not in attempt.source,
         ),
         Mistake(
             "The steps still go through shared memory: within a warp a shuffle takes their place.",
-            lambda attempt: bool(attempt.counts) and "__shfl" not in attempt.source,
+            lambda attempt: attempt.counts and "__shfl" not in attempt.source,
         ),
     ),
 )

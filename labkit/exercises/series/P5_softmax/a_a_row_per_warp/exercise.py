@@ -52,8 +52,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "A shuffle alone replaces a lane's number by its partner's. Keep the larger one of the two, with fmaxf.",
-            lambda attempt: attempt.runs_wrong
-            and bool(re.search(r"\b(\w+) = __shfl_xor_sync\(\w+, \1,", attempt.source)),
+            lambda attempt: attempt.runs_wrong and attempt.matches(r"\b(\w+) = __shfl_xor_sync\(\w+, \1,"),
         ),
         Mistake(
             "Each lane has the sum of its own numbers only: add those of the warp by shuffles.",

@@ -16,7 +16,7 @@ EXERCISE = Exercise(
         Mistake(
             "The last tile may have fewer numbers than the block has threads: copy, and compare with, only those that "
             "exist.",
-            lambda attempt: bool({"out of bounds", "uninitialized"} & set(attempt.findings)),
+            lambda attempt: {"out of bounds", "uninitialized"} & set(attempt.findings),
         ),
     ),
 )

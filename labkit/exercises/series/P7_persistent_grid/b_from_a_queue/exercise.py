@@ -21,7 +21,7 @@ EXERCISE = Exercise(
         Mistake(
             "One thread takes a row for its block. The others learn its number through shared memory, with a barrier "
             "before they read it and another one before the next number comes.",
-            lambda attempt: bool({"race", "divergent barrier"} & set(attempt.findings)),
+            lambda attempt: {"race", "divergent barrier"} & set(attempt.findings),
         ),
     ),
 )
