@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from labkit.base.own import claim
+from labkit.base.own import claim_folder
 from labkit.exercises.exercise import Exercise, exercises
 from labkit.notebooks import execute, html, site
 from labkit_playground.site import write_lab
@@ -27,7 +27,7 @@ _POSED = r"(?ms)^\*\*{}\b[^*]*\*\*\s*(.*?)(?=^\*\*[0P]?\d+[a-z]\b|^#|\Z)"
 
 def main(out: Path) -> None:
     """Write the page, the engine and the service worker to a folder."""
-    claim(out, *site.PLAYGROUND_BUILD)
+    claim_folder(out, *site.PLAYGROUND_BUILD)
     with tempfile.TemporaryDirectory() as place:
         new = Path(place, "playground")
         page(new, out)
@@ -38,7 +38,7 @@ def main(out: Path) -> None:
         service(new)
         written = [out / path.relative_to(new) for path in new.rglob("*") if path.is_file()]
         shutil.copytree(new, out, dirs_exist_ok=True)
-    claim(out, site.PLAYGROUND_BUILD[0], written)
+    claim_folder(out, site.PLAYGROUND_BUILD[0], written)
 
 
 def page(out: Path, at: Path | None = None) -> None:
@@ -62,7 +62,7 @@ def listed(out: Path) -> dict:
     pages = html.pages_of(map(execute.read, execute.everything()), out.parent)
     root = execute.folder().parent
     documents = [html.document(path, out.parent, "") for paths in site.texts(root).values() for path in paths]
-    exporter = site.Exporter(pages, documents)
+    exporter = site.SiteExporter(pages, documents)
     parts: dict[str, dict] = {}
     for asked in exercises().values():
         page = next(page for page in pages if not page.notebook.closer and page.path.stem == asked.page)
@@ -73,7 +73,7 @@ def listed(out: Path) -> dict:
     return {"parts": [*parts.values()]}
 
 
-def _find_part(page: html.Page) -> tuple[str, str]:
+def _find_part(page: html.ReportPage) -> tuple[str, str]:
     if page.notebook.folder == execute.PRACTICE:
         return html.PRACTICE[0], "Patterns that stand on their own."
     number = int(page.notebook.number)
@@ -83,7 +83,7 @@ def _find_part(page: html.Page) -> tuple[str, str]:
     return (html.PARTS[0][1], "") if number < second else (html.PARTS[1][1], html.PARTS[1][2])
 
 
-def _describe(asked: Exercise, page: html.Page, exporter: site.Exporter, out: Path) -> dict:
+def _describe(asked: Exercise, page: html.ReportPage, exporter: site.SiteExporter, out: Path) -> dict:
     return {
         "number": asked.number,
         "title": asked.title,
@@ -98,7 +98,7 @@ def _describe(asked: Exercise, page: html.Page, exporter: site.Exporter, out: Pa
     }
 
 
-def text(asked: Exercise, page: html.Page, exporter: site.Exporter, out: Path) -> str:
+def text(asked: Exercise, page: html.ReportPage, exporter: site.SiteExporter, out: Path) -> str:
     """Return the exercise's text on its page as HTML; links are relative to the playground.
 
     Raises
@@ -106,7 +106,7 @@ def text(asked: Exercise, page: html.Page, exporter: site.Exporter, out: Path) -
     ValueError
         The page does not pose the exercise.
     """
-    exporter.page = html.Page(page.notebook, out / "index.html")
+    exporter.page = html.ReportPage(page.notebook, out / "index.html")
     for cell in page.notebook.nb.cells:
         if cell.cell_type == "markdown" and (match := re.search(_POSED.format(asked.number), cell.source)):
             return exporter.markdown(match[1])

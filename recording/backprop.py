@@ -13,7 +13,7 @@ import functools
 import numpy as np
 
 import hostcuda
-from labkit.ladder.buffers import Buffers, Kernels
+from labkit.ladder.buffers import Buffers, CompiledKernels
 from labkit.ladder.rung import tiles
 from labkit.networks.model import Arrays, Model
 from labkit.networks.reference.lenet86 import LENET86, Lenet86Sizes, Stage, initial_weights
@@ -147,9 +147,9 @@ class Lenet86(Model):
 
 
 @functools.cache
-def _kernels(C, K, window, across) -> Kernels:
+def _kernels(C, K, window, across) -> CompiledKernels:
     """Compile the kernels, once per process and convolution."""
-    return Kernels(
+    return CompiledKernels(
         "training/lenet86.cu", f"-DFIXED_C={C}", f"-DFIXED_K={K}", f"-DWINDOW={window}", f"-DACROSS={across}",
         threads=THREADS, sample="PPPPiiiii", conv_relu_max_pool="PPPPiiii", conv_weight_gradient="PPPPiiiii",
         sum_rows="PPii", conv_data_gradient="PPPPPiiii", fully_connected_parts="PPPiiii",

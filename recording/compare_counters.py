@@ -92,7 +92,7 @@ def record(several: Iterable[jobs.Job], missing: bool) -> None:
         current = {(job.program, job.shape, job.source) for job in jobs.every()}
         recorded_jobs = pd.MultiIndex.from_frame(table[KEYS[:3]])
         if not recorded_jobs.isin(current).all():
-            merge(path, store.named(table[recorded_jobs.isin(current)]), None, digits=10)
+            merge(path, store.remove_numbers(table[recorded_jobs.isin(current)]), None, digits=10)
         if missing:
             several = [job for job in several if (job.program, job.shape, job.source) not in recorded_jobs]
     if not several:
@@ -122,7 +122,7 @@ def record_instructions() -> Path:
     textbook = nvcc.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)
     sources = {job.shape: job.source for job in jobs.of_textbook()}
     parts.append(textbook.assign(program="textbook", shape=textbook["kernel"], source=textbook["kernel"].map(sources)))
-    table = store.named(pd.concat(parts, ignore_index=True).assign(compiler=f"{nvcc.nvcc_version()}, {ARCH}"))
+    table = store.remove_numbers(pd.concat(parts, ignore_index=True).assign(compiler=f"{nvcc.nvcc_version()}, {ARCH}"))
     rest = ["line", "instruction", "space", "op", "bytes", "predicated", "count"]
     return manifest.write(INSTRUCTIONS, table[["compiler", *KEYS, *rest]].to_csv(index=False, lineterminator="\n"))
 

@@ -133,7 +133,7 @@ def compare_sanitizers(
     path = RECORDED / f"{device}.csv"
     if not path.is_file():
         raise LabError(f"there is no {path.name} in {RECORDED}: record it on that GPU with --record")
-    theirs, corpus = store.stored(path), {bug.kernel for bug in planted().corpus()}
+    theirs, corpus = store.read_as_stored(path), {bug.kernel for bug in planted().corpus()}
     if not corpus <= set(theirs["kernel"]):
         raise LabError(f"{path} is of another corpus: record it again with --record")
     ours = pd.concat([bugs("cpu"), kernels("cpu")], ignore_index=True)

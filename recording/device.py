@@ -18,7 +18,7 @@ from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.ladder.buffers import Buffers
-from labkit.measure.bench import timed
+from labkit.measure.bench import time_run
 from labkit.spec import devices
 from labkit.spec.devices import Device
 from recording.options import Dry, Folder
@@ -28,7 +28,7 @@ REPEAT, BYTES, SIDE = 10, 1 << 28, 8192
 
 def _measure_best_s(run: Callable[[], object], repeat: int = REPEAT) -> float:
     """Return the least time of several runs [s]; the first one warms up."""
-    return min([timed(run) for _ in range(repeat + 1)][1:]) / 1e3
+    return min([time_run(run) for _ in range(repeat + 1)][1:]) / 1e3
 
 
 def copies(size: int = BYTES) -> dict[str, float]:

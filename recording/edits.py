@@ -51,7 +51,7 @@ class Edit(NamedTuple):
 def every_edit(folder: Path = EDITS) -> list[Edit]:
     """Return the edits of `edits.csv` in its order. An edit whose row names no layers is for both layers of lenet86."""
     found_edits = []
-    for row in store.stored(folder / "edits.csv", keep_default_na=False).itertuples():
+    for row in store.read_as_stored(folder / "edits.csv", keep_default_na=False).itertuples():
         options = tables.options(row.options)
         layers = tuple(map(as_layer, row.layers.split(" + "))) if row.layers else (*LENET86,)
         edited = variant(row.rung, folder / row.file, **options)
@@ -116,10 +116,10 @@ def time_programs() -> pd.DataFrame:
 
 def keep(table: pd.DataFrame, name: str, key: list[str], folder: Path | None = None) -> Path:
     """Merge rows into a file of data/estimates/; on a device, a new row replaces the old one with the same key."""
-    table = store.named(table)
+    table = store.remove_numbers(table)
     table.insert(0, "date", datetime.date.today().isoformat())
     table.insert(1, "device", device().name)
-    read = functools.partial(store.stored, dtype={"code": str})
+    read = functools.partial(store.read_as_stored, dtype={"code": str})
     return merge((folder or data_dir() / "estimates") / f"{name}.csv", table, ["device", *key], read=read)
 
 

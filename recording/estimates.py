@@ -31,7 +31,7 @@ from hostcuda.files import write
 from hostcuda.profile import recorded as launched
 from labkit.base.paths import PACKAGE, data_dir
 from labkit.evidence.profile import BATCH, estimate, profile
-from labkit.evidence.work import for_batch
+from labkit.evidence.work import scale_work
 from labkit.ladder import tables
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import Variant, solutions, variant, variants
@@ -71,7 +71,7 @@ def _shorten_label(variant: Variant) -> str:
 
 def swept(layer: Layer) -> list[Variant]:
     """Return some of the swept sizes of 07, evenly spaced in the order of their recorded times."""
-    table = store.stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
+    table = store.read_as_stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
     table = table[(table.batch == SWEPT_BATCH) & (table.layer == layer.name) & table.op_ms.notna()]
     rows = table.sort_values("op_ms").iloc[np.linspace(0, len(table) - 1, SWEPT).astype(int)]
     return [variant("tuning", **tables.options(text)) for text in rows.options]
@@ -107,7 +107,7 @@ def keep(table: pd.DataFrame, name: str) -> None:
 
 def read(name: str) -> pd.DataFrame:
     """Read a table of data/estimates."""
-    return store.stored(FOLDER / name).fillna({"options": ""}).fillna(0.0)
+    return store.read_as_stored(FOLDER / name).fillna({"options": ""}).fillna(0.0)
 
 
 # ------------------------------------------------------------------------------------------------------- comparing
@@ -139,7 +139,7 @@ def cases(
         sample = [{name: value for name, value in row.items() if name not in ("label", "rung", "layer", "options")}
                   for row in rows.to_dict("records")]
         case_variant = which(rows.iloc[0])
-        works = for_batch(case_variant, LAYERS[layer], sample, COUNTED, batch, memory)
+        works = scale_work(case_variant, LAYERS[layer], sample, COUNTED, batch, memory)
         found_cases.append(Case(label, rows.rung.iloc[0], layer, batch, op_ms, works))
     return found_cases
 
@@ -239,7 +239,7 @@ _STARTS = {"b_together.cu": "tiling, weights", "a_turned.cu, block=8x8": "baseli
 
 def limiters(several: Sequence[Case], on: Card) -> dict[str, float]:
     """Return how often the estimate's busiest unit is also the busiest in Nsight Compute, or within 10 % of it."""
-    counted = store.stored(data_dir() / "counters" / f"{devices.slug(DEVICE)}.csv")
+    counted = store.read_as_stored(data_dir() / "counters" / f"{devices.slug(DEVICE)}.csv")
     counted = counted[counted["idc__requests.sum"].notna()].drop_duplicates(["label", "layer", "kernel"])
     counted = counted.set_index(["label", "layer", "kernel"])
     same = near = total = 0
@@ -285,7 +285,7 @@ def validated(table: pd.DataFrame, sweep: pd.DataFrame) -> dict[str, object]:
     for batch in (100, 1000):
         of_batch = cases(table, batch, times(batch), lambda row: variants_[row.label])
         parts[f"batch {batch}"] = predict(of_batch, "fine", start)
-    recorded_sweep = store.stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
+    recorded_sweep = store.read_as_stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
     recorded_sweep = recorded_sweep[recorded_sweep.batch == SWEPT_BATCH]
     columns = (recorded_sweep[name] for name in ("label", "layer", "op_ms"))
     swept_times = {(label, layer): ms for label, layer, ms in zip(*columns, strict=True)}

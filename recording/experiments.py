@@ -21,7 +21,7 @@ from labkit.base.paths import data_dir
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.source import module_arguments
 from labkit.ladder.variants import variant
-from labkit.measure.bench import timed
+from labkit.measure.bench import time_run
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET86
 from recording.keep import merge
@@ -42,7 +42,7 @@ def waves(module, multiprocessors: int, most: int = 5, times: int = 20_000) -> l
     with Buffers() as memory:
         y = memory.new(threads * counts[-1])
         for blocks in counts:
-            ms = [timed(lambda blocks=blocks: compute.prepared_call((blocks, 1), (threads, 1, 1), int(y), times,
+            ms = [time_run(lambda blocks=blocks: compute.prepared_call((blocks, 1), (threads, 1, 1), int(y), times,
                                                                     shared_size=shared)) for _ in range(REPEAT)]
             rows.append({"experiment": "waves", "kernel": "compute", "x": blocks, "ms": np.median(ms)})
     return rows
@@ -59,7 +59,7 @@ def latency(module, multiprocessors: int, places: int = 1 << 25, times: int = 20
         for warps in (1, 2, 4, 8, 16, 24, 32, 48, 64):
             blocks, threads = (2, 16 * warps) if warps > 32 else (1, 32 * warps)
             grid = (blocks * multiprocessors, 1)
-            ms = [timed(lambda grid=grid, threads=threads: chase.prepared_call(
+            ms = [time_run(lambda grid=grid, threads=threads: chase.prepared_call(
                 grid, (threads, 1, 1), int(y), int(chain), times)) for _ in range(REPEAT)]
             loads = grid[0] * threads * times
             rows.append({"experiment": "latency", "kernel": "chase", "x": warps, "ms": np.median(ms),
@@ -72,7 +72,7 @@ def clock(module, kernel, for_ms: float = 400, each: int = 10, spin_ns: int = 50
     clocks = module.get_function("clocks").prepare("Pii")
     with Buffers() as memory, kernel.plan(LENET86[1], BATCH) as plan:
         _load(plan, kernel)
-        shortest = min(timed(plan.run) for _ in range(3))
+        shortest = min(time_run(plan.run) for _ in range(3))
         slots = int(for_ms / (each * shortest)) + 1
         cycles = memory.new(2 * slots, np.int64)
         marks = [[hostcuda.driver.Event() for _ in range(2)] for _ in range(slots)]
@@ -99,7 +99,7 @@ def order(kernel, runs: int = 200) -> list[dict]:
         for how, names in (("one after the other", "A" * runs + "B" * runs), ("in turns", "AB" * runs)):
             hostcuda.driver.Context.synchronize()
             time.sleep(IDLE_S)
-            ms = np.array([timed(plan.run) for _ in names])
+            ms = np.array([time_run(plan.run) for _ in names])
             for name in "AB":
                 own = ms[np.array(list(names)) == name]
                 rows.append({"experiment": "order", "kernel": kernel.label, "series": f"{how}: {name}",

@@ -21,11 +21,11 @@ TIMELINES = ["device", "label", "layer", "batch", "pinned", "streams", "order", 
 
 
 def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[str] | None = None, digits: int = 6,
-          read: Callable[[Path], pd.DataFrame] = store.stored) -> Path:
+          read: Callable[[Path], pd.DataFrame] = store.read_as_stored) -> Path:
     """Merge rows into a device's CSV, which is written whole or not at all; return the file.
 
     A new row replaces all old ones with the same values in the columns `key`; None replaces the whole file. The rows
-    are as `store.named` gives them; columns that the file lacks are appended. They are sorted by the columns `order`;
+    are as `store.remove_numbers` gives them; columns that the file lacks are appended. They are sorted by `order`;
     without it, new rows come last. A number that is not an integer gets `digits` significant digits. `read` reads the
     file.
     """
@@ -63,7 +63,7 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
     if "software" not in new:
         new["software"] = here.software if here.name == names[0] else ""
     path = Path(folder or data_dir()) / "results" / f"{slug(names[0])}.csv"
-    new = results.set_types(store.named(new)).drop_duplicates(results.KEY, keep="last")
+    new = results.set_types(store.remove_numbers(new)).drop_duplicates(results.KEY, keep="last")
     return merge(path, new, results.KEY, order=results.ORDER, read=results.read_stored)
 
 
@@ -102,7 +102,7 @@ def record_evidence(
         raise LabError(f"evidence is recorded on a GPU; the engine here is the CPU's ({here.name})")
     if table.empty:
         raise LabError("an empty table: there is nothing to record")
-    stamped = store.named(table)
+    stamped = store.remove_numbers(table)
     stamped.insert(0, "date", datetime.date.today().isoformat())
     stamped.insert(1, "device", here.name)
     order = by if order is None else list(order)
@@ -118,7 +118,7 @@ def record_streams(table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | 
     here, folder = device(), Path(folder or data_dir()) / "streams"
     about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}
     for part, rows, key in (("", table, STREAMS), ("timelines", timelines, TIMELINES)):
-        merge(folder / part / f"{here.slug}.csv", store.named(rows).assign(**about), key)
+        merge(folder / part / f"{here.slug}.csv", store.remove_numbers(rows).assign(**about), key)
     return folder / f"{here.slug}.csv"
 
 
@@ -132,7 +132,7 @@ def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     if len(names) != 1:
         raise LabError(f"one file holds one device's sweeps; this table has {', '.join(map(str, names)) or 'no rows'}")
     path = Path(folder or data_dir()) / "sweeps" / f"{slug(names[0])}.csv"
-    rows = sweeps.set_types(store.named(table)).drop_duplicates(sweeps.KEY, keep="last")
+    rows = sweeps.set_types(store.remove_numbers(table)).drop_duplicates(sweeps.KEY, keep="last")
     order = ["layer", "batch", "rung", "label"]
     return merge(path, rows, sweeps.KEY, order, digits=5, read=sweeps.read_stored)
 

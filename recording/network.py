@@ -25,7 +25,7 @@ from hostcuda.gpu import nsight
 from hostcuda.metrics import MEASURED, RECORDED, STALLED, STALLS
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.networks.benchmark import bench_network, steps
+from labkit.networks.benchmark import bench_network, list_steps
 from labkit.networks.fused import PRECISIONS
 from labkit.spec.devices import device
 from recording import pytorch
@@ -63,14 +63,14 @@ PROGRAM = """
 import numpy as np
 from labkit import dataset
 from labkit.ladder.buffers import Buffers
-from labkit.networks.benchmark import steps
+from labkit.networks.benchmark import list_steps
 from labkit.networks.fused import PRECISIONS, FusedNetwork
 from labkit.networks.images import cycle
 
 B = {batch}
 with Buffers() as memory:
     x, y = memory.copy_in(np.ascontiguousarray(cycle(dataset(size=86), B).images)), memory.new((B, 10))
-    for step in steps():
+    for step in list_steps():
         for dtype in PRECISIONS:
             with FusedNetwork(dtype=dtype, step=step) as network:
                 network.launch(x, y, B)
@@ -93,7 +93,7 @@ def counters(batch: int = 10_000) -> pd.DataFrame:
         ended = processes.run(command, {}, capture=True)
         text = log.read_text() if log.is_file() else ""
     launches = [row for row in nsight.read_ncu(text, COUNTERS) if row["kernel"] == "network"]
-    cases = [(f"fused, {step}" if step else "fused", dtype) for step in steps() for dtype in PRECISIONS]
+    cases = [(f"fused, {step}" if step else "fused", dtype) for step in list_steps() for dtype in PRECISIONS]
     if ended.problem or len(launches) != len(cases):
         raise LabError(f"ncu {ended.problem or 'counted other launches'}: {(text + ended.output).strip()[-600:]}")
     return pd.DataFrame([{"label": label, "dtype": dtype, "batch": batch} | {name: row[name] for name in COUNTERS

@@ -177,4 +177,4 @@ def pictures(out: Folder = None) -> None:
     if not out:
         put("ladder", ladder_table(results))
         put("network", network_table(results))
-        put("versus", versus.markdown(store.stored(data_dir() / "versus" / f"{slug(results.device)}.csv")))
+        put("versus", versus.markdown(store.read_as_stored(data_dir() / "versus" / f"{slug(results.device)}.csv")))

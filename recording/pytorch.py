@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from labkit.networks.benchmark import DEVICE, HOST, Entry, Images, passes
+from labkit.networks.benchmark import DEVICE, HOST, Entry, Images, count_passes
 from labkit.networks.fused import CHUNK, SIZE, STREAMS
 
 MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}  # PyTorch's modes, and the data type of each
@@ -83,10 +83,10 @@ class _PyTorchForward:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            for _ in range(passes(B)):
+            for _ in range(count_passes(B)):
                 y = self.call(forward, self.x)
         yield self.case(on_device, DEVICE, graph.replay, lambda some: y.float().cpu().numpy()[some],
-                        lambda: y.fill_(float("nan")), None, passes(B))
+                        lambda: y.fill_(float("nan")), None, count_passes(B))
         lanes, out = [torch.cuda.Stream() for _ in range(STREAMS)], torch.empty((B, 10), pin_memory=True)
 
         def overlapped():

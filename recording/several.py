@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 import hostcuda
 from labkit.base.errors import LabError
-from labkit.networks.benchmark import HOST, Entry, Images, row
+from labkit.networks.benchmark import HOST, Entry, Images, make_row
 from labkit.networks.fused import CHUNK, STREAMS, Batch, FusedNetwork
 
 
@@ -154,5 +154,5 @@ def bench_devices(counts: Sequence[int], batch: int, pixels: Sequence[str] = ("f
                     case.times.append(case.time())
             for case in cases:
                 images.check(case, "after timing", again=False)
-        rows += [row(case, batch) for case in cases]
+        rows += [make_row(case, batch) for case in cases]
     return pd.DataFrame(rows)

@@ -188,7 +188,7 @@ def read() -> pd.DataFrame:
     """Read the table: a row per mutant, with ``found_by`` and ``how``."""
     if not TABLE.is_file():
         return pd.DataFrame(columns=[*KEY, "found_by", "how"])
-    return store.stored(TABLE, keep_default_na=False)
+    return store.read_as_stored(TABLE, keep_default_na=False)
 
 
 def survivors(table: pd.DataFrame) -> pd.DataFrame:

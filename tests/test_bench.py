@@ -243,7 +243,7 @@ def test_the_images_looked_at(batch):
 
 
 def test_a_time_that_cannot_be_is_refused(monkeypatch):
-    monkeypatch.setattr(bench_module, "timed", lambda run: run() or 1e-9)
+    monkeypatch.setattr(bench_module, "time_run", lambda run: run() or 1e-9)
     with pytest.raises(LabError, match=r"cannot move the bytes .* in less than.*The measurement is wrong"):
         bench(verified(), ODD, 10)
 

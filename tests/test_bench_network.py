@@ -31,7 +31,7 @@ def table():
 def test_every_way_has_a_row(table):
     ways = table[["label", "dtype", "where", "pixels"]]
     assert not ways.duplicated().any()
-    assert len(table) == 1 + len(benchmark.steps()) * (2 * 2 * 3 + 2)  # and two graphs
+    assert len(table) == 1 + len(benchmark.list_steps()) * (2 * 2 * 3 + 2)  # and two graphs
     assert set(table["where"]) == {"device", "host"}
     assert set(table["pixels"]) == {"float32", "uint8 86x86", "uint8 8x8"}
     assert (table["batch"] == 3).all()
@@ -248,9 +248,9 @@ def test_counters_are_those_of_the_two_launches(monkeypatch):
 
     monkeypatch.setattr(recorder.nsight, "find", lambda tool: tool)
     monkeypatch.setattr(recorder.processes, "run", run)
-    launches = 2 * len(benchmark.steps())
+    launches = 2 * len(benchmark.list_steps())
     counted = recorder.counters(7)
-    assert list(counted["dtype"]) == ["float16", "float32"] * len(benchmark.steps())
+    assert list(counted["dtype"]) == ["float16", "float32"] * len(benchmark.list_steps())
     assert (counted["batch"] == 7).all()
     assert list(counted["dram__bytes.sum"]) == [*range(launches)]
     launches -= 1

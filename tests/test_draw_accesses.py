@@ -10,9 +10,9 @@ import labkit.draw as draw
 from hostcuda.processes import Ended
 from labkit.base.errors import LabError
 from labkit.draw.accesses import _words
-from labkit.draw.warps import bytes_used, served_by_turn, wavefronts
+from labkit.draw.warps import bytes_used, group_by_turn, wavefronts
 from labkit.evidence.accesses import accesses
-from labkit.evidence.sanitize import Findings
+from labkit.evidence.sanitize import VariantFindings
 from labkit.ladder.variants import variant
 from labkit.spec.layers import LENET86, Layer
 
@@ -48,7 +48,7 @@ def test_what_is_drawn_is_what_was_counted(of, line):
         drawn_units = {
             "global": lambda a: len(bytes_used(a.lanes, a.size)[1]),
             "shared": lambda a: sum(map(len, wavefronts(a.lanes, a.size, a.op == "ld"))),
-            "constant": lambda a: len(served_by_turn(a.lanes)),
+            "constant": lambda a: len(group_by_turn(a.lanes)),
         }[access.space](access)
         if access.op != "atom":  # lanes with the same address take several passes, each with its sectors
             assert drawn_units == access.units, _words(access)
@@ -118,7 +118,7 @@ def test_a_race_has_both_threads_lines_and_the_missing_barrier(drawn, race):  # 
 
 
 def test_a_race_with_a_copy_is_about_a_wait(drawn, race):  # noqa: F811
-    found = Findings(race.table.assign(kind="race with a copy"), 1, race.tools, race.ended, sources=race.sources)
+    found = VariantFindings(race.table.assign(kind="race with a copy"), 1, race.tools, race.ended, sources=race.sources)
     page = drawn(draw.race, found)
     assert not collisions(page)
     assert page.title == "Race on tile: the copy is not waited for" and "no wait for the copy here" in page.alt
@@ -129,7 +129,7 @@ def test_a_race_of_blocks_is_not_about_a_barrier(drawn):  # noqa: F811
     report = labkit.sanitize(everyone, SMALL, tool="racecheck", engine="cpu")
     between = report.table[report.table["kind"] == "race between blocks"]
     assert len(between)
-    page = drawn(draw.race, Findings(between, 1, ("racecheck",), Ended(0, 1.0)))
+    page = drawn(draw.race, VariantFindings(between, 1, ("racecheck",), Ended(0, 1.0)))
     assert not collisions(page)
     assert "the blocks of a launch run in any order" in page.alt and "__syncthreads" not in page.alt
 
@@ -138,7 +138,7 @@ def test_a_race_that_compute_sanitizer_reports_lacks_what_it_does_not_say(drawn)
     row = {"tool": "racecheck", "kind": "race", "kernel": "conv", "file": "/a/b.cu", "line": 9, "block": (0, 0, 0),
            "thread": (3, 0, 0), "other": {"file": "/a/b.cu", "line": 7, "thread": None}, "address": 0, "size": 4,
            "buffer": None, "count": 1, "launches": None, "message": "", "op": np.nan, "source": "compute-sanitizer"}
-    page = drawn(draw.race, Findings(pd.DataFrame([row]), None, ("racecheck",), Ended(0, 1.0)))
+    page = drawn(draw.race, VariantFindings(pd.DataFrame([row]), None, ("racecheck",), Ended(0, 1.0)))
     assert not collisions(page)
     assert {"another thread", "b.cu, line 7", "accesses the same bytes of shared or global memory"} <= set(page.words)
 

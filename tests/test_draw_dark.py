@@ -13,14 +13,14 @@ from test_draw import INKS, SIGHT, lab, linear
 import labkit.draw as draw
 from labkit.base.paths import PACKAGE
 from labkit.draw import bars, heat, style
-from labkit.draw.dark import GROUND, dark, darkened
+from labkit.draw.dark import GROUND, dark, darken
 
 pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
 
 
 def night(*colors):
     """Return what the colours "#rrggbb" become."""
-    return [f"#{bytes(rgb).hex()}" for rgb in darkened([[*bytes.fromhex(color[1:])] for color in colors])]
+    return [f"#{bytes(rgb).hex()}" for rgb in darken([[*bytes.fromhex(color[1:])] for color in colors])]
 
 
 def contrast(*colors):
@@ -80,15 +80,15 @@ def test_the_mapping_is_continuous_and_turns_lightness_round():
     """Smoothed edges are mixtures of two colours: neighbours have to stay neighbours."""
     for a, b in itertools.combinations([*style.CYCLE, style.GREEN, style.PAPER], 2):
         mixtures = np.linspace(*(255 * np.array(style.to_rgb(color)) for color in (a, b)), 400)
-        assert np.abs(np.diff(darkened(mixtures).astype(int), axis=0)).max() <= 12
-    greys = darkened([[level] * 3 for level in range(256)])
+        assert np.abs(np.diff(darken(mixtures).astype(int), axis=0)).max() <= 12
+    greys = darken([[level] * 3 for level in range(256)])
     assert (np.diff(greys.astype(int).sum(axis=1)) <= 0).all()
 
 
 def test_only_the_palette_changes(figure):
     by_day, by_night = pixels(figure), pixels(dark(figure))
     colors, which = np.unique(by_day.reshape(-1, 3), axis=0, return_inverse=True)
-    assert (darkened(colors)[which.reshape(by_day.shape[:2])] == by_night).all()
+    assert (darken(colors)[which.reshape(by_day.shape[:2])] == by_night).all()
     assert len(dark(figure)) < len(figure)
 
 

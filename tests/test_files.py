@@ -14,7 +14,7 @@ from hostcuda.doctor import MISSING, OK
 from hostcuda.errors import EngineError
 from labkit.base import manifest, paths
 from labkit.base.errors import LabError
-from labkit.base.own import MARK, claim
+from labkit.base.own import MARK, claim_folder
 from labkit.cli import doctor
 from labkit.exercises import progress
 from labkit.networks import images, lenet86
@@ -140,20 +140,20 @@ def test_what_records_writes_its_line(copied):
     merge(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["mine"], "ms": [1.5]}), ["device"])
     merge(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["yours"], "ms": [2.5]}), ["device"])
     assert manifest.problems(copied) == []
-    assert len(store.stored(copied / "cudnn" / "mine.csv")) == 2
+    assert len(store.read_as_stored(copied / "cudnn" / "mine.csv")) == 2
     path = copied / "cudnn" / "by_hand.csv"
     path.write_text("device,ms\nmine,1\n")
     with pytest.raises(LabError, match="by_hand"):
-        store.stored(path)
+        store.read_as_stored(path)
     assert manifest.problems(copied) == ["cudnn/by_hand.csv is not in MANIFEST.sha256"]
     assert doctor._shipped().state == MISSING and "cudnn/by_hand.csv is not in MANIFEST" in doctor._shipped().found
     manifest.renew(copied)
-    assert store.stored(path)["ms"].tolist() == [1]
+    assert store.read_as_stored(path)["ms"].tolist() == [1]
     assert doctor._shipped().state == OK
     damaged = copied / "MANIFEST.sha256"
     damaged.write_text("<<<<<<< HEAD\n" + damaged.read_text())
     with pytest.raises(LabError, match=r"MANIFEST\.sha256 is damaged: line 1 .*checkout -- data/MANIFEST\.sha256"):
-        store.stored(path)
+        store.read_as_stored(path)
 
 
 def test_a_folder_without_a_manifest_is_read(tmp_path):
@@ -173,26 +173,27 @@ def test_a_folder_without_a_manifest_is_read(tmp_path):
 
 
 def test_a_command_writes_into_its_own_folder_or_an_empty_one(tmp_path):
-    claim(tmp_path / "new", "labkit site")
+    claim_folder(tmp_path / "new", "labkit site")
     (tmp_path / "new" / "index.html").write_text("written")
-    claim(tmp_path / "new", "labkit site", [tmp_path / "new" / "index.html"])
-    claim(tmp_path / "new", "labkit site", [tmp_path / "new" / "in" / "other.html"])
+    claim_folder(tmp_path / "new", "labkit site", [tmp_path / "new" / "index.html"])
+    claim_folder(tmp_path / "new", "labkit site", [tmp_path / "new" / "in" / "other.html"])
     assert (tmp_path / "new" / MARK).read_text() == "labkit site\nin/other.html\nindex.html\n"
     for folder, command in (("new", "labkit report"), ("mine", "labkit site")):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "index.html").write_text("mine")
         with pytest.raises(LabError, match=f"{folder} has files that `{command}` did not write: index.html"):
-            claim(tmp_path / folder, command)
+            claim_folder(tmp_path / folder, command)
     with pytest.raises(LabError, match="did not write"):
-        claim(tmp_path / "mine", "labkit site", earlier="<title>The lab</title>")
+        claim_folder(tmp_path / "mine", "labkit site", earlier="<title>The lab</title>")
     with pytest.raises(EngineError, match="cannot write to"):
-        claim(tmp_path / "mine" / "index.html", "labkit site")
+        claim_folder(tmp_path / "mine" / "index.html", "labkit site")
     (tmp_path / "mine" / "index.html").write_text("<title>The lab</title>")  # from before there were marks
-    claim(tmp_path / "mine", "labkit site", earlier="<title>The lab</title>")
+    claim_folder(tmp_path / "mine", "labkit site", earlier="<title>The lab</title>")
     assert (tmp_path / "mine" / MARK).read_text() == "labkit site\n"
     (tmp_path / "empty").mkdir()
     with ThreadPoolExecutor(8) as pool:  # at once
-        list(pool.map(lambda name: claim(tmp_path / "empty", "labkit site", [tmp_path / "empty" / name]), "abcdefgh"))
+        empty = tmp_path / "empty"
+        list(pool.map(lambda name: claim_folder(empty, "labkit site", [empty / name]), "abcdefgh"))
     assert (tmp_path / "empty" / MARK).read_text().split() == ["labkit", "site", *"abcdefgh"]
 
 

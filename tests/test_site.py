@@ -34,7 +34,7 @@ def test_dead_links_are_found(tmp_path):
 @pytest.mark.parametrize("playground", ["", "playground/index.html"])
 def test_an_exercise_leads_to_the_playground_where_there_is_one(tmp_path, playground):
     pages = html.pages_of([execute.read(ROOT / "notebooks" / "practice" / "P1_transpose.ipynb")], tmp_path)
-    exporter = site.Exporter(pages)
+    exporter = site.SiteExporter(pages)
     exporter.common["playground"] = playground
     exporter.write(pages[0])
     found = [link for link in links.Links(pages[0].path).found if "playground" in link]
@@ -46,7 +46,7 @@ def test_an_exercise_leads_to_the_playground_where_there_is_one(tmp_path, playgr
 ])
 def test_files_without_a_page_are_on_github(tmp_path, repository, address):
     page = html.document(ROOT / "docs" / "x.md", tmp_path, "# A page\n\n[Licence](../LICENSE#name)\n")
-    exporter = site.Exporter([page], repository=repository)
+    exporter = site.SiteExporter([page], repository=repository)
     exporter.write(page)
     (link,) = [link for link in links.Links(page.path).found if "LICENSE" in link]
     assert link.endswith(address.format(""))

@@ -454,7 +454,7 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
             verdict = graded.verdict
         except sandbox.NoResultError as error:  # it is not tried again
             reason = str(error).removeprefix("there is no result: ")
-            graded = grade.Grade(exercise, (grade.Line(False, f"can be graded\n{reason}"),))
+            graded = grade.Grade(exercise, (grade.GradeLine(False, f"can be graded\n{reason}"),))
             verdict = f"{NO_RESULT}{reason.splitlines()[0]}"
         goals = [goal.what for goal in exercise.goals if graded.reached]
         reached = {what: float(got) for what, got in zip(goals, graded.reached, strict=False) if math.isfinite(got)}
@@ -510,5 +510,5 @@ def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grad
     status = processes.Ended(child.status, child.seconds)
     arrays = {name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
               for name, text in record["arrays"].items()}
-    results = grade.Ran(status, record["events"], grade.by_case(asked, arrays))
+    results = grade.ChildResult(status, record["events"], grade.by_case(asked, arrays))
     return grade.judge(asked, source, results), child.peak_memory

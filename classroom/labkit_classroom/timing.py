@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from labkit.exercises.exercise import received
+from labkit.exercises.exercise import receive
 from labkit.measure.bench import bench
 from labkit.measure.check import check
 from labkit.spec.devices import device
@@ -19,7 +19,7 @@ from labkit.spec.devices import device
 
 def main(folder: Path, images: int) -> None:
     """Time the attempt on the last layer that is counted."""
-    exercise, source = received(folder)
+    exercise, source = receive(folder)
     *_, layer = exercise.subject.layers.values()
     variant = exercise.subject.variant(source)
     check(variant, quiet=True)

@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from labkit.base.paths import PACKAGE
 from labkit.exercises import exercise as module
 from labkit.exercises.exercise import exercise
-from labkit.exercises.judge import Grade, Line
+from labkit.exercises.judge import Grade, GradeLine
 from labkit_classroom import grading, sandbox
 from labkit_classroom.submissions import submissions
 
@@ -45,7 +45,7 @@ def test_it_is_graded_in_the_sandbox(added, tmp_path):
 def test_a_regrade_draws_what_the_first_grading_drew(added, tmp_path, monkeypatch):
     """Another text draws anew, and `--seed` says what to draw from."""
     seeds = []
-    graded = Grade(added, (Line(True, "sectors per load"),), (4.0,))
+    graded = Grade(added, (GradeLine(True, "sectors per load"),), (4.0,))
     monkeypatch.setattr(grading, "in_sandbox", lambda asked, *_: (seeds.append(asked.seed), (graded, 0))[1])
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     file, states = tmp_path / "alice_saxpy.cu", iter("abcd")

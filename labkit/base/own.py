@@ -9,7 +9,7 @@ from labkit.base.errors import LabError
 MARK = ".written-by"  # the command, then the files that it has written: `make clean` removes these
 
 
-def claim(folder: Path, command: str, written: Iterable[Path] = (), earlier: str = "") -> None:
+def claim_folder(folder: Path, command: str, written: Iterable[Path] = (), earlier: str = "") -> None:
     """Make a folder for the files of a command, or take an empty one or one that it has made before.
 
     `written` are files to note in the mark. `earlier` is a text in the index.html of a folder from before there were

@@ -20,7 +20,7 @@ from labkit.networks import images
 from labkit.networks.lenet86 import load_weights
 
 
-class Report(doctor.Report):
+class LabReport(doctor.Report):
     """All findings, and the engine that follows from them."""
 
     @property
@@ -29,15 +29,15 @@ class Report(doctor.Report):
         return super().ready and self["data"].state == OK
 
 
-def examine() -> Report:
+def examine() -> LabReport:
     """Look for everything that the lab can use."""
     engines = doctor.examine()
     engine_findings = [_for_a_checkout(finding) for finding in engines.findings]
     lab_findings = [_shipped(), _notebooks(), *(_fetched(name) for name in ("fashion-mnist", "mnist")), _cache()]
-    return Report([_labkit(), *engine_findings, *lab_findings], engines.engine, engines.why)
+    return LabReport([_labkit(), *engine_findings, *lab_findings], engines.engine, engines.why)
 
 
-def show(report: Report) -> None:
+def show(report: LabReport) -> None:
     """Print a report: a table, the remedies, and whether the lab can run."""
     doctor.show(report, "The lab")
 
@@ -86,7 +86,7 @@ def _notebooks() -> Requirement:
 def _fetched(name: str) -> Requirement:
     """Return the finding about a data set that is fetched on demand."""
     try:
-        folder = images.stored(name)
+        folder = images.find_stored(name)
     except EngineError as error:
         return Requirement(name, UNUSED, str(error))
     if folder:

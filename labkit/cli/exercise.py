@@ -45,12 +45,12 @@ def try_out(
 
     from labkit.exercises.cheats import CHEATS
     from labkit.exercises.exercise import exercise, exercises
-    from labkit.exercises.trial import cheating, trials
+    from labkit.exercises.trial import list_cheats, trials
 
     failed = 0
     for task in map(exercise, which or exercises()):
         attempts = [*trials(task)]
-        for trial in chain([*attempts], cheating(attempts)):
+        for trial in chain([*attempts], list_cheats(attempts)):
             problem = trial.problem()
             failed += bool(problem)
             print(f"{'✗' if problem else '✓'} {task.number} {trial.about}{' ' * bool(problem)}{problem}", flush=True)

@@ -6,7 +6,7 @@ from hostcuda.limits import BANKS
 from labkit.draw import style, warps
 from labkit.draw.style import Page, count, figure, percent
 from labkit.evidence import accesses as evidence
-from labkit.evidence.accesses import Access
+from labkit.evidence.accesses import WarpAccess
 from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 
@@ -39,7 +39,7 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
         parts = warps.wavefronts(first.lanes, first.size, first.op == "ld")
         height = 62 + 20 * sum(map(len, parts))
     elif first.space == "constant":
-        parts = warps.served_by_turn(first.lanes)
+        parts = warps.group_by_turn(first.lanes)
         height = 62 + 14 * len(parts)
     about = f"kernel {site.kernel}, block {site.block}, warp {site.warp}"
     page.open(92 + height + (30 + _ROW * len(site.following)) * bool(site.following),
@@ -70,27 +70,27 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
     page.alt += f" Next, the same warp makes there: {', '.join(next_ones)}."
 
 
-def _name(access: Access) -> str:
+def _name(access: WarpAccess) -> str:
     """Return the access in words: "load of x"."""
     return f"{_VERBS[access.op]} {access.name or access.space + ' memory'}"
 
 
-def _count_units(access: Access) -> str:
+def _count_units(access: WarpAccess) -> str:
     unit = {"global": "sector", "shared": "wavefront", "constant": "turn"}[access.space]
     return count(access.units, unit)
 
 
-def _words(access: Access) -> str:
+def _words(access: WarpAccess) -> str:
     """Return an access's sectors, wavefronts or turns in words, as its panel says it."""
     if access.space == "constant":
-        return warps.in_turns(warps.served_by_turn(access.lanes))
+        return warps.describe_turns(warps.group_by_turn(access.lanes))
     if access.space == "shared":
-        return warps.in_wavefronts(warps.wavefronts(access.lanes, access.size, access.op == "ld"))
+        return warps.describe_wavefronts(warps.wavefronts(access.lanes, access.size, access.op == "ld"))
     used, moved = warps.bytes_used(access.lanes, access.size)
     return f"{count(len(moved), 'sector')}, {percent(len(used) / 32 / len(moved))} of their bytes used"
 
 
-def _draw_row(page: Page, top: float, access: Access) -> None:
+def _draw_row(page: Page, top: float, access: WarpAccess) -> None:
     """Draw an access of the strip: its name, its sectors or wavefronts in small, and how many there are."""
     left, right = 150, page.width - 118
     page.small(12, top + 13, _name(access), style.INK)
@@ -102,7 +102,7 @@ def _draw_row(page: Page, top: float, access: Access) -> None:
     if access.space == "shared":
         groups = warps.wavefronts(access.lanes, access.size, access.op == "ld")
     else:
-        groups = [[*warps.served_by_turn(access.lanes).values()]]
+        groups = [[*warps.group_by_turn(access.lanes).values()]]
     parts = [(served, bool(i)) for group in groups for i, served in enumerate(group)]
     w = min(148.0, (right - left) / min(len(parts), _MOST_TURNS) - 8)
     for i, (served, more) in enumerate(parts[:_MOST_TURNS]):

@@ -45,12 +45,12 @@ def dark(picture: bytes) -> bytes | None:
     if image.mode != "P":
         return None
     out = io.BytesIO()
-    image.putpalette(darkened(np.reshape(image.getpalette(), (-1, 3))).tobytes())
+    image.putpalette(darken(np.reshape(image.getpalette(), (-1, 3))).tobytes())
     image.convert("RGB").save(out, "webp", lossless=True, method=1)
     return out.getvalue()
 
 
-def darkened(colors: np.ndarray) -> np.ndarray:
+def darken(colors: np.ndarray) -> np.ndarray:
     """Return the dark versions of colours.
 
     Parameters

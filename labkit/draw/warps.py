@@ -171,7 +171,7 @@ def banks(page: Page, words) -> None:
     """
     panels = _require_panels(words, "draw.banks", "words")
     fronts = {name: wavefronts({lane: 4 * word for lane, word in lanes.items()}) for name, lanes in panels.items()}
-    texts = [in_wavefronts(groups) for groups in fronts.values()]
+    texts = [describe_wavefronts(groups) for groups in fronts.values()]
     top, counts = 58, [sum(map(len, groups)) for groups in fronts.values()]
     page.open(62 + sum(62 + 20 * n for n in counts), f"One access of a warp takes {_write_counts(counts, 'wavefront')}")
     for (name, groups), text in zip(fronts.items(), texts, strict=True):
@@ -190,8 +190,8 @@ def constant_reads(page: Page, elements) -> None:
         mapping draws a panel per array.
     """
     panels = _require_panels(elements, "draw.constant_reads", "elements")
-    served = {name: served_by_turn(lanes) for name, lanes in panels.items()}
-    texts = [in_turns(turns) for turns in served.values()]
+    served = {name: group_by_turn(lanes) for name, lanes in panels.items()}
+    texts = [describe_turns(turns) for turns in served.values()]
     top = 56
     page.open(58 + sum(62 + 14 * len(turns) for turns in served.values()),
               f"One read of a warp takes {_write_counts([len(turns) for turns in served.values()], 'turn')}")
@@ -201,13 +201,13 @@ def constant_reads(page: Page, elements) -> None:
     page.alt = _write_alt("Lanes of a warp that read constant memory, and the turns that it takes.", panels, texts)
 
 
-def served_by_turn(lanes: Mapping[int, int]) -> dict[int, list[int]]:
+def group_by_turn(lanes: Mapping[int, int]) -> dict[int, list[int]]:
     """Map an element (or address) of constant memory to the lanes that ask for it; one turn serves them."""
     return {element: [lane for lane in lanes if lanes[lane] == element] for element in dict.fromkeys(lanes.values())}
 
 
-def in_turns(served: Mapping[int, list[int]]) -> str:
-    """Return the turns of `served_by_turn` in words."""
+def describe_turns(served: Mapping[int, list[int]]) -> str:
+    """Return the turns of `group_by_turn` in words."""
     sizes = [*map(len, served.values())]
     if len(sizes) == 1:
         return f"1 turn serves {'all 32' if sizes == [WARP] else sizes[0]} lanes"
@@ -249,7 +249,7 @@ def wavefronts(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> li
     return [fronts for fronts in groups if fronts]
 
 
-def in_wavefronts(groups: list[list[dict[int, str]]]) -> str:
+def describe_wavefronts(groups: list[list[dict[int, str]]]) -> str:
     """Return the wavefronts of a request in words."""
     total = sum(map(len, groups))
     more = total - len(groups)

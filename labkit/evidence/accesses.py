@@ -24,7 +24,7 @@ from labkit.spec.layers import Layer
 
 
 @dataclass(frozen=True)
-class Access:
+class WarpAccess:
     """One access of a warp."""
 
     space: str  # "global", "shared" or "constant"
@@ -47,8 +47,8 @@ class WarpLine:
     line: int  # the line's number, from 1
     block: tuple[int, int, int]
     warp: int  # its number in the block
-    worst: Access  # of all warps' accesses at this line, the one with the most sectors or wavefronts
-    following: list[Access]  # what the same warp did next at this line
+    worst: WarpAccess  # of all warps' accesses at this line, the one with the most sectors or wavefronts
+    following: list[WarpAccess]  # what the same warp did next at this line
 
 
 def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLine:
@@ -65,10 +65,10 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLi
     if line is not None and not (isinstance(line, int) and 1 <= line <= len(lines)):
         raise LabError(f"line = {line!r}: {chosen[0].file_name} has the lines 1 to {len(lines)}")
     with temporary.folder() as folder:
-        command = child.plans(folder, chosen, layer, 1, __name__, line=line)
+        command = child.prepare_command(folder, chosen, layer, 1, __name__, line=line)
         environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
         ended = processes.run(command, environment, timeout=600, capture=True)
-        child.ran(folder)
+        child.read_runs(folder)
         rows = processes.lines(folder / "accesses")
     ended.require("drawing the accesses")
     where, *records = rows
@@ -76,7 +76,7 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLi
         lines_text, which = ", ".join(map(str, where["lines"])) or "none", f"line {line} of " if line else ""
         raise LabError(f"{which}{chosen[0].file_name} accesses no global, shared or constant memory; lines that do: "
                        f"{lines_text}")
-    worst, *following = (Access(**record | {"lanes": {int(lane): at for lane, at in record["lanes"].items()}})
+    worst, *following = (WarpAccess(**record | {"lanes": {int(lane): at for lane, at in record["lanes"].items()}})
                          for record in records)
     text = lines[where["line"] - 1].strip()
     return WarpLine(chosen[0].label, where["kernel"], chosen[0].file_name, text, where["line"], tuple(where["block"]),
@@ -134,7 +134,7 @@ def _follow(plan: Plan, line: int | None) -> list[dict]:
 
 
 def _main(folder: Path) -> None:
-    for plan, more in child.loaded(folder):
+    for plan, more in child.load_plans(folder):
         rows = _follow(plan, more["line"])
         (folder / "accesses").write_text("".join(json.dumps(row) + "\n" for row in rows))
 

@@ -24,23 +24,23 @@ from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
 
 
-def watched(watch: Callable, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
+def watch_variants(watch: Callable, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
             engine: str | None, timeout: float | None, **options: object) -> tuple[Any, list[dict]]:
-    """Run the command of `plans` under ``watch(command)``, and return its result and `ran`.
+    """Run the command of `prepare_command` under ``watch(command)``, and return its result and `read_runs`.
 
     `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`; it gets `engine`, `timeout` and the options.
-    For the other parameters see `plans`.
+    For the other parameters see `prepare_command`.
     """
     with temporary.folder() as folder:
-        command = plans(folder, variants, layer, batch)
-        return watch(command, engine=engine, timeout=timeout, capture=True, **options), ran(folder)
+        command = prepare_command(folder, variants, layer, batch)
+        return watch(command, engine=engine, timeout=timeout, capture=True, **options), read_runs(folder)
 
 
-def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
+def prepare_command(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
           module: str = "labkit.evidence.child", **more) -> list[str]:
     """Return the command that runs each variant once on random images and writes a line per variant to `folder`/ran.
 
-    Another `module` does something else with the plans that `loaded` gives it, and with `more`. Raises LabError if
+    Another `module` does something else with the plans that `load_plans` gives it, and with `more`. Raises LabError if
     `layer` is not a layer, a variant does not support it, or the batch is not a positive integer.
     """
     chosen = as_variants(variants)
@@ -53,15 +53,15 @@ def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer
     return [sys.executable, "-m", module, str(folder)]
 
 
-def ran(folder: Path) -> list[dict]:
+def read_runs(folder: Path) -> list[dict]:
     """Return a record of each variant that ran: label, rung, launches. Raises CompileError if one does not compile."""
     if (folder / "refused").is_file():
         raise hostcuda.driver.CompileError(*json.loads((folder / "refused").read_text()))
     return lines(folder / "ran")
 
 
-def loaded(folder: Path) -> Iterator[tuple[Plan, dict]]:
-    """Yield each variant's plan with its images loaded, and the other values given to `plans`. Runs in the child."""
+def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
+    """Yield each variant's plan with its images loaded, and what else `prepare_command` got. Runs in the child."""
     hostcuda.ensure_context()
     variants, layer, batch, more = pickle.loads((folder / "job").read_bytes())
     rng = np.random.default_rng(2)
@@ -82,7 +82,7 @@ def loaded(folder: Path) -> Iterator[tuple[Plan, dict]]:
 
 
 def _main(folder: Path) -> None:
-    for plan, _ in loaded(folder):
+    for plan, _ in load_plans(folder):
         plan.run()
         hostcuda.driver.Context.synchronize()
 

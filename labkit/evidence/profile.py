@@ -13,7 +13,7 @@ from hostcuda.estimate import Estimate, card, estimated
 from hostcuda.profile import watch
 from labkit.base.errors import LabError
 from labkit.evidence import child
-from labkit.evidence.work import for_batch
+from labkit.evidence.work import scale_work
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec import devices
 from labkit.spec.layers import Layer
@@ -23,7 +23,7 @@ _COUNTED_IMAGES = 2  # images whose accesses are counted for it; counts are prop
 
 
 @dataclass(repr=False)
-class Profile(hostcuda.profile.Profile):
+class VariantProfile(hostcuda.profile.Profile):
     """The counters of variants on one layer.
 
     `value` and `ratio` take a variant's label, or a rung's number, ``value("global_sectors", 3)``: among several
@@ -69,7 +69,7 @@ class Profile(hostcuda.profile.Profile):
 
 def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | None = None, batch: int = 1,
             engine: str | None = None, timeout: float | None = 600, nvcc: bool = False,
-            estimate: str | None = None) -> Profile:
+            estimate: str | None = None) -> VariantProfile:
     """Count the memory accesses of variants on one layer, in a process of their own.
 
     Parameters
@@ -98,7 +98,7 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | No
         If a variant does not compile.
     """
     on = card(estimate) if estimate else None  # refused before minutes of work
-    result, runs = child.watched(watch, variants, layer, batch, engine="cpu" if on else engine, timeout=timeout,
+    result, runs = child.watch_variants(watch, variants, layer, batch, engine="cpu" if on else engine, timeout=timeout,
                                  nvcc=nvcc, estimate=on is not None)
     result.ended.require("profiling")
     owners = [run for run in runs for _ in range(run["launches"])]
@@ -110,9 +110,9 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | No
         kind, works = result.works
         for variant in as_variants(variants):
             own = [work for work, owner in zip(works, owners, strict=True) if owner["label"] == variant.label]
-            of_batch = for_batch(variant, layer, own, batch, BATCH, devices.device(on.name).memory_bytes)
+            of_batch = scale_work(variant, layer, own, batch, BATCH, devices.device(on.name).memory_bytes)
             estimates[variant.label] = estimated(of_batch, kind, on)
-    result = Profile(result.table, result.sites, result.note, result.ended, result.works, layer, batch, estimates)
+    result = VariantProfile(**vars(result), layer=layer, batch=batch, estimates=estimates)
     result.table.insert(0, "variant", [owner["label"] for owner in owners])
     result.table.insert(1, "rung", [owner["rung"] for owner in owners])
     if len(result.sites):

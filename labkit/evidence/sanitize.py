@@ -18,7 +18,7 @@ from labkit.spec.layers import Layer
 SMALL = Layer("small", C=3, H=23, W=24, M=4, K=7)
 
 @dataclass(repr=False)
-class Findings(hostcuda.sanitize.Findings):
+class VariantFindings(hostcuda.sanitize.Findings):
     """The findings in variants.
 
     Attributes
@@ -33,7 +33,7 @@ class Findings(hostcuda.sanitize.Findings):
 
 
 def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer = SMALL, batch: int = 1,
-             tool: str = "all", engine: str | None = None, timeout: float | None = 600) -> Findings:
+             tool: str = "all", engine: str | None = None, timeout: float | None = 600) -> VariantFindings:
     """Check the memory accesses and barriers of variants on one layer, in a process of their own.
 
     Parameters
@@ -56,10 +56,10 @@ def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer = S
     CompileError
         If a variant does not compile.
     """
-    findings, runs = child.watched(watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool)
+    findings, runs = child.watch_variants(watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool)
     if findings.launches is None:
         findings.launches = sum(run["launches"] for run in runs)
     if findings.table.empty or findings.ended.interrupted:
         findings.ended.require("sanitizing", findings.note)
     sources = {variant.file_name: variant.source for variant in as_variants(variants)}
-    return Findings(**vars(findings), sources=sources)
+    return VariantFindings(**vars(findings), sources=sources)

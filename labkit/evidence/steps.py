@@ -21,7 +21,7 @@ from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
 
 
-def followed(of: Variant | int, layer: Layer, thread: Sequence[int], block: Sequence[int] = (0, 0, 0),
+def follow_thread(of: Variant | int, layer: Layer, thread: Sequence[int], block: Sequence[int] = (0, 0, 0),
              kernel: str | None = None) -> list[dict]:
     """Follow one thread line by line, on one image of a layer.
 
@@ -65,9 +65,9 @@ def followed(of: Variant | int, layer: Layer, thread: Sequence[int], block: Sequ
     at = {name: _require_index(name, value, limits) for name, value, limits in (
         ("thread", thread, launches[number].block), ("block", block, launches[number].grid))}
     with temporary.folder() as folder:
-        command = child.plans(folder, chosen, layer, 1, __name__, number=number, **at)
+        command = child.prepare_command(folder, chosen, layer, 1, __name__, number=number, **at)
         ended = processes.run(command, {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "step"}, timeout=600, capture=True)
-        child.ran(folder)
+        child.read_runs(folder)
         rows = processes.lines(folder / "steps")
     if ended.problem and rows:
         raise LabError(rows[0]["refused"])
@@ -141,7 +141,7 @@ def _unravel(number: int, shape: Sequence[int]) -> list[int]:
 
 
 def _main(folder: Path) -> None:
-    for plan, more in child.loaded(folder):
+    for plan, more in child.load_plans(folder):
         try:
             rows = _follow(plan, more["number"], more["thread"], more["block"])
         except (hostcuda.errors.EngineError, hostcuda.driver.LaunchError) as error:

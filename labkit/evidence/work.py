@@ -11,7 +11,7 @@ from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 
 
-def for_batch(
+def scale_work(
     variant: Variant, layer: Layer, works: Sequence[Mapping], images: int, batch: int, memory: int
 ) -> list[dict]:
     """Return the work of each kernel for a batch, all its launches together, from that for a few images.

@@ -455,7 +455,7 @@ def _shapes(seed: str) -> str:
 
 
 def hand_over(asked: Exercise, source: str, folder: Path) -> None:
-    """Write the files that a child process reads with `received`.
+    """Write the files that a child process reads with `receive`.
 
     The solution, wrong answers, the seed and the expected results stay here.
     """
@@ -468,7 +468,7 @@ def hand_over(asked: Exercise, source: str, folder: Path) -> None:
     (folder / "inputs").write_bytes(pickle.dumps([*map(asked.subject.inputs, asked.subject.cases)]))
 
 
-def received(folder: Path) -> tuple[Exercise, str]:
+def receive(folder: Path) -> tuple[Exercise, str]:
     """Return the exercise, without its solution, and the text of the attempt that `hand_over` has written."""
     loaded = load(folder / "exercise")
     subject = loaded.subject.drawn((folder / "shapes").read_text(encoding="utf-8"))

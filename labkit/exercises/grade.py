@@ -25,7 +25,17 @@ from labkit.base.numerals import three
 from labkit.evidence.profile import estimate
 from labkit.exercises import progress
 from labkit.exercises.exercise import ATTEMPT_S, Attempt, Exercise, exercise, hand_over, number
-from labkit.exercises.judge import TOOLS, Grade, Line, Ran, advice, code_lines, goal_lines, judge, mistake_of
+from labkit.exercises.judge import (
+    TOOLS,
+    ChildResult,
+    Grade,
+    GradeLine,
+    advice,
+    code_lines,
+    goal_lines,
+    judge,
+    mistake_of,
+)
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder.variants import solution, variant
 from labkit.measure.check import check
@@ -100,7 +110,7 @@ def _predicted(done: Grade) -> Grade:
         if not done.passed or guess == got:
             continue
         prediction = "not shown yet" if guess is ... else f"{number(got)}, and you predicted {guess}"
-        line = Line(False, f"{goal.what}: {prediction}; wanted {goal.wanted}")
+        line = GradeLine(False, f"{goal.what}: {prediction}; wanted {goal.wanted}")
         first = "count before you look" if guess is ... else "count again"
         done = replace(done, lines=(*done.lines[:n], line, *done.lines[len(done.lines) + n + 1 :]), mistake=(
             f"The kernel is right. Now {first}, write your number into lab.predict({goal.predicted}=...), run that "
@@ -179,9 +189,9 @@ def _grade_numbers(asked: Exercise, answer: tuple) -> Grade:
 def _check_on_gpu(done: Grade, source: str) -> Grade:
     try:
         check(done.exercise.subject.variant(source), quiet=True)
-        line = Line(True, f"right on the {device().name}")
+        line = GradeLine(True, f"right on the {device().name}")
     except CheckFailed as wrong:
-        line = Line(False, f"right on the {device().name}: {wrong}")
+        line = GradeLine(False, f"right on the {device().name}: {wrong}")
     at = len(done.lines) - len(done.exercise.goals)
     return replace(done, lines=(*done.lines[:at], line, *done.lines[at:]))
 
@@ -205,17 +215,17 @@ def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str
     return [sys.executable, "-m", _GRADER, str(folder)], environment
 
 
-def collect(asked: Exercise, folder: Path, ended: processes.Ended) -> Ran:
+def collect(asked: Exercise, folder: Path, ended: processes.Ended) -> ChildResult:
     """Read the arrays and events that a child has left in its folder."""
     arrays = {}
     for path in folder.glob("*.npy"):
         with contextlib.suppress(ValueError, OSError, EOFError):  # incomplete: the child was stopped while it wrote
             arrays[path.stem] = np.load(path, allow_pickle=False)
-    return Ran(ended, processes.lines(folder / "events"), by_case(asked, arrays))
+    return ChildResult(ended, processes.lines(folder / "events"), by_case(asked, arrays))
 
 
 def by_case(asked: Exercise, arrays: Mapping[str, np.ndarray]) -> list[list[dict[str, np.ndarray]]]:
-    """Return the arrays of `Ran`, sorted by case and run, from arrays named "CASE-RUN-NAME"."""
+    """Return the arrays of `ChildResult`, sorted by case and run, from arrays named "CASE-RUN-NAME"."""
     by_run: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in asked.subject.cases]
     for label, array in arrays.items():
         case, run, name = label.split("-", 2)

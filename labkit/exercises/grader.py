@@ -30,14 +30,14 @@ import hostcuda
 from hostcuda import checking, processes
 from hostcuda.errors import EngineError
 from hostcuda.untrusted import guard, refuse
-from labkit.exercises.exercise import FILE_BYTES, RUN_S, Exercise, received
+from labkit.exercises.exercise import FILE_BYTES, RUN_S, Exercise, receive
 
 _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or the engine
 
 
 def main(folder: Path, untrusted: bool = False) -> None:
     """Run the attempt, and leave an answer."""
-    exercise, source = received(folder)
+    exercise, source = receive(folder)
     word = sys.stdin.read() if untrusted else ""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     finish = functools.partial(_pack, folder, word) if untrusted else lambda: None

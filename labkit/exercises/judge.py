@@ -63,7 +63,7 @@ UNTOUCHED = "goal missed: this is the starting code"
 
 
 @dataclass(frozen=True)
-class Line:
+class GradeLine:
     """One line of a grade: ✓, ✗, or – for what was not looked at.
 
     `kind` is the kind of the sanitizer's finding, or `BUDGET`.
@@ -84,7 +84,7 @@ class Grade:
     Attributes
     ----------
     exercise : Exercise
-    lines : tuple of Line
+    lines : tuple of GradeLine
     reached : tuple of float
         The number reached for each goal; NaN where nothing was counted.
     untouched : bool
@@ -96,7 +96,7 @@ class Grade:
     """
 
     exercise: Exercise
-    lines: tuple[Line, ...]
+    lines: tuple[GradeLine, ...]
     reached: tuple[float, ...] = ()
     untouched: bool = False
     mistake: str = ""
@@ -146,7 +146,7 @@ class Grade:
 
 
 @dataclass(frozen=True)
-class Ran:
+class ChildResult:
     """The results that a child process has left behind."""
 
     ended: Ended
@@ -155,7 +155,7 @@ class Ran:
     arrays: list[list[dict[str, np.ndarray]]]
 
 
-def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
+def judge(asked: Exercise, source: str, ran: ChildResult) -> Grade:
     """Return the grade of an attempt, from what its child process left behind."""
     lines = _answer_questions(asked, source, ran)
     counts = {}
@@ -168,7 +168,7 @@ def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
     changed = changed_lines(code_lines(asked.start), code_lines(source))
     if asked.lines is not None and counts:
         wanted = f"at most {asked.lines}"
-        budget = [Line(changed <= asked.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)]
+        budget = [GradeLine(changed <= asked.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)]
     lines += [*budget, *goal_lines(asked, reached)]
     return Grade(asked, tuple(lines), reached, changed == 0, mistake_of(asked, attempt, lines) if changed else "")
 
@@ -178,18 +178,19 @@ def code_lines(source: str) -> list[str]:
     return [line for line in code_only(source).splitlines() if line.strip()]
 
 
-def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[Line]:
+def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[GradeLine]:
     """Yield a line per goal."""
     for goal, got in zip(asked.goals, reached, strict=True):
         if got != got:
-            yield Line(None, f"{goal.what}: {_NOT_YET}; wanted {goal.wanted}")
+            yield GradeLine(None, f"{goal.what}: {_NOT_YET}; wanted {goal.wanted}")
         elif math.isinf(got):
-            yield Line(False, f"{goal.what}: not counted, because the work takes {goal.least}; wanted {goal.wanted}")
+            why = f"not counted, because the work takes {goal.least}"
+            yield GradeLine(False, f"{goal.what}: {why}; wanted {goal.wanted}")
         else:
-            yield Line(goal.met(got), f"{goal.what}: {number(got)}, wanted {goal.wanted}")
+            yield GradeLine(goal.met(got), f"{goal.what}: {number(got)}, wanted {goal.wanted}")
 
 
-def mistake_of(asked: Exercise, attempt: Attempt, lines: Sequence[Line]) -> str:
+def mistake_of(asked: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
     """Return the sentence for a typical mistake; "" if there is none, or if only the number of lines is missed."""
     if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""
@@ -198,64 +199,64 @@ def mistake_of(asked: Exercise, attempt: Attempt, lines: Sequence[Line]) -> str:
     return next(itertools.chain(causes(attempt, map(code_only, right)), sentences), "")
 
 
-def marks(ran: Ran) -> dict[str, dict]:
+def marks(ran: ChildResult) -> dict[str, dict]:
     """Return the grader's marks by their words."""
     return {event["mark"]: event for event in ran.events if "mark" in event}
 
 
-def _list_kinds(ran: Ran) -> tuple[str, ...]:
+def _list_kinds(ran: ChildResult) -> tuple[str, ...]:
     """Return the kinds of the findings; a divergent barrier stands alone, because others may follow from it."""
     kinds = tuple(finding["kind"] for record in _records(ran) for finding in record["findings"])
     return (_DIVERGENT,) if _DIVERGENT in kinds else kinds
 
 
-def _records(ran: Ran) -> list[dict]:
+def _records(ran: ChildResult) -> list[dict]:
     return [event for event in ran.events if "mark" not in event]
 
 
-def _answer_questions(asked: Exercise, source: str, ran: Ran) -> list[Line]:
+def _answer_questions(asked: Exercise, source: str, ran: ChildResult) -> list[GradeLine]:
     """Return the lines up to the first no: whether it compiles, ends, is clean, is right."""
     text, notes = source.splitlines(), marks(ran)
     if "compile" in notes:
         output = notes["compile"]["text"]
-        return [Line(False, f"compiles\n{errors(output, text) or output.strip()}")]
+        return [GradeLine(False, f"compiles\n{errors(output, text) or output.strip()}")]
     about = notes.get("warnings", {})
     unset = [warning for warning in messages(about.get("text", ""), text) if "uninitialized" in warning.text]
     # A variable that may be unset: if the compiler has filled all variables, the results show whether one is.
     doubtful = [warning for warning in unset if about.get("filled") and "may be used" in warning.text]
     if len(unset) > len(doubtful):
-        return [Line(False, f"every variable has a value before it is read\n{report(unset, text)}")]
+        return [GradeLine(False, f"every variable has a value before it is read\n{report(unset, text)}")]
     if sums := unset_sums(code_only(source)):
         line = next((n for n, row in enumerate(text, 1) if sums[0] in row), 0)
         message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
-        return [Line(False, f"every variable has a value before it is read\n{message}")]
+        return [GradeLine(False, f"every variable has a value before it is read\n{message}")]
     if rows := findings.of(_records(ran)):
         first = min(rows, key=lambda finding: finding["kind"] != _DIVERGENT)
         first["line"] = first["line"] or 0
-        return [Line(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(first, text)}", first["kind"])]
+        return [GradeLine(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(first, text)}", first["kind"])]
     if "endless" in notes:
         late = f"on {notes['endless']['case']} it was still running after {RUN_S:.0f} s"
-        return [Line(False, f"ends\n{late}: a loop does not end, or prints or "
+        return [GradeLine(False, f"ends\n{late}: a loop does not end, or prints or "
                      "allocates too much, or threads wait for each other")]
     if "failed" in notes:
         failed = notes["failed"]
-        return [Line(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")]
+        return [GradeLine(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")]
     if "done" not in notes:
         what = ran.ended.problem or "ended before the grader had finished: a kernel may not call exit"
-        return [Line(False, f"runs to its end\nit {what}")]
-    clean = Line(True, f"clean under {', '.join(TOOLS)}")
+        return [GradeLine(False, f"runs to its end\nit {what}")]
+    clean = GradeLine(True, f"clean under {', '.join(TOOLS)}")
     for case, runs in zip(asked.subject.cases, ran.arrays, strict=True):
         try:
             asked.subject.compare(source, case, runs)
         except CheckFailed as wrong:
             parts = filter(None, ["right", _shorten(str(wrong)), report(doubtful, text)])
-            return [clean, Line(False, "\n".join(parts))]
+            return [clean, GradeLine(False, "\n".join(parts))]
         except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
-            return [clean, Line(False, f"runs to its end\nit left no result for {case.name}: grade it again")]
+            return [clean, GradeLine(False, f"runs to its end\nit left no result for {case.name}: grade it again")]
     hidden = sum(not case.counted for case in asked.subject.cases)
     counted = [case.name for case in asked.subject.cases if case.counted]
     *others, last = [*([f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []), *counted]
-    return [clean, Line(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")]
+    return [clean, GradeLine(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")]
 
 
 def _describe_finding(row: Mapping, text: list[str]) -> str:
@@ -281,7 +282,7 @@ def _shorten(message: str) -> str:
     return "\n".join(lines[: heads[0] + 3] if heads else lines)
 
 
-def _collect_numbers(asked: Exercise, ran: Ran) -> dict[str, dict[str, float]]:
+def _collect_numbers(asked: Exercise, ran: ChildResult) -> dict[str, dict[str, float]]:
     """Return the counters of each counted case, and the numbers measured from the results of any case."""
     numbers = _sum_counters(asked, ran.events)
     for case, runs in zip(asked.subject.cases, ran.arrays, strict=True):
@@ -393,6 +394,6 @@ def _find_owner(launch: LastLaunch, m: int, h: int, w: int) -> tuple[tuple[int, 
     return None
 
 
-def _question_for(line: Line) -> str:
+def _question_for(line: GradeLine) -> str:
     shared = line.kind == "out of bounds" and re.search("__shared__ array|dynamic shared memory", line.text)
     return _LOOK_SHARED if shared else _LOOK[line.kind]

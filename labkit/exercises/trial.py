@@ -78,7 +78,7 @@ def begin(folder: Path) -> list[Path]:
     return [write(folder / path.name.replace("template", folder.resolve().name), read(path)) for path in files]
 
 
-def cheating(tried: list[Trial]) -> Iterator[Trial]:
+def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
     """Yield the cheats of an exercise, after its `trials`: some are made from right attempts."""
     exercise = tried[0].exercise
     if not isinstance(exercise.subject, Numbers):

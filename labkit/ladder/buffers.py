@@ -64,7 +64,7 @@ class Buffers(Closing):
         return array
 
 
-class Kernels:
+class CompiledKernels:
     """The kernels of a file with one thread per output, as functions of the number of outputs and the arguments.
 
     `file` is in `cuda_src`, `options` are the compiler's, such as "-DFIXED_K=7", `threads` those of a block.
@@ -88,8 +88,8 @@ class Kernels:
 
 
 @functools.cache
-def _compile_kernels() -> Kernels:
-    return Kernels("buffers.cu", nan_images="PPqqi")
+def _compile_kernels() -> CompiledKernels:
+    return CompiledKernels("buffers.cu", nan_images="PPqqi")
 
 
 def images_with_nan(y, shape: tuple[int, ...], dtype) -> np.ndarray:

@@ -19,8 +19,23 @@ from labkit.ladder.options import Option
 from labkit.spec.layers import Layer
 
 HALF, FLOAT = np.dtype(np.float16), np.dtype(np.float32)
-Scope: TypeAlias = SimpleNamespace  # all that a launch depends on: a layer, images, options, sizes; see `Rung.scope`
 Extent: TypeAlias = tuple[int, int, int]  # of a grid or a block: x, y, z
+
+
+class Scope(SimpleNamespace):
+    """What a launch of a rung depends on; `Rung.scope` makes one. The rung's options and sizes are attributes, too."""
+
+    B: int  # images of the launch
+    C: int  # channels of the input
+    H: int  # its rows
+    W: int  # its columns
+    M: int  # output maps
+    K: int  # side of the mask
+    Ho: int  # rows of the output
+    Wo: int  # its columns
+    pixels: int  # outputs per map: Ho Wo
+    depth: int  # products per output: C K K
+    step: str | None  # the sub-step in place of the rung
 
 
 def tiles(length: int, tile: int) -> int:
@@ -106,10 +121,7 @@ class Rung:
     def scope(self, layer: Layer, images: int, options: Mapping[str, object]) -> Scope:
         """Return all that the geometry of a launch may depend on.
 
-        Returns
-        -------
-        Scope
-            C, H, W, M, K, Ho, Wo of the layer; B, the images; pixels = Ho Wo; depth = C K K; the options; the `sizes`.
+        The `options` and the `sizes` join the layer's dimensions and the images as attributes.
         """
         images = layer.x_shape(images)[0]  # raises if it is not a number of images
         dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}

@@ -84,12 +84,12 @@ def bench(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iter
     CheckFailed
         If a result is wrong before or after timing.
     """
-    with inputs_kept():
+    with keep_inputs():
         return measure(variants, layer, batch, repeat, layer_time)
 
 
 @contextmanager
-def inputs_kept() -> Iterator[None]:
+def keep_inputs() -> Iterator[None]:
     """Keep the inputs of the last call of `measure` for the next one, and free them at the end.
 
     They may take half a gigabyte.
@@ -103,7 +103,7 @@ def inputs_kept() -> Iterator[None]:
 def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iterable[Layer],
             batch: int | Iterable[int] | None = None, repeat: int | None = None,
             layer_time: bool = True) -> pd.DataFrame:
-    """Measure as `bench` does, inside `inputs_kept`: a sweep needs the same inputs for every variant."""
+    """Measure as `bench` does, inside `keep_inputs`: a sweep needs the same inputs for every variant."""
     variants = as_variants(variants)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
     if repeat is not None and repeat < 1:
@@ -197,7 +197,7 @@ def _measure_op(
                     continue
                 poison(plan, layer, batch, variant.io_dtype)
                 flush()
-                times[i].append(timed(plan.run))
+                times[i].append(time_run(plan.run))
                 if run == runs[i] - 1:  # the output of the last timed run itself
                     _check_on_device(sampled, plan, variant, "after timing")
                     progress.update()
@@ -209,7 +209,7 @@ def _measure_op(
     return [np.array(series) for series in times], medians
 
 
-def timed(run: Callable[[], object]) -> float:
+def time_run(run: Callable[[], object]) -> float:
     """Return the time of a run between two events [ms]."""
     start, end = hostcuda.driver.Event(), hostcuda.driver.Event()
     start.record()
@@ -233,7 +233,7 @@ def _warm_up(plan: Plan) -> float:
     """Run for `WARM_UP_S`; return the shortest time [ms]."""
     started, shortest = time.perf_counter(), np.inf
     while shortest == np.inf or time.perf_counter() - started < WARM_UP_S:
-        shortest = min(shortest, timed(plan.run))
+        shortest = min(shortest, time_run(plan.run))
     return max(shortest, 1e-3)
 
 

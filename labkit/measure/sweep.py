@@ -33,7 +33,7 @@ from labkit.ladder.options import short
 from labkit.ladder.rungs import rung
 from labkit.ladder.tables import sweep_table
 from labkit.ladder.variants import Variant, variant
-from labkit.measure.bench import BATCH, as_list, inputs_kept, measure
+from labkit.measure.bench import BATCH, as_list, keep_inputs, measure
 from labkit.measure.check import check
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer
@@ -91,7 +91,7 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
     todo = [point for point in dict.fromkeys(points) if point.key not in rows]
     # On standard output, because notebooks show standard error in red.
     bar = tqdm(total=len(todo), desc="sweeping", delay=2, leave=False, file=sys.stdout)
-    with bar as progress, inputs_kept():
+    with bar as progress, keep_inputs():
         for point, row in _measure_all(todo):
             lost = row.pop("lost")
             rows[point.key] = row

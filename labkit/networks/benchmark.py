@@ -124,13 +124,13 @@ def bench_network(
                     case.times.append(case.time(flush))
             for case in cases:
                 images.check(case, "after timing", again=False)
-            rows += [row(case, B) for case in cases]
+            rows += [make_row(case, B) for case in cases]
     table = pd.DataFrame(rows)
     table.attrs["note"] = here.note
     return table
 
 
-def row(case: Entry, B: int) -> dict:
+def make_row(case: Entry, B: int) -> dict:
     """Return the row of a table for one case."""
     median = float(np.median(case.times))
     return {
@@ -172,12 +172,12 @@ class Images:
                               f"images is off by {error.max():.1e}, and roundings explain {bound.max():.1e}")
 
 
-def steps() -> list[str | None]:
+def list_steps() -> list[str | None]:
     """Return the fused network's kernels to measure: with products of four warps only where the GPU has these."""
     return [*KERNELS] if device().compute_capability == (9, 0) else [None]
 
 
-def passes(B: int) -> int:
+def count_passes(B: int) -> int:
     """Return how many passes a graph should hold, so that its launch does not dominate the time."""
     return max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1
 
@@ -186,10 +186,11 @@ def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
     """Yield the cases of the plain network, from the host, and of the fused one, from device and host."""
     memory, floats = stack.enter_context(Buffers()), images.forms["float32"][0]
     B, plain, last = len(floats), Network(images.weights, conv=PLAIN), {}
+    passes = count_passes(B)
     yield Entry("plain", "float32", HOST, "float32", "float32", lambda: last.update(y=plain.forward(floats)),
                lambda some: last["y"][some], last.clear)
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
-    for dtype, step in itertools.product(PRECISIONS, steps()):
+    for dtype, step in itertools.product(PRECISIONS, list_steps()):
         network = stack.enter_context(FusedNetwork(images.weights, dtype, step))
         label = f"fused, {step}" if step else "fused"
         for pixels, (array, source, white) in images.forms.items():
@@ -201,8 +202,8 @@ def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
             if source is None:
                 stream = hostcuda.driver.Stream()
                 graph = stack.enter_context(closing(Graph(
-                    lambda launch=launch, stream=stream: [launch(stream=stream) for _ in range(passes(B))], stream)))
-                yield Entry(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream, passes(B))
+                    lambda launch=launch, stream=stream: [launch(stream=stream) for _ in range(passes)], stream)))
+                yield Entry(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream, passes)
             batch = stack.enter_context(network.batch(B, source, white))
             batch.x[...] = array
             yield Entry(label, dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],

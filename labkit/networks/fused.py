@@ -154,7 +154,7 @@ def arrange_matrix(w: np.ndarray) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------------------- the network
 @dataclass(frozen=True)
-class Kernel:
+class FusedKernel:
     """One of the kernels: all that the host needs to launch it.
 
     Attributes
@@ -189,10 +189,10 @@ def _count_team_bytes(p: Precision) -> int:
 
 
 KERNELS = {
-    None: Kernel("13_network.cu", (arrange_convolution,) * 2, lambda p: p.sizes, lambda p: p.sizes["BLOCKS"],
-                 lambda p: p.sizes["WARPS"], lambda p: p.parts * 49_128),
-    "warpgroups": Kernel("steps/network/warpgroups.cu", (arrange_windows, arrange_rows), lambda p: p.teams, lambda p: 1,
-                         lambda p: 4 * p.teams["TEAMS"], _count_team_bytes),
+    None: FusedKernel("13_network.cu", (arrange_convolution,) * 2, lambda p: p.sizes, lambda p: p.sizes["BLOCKS"],
+                      lambda p: p.sizes["WARPS"], lambda p: p.parts * 49_128),
+    "warpgroups": FusedKernel("steps/network/warpgroups.cu", (arrange_windows, arrange_rows), lambda p: p.teams,
+                              lambda p: 1, lambda p: 4 * p.teams["TEAMS"], _count_team_bytes),
 }
 
 

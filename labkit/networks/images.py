@@ -150,7 +150,7 @@ def dataset(
                    origin.licence)
 
 
-def stored(name: str) -> Path | None:
+def find_stored(name: str) -> Path | None:
     """Return the folder of a fetched data set's files on this machine; None if `dataset` would fetch them.
 
     Raises
@@ -232,7 +232,7 @@ def _read_idx(path: Path) -> np.ndarray:
 
 
 def _find(name: str, file: str, md5: str) -> Path | None:
-    """Return where a published file lies on this machine, or None. Raises LabError as `stored` does."""
+    """Return where a published file lies on this machine, or None. Raises LabError as `find_stored` does."""
     chosen = os.environ.get("LABKIT_DATA_DIR")
     folder = Path(chosen).expanduser() if chosen else cache_dir() / "data"
     path = next((path for path in (folder / name / file, folder / file) if os.path.isfile(path)), None)

@@ -27,7 +27,7 @@ from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.ladder import variants
-from labkit.ladder.buffers import Buffers, Kernels
+from labkit.ladder.buffers import Buffers, CompiledKernels
 from labkit.ladder.rung import tiles
 from labkit.networks.model import as_labels, fitting
 from labkit.networks.reference.lenet86 import LENET86 as SIZES
@@ -112,7 +112,7 @@ def _read_weights(path):
 
 # ------------------------------------------------------------------------------------------------ the engine
 @dataclass(frozen=True)
-class Times:
+class ForwardTimes:
     """The times of one forward pass.
 
     Attributes
@@ -150,7 +150,7 @@ class Network:
     weights : dict of ndarray
     conv : (Variant, Variant)
     layers : (Layer, Layer)
-    times : Times or None
+    times : ForwardTimes or None
         The times of the last forward pass.
 
     Raises
@@ -232,7 +232,7 @@ class Network:
                     memory.free(x)
                     x = None
             probabilities = self._classify(memory, kernels, B, x)
-        self.times = Times(tuple(op_ms), tuple(layer_ms) if course else None, time.perf_counter() - begin)
+        self.times = ForwardTimes(tuple(op_ms), tuple(layer_ms) if course else None, time.perf_counter() - begin)
         return probabilities
 
     def accuracy(self, images, labels, batch=None):
@@ -354,9 +354,9 @@ class Network:
 
 
 @functools.cache
-def _kernels() -> Kernels:
+def _kernels() -> CompiledKernels:
     """Compile the kernels, once per process."""
-    return Kernels(
+    return CompiledKernels(
         "00_network.cu", relu_max_pool="PPiiiiiii", fully_connected="PPPPiiii", softmax="PPii",
         float_to_half="PPq", half_to_float="PPq",
     )

@@ -35,7 +35,7 @@ from hostcuda.files import locked, write
 from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.installation import checkout
-from labkit.base.own import claim
+from labkit.base.own import claim_folder
 from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
 from labkit.exercises import progress
@@ -69,23 +69,23 @@ _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/pn
 
 
 @dataclass(eq=False)
-class Page:
+class ReportPage:
     """A notebook and its page."""
 
     notebook: Notebook
     path: Path  # the file to write
     prose: dict[int, str] = field(default_factory=dict)  # the HTML of each Markdown cell, by the cell's index
     contents: list[tuple[int, str, str]] = field(default_factory=list)  # level, anchor and text of each heading
-    previous: Page | None = None  # the page before it in the series; companions and practice pages have no neighbours
-    next: Page | None = None
-    companion: Page | None = None  # the closer look that belongs to a notebook of the series, and the other way round
+    previous: ReportPage | None = None  # the page before it; companions and practice pages have no neighbours
+    next: ReportPage | None = None
+    companion: ReportPage | None = None  # the closer look of a notebook of the series, and the other way round
 
     @property
     def home(self) -> str:
         """The link from this page to the first page."""
         return "../index.html" if self.notebook.folder else "index.html"
 
-    def to(self, other: Page) -> str:
+    def to(self, other: ReportPage) -> str:
         """Return the link from this page to another page."""
         return Path(os.path.relpath(other.path, self.path.parent)).as_posix()
 
@@ -98,7 +98,7 @@ class Page:
 def make(
     names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None,
     fresh: bool = False, companions: bool = False,
-) -> list[Page]:
+) -> list[ReportPage]:
     """Execute notebooks and write `index.html` and a page for each.
 
     Without `names`, the pages of the closer looks show the stored outputs, and say so: executing them takes as long as
@@ -137,10 +137,10 @@ def make(
         raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
     if not pages:
         raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
-    claim(out, "labkit report", earlier=f"<title>{TITLE}</title>")  # before minutes of work
+    claim_folder(out, "labkit report", earlier=f"<title>{TITLE}</title>")  # before minutes of work
 
     wanted = {page.notebook: page for page in pages if page.notebook.path in chosen}
-    exporter = Exporter(pages, documents)
+    exporter = ReportExporter(pages, documents)
     as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]
     others = (notebook for notebook in wanted if notebook not in as_stored)
     with contextlib.closing(side_by_side.run(others, progress, fresh)) as executed:
@@ -150,12 +150,12 @@ def make(
     for page in documents:
         exporter.write(page)
     with locked(out / "index.html"):  # pages that another report has written here in the meantime are listed, too
-        index = write(out / "index.html", Exporter(_existing_pages(notebooks, chosen, out), documents).series())
-    claim(out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))])
+        index = write(out / "index.html", ReportExporter(_existing_pages(notebooks, chosen, out), documents).series())
+    claim_folder(out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))])
     return [*wanted.values()]
 
 
-def _existing_pages(notebooks: Iterable[Notebook], chosen: Container[Path], out: Path) -> list[Page]:
+def _existing_pages(notebooks: Iterable[Notebook], chosen: Container[Path], out: Path) -> list[ReportPage]:
     """Return the pages of the notebooks in `chosen`, and those that exist, with a note of their outputs' origin."""
     pages = pages_of((notebook for notebook in notebooks
                       if notebook.path in chosen or (out / f"{notebook.name}.html").is_file()), out)
@@ -171,9 +171,9 @@ def _start_stored(notebooks: Iterable[Notebook], progress: Progress) -> Iterator
         yield notebook
 
 
-def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
+def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[ReportPage]:
     """Return a page for each notebook, with its neighbours and its companion among them."""
-    pages = [Page(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
+    pages = [ReportPage(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
     for before, after in itertools.pairwise(page for page in pages if not page.notebook.folder):
         before.next, after.previous = after, before
     main = {page.path.name: page for page in pages if not page.notebook.folder}
@@ -184,11 +184,11 @@ def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
     return pages
 
 
-def document(path: Path, out: Path, text: str | None = None) -> Page:
+def document(path: Path, out: Path, text: str | None = None) -> ReportPage:
     """Return the page of a Markdown file, or of `text` in its place."""
     text = manifest.read(path).decode() if text is None else text
     cell = nbformat.v4.new_markdown_cell(text)
-    return Page(Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / f"{path.stem.lower()}.html")
+    return ReportPage(Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / f"{path.stem.lower()}.html")
 
 
 def _read_origin(path: Path) -> dict:
@@ -197,14 +197,14 @@ def _read_origin(path: Path) -> dict:
     return json.loads(html.unescape(note[1])) if note else {}
 
 
-class Exporter(HTMLExporter):
+class ReportExporter(HTMLExporter):
     """nbconvert's HTML exporter with the lab's template, mathematics as MathML, and links between pages.
 
     `pages` are the whole series: links between its notebooks become links between pages. `documents` are pages of
     Markdown files; the first one, the glossary, is named at the end of every page.
     """
 
-    def __init__(self, pages: list[Page], documents: Iterable[Page] = ()):
+    def __init__(self, pages: list[ReportPage], documents: Iterable[ReportPage] = ()):
         self.pages, self.documents, self.page = pages, [*documents], pages[0]
         self.cleaner, self.asks = Cleaner(), []
         super().__init__(template_name="notebook", extra_template_basedirs=[str(TEMPLATES)])
@@ -221,7 +221,7 @@ class Exporter(HTMLExporter):
         config.HighlightMagicsPreprocessor.languages = {"%%kernel": "cuda", "%%cuda": "cuda", "%%program": "cuda"}
         return config
 
-    def write(self, page: Page) -> None:
+    def write(self, page: ReportPage) -> None:
         """Write a notebook's page, whole or not at all."""
         text = self.render(page)
         asks = [*self.asks, *requests_in(text)]
@@ -231,7 +231,7 @@ class Exporter(HTMLExporter):
             text = self.render(page)
         write(page.path, text)
 
-    def render(self, page: Page) -> str:
+    def render(self, page: ReportPage) -> str:
         """Return a notebook as the text of an HTML page."""
         self.page, page.contents, self.asks, self.cleaner = page, [], [], Cleaner()
         cells = enumerate(page.notebook.nb.cells)
@@ -286,7 +286,7 @@ class Exporter(HTMLExporter):
 class Renderer(IPythonRenderer):
     """A renderer of Markdown's elements as the report's HTML."""
 
-    def __init__(self, exporter: Exporter, **options):
+    def __init__(self, exporter: ReportExporter, **options):
         super().__init__(escape=False, embed_images=True, **options)
         self.exporter = exporter
 
@@ -402,7 +402,7 @@ def _picture(data: str, kind: str, alt: str, width: int | str | None = None, hei
     return image
 
 
-def _group_by_part(pages: Iterable[Page]) -> list[tuple[str, str, list[Page]]]:
+def _group_by_part(pages: Iterable[ReportPage]) -> list[tuple[str, str, list[ReportPage]]]:
     """Return the name, lead and pages of each part that has pages; pages without a number get no name."""
 
     def part(page):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.base.own import claim
+from labkit.base.own import claim_folder
 from labkit.notebooks import api, execute, html
 from labkit.notebooks.links import dead_links
 
@@ -25,10 +25,11 @@ PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playgrou
 PLAYGROUND_BUILD = "playground/build.py", (), f"<title>Playground – {html.TITLE}</title>"  # the maker of that folder
 
 
-class Exporter(html.Exporter):
+class SiteExporter(html.ReportExporter):
     """The report's exporter, with links to GitHub's `repository` ("owner/name") for files without a page."""
 
-    def __init__(self, pages: list[html.Page], documents: Iterable[html.Page] = (), repository: str | None = None):
+    def __init__(self, pages: list[html.ReportPage], documents: Iterable[html.ReportPage] = (),
+                 repository: str | None = None):
         self.repository = repository
         super().__init__(pages, documents)
 
@@ -56,12 +57,12 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
     root = execute.folder().parent
-    claim(out, "labkit site", earlier=f"<title>{html.TITLE}</title>")
+    claim_folder(out, "labkit site", earlier=f"<title>{html.TITLE}</title>")
     pages = html.pages_of(map(execute.read, execute.everything()), out)
     groups = {name: [html.document(path, out, api.text() if path == root / GENERATED else None) for path in paths]
               for name, paths in texts(root).items()}
     documents = [document for group in groups.values() for document in group]
-    exporter = Exporter(pages, documents, repository)
+    exporter = SiteExporter(pages, documents, repository)
     exporter.common["groups"] = groups
     built = (root / PLAYGROUND / "lab.mjs").is_file()
     if built:
@@ -72,14 +73,14 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
             raise LabError(page.failure.message)
     site_files = [page.path for page in (*pages, *documents)]
     if built:
-        claim(playground := out / "playground", *PLAYGROUND_BUILD)
+        claim_folder(playground := out / "playground", *PLAYGROUND_BUILD)
         shutil.copytree(root / PLAYGROUND, playground, dirs_exist_ok=True)
         site_files += [playground / "index.html", playground / "licences.txt"]
     site_files = [write(out / "index.html", exporter.series()), *site_files]
     home = f"/{repository.partition('/')[2]}/" if repository else "/"
     lost = exporter.environment.get_template("lost.html.j2").render(home=home, **exporter.common)
     site_files.append(write(out / "404.html", lost))
-    claim(out, "labkit site", site_files)
+    claim_folder(out, "labkit site", site_files)
     linked = [path for path in site_files if path.name != "404.html"]  # whose one link is the server's
     if dead := dead_links(linked, [out / "playground" / "index.html"]):
         raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")

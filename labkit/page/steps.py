@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from labkit.base.errors import LabError
-from labkit.evidence.steps import followed
+from labkit.evidence.steps import follow_thread
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import LENET86, Layer
 
@@ -124,7 +124,7 @@ def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[i
     for name, value in (("first", first), ("most", most)):
         if not isinstance(value, int) or value < 1:
             raise LabError(f"{name} = {value!r}: give a whole number from 1")
-    rows = followed(of, layer, thread, block, kernel)
+    rows = follow_thread(of, layer, thread, block, kernel)
     chosen = as_variants(of)[0]
     if first > len(rows):
         raise LabError(f"first = {first}: this thread makes {len(rows):,} steps in {chosen.file_name}")

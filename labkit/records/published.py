@@ -44,4 +44,4 @@ def published_training() -> pd.DataFrame:
 
 
 def _read_published(name: str, *needed: str) -> pd.DataFrame:
-    return store.stored(data_dir() / "published" / name, *needed, dtype={"report": str})
+    return store.read_as_stored(data_dir() / "published" / name, *needed, dtype={"report": str})

@@ -80,7 +80,7 @@ class Recorded:
 
     def __init__(self, name: str, folder: Path | str | None = None):
         self.folder = Path(folder or data_dir())
-        self.path = store.one_of(self.folder / "results", name)
+        self.path = store.find_file(self.folder / "results", name)
         self.table = results.read(self.path)
         self.device = str(self.table["device"].iloc[0])
         self.date = str(self.table["date"].max())
@@ -152,7 +152,7 @@ class Recorded:
         def one(which, layer):
             rows = self.select(which, layer, batch, **more)
             rows = rows[rows["batch"] == rows["batch"].max()]
-            return _pick(rows, column, str(self), _in_words({"rung": which, "layer": layer, "batch": batch, **more}))
+            return _pick(rows, column, str(self), _describe({"rung": which, "layer": layer, "batch": batch, **more}))
 
         return _map_over(one, which, layer)
 
@@ -336,7 +336,7 @@ class Recorded:
 
         def one(which, layer):
             rows = self.counters(which, layer, metric, kernel=kernel, per_image=per_image)
-            return _pick(rows, metric, str(self), _in_words({"rung": which, "layer": layer, "kernel": kernel}))
+            return _pick(rows, metric, str(self), _describe({"rung": which, "layer": layer, "kernel": kernel}))
 
         return _map_over(one, which, layer)
 
@@ -524,7 +524,7 @@ class Recorded:
         return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(drop=True)
 
     def _read(self, folder: str, *needed: str) -> pd.DataFrame:
-        return store.read(store.one_of(self.folder / folder, self.path.stem), *needed)
+        return store.read(store.find_file(self.folder / folder, self.path.stem), *needed)
 
 
 # -------------------------------------------------------------------------------------------- kernels and layers
@@ -564,7 +564,7 @@ def _select(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFrame:
                        **{name: table[name] for name in several}}
             choices = "; ".join(f"{name}: {', '.join(str(value) for value in column.unique() if value != '')}"
                                 for name, column in columns.items())
-            raise LabError(f"{who} for {_in_words({'rung': kernel, **wanted})}. It has {choices}")
+            raise LabError(f"{who} for {_describe({'rung': kernel, **wanted})}. It has {choices}")
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
 
@@ -598,8 +598,8 @@ def _pick(rows: pd.DataFrame, column: str, who: str, given: str) -> float:
     return float(np.asarray(value))
 
 
-def _in_words(wanted: dict) -> str:
+def _describe(wanted: dict) -> str:
     """Return in words what was asked for."""
     if isinstance(label := getattr(wanted.get("rung"), "label", wanted.get("rung")), str):
         wanted = {"kernel": label, **{name: value for name, value in wanted.items() if name != "rung"}}
-    return store.in_words(wanted)
+    return store.describe(wanted)

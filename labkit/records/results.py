@@ -34,12 +34,12 @@ _TEXT = ("date", "device", "engine", "software", "rung", "label", "options", "co
 
 def read(path: Path) -> pd.DataFrame:
     """Return the results of a file, in the ladder's order."""
-    return store.numbered(read_stored(path), path).sort_values(ORDER, kind="stable", ignore_index=True)
+    return store.add_numbers(read_stored(path), path).sort_values(ORDER, kind="stable", ignore_index=True)
 
 
 def read_stored(path: Path) -> pd.DataFrame:
     """Return the results of a file as it has them."""
-    table = store.stored(path, dtype=dict.fromkeys(_TEXT, str))
+    table = store.read_as_stored(path, dtype=dict.fromkeys(_TEXT, str))
     try:
         table[[*KEY, "rung"]]  # a file of an older version may lack any other column
         return set_types(table)

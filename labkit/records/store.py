@@ -1,7 +1,7 @@
 """The files in `data/`: one CSV per device, keyed by the names of the rungs.
 
 A rung's number may change, its name does not. So a file holds "tuning, rows=4", and whoever reads it gets
-"07 tuning, rows=4": `numbered` and `named` convert a table when it is read and before it is written.
+"07 tuning, rows=4": `add_numbers` and `remove_numbers` convert a table when it is read and before it is written.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def name_of(rung: int | str) -> str:
     return name
 
 
-def numbered(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+def add_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Return a table that was read from a file with the numbers that the rungs have now.
 
     Raises LabError if the file names a rung that the ladder does not have.
@@ -67,7 +67,7 @@ def numbered(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     return _replace_labels(table, _WITHOUT, lambda match: f"{match[1]}{_WORDS[match[2]]:02d} {match[2]}")
 
 
-def named(table: pd.DataFrame) -> pd.DataFrame:
+def remove_numbers(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table as its file holds it: rungs by their names, labels without numbers.
 
     Raises LabError if the table has a rung that the ladder does not have.
@@ -86,7 +86,7 @@ def _replace_labels(table: pd.DataFrame, pattern: re.Pattern, replacement) -> pd
     return table
 
 
-def one_of(folder: Path, name: str) -> Path:
+def find_file(folder: Path, name: str) -> Path:
     """Return the CSV of the one device in `folder` that has this name, or a name with this part.
 
     Raises LabError if there is none, or more than one; the message lists the recorded devices.
@@ -101,7 +101,7 @@ def one_of(folder: Path, name: str) -> Path:
     return chosen[0]
 
 
-def stored(path: Path, *needed: str, **options) -> pd.DataFrame:
+def read_as_stored(path: Path, *needed: str, **options) -> pd.DataFrame:
     """Return the table of a file as it stands there; `options` are those of `pandas.read_csv`.
 
     Raises LabError if the file cannot be read, is not what its manifest says, is no whole CSV, or lacks one of the
@@ -120,8 +120,8 @@ def stored(path: Path, *needed: str, **options) -> pd.DataFrame:
 
 
 def read(path: Path, *needed: str) -> pd.DataFrame:
-    """Return the table of a file, with the numbers that the rungs have now; see `stored`."""
-    return numbered(stored(path, *needed), path)
+    """Return the table of a file, with the numbers that the rungs have now; see `read_as_stored`."""
+    return add_numbers(read_as_stored(path, *needed), path)
 
 
 def is_several(value: object) -> bool:
@@ -129,7 +129,7 @@ def is_several(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str)
 
 
-def in_words(wanted: Mapping[str, object]) -> str:
+def describe(wanted: Mapping[str, object]) -> str:
     """Return what was asked for in words: "network lenet86, batch 100 or 1000"."""
     texts = {name: " or ".join(getattr(item, "name", str(item)) for item in (value if is_several(value) else [value]))
              for name, value in wanted.items() if value is not None}
@@ -146,5 +146,5 @@ def choose(table: pd.DataFrame, who: str, **wanted: object) -> pd.DataFrame:
         rows = rows[rows[name].isin(list(value) if is_several(value) else [value])]
     if rows.empty:
         choices = "; ".join(f"{name}: {', '.join(map(str, table[name].dropna().unique()))}" for name in wanted)
-        raise LabError(f"{who} for {in_words(wanted)}. It has {choices}")
+        raise LabError(f"{who} for {describe(wanted)}. It has {choices}")
     return rows.reset_index(drop=True)

@@ -23,8 +23,8 @@ def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
 
     Raises LabError if there are none, or several devices have that name.
     """
-    path = store.one_of(Path(folder or data_dir()) / "sweeps", name)
-    rows = store.numbered(read_stored(path), path)
+    path = store.find_file(Path(folder or data_dir()) / "sweeps", name)
+    rows = store.add_numbers(read_stored(path), path)
     order = {layer: i for i, layer in enumerate(_LAYERS)}
     rows = rows.sort_values("layer", key=lambda names: names.map(order), kind="stable", ignore_index=True)
     frame = sweep_table(rows)
@@ -47,7 +47,7 @@ def best(table: pd.DataFrame, layer: Layer, batch: int | None = None, rung: int 
 
 
 def read_stored(path: Path) -> pd.DataFrame:
-    table = store.stored(path, keep_default_na=False, na_values=[""], dtype={"code": str})
+    table = store.read_as_stored(path, keep_default_na=False, na_values=[""], dtype={"code": str})
     try:
         return set_types(table)
     except (ValueError, TypeError) as error:

@@ -30,7 +30,7 @@ class Training:
     """
 
     def __init__(self, path: Path):
-        self.table = store.stored(path, *KEY, "date")
+        self.table = store.read_as_stored(path, *KEY, "date")
         self.device = str(self.table["device"].iloc[0])
         self.date = str(self.table["date"].max())
 
@@ -112,4 +112,4 @@ def read_training(folder: Path, name: str) -> Training:
     """Open the training recorded on a device. Raises LabError if there is none."""
     if not any((folder / "training").glob("*.csv")):
         raise LabError(f"no training was recorded in {folder}; on a GPU: python -m recording training")
-    return Training(store.one_of(folder / "training", name))
+    return Training(store.find_file(folder / "training", name))

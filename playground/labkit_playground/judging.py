@@ -13,7 +13,7 @@ from hostcuda.source import constant_arrays, has_dynamic_shared
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.exercises.exercise import Exercise, exercise
-from labkit.exercises.judge import Ran, advice, judge
+from labkit.exercises.judge import ChildResult, advice, judge
 from labkit.ladder.source import NVCC_OPTIONS
 
 # clang does not tell a variable without a value from one that may have none. The judge gets g++'s words for the latter.
@@ -93,7 +93,7 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     """
     task, stored = _exercise(number), STORED[number]
     records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
-    result = judge(task, source, Ran(SimpleNamespace(problem=""), records, arrays))
+    result = judge(task, source, ChildResult(SimpleNamespace(problem=""), records, arrays))
     solution_call = f'lab.solution("{number}")' if task.solution else ""
     text = advice(result, hints or int(not result.follow), solution_call, stored["times"] if result.passed else "")
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in result.lines]

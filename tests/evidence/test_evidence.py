@@ -9,7 +9,7 @@ import labkit
 from hostcuda.metrics import COUNTED
 from labkit import draw
 from labkit.base.errors import LabError
-from labkit.evidence.profile import Profile
+from labkit.evidence.profile import VariantProfile
 
 pytestmark = [pytest.mark.thorough("counters, which the notebooks show, too"), pytest.mark.filterwarnings("error")]
 
@@ -20,7 +20,7 @@ def profile(sectors=(800, 100), sites=()):
          COUNTED["global_load_requests"]: value / 4, "source": "made up"}
         for i, value in enumerate(sectors)
     ]
-    return Profile(pd.DataFrame(rows), pd.DataFrame(list(sites)), "Source: made up.")
+    return VariantProfile(pd.DataFrame(rows), pd.DataFrame(list(sites)), "Source: made up.")
 
 
 def said(path):

@@ -44,7 +44,7 @@ def test_the_same_mistake_in_several_launches_is_told_once():
 
 def test_a_program_that_fails_without_a_finding_is_an_error(monkeypatch):
     crash = [sys.executable, "-c", "print('no memory left'); raise SystemExit(3)"]
-    monkeypatch.setattr(child, "plans", lambda *_: crash)
+    monkeypatch.setattr(child, "prepare_command", lambda *_: crash)
     with pytest.raises(EngineError, match=r"(?s)exit status 3.*no memory left"):
         labkit.sanitize(1, labkit.LENET86[0], engine="cpu")
 

@@ -15,8 +15,8 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.exercises import exercise as exercise_module
 from labkit.exercises import progress
-from labkit.exercises.exercise import Exercise, Goal, counted, exercise, exercises, hand_over, number, received
-from labkit.exercises.grade import Grade, Line, grade
+from labkit.exercises.exercise import Exercise, Goal, counted, exercise, exercises, hand_over, number, receive
+from labkit.exercises.grade import Grade, GradeLine, grade
 from labkit.exercises.judge import goal_lines
 from labkit.exercises.subjects import Before, Numbers
 
@@ -66,7 +66,7 @@ def test_a_number_that_the_page_lets_one_predict_has_to_be_predicted(number, rig
     asked = exercise(number)
     name = asked.goals[0].predicted
     monkeypatch.setattr(progress, "predicted", {})
-    met = Grade(asked, (Line(True, "right"), Line(True, "counted")), (right,))
+    met = Grade(asked, (GradeLine(True, "right"), GradeLine(True, "counted")), (right,))
     assert _predicted(met).passed  # nothing was asked: as in a class, where only kernels are handed in
     for guess, says in ((..., "not shown yet"), (right + 1, f"{right}, and you predicted {right + 1}")):
         labkit.predict(**{name: guess})
@@ -82,13 +82,13 @@ def test_a_met_goal_gets_no_sentence_for_a_mistake():
     from labkit.exercises.judge import BUDGET, mistake_of
 
     asked = Exercise("x", None, mistakes=(Mistake("always", lambda attempt: True),))
-    for lines, says in (([Line(True, "a")], ""), ([Line(True, "a"), Line(False, "b", BUDGET)], ""),
-                        ([Line(True, "a"), Line(False, "b")], "always")):
+    for lines, says in (([GradeLine(True, "a")], ""), ([GradeLine(True, "a"), GradeLine(False, "b", BUDGET)], ""),
+                        ([GradeLine(True, "a"), GradeLine(False, "b")], "always")):
         assert mistake_of(replace(asked, folder=TILING.folder), Attempt("code"), lines) == says
 
 
 def test_each_new_miss_unlocks_a_hint():
-    asked, missed = TILING, Grade(TILING, (Line(False, "wavefronts"),))
+    asked, missed = TILING, Grade(TILING, (GradeLine(False, "wavefronts"),))
     from labkit.exercises.grade import _advice
 
     hints = [_advice(missed, source, record=True) for source in ("first", "first", "second", "third", "fourth")]
@@ -114,7 +114,7 @@ def test_the_child_gets_neither_the_seed_nor_what_is_expected(number, tmp_path):
     asked = exercise(number).drawn("only the judge knows")
     hand_over(asked, asked.start, tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and asked.seed.encode() in path.read_bytes()]
-    child, _ = received(tmp_path)
+    child, _ = receive(tmp_path)
     assert child.subject.cases == asked.subject.cases and child.subject.seed == ""
     sent = pickle.loads((tmp_path / "inputs").read_bytes())
     if number == "P3a":
@@ -200,7 +200,8 @@ def test_wrong_results_without_a_known_cause_name_the_thread_to_follow(number, i
 
     asked = exercise(number)
     layer = next(case.what[0] for case in asked.subject.cases if case.name == "several rows of tiles")
-    wrong = Grade(asked, (Line(False, WRONG.format(layer, image)), *(Line(None, goal.what) for goal in asked.goals)))
+    goals = (GradeLine(None, goal.what) for goal in asked.goals)
+    wrong = Grade(asked, (GradeLine(False, WRONG.format(layer, image)), *goals))
     assert says in _advice(wrong, "wrong", record=False)
 
 
@@ -209,7 +210,7 @@ def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
 
     asked = exercise("00a")
     text = "right\nsum, 50 elements, is wrong: 2 of 50 elements. The first, [3]: 4, expected 3"
-    wrong = Grade(asked, (Line(False, text), *(Line(None, goal.what) for goal in asked.goals)))
+    wrong = Grade(asked, (GradeLine(False, text), *(GradeLine(None, goal.what) for goal in asked.goals)))
     answers = [_advice(wrong, source, record=True) for source in ("first", "first", "second", "third")]
     assert all(advice.startswith("Which thread should store element [3], or add to it?") for advice in answers)
     assert ["Hint" in advice for advice in answers] == [False, False, True, True]
@@ -224,7 +225,7 @@ def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
      "Which thread should store element [3]"),
 ])
 def test_what_is_asked_about_a_wrong_element(text, says):
-    graded = Grade(exercise("P3a"), (Line(False, f"right\nx, 9 numbers, is wrong: {text}"),))
+    graded = Grade(exercise("P3a"), (GradeLine(False, f"right\nx, 9 numbers, is wrong: {text}"),))
     assert says in graded.follow
 
 
@@ -242,11 +243,11 @@ def test_each_kind_of_finding_has_advice():
 
 
 def test_what_follows_from_a_divergent_barrier_is_left_out():
-    from labkit.exercises.judge import Ran, _list_kinds
+    from labkit.exercises.judge import ChildResult, _list_kinds
 
     findings = [{"kind": kind} for kind in ("race", "divergent barrier")]
-    assert _list_kinds(Ran(None, [{"findings": findings}], [])) == ("divergent barrier",)
-    assert _list_kinds(Ran(None, [{"findings": findings[:1]}], [])) == ("race",)
+    assert _list_kinds(ChildResult(None, [{"findings": findings}], [])) == ("divergent barrier",)
+    assert _list_kinds(ChildResult(None, [{"findings": findings[:1]}], [])) == ("race",)
 
 
 def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch):
@@ -262,16 +263,16 @@ def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
     from labkit.exercises.grade import _advice
     from labkit.exercises.judge import BUDGET
 
-    goal = Line(True, "wavefronts")
-    wrong = Grade(TILING, (Line(False, "right"), Line(None, "wavefronts")))
+    goal = GradeLine(True, "wavefronts")
+    wrong = Grade(TILING, (GradeLine(False, "right"), GradeLine(None, "wavefronts")))
     attempts = [
-        wrong, wrong, Grade(TILING, (Line(False, "changed lines", BUDGET), goal)),
-        Grade(TILING, (Line(False, "wavefronts"),), mistake="a typical one"), Grade(TILING, (goal,)),
+        wrong, wrong, Grade(TILING, (GradeLine(False, "changed lines", BUDGET), goal)),
+        Grade(TILING, (GradeLine(False, "wavefronts"),), mistake="a typical one"), Grade(TILING, (goal,)),
     ]
     for attempt in attempts:
         _advice(attempt, repr(attempt), record=True)
     assert '<td class="figure">3</td>' in progress.progress()._repr_html_()  # the first two are one and the same
-    assert _advice(Grade(TILING, (Line(False, "wavefronts"),)), "missed", record=True).startswith("Hint 1 of 3")
+    assert _advice(Grade(TILING, (GradeLine(False, "wavefronts"),)), "missed", record=True).startswith("Hint 1 of 3")
 
 
 @pytest.mark.parametrize(
