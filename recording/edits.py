@@ -10,6 +10,7 @@ import datetime
 import functools
 import itertools
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -34,7 +35,11 @@ EDITS, PROGRAMS = (Path(__file__).parent / name for name in ("edits", "programs"
 KEPT = ["label", "options", "code", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "repeat"]
 PATIENCE_S = 300  # the longest time of a program
 # Sizes of the programs that are not convolutions: so small that the CPU engine counts them in seconds.
-SIZES = {"sgemm": 512, "transpose": 4096, "stencil": 4096}
+SIZES = {
+    "sgemm": 512, "transpose": 4096, "stencil": 4096, "stencil3d": 256, "matvec": 4096, "mandelbrot": 2048,
+    "maxpool": 4096, "bilinear": 2048, "special": 1 << 21, "horner": 1 << 21, "conv1d": 1 << 22, "gather": 1 << 22,
+    "strided": 1 << 22,
+}
 _OTHERWISE = 1 << 24
 _LINE = re.compile(r"(\w+),(\d+),(\w+),([\d.e+-]+)")
 
@@ -66,7 +71,7 @@ def every_program() -> list[Path]:
 
 def size_of(program: str) -> int:
     """Return the size at which a program is estimated, and at which it is timed for comparison."""
-    return next((size for name, size in SIZES.items() if program.startswith(name)), _OTHERWISE)
+    return SIZES.get(program, SIZES.get(program.partition("_")[0], _OTHERWISE))
 
 
 def run_program(path: Path, on: str, *arguments: str) -> dict[str, str | int | float]:
@@ -103,10 +108,10 @@ def time_edits(batch: int, repeat: int | None) -> pd.DataFrame:
     return pd.concat(measured, ignore_index=True)[KEPT] if measured else pd.DataFrame(columns=KEPT)
 
 
-def time_programs() -> pd.DataFrame:
-    """Run the programs, each at its own size and at that of its estimate. What fails is printed."""
-    rows = []
-    for path, counted in itertools.product(every_program(), (False, True)):
+def time_programs(names: Collection[str] = ()) -> pd.DataFrame:
+    """Run the programs, or those named, each at its own size and at that of its estimate. What fails is printed."""
+    rows, paths = [], [path for path in every_program() if not names or path.stem in names]
+    for path, counted in itertools.product(paths, (False, True)):
         try:
             rows.append(run_program(path, "gpu", *([str(size_of(path.stem)), "20"] if counted else [])))
         except EngineError as error:
@@ -126,6 +131,7 @@ def keep(table: pd.DataFrame, name: str, key: list[str], folder: Path | None = N
 def edits(
     batch: Annotated[int, Option(help="Images.")] = 10_000,
     repeat: Repeat = None,
+    program: Annotated[list[str] | None, Option(help="Only these programs, and no edits.")] = None,
     folder: Folder = None,
     dry: Dry = False,
 ) -> None:
@@ -135,11 +141,12 @@ def edits(
     """
     if (here := device()).engine != "gpu":
         raise LabError(f"edits are timed on a GPU, and nothing was written; the engine here is the CPU's ({here.name})")
-    table = time_edits(batch, repeat)
-    print(table.to_string(index=False))
-    if not dry and len(table):
-        print(f"kept in {keep(table, 'edits', ['label', 'layer', 'batch'], folder)}", flush=True)
-    table = time_programs()
+    if not program:
+        table = time_edits(batch, repeat)
+        print(table.to_string(index=False))
+        if not dry and len(table):
+            print(f"kept in {keep(table, 'edits', ['label', 'layer', 'batch'], folder)}", flush=True)
+    table = time_programs(program or ())
     print(table.to_string(index=False))
     if not dry and len(table):
         print(f"kept in {keep(table, 'programs', ['name', 'size', 'kernel'], folder)}")

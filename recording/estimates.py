@@ -1,11 +1,11 @@
 """Estimated times against recorded ones: the fit of `hostcuda/estimate/cards.toml`, and docs/estimates.md.
 
 ``python -m recording estimates --collect`` counts every recorded variant of 01 to 09 and a sample of the swept sizes
-of 07 on the CPU engine, and reads nvcc's machine code; no GPU is needed. What it finds is kept in data/estimates/, a
-row per launch, so that the fit and the page take seconds. ``--fit`` fits the card's rates to the recorded times.
-
-The estimate is judged on times that the fit has not seen: each rung is left out in turn and predicted with rates fitted
-to the others. The swept sizes, the other batches, and rungs 10 and 11 take no part in any fit.
+of 07 on the CPU engine, and reads nvcc's machine code; no GPU is needed. ``--unseen`` does so for the edits and the
+programs of `recording.edits`. What they find is kept in data/estimates/, a row per launch, so that the fit and the page
+take seconds. ``--fit`` fits the card's rates to the recorded times of the rungs, and the intervals to what the rates
+were not fitted to: the edits, the programs, and each rung, left out in turn and predicted with rates fitted to the
+others. The swept sizes, the other batches, and rungs 10 and 11 take no part in any fit.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typer import Option
 
 from hostcuda import processes
 from hostcuda.errors import EngineError
-from hostcuda.estimate import Estimate, fine, model, why_not
-from hostcuda.estimate import estimate as of_launches
+from hostcuda.estimate import fine, model, why_not, why_unlike
+from hostcuda.estimate import works as works_of_launches
 from hostcuda.estimate.model import Card
 from hostcuda.estimate.work import without_code
 from hostcuda.files import write
 from hostcuda.profile import recorded as launched
 from labkit.base.paths import PACKAGE, data_dir
-from labkit.evidence.profile import BATCH, estimate, profile
+from labkit.evidence.profile import BATCH, profile
 from labkit.evidence.work import scale_work
 from labkit.ladder import tables
 from labkit.ladder.rungs import LADDER
@@ -56,6 +56,9 @@ FITTED = {
     "coarse": {"memory_instructions": 0.25, "integer": 0.5, "branches": 4.0, "divisions": 20.0},
 }
 _FAR = math.log(1.1)  # pairs whose times are closer are not ordered
+# A unit has an interval if kernels that it limits, and that took part in no fit, were predicted: at least so many
+# kernels, and nine of ten cases to within this factor.
+LEAST_KERNELS, MOST_OFF = 3, 1.5
 
 
 # ------------------------------------------------------------------------------------------------------- counting
@@ -107,7 +110,7 @@ def keep(table: pd.DataFrame, name: str) -> None:
 
 def read(name: str) -> pd.DataFrame:
     """Read a table of data/estimates."""
-    return store.read_as_stored(FOLDER / name).fillna({"options": ""}).fillna(0.0)
+    return store.read_as_stored(FOLDER / name, dtype={"layer": str}).fillna({"options": "", "rung": ""}).fillna(0.0)
 
 
 # ------------------------------------------------------------------------------------------------------- comparing
@@ -118,9 +121,9 @@ class Case:
     label: str
     rung: str
     layer: str
-    batch: int
     op_ms: float
     works: list[dict]
+    device: str = DEVICE
 
     def of(self, kind: str) -> list[dict]:
         """Return the works; without machine code if the estimate is coarse."""
@@ -140,7 +143,7 @@ def cases(
                   for row in rows.to_dict("records")]
         case_variant = which(rows.iloc[0])
         works = scale_work(case_variant, LAYERS[layer], sample, COUNTED, batch, memory)
-        found_cases.append(Case(label, rows.rung.iloc[0], layer, batch, op_ms, works))
+        found_cases.append(Case(label, rows.rung.iloc[0], layer, op_ms, works))
     return found_cases
 
 
@@ -152,15 +155,72 @@ def times(batch: int) -> dict[tuple[str, str], float]:
             for label, layer, ms in zip(rows.label, rows.layer, rows.op_ms, strict=True)}
 
 
+def unseen_cases(table: pd.DataFrame) -> list[Case]:
+    """Return the cases of a table of `collect_unseen` that have a recorded time, on each device that has one."""
+    edited = {_shorten_label(edit.variant): edit.variant for edit in every_edit()}
+    recorded_edits, recorded_programs = (store.read_as_stored(FOLDER / name) for name in ("edits.csv", "programs.csv"))
+    columns = (recorded_edits[name] for name in ("label", "layer", "op_ms"))
+    edit_times = {(label, layer): ms for label, layer, ms in zip(*columns, strict=True)}
+    found_cases = cases(table[table.rung != ""], BATCH, edit_times, lambda row: edited[row.label])
+    programs = table[table.rung == ""]
+    for timed in recorded_programs.itertuples():
+        rows = programs[(programs.label == timed.name) & (programs.layer == str(timed.size))]
+        if len(rows):
+            works = rows.drop(columns=["label", "rung", "layer", "options"]).to_dict("records")
+            found_cases.append(Case(timed.name, "", str(timed.size), timed.ms, works, timed.device))
+    return found_cases
+
+
+def _card_of(case: Case, card: Card) -> Card:
+    """Return the card with the bandwidth of a case's device; its other rates stay."""
+    here, there = (devices.device(name).measured["copy"] for name in (card.name, case.device))
+    return dataclasses.replace(card, dram_tb_s=card.dram_tb_s * there / here)
+
+
 def predict(several: Sequence[Case], kind: str, on: Card) -> pd.DataFrame:
-    """Return the estimates: a row per case, also where `why_not` would withhold the time."""
+    """Return the estimates: a row per case, also where `why_not` would withhold the time.
+
+    The columns: label, rung, layer, device, op_ms, estimate, low, high (the interval, NaN without one), unit (the
+    busiest of the longest kernel), unlike (why the kernel is unlike those that were predicted well, or ""), and
+    why_not.
+    """
     rows = []
     for case in several:
-        works = case.of(kind)
-        estimated_ms = sum(model.time_ms(work, on) for work in works)
-        reason = next(filter(None, map(why_not, works)), "")
-        rows.append((case.label, case.rung, case.layer, case.op_ms, estimated_ms, reason))
-    return pd.DataFrame(rows, columns=["label", "rung", "layer", "op_ms", "estimate", "why_not"])
+        works, card = case.of(kind), _card_of(case, on)
+        # The programs launch in a row, without Python: no launch is waited for.
+        timed_on = card if case.rung else dataclasses.replace(card, launch_ms=0.0)
+        times_ms = [model.time_ms(work, timed_on) for work in works]
+        longest = works[times_ms.index(max(times_ms))]
+        reason = next(filter(None, (why_not(work, card) for work in works)), "")
+        ends = (math.nan, math.nan) if reason else np.sum([model.interval_ms(work, card) for work in works], axis=0)
+        unlike = kind == "fine" and next(filter(None, (why_unlike(work, card) for work in works)), "")
+        rows.append((case.label, case.rung, case.layer, case.device, case.op_ms, sum(times_ms), *ends,
+                     model.order(longest, card)[0], unlike, reason))
+    return pd.DataFrame(rows, columns=["label", "rung", "layer", "device", "op_ms", "estimate", "low", "high", "unit",
+                                       "unlike", "why_not"])
+
+
+def find_intervals(left: pd.DataFrame, unseen: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """Return, by busiest unit, the interval that holds nine of ten quotients of recorded and estimated time.
+
+    Both tables are those of `predict`: the rungs, each left out of the fit, and what took part in no fit. The interval
+    holds nine of ten of each. A unit has none if too few kernels were predicted, or too badly.
+    """
+    intervals = {}
+    for unit, rows in unseen[unseen.unlike == ""].groupby("unit"):
+        ratios = rows.op_ms / rows.estimate
+        if rows.label.nunique() < LEAST_KERNELS or _off(rows).quantile(0.9) > math.log(MOST_OFF):
+            continue
+        seen = left[(left.unlike == "") & (left.unit == unit)]
+        groups = [group for group in (ratios, seen.op_ms / seen.estimate) if len(group)]
+        low, high = ([float(group.quantile(share)) for group in groups] for share in (0.05, 0.95))
+        intervals[unit] = math.floor(100 * min(low)) / 100, math.ceil(100 * max(high)) / 100
+    return intervals
+
+
+def _off(table: pd.DataFrame) -> pd.Series:
+    """Return how far estimates are off: the absolute logarithm of recorded over estimated time."""
+    return np.log(table.estimate / table.op_ms).abs()
 
 
 def fit(several: Sequence[Case], kind: str, start: Card) -> Card:
@@ -202,7 +262,7 @@ def scores(table: pd.DataFrame) -> dict[str, float]:
 
     Pairs are of one layer, or of one rung on one layer. Those whose recorded times are within 10 % are left out.
     """
-    error = np.abs(np.log(table.estimate / table.op_ms))
+    error = _off(table)
     found_scores = {"cases": len(table), "median": math.expm1(error.median()), "p90": math.expm1(error.quantile(0.9))}
     for name, keys in (("pairs", ["layer"]), ("pairs_of_a_rung", ["layer", "rung"])):
         right = []
@@ -292,6 +352,7 @@ def validated(table: pd.DataFrame, sweep: pd.DataFrame) -> dict[str, object]:
     without_07 = fit([case for case in several if case.rung != "tuning"], "fine", start)
     sizes = cases(sweep, SWEPT_BATCH, swept_times, lambda row: variant("tuning", **tables.options(row.options)))
     parts["sweep"] = predict(sizes, "fine", without_07)
+    parts["unseen"] = predict(unseen_cases(read("unseen.csv")), "fine", start)
     return parts
 
 
@@ -315,12 +376,12 @@ def texts(validation: Mapping) -> dict[str, str]:
     """Return the texts of docs/estimates.md between markers, by the names of the markers."""
     left, coarse = validation["fine"][1], validation["coarse"][1]
     errors = [
-        _format_row("counts and nvcc’s machine code", left),
-        _format_row("counts alone (coarse)", coarse),
-        _format_row("only kernels that get a time, with machine code", left[left.why_not == ""]),
-        *(_format_row(f"{name}, with machine code", left[left.layer == name]) for name in LAYERS),
+        _format_row("kernels that get a time", left[left.why_not == ""]),
+        _format_row("all, with machine code", left),
+        _format_row("all, without it: only the order is used", coarse),
+        *(_format_row(f"all of {name}, with machine code", left[left.layer == name]) for name in LAYERS),
     ]
-    unseen = [
+    sizes = [
         _format_row(f"swept sizes of 07, batch {SWEPT_BATCH:,}", validation["sweep"]),
         *(_format_row(f"batch {batch:,}", validation[f"batch {batch}"]) for batch in (100, 1000)),
     ]
@@ -330,11 +391,12 @@ def texts(validation: Mapping) -> dict[str, str]:
         picks.append(f"{pick:.2f} times the best of {len(rows)} ({layer})")
     return {
         "errors": "\n".join([*_HEAD, *errors]),
-        "unseen": "\n".join([*_HEAD, *unseen, "", f"The size that the estimate picks takes {', '.join(picks)}."]),
+        "sizes": "\n".join([*_HEAD, *sizes, "", f"The size that the estimate picks takes {', '.join(picks)}."]),
         "edits": _describe_edits(edits(left)),
         "limiters": _describe_limiters(limiters(validation["several"], model.card(DEVICE))),
         "worst": _list_worst(left),
-        "predicted": predictions(),
+        "unseen": _summarize_unseen(validation["unseen"], model.card(DEVICE)),
+        "predicted": _list_unseen(validation["unseen"]),
     }
 
 
@@ -359,37 +421,46 @@ def _describe_limiters(unit: Mapping[str, float]) -> str:
 
 
 def _list_worst(table: pd.DataFrame) -> str:
-    off = np.log(table.estimate / table.op_ms).abs()
-    rows = table.loc[off.sort_values(ascending=False).index[:12]]
-    lines = [f"| {row.label} | {row.layer} | {row.op_ms:.3g} | {row.estimate:.3g} | {row.why_not} |"
+    rows = table.loc[_off(table).sort_values(ascending=False).index[:12]]
+    lines = [f"| {row.label} | {row.layer} | {row.op_ms:.3g} | {row.op_ms / row.estimate:.2f} | {row.why_not} |"
              for row in rows.itertuples()]
-    head = ["| kernel | layer | recorded ms | estimated ms | why it gets no time |", "|---|---|---|---|---|"]
+    head = ["| kernel | layer | recorded ms | over the model's time | why it gets no time |", "|---|---|---|---|---|"]
     return "\n".join([*head, *lines])
 
 
-def predictions() -> str:
-    """Return the predicted times of edits and programs, beside the times recorded since, in Markdown."""
-    guesses = read("predicted.csv")
-    recorded_ms: dict[tuple[str, str], float] = {}
-    for name, columns in (("edits.csv", ("label", "layer", "op_ms")), ("programs.csv", ("name", "size", "ms"))):
-        if (FOLDER / name).is_file():
-            rows = read(name)
-            recorded_ms |= {(str(a), str(b)): ms for a, b, ms in rows[list(columns)].itertuples(index=False)}
-    beside = [(recorded_ms.get((row.label, str(row.case)), math.nan), row) for row in guesses.itertuples()]
-    timed = [(now, row.ms, row.low_ms <= now <= row.high_ms) for now, row in beside if now > 0 and row.ms]
-    both = pd.DataFrame(timed, columns=["op_ms", "estimate", "within"])
-    off = np.log(both.estimate / both.op_ms).abs()
-    summary = (
-        f"Of {len(both)} that got a time and were timed since, the error is "
-        f"{_format_percent(math.expm1(off.median()))} in the median and "
-        f"{_format_percent(math.expm1(off.quantile(0.9)))} at the 90th percentile. {both.within.sum()} times are "
-        "within their interval."
-    )
-    lines = [summary, "", "| kernel | layer or size | estimated ms | busiest | recorded ms |", "|---|---|---|---|---|"]
-    for now, row in beside:
-        ms = f"{row.ms:.3g} ({row.low_ms:.3g} to {row.high_ms:.3g})" if row.ms else f"none: {row.why_not}"
-        then = f"{now:.3g}" if now > 0 else "not timed yet"
-        lines.append(f"| {row.label} | {row.case} | {ms} | {row.busiest} | {then} |")
+def _summarize_unseen(table: pd.DataFrame, on: Card) -> str:
+    """Return how well kernels were predicted that took part in no fit, by their busiest unit."""
+    timed = table[table.why_not == ""]
+    within = (timed.low <= timed.op_ms) & (timed.op_ms <= timed.high)
+    lines = [
+        f"Of {len(table)} times of {table.label.nunique()} kernels that took part in no fit, {len(timed)} get an "
+        f"estimate. Its error is {_format_percent(math.expm1(_off(timed).median()))} in the median and "
+        f"{_format_percent(math.expm1(_off(timed).quantile(0.9)))} at the 90th percentile. {within.sum()} of the "
+        f"{len(timed)} times are within their interval.", "",
+        "| limited by | kernels | times | median error | 90th percentile | recorded over the model's time |",
+        "|---|---|---|---|---|---|",
+    ]
+    for unit, rows in table[table.unlike == ""].groupby("unit"):
+        off = _off(rows)
+        errors = (_format_percent(math.expm1(value)) for value in (off.median(), off.quantile(0.9)))
+        low, high = on.intervals.get(unit, (0, 0))
+        interval = f"{low:.2f} to {high:.2f}" if high else "no time is given"
+        lines.append(f"| {unit} | {rows.label.nunique()} | {len(rows)} | {' | '.join(errors)} | {interval} |")
+    refused = table[table.unlike != ""]
+    off = _off(refused)
+    errors = (_format_percent(math.expm1(value)) for value in (off.median(), off.quantile(0.9)))
+    lines.append(f"| refused before, by what they do | {refused.label.nunique()} | {len(refused)} | "
+                 f"{' | '.join(errors)} | no time is given |")
+    return "\n".join(lines)
+
+
+def _list_unseen(table: pd.DataFrame) -> str:
+    """Return the intervals of edits and programs, beside the recorded times, in Markdown."""
+    lines = ["| kernel | layer or size | recorded ms | estimate, ms | busiest |", "|---|---|---|---|---|"]
+    for row in table.itertuples():
+        estimate = f"none: {row.why_not}" if row.why_not else f"{row.low:.2g} to {row.high:.2g}"
+        gpu = "" if row.device == DEVICE else f", {row.device.removeprefix('NVIDIA ').partition(' ')[0]}"
+        lines.append(f"| {row.label} | {row.layer}{gpu} | {row.op_ms:.3g} | {estimate} | {row.unit} |")
     return "\n".join(lines)
 
 
@@ -397,7 +468,7 @@ def estimates(
     collect_: Annotated[
         bool, Option("--collect", help="Count all variants again: about 20 minutes on two cores.")
     ] = False,
-    edits_: Annotated[bool, Option("--edits", help="Predict the times of the edits and programs.")] = False,
+    unseen_: Annotated[bool, Option("--unseen", help="Count the edits and programs again: some minutes.")] = False,
     fit_: Annotated[bool, Option("--fit", help="Fit the card's rates to the recorded times.")] = False,
 ) -> None:
     """Compare estimates with times: docs/estimates.md."""
@@ -405,48 +476,32 @@ def estimates(
         keep(collect((variant, layer) for layer in LAYERS.values() for variant in known().values()), "work.csv")
         sizes = [collect((size, layer) for size in swept(layer)) for layer in (LENET72[1], *LENET86)]
         keep(pd.concat(sizes), "sweep.csv")
-    if edits_:
-        keep(predicted(), "predicted.csv")
+    if unseen_:
+        keep(collect_unseen(), "unseen.csv")
     table, sweep = read("work.csv")[lambda rows: rows.label.isin(known())], read("sweep.csv")
     if fit_:
         variants_ = known()
         several = cases(table, BATCH, times(BATCH), lambda row: variants_[row.label])
         on = fit(several, "coarse", fit(several, "fine", model.card(DEVICE)))
-        intervals = {}
-        for kind in FITTED:
-            part = left_out(several, kind, on)
-            ratios = (part.op_ms / part.estimate)[part.why_not == ""]
-            intervals[kind] = tuple(float(ratios.quantile(q)) for q in (0.1, 0.9))
-        put_card(dataclasses.replace(on, intervals=intervals))
+        unseen = predict(unseen_cases(read("unseen.csv")), "fine", on)
+        put_card(dataclasses.replace(on, intervals=find_intervals(left_out(several, "fine", on), unseen)))
     parts = texts(validated(table, sweep))
     for name, text in parts.items():
         put(name, text, PAGE)
     print(parts["errors"])
 
 
-def predicted() -> pd.DataFrame:
-    """Estimate the times of `recording.edits`: of each edit on its layers, and of each program."""
+def collect_unseen() -> pd.DataFrame:
+    """Return the work of the launches of `recording.edits`: of each edit on its layers, and of each program."""
+    edited = collect((edit.variant, layer) for edit in every_edit() for layer in edit.layers)
     rows = []
-    for edit in every_edit():
-        for layer in edit.layers:
-            estimated = estimate(edit.variant, layer, DEVICE)
-            case = {"label": _shorten_label(edit.variant), "code": edit.variant.code, "case": layer.name}
-            rows.append(case | _list_fields(estimated))
-            print(f"{edit.variant.label}, {layer.name}: {estimated}", flush=True)
     for path in every_program():
         size = str(size_of(path.stem))
         records, modules, ended = launched(processes.program(str(path), [size], "cpu"))
         ended.require(path.name)
-        estimated = of_launches(records, modules, DEVICE)
-        rows.append({"label": path.stem, "code": "", "case": size, **_list_fields(estimated)})
-        print(f"{path.stem}, {size}: {estimated}", flush=True)
-    return pd.DataFrame(rows)
-
-
-def _list_fields(estimated: Estimate) -> dict[str, object]:
-    low, high = estimated.interval
-    return {"kind": estimated.kind, "ms": estimated.ms, "low_ms": low, "high_ms": high, "busiest": estimated.busiest,
-            "why_not": estimated.why_not}
+        _, works = works_of_launches(records, modules)
+        rows += [{"label": path.stem, "rung": "", "layer": size, "options": "", **work} for work in works]
+    return pd.concat([edited, pd.DataFrame(rows)], ignore_index=True)
 
 
 def put_card(card: Card) -> None:
@@ -456,7 +511,7 @@ def put_card(card: Card) -> None:
         text = re.sub(rf"(?m)^{name} = [\d.]+", f"{name} = {getattr(card, name):.4g}", text)
     for name in FITTED["coarse"]:
         text = re.sub(rf"\b{name} = [\d.]+", f"{name} = {card.coarse[name]:.3g}", text)
-    for kind, (low, high) in card.intervals.items():
-        text = re.sub(rf"{kind} = \[[^\]]*\]", f"{kind} = [{low:.2f}, {high:.2f}]", text)
+    ends = ", ".join(f'"{unit}" = [{low:.2f}, {high:.2f}]' for unit, (low, high) in card.intervals.items())
+    text = re.sub(r"(?m)^intervals = .*$", f"intervals = {{ {ends} }}", text)
     write(model.CARDS, text)
     model.cards.cache_clear()

@@ -141,9 +141,9 @@ def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: s
                     folder: Path | str | None = None) -> Path:
     """Write a part of the recording of the device in use in place of the same part of its file; return the file.
 
-    `kind` is "kernel", "epoch", "accuracy", "launch" or "contention"; `experiment` is that of `labkit.Lenet28`, or the
-    pattern of a contention; `rows` are the figures of the kind, see data/training/README.md. `folder` is in place of
-    `data/`.
+    `kind` is "kernel", "epoch", "accuracy", "launch", "contention" or "graph"; `experiment` is that of
+    `labkit.Lenet28`, or the pattern of a contention; `rows` are the figures of the kind, see data/training/README.md.
+    `folder` is in place of `data/`.
     """
     here = device()
     about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from tqdm import tqdm
 from typer import Option
 
 import hostcuda
+from hostcuda.graphs import Graph
 from labkit.base.errors import LabError
 from labkit.measure.check import check
 from labkit.measure.trace import trace
@@ -31,6 +33,7 @@ LEARNING = (  # experiment, batch, rate
 )
 EPOCHS = 20
 SHARES = tuple(4**n for n in range(10))  # threads per address
+STEPS_PER_GRAPH = (0, 1, 100)  # 0: no graph, a call per launch
 SEED = 1
 
 
@@ -38,6 +41,7 @@ def training(
     name: Annotated[str, Option("--dataset", help="digits, mnist or fashion-mnist.")] = "digits",
     images: Annotated[int, Option(help="Of an epoch; a smaller set begins again at its first image.")] = IMAGES,
     epochs: Annotated[int, Option(help="Of the accuracies.")] = EPOCHS,
+    graphs: Annotated[bool, Option("--graphs", help="Only steps of CUDA graphs: seconds.")] = False,
     out: Folder = None,
 ) -> None:
     """Train lenet28 in every experiment: data/training/.
@@ -53,6 +57,10 @@ def training(
     def done(what):
         print(f"{time.perf_counter() - begin:6.1f} s  {what}", flush=True)
 
+    of_graphs("shuffle", train, name, out)
+    done("graphs")
+    if graphs:
+        return
     precompile(list(EXPERIMENTS), [Sizes(), *random_sizes(SEED)])
     done("compiled")
     for experiment, about in EXPERIMENTS.items():
@@ -131,6 +139,39 @@ def launch_us(launches: int = 5000) -> float:
             update(0)
         hostcuda.driver.Context.synchronize()
         return (time.perf_counter() - begin) / launches * 1e6
+
+
+def of_graphs(experiment: str, train, name: str, out: Path | None, steps: int = 20_000, runs: int = 5) -> None:
+    """Record the time of a step of one image whose launches are issued one by one, or as a graph of some steps.
+
+    It is the median of some runs in a row, by the host's clock.
+    """
+    rows = []
+    for recorded in STEPS_PER_GRAPH:
+        with Lenet28(experiment) as model:
+            model.load(train.images, train.labels)
+            model.stream = hostcuda.driver.Stream()
+            issue = functools.partial(_issue_steps, model, max(recorded, 1))
+            issue()  # compiled before the clock starts
+            graph = Graph(issue, model.stream) if recorded else None
+            launch, calls = (graph.launch if graph else issue), steps // max(recorded, 1)
+            seconds = []
+            for _ in range(runs):
+                begin = time.perf_counter()
+                for _ in range(calls):
+                    launch()
+                model.stream.synchronize()
+                seconds.append(time.perf_counter() - begin)
+            launches = recorded * len(model.kernels)
+            rows.append({"batch": 1, "launches": launches, "us": float(np.median(seconds)) / steps * 1e6})
+            if graph:
+                graph.close()
+    record_training("graph", experiment, rows, name, out)
+
+
+def _issue_steps(model: Lenet28, steps: int) -> None:
+    for first in range(steps):
+        model.issue(1, first)
 
 
 def of_epochs(experiment: str, batches, train, name: str, out: Path | None) -> None:

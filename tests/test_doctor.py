@@ -32,7 +32,8 @@ def test_the_engine_is_the_one_that_runs(monkeypatch):
     findings = json.loads(json.dumps(report.as_dict()))
     assert findings["engine"] == "cpu"
     assert [finding["what"] for finding in findings["findings"]] == [
-        "labkit", "hostcuda", "Python", "C++ compiler", "NVIDIA driver", "GPU", "nvcc", "PyCUDA", "CUPTI", "cache",
+        "labkit", "hostcuda", "Python", "C++ compiler", "NVIDIA driver", "GPU", "nvcc", "estimates", "PyCUDA", "CUPTI",
+        "cache",
         "data", "notebooks", "fashion-mnist", "mnist", "data cache",
     ]
 

@@ -12,22 +12,39 @@ from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.measure.check import TEST_SHAPES
 from labkit.spec.layers import LENET28
-from recording import edits
+from recording import edits, estimates
 from recording.__main__ import app
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
 
 EDITS, PROGRAMS = edits.every_edit(), edits.every_program()
 SMALL = next((layer, batch) for layer, batch in TEST_SHAPES if layer.name == "small and odd")
-SIZES = {"transpose": 64, "sgemm": 64, "stencil": 64}  # of the others 4096
+SIZES = {  # of the others 4096
+    "transpose": 64, "sgemm": 64, "stencil": 64, "stencil3d": 32, "bilinear": 64, "mandelbrot": 64, "matvec": 64,
+    "maxpool": 128,
+}
 MUTANTS = {  # by program: what its check has to find
+    "bilinear": ("0.5f * (row % 2)", "0.25f * (row % 2)"),
+    "conv1d": ("k < 17; ++k)\n        sum += weights", "k < 16; ++k)\n        sum += weights"),
     "copy": ("y[i] = x[i]", "y[i] = x[i ^ 1]"),
+    "gather": ("y[i] = x[places[i]]", "y[i] = x[places[i ^ 1]]"),
+    "gelu": ("v * v * v)));\n}\n\nint", "v * v)));\n}\n\nint"),
+    "horner": ("k <= 128", "k < 8"),
+    "mandelbrot": ("+ column] = steps(column, row, n)", "+ column] = steps(row, 0, n)"),
+    "matvec": ("int column = lane; column < n", "int column = lane; column < n - 32"),
+    "maxpool": ("fmaxf(lower.x, lower.y)", "lower.x"),
     "reduce_shuffle": ("lane < 8", "lane < 7"),
     "reduce_tree": ("apart < 256", "apart < 128"),
+    "rmsnorm": ("warp < 8", "warp < 7"),
+    "saxpy": ("a * x[i] + y[i]", "x[i] + y[i]"),
     "scan": ("i >= apart", "i > apart"),
     "sgemm_blocked": ("[(row0 + y + 16 * i) * n + column0", "[(row0 + y + 16 * j) * n + column0"),
     "sgemm_naive": ("int k = 0; k < n; ++k)\n        sum += a[row", "int k = 1; k < n; ++k)\n        sum += a[row"),
     "sgemm_tiled": ("k < 16", "k < 15"),
+    "softmax": ("k < 16; ++k)\n        sum +=", "k < 15; ++k)\n        sum +="),
+    "special": ("k < 64; ++k)\n        sum += expf", "k < 63; ++k)\n        sum += expf"),
+    "stencil3d": ("plane % (n - 1) == 0)\n        y", "plane == 0)\n        y"),
+    "strided": ("y[i] = x[8 * i]", "y[i] = x[i]"),
     "stencil": ("column == n - 1", "column == n"),
     "transpose_naive": ("y[column * n + row + i]", "y[column * n + row]"),
     "transpose_padded": ("tile[threadIdx.x][threadIdx.y + i]", "tile[threadIdx.y + i][threadIdx.x]"),
@@ -142,3 +159,16 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
         {"device": "a GPU", "name": "scan", "size": size, "kernel": "scan_block", "ms": 1.5}
         for size in (512, edits.size_of("scan"))
     ]
+
+
+# ------------------------------------------------------------------------------------------------------- the intervals
+def test_a_unit_has_an_interval_if_what_was_not_fitted_was_predicted_well():
+    def predicted(unit, ratios, kernels=4):
+        return pd.DataFrame({"unit": unit, "unlike": "", "label": [f"{unit} {n % kernels}" for n in range(len(ratios))],
+                             "op_ms": ratios, "estimate": 1.0})
+
+    narrow, wide = [0.9, 1.0, 1.1, 1.2] * 5, [0.5, 1.0, 1.0, 3.0] * 5
+    unseen = pd.concat([predicted("good", narrow), predicted("bad", wide), predicted("rare", narrow, kernels=2)])
+    refused = predicted("good", [9.0] * 20).assign(unlike="it is divergent")
+    found = estimates.find_intervals(predicted("good", [0.7, 1.0] * 10), pd.concat([unseen, refused]))
+    assert found == {"good": (0.7, 1.2)}

@@ -55,7 +55,7 @@ def test_a_right_kernel_passes_and_has_counts():
     assert report["verdict"] == "pass" and not report["findings"] and not report["results"]
     counts = {row["counter"]: (row["value"], row["line"]) for row in report["counts"]}
     assert counts["global_load_requests"] == (10, 3), "ten warps load once, on the third line"
-    assert report["time"]["low_us"] < report["time"]["high_us"]
+    assert report["time"]["limiter"] and report["time"]["why_none"]  # ten warps fill no card
 
 
 @slow

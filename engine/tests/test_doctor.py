@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import hostcuda.estimate as estimate
 from hostcuda import doctor
 from hostcuda.doctor import MISSING, OK, UNUSED
 
@@ -145,6 +146,14 @@ def test_a_wrong_cxx_is_the_thing_to_unset(path, monkeypatch):
     assert finding.state == MISSING
     assert "no-such-compiler" in finding.found
     assert finding.remedy == "unset CXX"
+
+
+def test_what_estimates_lack_is_named(path, monkeypatch):
+    monkeypatch.setattr(estimate, "nvcc_available", lambda: True)
+    monkeypatch.setattr(estimate.nsight, "find", lambda tool: None)
+    finding = doctor._examine_estimates()
+    assert finding.state == UNUSED and finding.found.startswith("nvdisasm is missing: estimates are coarse")
+    assert "pip install nvidia-cuda-nvdisasm (4 MB)" in finding.found
 
 
 def test_nvcc_that_is_installed_but_not_on_the_path(path, tmp_path, monkeypatch):

@@ -267,7 +267,9 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
 
 @figure
 def units(page: Page, estimate, before=None) -> None:
-    """Draw the time that each unit of a GPU needs, estimated from counts: the busiest one sets the kernel's time.
+    """Draw how busy each unit of a GPU is, estimated from counts: the busiest one sets the kernel's time.
+
+    The busiest unit, with `before` that of the earlier kernel, is 100 %.
 
     Parameters
     ----------
@@ -280,6 +282,7 @@ def units(page: Page, estimate, before=None) -> None:
     old = before.units.sum() if before is not None else now * 0
     names = [name for name in now.index if max(now[name], old.get(name, 0.0)) >= 0.02 * now.max()]
     near = [name for name in names if now[name] >= 0.9 * now.max()]
+    whole = (old if before is not None else now).max() / 100
     step, top = (34, 66) if before is not None else (25, 66)
     message = str(estimate) if before is None else estimate.against(before)
     page.open(96 + step * len(names), message, estimate.note)
@@ -289,16 +292,17 @@ def units(page: Page, estimate, before=None) -> None:
         y = top + i * step
         page.small(left - 10, y + 13, name, style.INK, ha="right", weight="bold" if name in near else "normal")
         page.rect(left, y + 2, now[name] * scale, 15, style.BLUE if name in near else style.PALE)
-        page.small(left + now[name] * scale + 8, y + 13, ms(now[name]), style.INK)
+        page.small(left + now[name] * scale + 8, y + 13, f"{now[name] / whole:.0f} %", style.INK)
         if before is not None:
             page.rect(left, y + 18, old.get(name, 0.0) * scale, 6, style.ORANGE)
     page.line([left, left], [top, top + step * len(names)], style.FAINT)
-    words = "time that each unit needs, if it is never idle; bold: the busiest, and those within 10 % of it"
-    page.small(12, top + step * len(names) + 18, f"{words}{'; thin: before' * (before is not None)}")
-    earlier = {name: f" (before {ms(old.get(name, 0.0))})" * (before is not None) for name in names}
-    texts = ", ".join(f"{name} {ms(now[name])}{earlier[name]}" for name in names)
-    page.alt = f"Bar chart, estimated time of each unit: {texts}. {estimate.note}"
-    page.plain = "Figure: estimated time of each unit of the GPU"
+    words = "how long each unit is busy; bold: the busiest, and those within 10 % of it"
+    words += "; thin: before, its busiest is 100 %" * (before is not None)
+    page.small(12, top + step * len(names) + 18, words)
+    earlier = {name: f" (before {old.get(name, 0.0) / whole:.0f} %)" * (before is not None) for name in names}
+    texts = ", ".join(f"{name} {now[name] / whole:.0f} %{earlier[name]}" for name in names)
+    page.alt = f"Bar chart, how long each unit is busy: {texts}. {estimate.note}"
+    page.plain = "Figure: how long each unit of the GPU is busy, estimated"
 
 
 @figure

@@ -56,7 +56,7 @@ class VariantProfile(hostcuda.profile.Profile):
         if len(counts):
             counts.insert(1, "rung", list(self.table.groupby(self.by, sort=False)["rung"].first()))
         if self.estimates:
-            counts["estimated_ms"] = [self.estimates[label].ms for label in counts[self.by]]
+            counts["estimated"] = [self.estimates[label].time for label in counts[self.by]]
         return counts
 
     def _rows(self, counts: pd.DataFrame, which: int | str) -> pd.DataFrame:
@@ -134,8 +134,8 @@ def estimate(variant: Variant | int, layer: Layer | None = None, device: str = "
     Returns
     -------
     Estimate
-        As text, the time with its interval and the busiest unit; `labkit.draw.units` draws the time that each unit
-        needs. It is computed from counts, not measured: compare kernels with it, and measure on the GPU.
+        As text, the interval of the time, or why there is none, and the busiest unit; `labkit.draw.units` draws how
+        busy the units are. It is computed from counts, not measured: compare kernels with it, and measure on the GPU.
 
     Raises
     ------

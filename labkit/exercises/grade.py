@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
-import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -119,7 +118,7 @@ def _predicted(done: Grade) -> Grade:
 
 
 def _estimate_line(asked: Exercise, source: str) -> str:
-    """Return a line with the estimated times of the attempt and of the starting code; "" without an estimate."""
+    """Return a line with the estimates of the attempt and of the starting code; "" without an estimate."""
     known_layers = (*LENET86, *LENET72)
     layer = next((layer for layer in reversed(asked.subject.layers.values()) if layer in known_layers), None)
     if layer is None or not asked.start or device().engine == "gpu":
@@ -127,8 +126,6 @@ def _estimate_line(asked: Exercise, source: str) -> str:
     try:
         now, before = (estimate(asked.subject.variant(text), layer, _RECORDED) for text in (source, asked.start))
     except EngineError:
-        return ""
-    if math.isnan(now.ms):
         return ""
     return f"On {layer.name}: {now.against(before)}. {now.note}\n"
 

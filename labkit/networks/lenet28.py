@@ -139,6 +139,7 @@ class Lenet28(Model):
         self.sizes = sizes = sizes or Sizes()
         self.own = own
         super().__init__(sizes.weights)
+        self.stream: object = None  # on which the launches are issued; None: the default stream
         self._data, self._functions, self._prepared = (None, None), {}, {}
         self._parts = min(self.batch, MOST_ROWS) if experiment == "deterministic" else 1
         self._gradient = Arrays(self.memory, sizes.weights, self._parts)
@@ -235,12 +236,12 @@ class Lenet28(Model):
         numbers = {"B": count, "parts": self._parts, "rate": self.rate / (1 if kernel == "train" else count)}
         names = ARGUMENTS[kernel].split()
         arguments = [numbers[name] if name in numbers else int(self._pointers[name]) for name in names]
-        call, threads = self._prepare_function(file, kernel).prepared_call, (block, 1, 1)
+        call, threads = self._prepare_function(file, kernel).prepared_async_call, (block, 1, 1)
         if "order" not in names:
-            return lambda first: call(grid, threads, *arguments)
+            return lambda first: call(grid, threads, self.stream, *arguments)
         at = names.index("order")
         before, order, after = arguments[:at], arguments[at], arguments[at + 1 :]
-        return lambda first: call(grid, threads, *before, order + 4 * first, *after)
+        return lambda first: call(grid, threads, self.stream, *before, order + 4 * first, *after)
 
     def _copy_to_constant(self):
         to, size = _module("constant_input", self.sizes).get_global("image")

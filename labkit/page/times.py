@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterable, Mapping
 
 import pandas as pd
@@ -10,7 +12,7 @@ from hostcuda.errors import EngineError
 from hostcuda.tables import HTML
 from labkit.base.errors import LabError
 from labkit.base.tables import table
-from labkit.evidence.profile import profile
+from labkit.evidence.profile import estimate, profile
 from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.bench import bench
 from labkit.measure.check import check
@@ -41,7 +43,7 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
     """Check and compare variants, layer by layer.
 
     On a GPU the table has op times measured here; without one, counts for one image. Its last column has the op times
-    recorded on an H200.
+    recorded on an H200. Of a reader's own kernel none is recorded: without a GPU the table has its estimate.
 
     Parameters
     ----------
@@ -68,24 +70,30 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
         columns, caption = {"op_ms": "op time here (ms)"}, f"Measured here on {here.name}, {batch:,} images"
     else:
-        tables = [_counts(chosen, layer).set_index("variant") for layer in layers]
-        for name in (*counts, "estimated_ms"):
+        tables = [profile(chosen, layer).counts.set_index("variant") for layer in layers]
+        for name in counts:
             rows[name] = [at.loc[item.label, name] for at in tables for item in chosen]
         rows["op_ms"] = float("nan")
-        columns = {**counts, "estimated_ms": "estimated op time (ms)"}
-        caption = "Counted here for one image. No GPU, so no time is measured: the estimate is computed from the counts"
+        columns, caption = dict(counts), "Counted here for one image. No GPU, so no time is measured"
     rows["recorded_ms"] = old
-    page = table(rows, f"{caption}. Estimated and recorded op times: {BATCH:,} images, {records}", {
+    caption = f"{caption}. Recorded op times: {BATCH:,} images, {records}"
+    if here.engine == "cpu" and any(map(math.isnan, old)):
+        rows["estimated"] = [_estimate(item, layer) if math.isnan(ms) else ""
+                             for (layer, item), ms in zip(itertools.product(layers, chosen), old, strict=True)]
+        columns["estimated"] = "estimated op time"
+        caption += ", and so are the estimates: they are computed from counts"
+    page = table(rows, caption, {
         "label": "variant", "layer": "layer", **columns, "recorded_ms": "recorded op time (ms)"})
     return Times(page, rows.pivot(index="label", columns="layer", values="op_ms"))
 
 
-def _counts(chosen: list[Variant], layer: Layer) -> pd.DataFrame:
-    """Return the counts with estimated times; NaN without an estimate, as on a processor whose code is not counted."""
+def _estimate(which: Variant, layer: Layer) -> str:
+    """Return the interval of a variant's estimated time, or the unit that limits it; "" without an estimate."""
     try:
-        return profile(chosen, layer, estimate=RECORDED).counts
-    except EngineError:
-        return profile(chosen, layer).counts.assign(estimated_ms=float("nan"))
+        estimated = estimate(which, layer, RECORDED)
+    except EngineError:  # as on a processor whose code is not counted
+        return ""
+    return f"limited by {estimated.busiest}" if estimated.why_not else estimated.time
 
 
 def _recorded_ms(records: Recorded, which: Variant, layer: Layer) -> float:

@@ -209,7 +209,7 @@ class _Case:
 
 
 def _estimate(folder: Path, card: str) -> dict:
-    """Return the estimated time of all launches: an interval and the busiest unit, or why there is none."""
+    """Return the busiest unit, and the interval of the estimated time of all launches or why there is none."""
     from hostcuda.estimate import estimate
 
     try:
@@ -217,10 +217,11 @@ def _estimate(folder: Path, card: str) -> dict:
         found = estimate(launches, processes.lines(folder / "launches.modules"), card)
     except EngineError as error:
         return {"why_none": str(error).removeprefix("no estimate: ")}
+    facts = {"card": found.card.name, "limiter": ", ".join(found.near)}
     if found.why_not:
-        return {"why_none": found.why_not}
+        return {**facts, "why_none": found.why_not}
     low, high = (float(f"{1000 * bound:.2g}") for bound in found.interval)
-    return {"card": found.card.name, "low_us": low, "high_us": high, "limiter": ", ".join(found.near)}
+    return {**facts, "low_us": low, "high_us": high}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """Estimate the time of kernels on a GPU from what the CPU engine counts. No GPU is needed.
 
-With nvcc, which needs no GPU either, the estimate is *fine*: the machine code's instructions, registers and occupancy
-are known. Without it, it is *coarse*. Both were fitted to times that were recorded on a card. Each estimate states the
-interval that held 8 of 10 of these times. Kernels unlike those that were timed get no estimate: see `why_not`.
+With nvcc and nvdisasm, which need no GPU either, the estimate is *fine*: the machine code's instructions, registers and
+occupancy are known. A time is an interval, which held 9 of 10 times of kernels that the model had not seen. Kernels
+unlike those that were timed get no time: see `why_not`. Without the machine code the estimate is *coarse*: it names the
+busiest unit, and gives no time.
 """
 
 from __future__ import annotations
@@ -19,22 +20,35 @@ import pandas as pd
 
 from hostcuda.check.instrument import FLOW
 from hostcuda.errors import EngineError
-from hostcuda.estimate.model import Card, card, launches, time_ms, units
+from hostcuda.estimate.model import Card, card, fill, interval_ms, launches, order, units
 from hostcuda.estimate.work import CODE, merged, without_code, work
 from hostcuda.gpu import nsight
 from hostcuda.gpu.nvcc import nvcc_available, of_modules
+from hostcuda.limits import SECTOR
 from hostcuda.runtime.elf import Elf
 from hostcuda.util.tables import HTML, table
 
-__all__ = ["Card", "Estimate", "card", "estimate", "estimated", "fine", "why_not", "works"]
+__all__ = ["Card", "Estimate", "card", "estimate", "estimated", "fine", "lacking", "why_not", "why_unlike", "works"]
 
 _LEAST = 0.25  # instructions of the GPU per instruction of the host: no kernel that was matched well has fewer
+_LEAST_FILL = 0.15  # of a card's places for warps
+_LEAST_LANES = 0.45  # of a warp's lanes, in an access; among the kernels that were predicted well the least is 0.48
+_MOST_SHARED = 1.25  # loaded by all blocks over what is read once: with more, blocks share it
 _NEAR = 0.9  # of the busiest unit's time: a unit that needs more than this may be the busiest on a card
+
+
+def lacking() -> str:
+    """Return what this machine lacks for fine estimates, and how to get it; "" if it has all."""
+    if not nvcc_available():
+        return 'nvcc is missing: pip install "hostcuda[nvcc]"'
+    if nsight.find("nvdisasm") is None:
+        return "nvdisasm is missing: pip install nvidia-cuda-nvdisasm (4 MB)"
+    return "" if importlib.util.find_spec("scipy") else "SciPy is missing: pip install scipy"
 
 
 def fine() -> bool:
     """Return whether this machine has nvcc, nvdisasm and SciPy: ``pip install "hostcuda[nvcc]"`` brings them."""
-    return nvcc_available() and nsight.find("nvdisasm") is not None and importlib.util.find_spec("scipy") is not None
+    return not lacking()
 
 
 @dataclass(repr=False)
@@ -47,9 +61,9 @@ class Estimate:
     kind : {"fine", "coarse"}
         With machine code, or without.
     table : DataFrame
-        A row per kernel and launch geometry: ``kernel``, ``launches``, ``ms``, ``low_ms``, ``high_ms`` of all of them
-        (NaN if there is no estimate), ``busiest``, ``near`` (it and the units within 10 % of it, separated by commas),
-        ``why_not`` (empty if there is an estimate).
+        A row per kernel and launch geometry: ``kernel``, ``launches``, ``low_ms``, ``high_ms`` of all of them (NaN if
+        there is no time), ``busiest``, ``near`` (it and the units within 10 % of it, separated by commas), ``why_not``
+        (empty if there is a time).
     units : DataFrame
         A row per kernel as in `table`: the time that each unit needs [ms].
     """
@@ -60,14 +74,9 @@ class Estimate:
     units: pd.DataFrame = field(repr=False)
 
     @property
-    def ms(self) -> float:
-        """The time of all launches [ms]; NaN if one of them has no estimate."""
-        return float(self.table["ms"].sum(skipna=False))
-
-    @property
     def interval(self) -> tuple[float, float]:
-        """The interval [ms] that held the recorded time in 8 of 10 comparisons."""
-        return float(self.table["low_ms"].sum(skipna=False)), float(self.table["high_ms"].sum(skipna=False))
+        """The interval of the time of all launches [ms]; NaN if one of them has no time."""
+        return tuple(float(self.table[name].sum(skipna=False)) for name in ("low_ms", "high_ms"))
 
     @property
     def busiest(self) -> str:
@@ -88,23 +97,34 @@ class Estimate:
     @property
     def note(self) -> str:
         """Where the figures come from."""
-        how = "counts and nvcc's machine code" if self.kind == "fine" else "counts alone (coarse)"
+        how = "counts and nvcc's machine code" if self.kind == "fine" else f"counts alone ({why_coarse()})"
         return f"Estimated for the {self.card.name} from {how}; not measured."
 
+    @property
+    def time(self) -> str:
+        """The interval with two digits, as text, or that there is no time, and why."""
+        if self.why_not:
+            return f"no time ({self.why_not})"
+        low, high = map(_short, self.interval)
+        return f"{low} to {high} ms"
+
     def against(self, before: Estimate) -> str:
-        """Return a sentence that sets this estimate beside that of an earlier version of the kernel."""
-        if math.isnan(before.ms):
-            return f"{self}; before {before}"
-        low, high = before.interval
+        """Return a sentence that sets this estimate beside that of an earlier version of the kernel.
+
+        Where one of the two has no time, it says in which direction the busiest unit's time went.
+        """
         earlier_units = f"; before: {', '.join(before.near)}" if {*before.near} != {*self.near} else ", as before"
-        time, _, units = str(self).partition(". ")
-        return f"{time}; before about {_short(before.ms)} ms ({_short(low)} to {_short(high)}). {units}{earlier_units}"
+        if self.why_not or before.why_not:
+            now, then = (float(own.units.max(axis=1).sum()) for own in (self, before))
+            change = "less time than" if now < _NEAR * then else (
+                "more time than" if then < _NEAR * now else "about as much time as")
+            earlier = f"its busiest unit needs {change} before"
+        else:
+            earlier = f"before {before.time}"
+        return f"{self.time}; {earlier}. Busiest: {', '.join(self.near)}{earlier_units}"
 
     def __str__(self) -> str:
-        if math.isnan(self.ms):
-            return f"no time ({self.why_not}). Busiest: {', '.join(self.near)}"
-        low, high = self.interval
-        return f"about {_short(self.ms)} ms ({_short(low)} to {_short(high)}). Busiest: {', '.join(self.near)}"
+        return f"{self.time}. Busiest: {', '.join(self.near)}"
 
     def __repr__(self) -> str:
         return f"{self}. {self.note}"
@@ -113,8 +133,10 @@ class Estimate:
         """Return a row per kernel, as a table for a page or a terminal."""
         rows = self.table.copy()
         rows.attrs["note"] = self.note
-        unchanged = {name: name for name in ("kernel", "launches", "ms")}
-        headings = {**unchanged, "low_ms": "from", "high_ms": "to", "near": "busiest units", "why_not": "why no time"}
+        for name in ("low_ms", "high_ms"):
+            rows[name] = ["" if math.isnan(ms) else _short(ms) for ms in rows[name]]
+        headings = {"kernel": "kernel", "launches": "launches", "low_ms": "from (ms)", "high_ms": "to (ms)",
+                    "near": "busiest units", "why_not": "why no time"}
         return table(rows, "Estimated times", headings)
 
 
@@ -123,28 +145,57 @@ def _short(ms: float) -> str:
     return f"{ms:.2g}" if ms < 99.5 else f"{round(ms, 1 - math.floor(math.log10(ms))):.0f}"
 
 
-def why_not(found: Mapping[str, float]) -> str:
+def why_coarse() -> str:
+    """Return why an estimate is coarse on this machine."""
+    return f"coarse: {lacking() or 'the machine code was not read: it is too large, or nvcc was left out'}"
+
+
+def why_not(found: Mapping[str, float], on: Card) -> str:
     """Return why a launch with this work gets no time: an empty text if it gets one.
 
     There is no time where the estimate was not compared with recorded times of such kernels, or was found to be wrong.
     """
+    if f"{CODE}instructions" not in found:
+        return why_coarse()
+    unit = order(found, on)[0]
+    return why_unlike(found, on) or ("" if unit in on.intervals else (
+        f"it is limited by {unit}: times of such kernels were predicted badly, or too few were recorded"))
+
+
+def why_unlike(found: Mapping[str, float], on: Card) -> str:
+    """Return in what a launch is unlike the kernels whose times were predicted well; "" if nothing was found."""
     memory = max(found["memory_instructions"], 1.0)
     code = {name.removeprefix(CODE): value for name, value in found.items() if name.startswith(CODE)}
     if found.get("matrices") or code.get("tensor"):
         return "it uses tensor cores, whose times the estimate does not predict well"
     if found["atomic_sectors"] + found["shared_atomics"]:
         return "its atomic operations were not compared with recorded times"
-    if found.get("doubles", 0) > 0.01 * found["arithmetic"] or code.get("fp64", 0) > 0.01 * code.get("instructions", 0):
+    if found.get("doubles", 0) > 0.01 * found["arithmetic"] or code.get("fp64", 0) > 0.01 * code["instructions"]:
         return "its arithmetic in half or double precision was not compared with recorded times"
     if code.get("local", 0) > 0.02 * memory:
         return "its registers spill to local memory, whose accesses the engine does not count"
     hosts = sum(found[name] for name in ("arithmetic", "integer", "branches", "memory_instructions"))
-    if code.get("missed", 0) > 0.35 or code.get("instructions", hosts) < _LEAST * hosts:
+    if code.get("missed", 0) > 0.35 or code["instructions"] < _LEAST * hosts:
         return "its machine code does not fit the counts, so it is not known how often its loops run"
-    if code.get("occupancy", 1) < 0.15:
-        return "its occupancy is below 15 %"
-    if code.get("uniform_words", 0) > 0.01 * code.get("instructions", 0):
+    if (filled := fill(found, on)) < _LEAST_FILL:
+        blocks, least = found["blocks"] / launches(found), round(100 * _LEAST_FILL)
+        what = "its occupancy is" if code["occupancy"] < _LEAST_FILL else f"the warps of its {blocks:,.0f} blocks are"
+        return f"{what} {100 * filled:.2g} % of what the card holds, and below {least} % no time is predicted well"
+    if code.get("uniform_words", 0) > 0.01 * code["instructions"]:
         return "its warps load words of constant memory as a whole, and how long they wait for them is not in the model"
+    if found.get("loaded_bytes", 0) + found["stored_bytes"] < _LEAST_LANES * found.get("lane_bytes", 0):
+        return "few lanes of its warps take part in an access to memory: how long the others wait is not in the model"
+    loaded = SECTOR * found["loaded_sectors"]  # by all blocks together
+    if loaded and found.get("loaded_bytes", math.inf) < loaded / 2:
+        return "it gathers, or reads with a stride: less than half of each loaded sector is used"
+    times = units(found, on)
+    most = max(times.values())
+    if times["slow functions"] > most / 2:
+        return "its slow functions (exp, sin, square roots, divisions) were not compared with recorded times"
+    read = max(found["unique_bytes"] - found["stored_bytes"], 0)
+    if max(times["DRAM"], times["L2 reads"]) > _NEAR * most and loaded > _MOST_SHARED * read:
+        return ("its blocks load what others load, too, as a stencil's do, or what they overwrite: how much of it "
+                "comes from DRAM is not in the model")
     return ""
 
 
@@ -193,18 +244,15 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
 def estimated(found: Sequence[Mapping], kind: str, on: Card) -> Estimate:
     """Estimate the time of launches from their `works`; those of one kernel may be merged, with ``launches``."""
     rows, busy_times = [], []
-    low, high = on.intervals[kind]
     for launch_work in found:
         own = launch_work if kind == "fine" else without_code(launch_work)
         times = units(own, on) | {"launch": launches(own) * on.launch_ms}
         ordered = sorted(times, key=times.__getitem__, reverse=True)
-        reason = why_not(own)
-        ms = math.nan if reason else time_ms(own, on)
+        reason = why_not(own, on)
+        low, high = (math.nan, math.nan) if reason else interval_ms(own, on)
         near = ", ".join(name for name in ordered if times[name] >= _NEAR * times[ordered[0]])
-        rows.append({
-            "kernel": launch_work["kernel"], "launches": int(launches(own)), "ms": ms, "low_ms": ms * low,
-            "high_ms": ms * high, "busiest": ordered[0], "near": near, "why_not": reason,
-        })
+        rows.append({"kernel": launch_work["kernel"], "launches": int(launches(own)), "low_ms": low, "high_ms": high,
+                     "busiest": ordered[0], "near": near, "why_not": reason})
         busy_times.append(times)
     return Estimate(on, kind, pd.DataFrame(rows), pd.DataFrame(busy_times).fillna(0.0))
 

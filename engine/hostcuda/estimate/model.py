@@ -46,7 +46,8 @@ class Card:
     launch_ms: float  # of an empty kernel
     # Without machine code: how many instructions of a GPU stand for one of the host's, by its kind.
     coarse: Mapping[str, float]
-    # By "fine" and "coarse": the interval that holds 8 of 10 quotients of recorded and estimated time.
+    # By busiest unit: the interval that holds 9 of 10 quotients of recorded and estimated time. A kernel with another
+    # busiest unit gets no time.
     intervals: Mapping[str, tuple[float, float]]
 
     @property
@@ -118,13 +119,34 @@ def units(work: Mapping[str, float], of: Card) -> dict[str, float]:
     }
 
 
+def order(work: Mapping[str, float], of: Card) -> list[str]:
+    """Return the units by the time that they need for a launch, the busiest first."""
+    times = units(work, of)
+    return sorted(times, key=times.__getitem__, reverse=True)
+
+
+def interval_ms(work: Mapping[str, float], of: Card) -> tuple[float, float]:
+    """Return the interval of the time of a launch, or of several equal ones [ms].
+
+    Its ends are those of kernels with the same busiest unit. A launch costs time only if none is waiting in a row.
+    """
+    low, high = of.intervals[order(work, of)[0]]
+    return low * (time_ms(work, of) - launches(work) * of.launch_ms), high * time_ms(work, of)
+
+
 def _compute_latency(work: Mapping[str, float], of: Card) -> float:
     """Return how long [ms] warps wait for their own instructions, taking turns on a multiprocessor's places."""
     far = min(1.0, work["loaded_sectors"] / 4 / max(work["global_passes"], 1.0))  # loads that wait for the L2 cache
     near = work[f"{CODE}warp_cycles"]
     cycles = near + far * (work[f"{CODE}warp_cycles_l2"] - near)
-    present = work["blocks"] * work["block_warps"] / of.multiprocessors / launches(work)
-    return work["warps"] * cycles / (max(1.0, min(_count_resident(work) * work["block_warps"], present)) * of.cycles)
+    at_once = min(_count_resident(work) * of.multiprocessors, work["blocks"] / launches(work)) * work["block_warps"]
+    return work["warps"] * cycles / at_once / (of.clock_ghz * 1e6)
+
+
+def fill(work: Mapping[str, float], of: Card) -> float:
+    """Return the share of the card's places for warps that a launch fills: few blocks, or blocks that need much."""
+    in_grid = work["blocks"] / launches(work) * work["block_warps"] / of.multiprocessors
+    return min(work.get(f"{CODE}occupancy", 1.0), in_grid / WARPS)
 
 
 def _count_resident(work: Mapping[str, float]) -> float:

@@ -44,7 +44,8 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
     -------
     dict
         Totals of the launch: ``blocks``, ``warps``; for memory ``stored_sectors``, ``stored_bytes``, ``loaded_sectors``
-        (new to their block), ``unique_bytes``, ``atomic_sectors``, ``shared_atomics``; ``matrices``, the operations on
+        (new to their block), ``loaded_bytes``, ``lane_bytes`` (of global accesses, if all lanes of a warp took part),
+        ``unique_bytes``, ``atomic_sectors``, ``shared_atomics``; ``matrices``, the operations on
         them; for the L1 cache ``global_passes``, ``global_lines``, ``shared_wavefronts`` (less those that nvcc is
         expected to join); ``constant_requests``, one per word; and the instructions of warps: ``memory_instructions``,
         ``arithmetic``, ``doubles``, ``integer``, ``branches``, ``divisions``. Per request: ``constant_misses``.
@@ -78,6 +79,7 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
         "warps": math.prod(record["grid"]) * block_warps,
         "stored_sectors": stores["sectors"],
         "stored_bytes": stores["bytes"],
+        "loaded_bytes": loads["bytes"],
         "loaded_sectors": loads["loaded"],
         "unique_bytes": record["counts"]["lab__unique_bytes_global.sum"],
         "atomic_sectors": sites["global", "atom"]["sectors"] + sites["global", "red"]["sectors"],
@@ -89,6 +91,8 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
         "constant_requests": constant["wavefronts"],
         "constant_misses": misses(1.0),
         "memory_instructions": sum(own["requests"] for (space, _), own in sites.items() if space != "local"),
+        "lane_bytes": sum(WARP * site["requests"] * site["size"] for site in record["sites"]
+                          if site["space"] == "global" and site["op"] in ("ld", "st")),
         **_count_arithmetic(record, flow),
     }
     if blocks and facts and len(blocks) <= MOST_BLOCKS:

@@ -22,7 +22,6 @@ from rich.text import Text
 
 import hostcuda
 from hostcuda.errors import CompileError, EngineError
-from hostcuda.gpu import nsight
 from hostcuda.host import toolchain
 from hostcuda.util import files, settings, temporary
 
@@ -88,7 +87,7 @@ def examine() -> Report:
     for_gpu = has_gpu or wants_gpu or _nvidia_hardware()
     findings = [
         _hostcuda(), Requirement("Python", OK, f"{platform.python_version()}, {sys.executable}"), _compiler(),
-        _examine_driver(gpu, for_gpu), _examine_gpus(gpu, for_gpu), _nvcc(for_gpu),
+        _examine_driver(gpu, for_gpu), _examine_gpus(gpu, for_gpu), _nvcc(for_gpu), _examine_estimates(),
         _examine_package("PyCUDA", _PYCUDA, for_gpu, _pip("pycuda>=2025.1,<2027")),
         _examine_package("CUPTI", _CUPTI, for_gpu, _pip("cupti-python>=12.6,<14")), _cache(),
     ]
@@ -287,12 +286,17 @@ def _nvcc(for_gpu: bool) -> Requirement:
         if status == 0:
             return Requirement("nvcc", OK, f"{release.split(', ')[-2] if ', ' in release else release}, {path}")
         return Requirement("nvcc", MISSING, f"{path} does not work: {text[-100:]}", _find_nvcc_remedy())
-    text = "not on the path; PyCUDA compiles kernels with it"
-    if not for_gpu:
-        path = nsight.find("nvcc")
-        text = f"{path}, for registers and estimated times" if path else (
-            'not on the path; estimated times are finer with it: pip install "hostcuda[nvcc]"')
-    return _report_absence("nvcc", for_gpu, text, _find_nvcc_remedy())
+    return _report_absence("nvcc", for_gpu, "not on the path; PyCUDA compiles kernels with it", _find_nvcc_remedy())
+
+
+def _examine_estimates() -> Requirement:
+    """Examine what estimated times need on any machine; without it, an estimate names the busiest unit alone."""
+    from hostcuda.estimate import lacking
+
+    missing, _, remedy = lacking().partition(": ")
+    if not missing:
+        return Requirement("estimates", OK, "nvcc, nvdisasm and SciPy are here")
+    return Requirement("estimates", UNUSED, f"{missing}: estimates are coarse, a busiest unit and no time; {remedy}")
 
 
 def _find_nvcc_remedy() -> str:
