@@ -262,13 +262,14 @@ def test_the_first_page_lists_the_series(made):
 def test_the_first_page_has_the_parts(tmp_path):
     folder = tmp_path / "series"
     folder.mkdir()
-    for name in ("00_a", "07_b", "07_c", "08_d", "12_e", "14_f"):
+    for name in ("00_a", "07_b", "07_c", "08_d", "12_e", "14_f", "15_g"):
         save(folder, name, STORED)
     report.make(sorted(map(str, folder.glob("*.ipynb"))), tmp_path / "out", stored=True)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     headings = re.findall(r'<h2 class="part">(Part \d)|<a class="number" href="(\w+)\.html"', page)
     assert ["".join(parts) for parts in headings] == [
-        "Part 1", "00_a", "07_b", "07_c", "Part 2", "08_d", "Part 3", "12_e", "14_f"]
+        "Part 1", "00_a", "07_b", "07_c", "Part 2", "08_d", "Part 3", "12_e", "14_f",
+        "Part 4", "15_g"]
 
 
 def test_the_first_page_shows_the_readmes_pictures(tmp_path, monkeypatch):

@@ -55,6 +55,7 @@ PARTS = (
      "readers go to part 3 first."),
     (8, "Part 2: tensor cores", "For those who want the last factor of three to ten. It goes back to page 06."),
     (12, "Part 3: whole programs", "Copies, a whole network, training. Part 1 is enough for it."),
+    (15, "Part 4: beyond this lab", "Profilers, and what others write. Page 03 is enough for 15, page 06 for 16."),
 )
 PRACTICE = ("Practice", "Short pages of half an hour each: a pattern, an empty cell, two exercises. They stand on "
             "their own.")
