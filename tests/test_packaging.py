@@ -204,7 +204,7 @@ BARE = ("base", "evidence", "ladder", "measure", "spec")  # what a wheel without
 PLUGIN = "pytest"  # which loads the engine's plugin itself
 BESIDE = "torch"  # where it is installed: measured beside the lab's network
 IN_A_BROWSER = {"pyodide", "hostcuda-js"}  # Pyodide has them; `hostcuda.wasm.boot` is imported nowhere else
-RECORDING = {"scikit-learn", "scipy", "torch", "triton"}  # of four recorders; they say where it comes from
+RECORDING = {"scikit-learn", "scipy", "torch", "cuda", "triton"}  # of four recorders; they say where it comes from
 
 
 def test_everything_imported_is_declared():
