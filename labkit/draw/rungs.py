@@ -1,6 +1,7 @@
 """The ladder: op times and reference times, rung by rung, and each rung's gain or loss against the one before."""
 
 import math
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -50,12 +51,54 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
         rows = rows.assign(layer=name_of(layer) or "")
     layers, rungs = list(rows["layer"].unique()), list(rows["label"].unique())
     if library is not None:
-        others = Measured(library, _COLUMNS, "draw.ladder(library=)")
-        others.only(batch=batch)
-        if data.device and others.device and data.device != others.device:
-            devices = f"the library was measured on {others.device}, the rungs on {data.device}"
-            raise LabError(f"{devices}: no chart compares machines")
-        rows = pd.concat([rows, others.rows[others.rows["layer"].isin(layers)]])
+        rows = pd.concat([rows, _read_library(library, layers, batch, data.device)])
+    rows = _compare_rows(rows, rungs)
+    labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
+    across, head = min(2, len(layers)), 26 + 24 * (len(layers) > 1)
+    tall = head + _STEP * len(labels) + _FOOT
+    about = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}" if batch else "")
+    top = _TOP + 22
+    message = _write_verdict(highlight, rows[rows["label"] == highlight])
+    page.open(top + math.ceil(len(layers) / across) * tall, message, about, data.note)
+    _draw_key(page, len(rungs) > 1)
+    about = f"{about.replace('   ·   ', ', ')}. {data.note}".strip()
+    page.alt = f"Dot chart, op time, log scale. {message}. {about}"
+    page.plain = "Figure: the ladder, op time over reference time for each rung"
+    left = 22 + widest(labels, weight="bold")
+    width = (page.width - left - 12 - _GAP * (across - 1)) / across
+    look = _Look(labels, rungs, highlight, left, width, widest(rows["said"], weight="bold") + 14)
+    for i, name in enumerate(layers):
+        x, y = left + i % across * (width + _GAP), top + i // across * tall + head
+        if len(layers) > 1:
+            page.text(x, y - 26, name, weight="bold")
+        words = _draw_panel(page, rows[rows["layer"] == name].set_index("label"), x, y, look)
+        page.alt += f" {name + ': ' if name else ''}{words}"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What all panels share: the rows from top to bottom, which are rungs, which one is in question; pixels."""
+
+    labels: list[str]
+    rungs: list[str]
+    highlight: str
+    left: float  # where the first panel of a line begins: its rows are named there
+    width: float  # of a panel
+    room: float  # for the times, on the right of a panel
+
+
+def _read_library(library, layers, batch, device):
+    """Return the library's rows for these layers; refuse those of another device."""
+    others = Measured(library, _COLUMNS, "draw.ladder(library=)")
+    others.only(batch=batch)
+    if device and others.device and device != others.device:
+        devices = f"the library was measured on {others.device}, the rungs on {device}"
+        raise LabError(f"{devices}: no chart compares machines")
+    return others.rows[others.rows["layer"].isin(layers)]
+
+
+def _compare_rows(rows, rungs):
+    """Add to each row its unit, reference time and times as text; to a rung's the time and label of the one above."""
     repeated = rows[rows.duplicated(["layer", "label"])]
     if len(repeated):
         where = repeated["layer"].iloc[0] or "the layer"
@@ -67,70 +110,62 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
     own = rows[rows["label"].isin(rungs)]
     before, alike = (own.groupby(keys)[["op_ms", "label"]].shift() for keys in (["layer"], ["layer", "unit"]))
     rows[["above", "before"]] = alike.fillna(before)
-    labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
-    across, head = min(2, len(layers)), 26 + 24 * (len(layers) > 1)
-    tall = head + _STEP * len(labels) + _FOOT
-    own = rows[rows["label"] == highlight]
-    about = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}" if batch else "")
-    top = _TOP + 22
-    message = _write_verdict(highlight, own)
-    page.open(top + math.ceil(len(layers) / across) * tall, message, about, data.note)
+    return rows
+
+
+def _draw_key(page, compared):
+    """Draw what a green line is and, if rungs are compared, a blue and an orange one."""
     page.line([22, 22], [58, 72], style.GREEN, 2.2)
     page.small(30, 69, "reference time in the kernel's precision")
-    if len(rungs) > 1:
-        lost = 584, style.ORANGE, "time lost"
-        for x, color, words in ((270, style.BLUE, "time saved against the row above (ring)"), lost):
-            page.line([x, x + 26], [65, 65], color, 2.4)
-            page.line([x + 26], [65], color, 1.4, marker="o", ms=6, mfc=style.PAPER, mec=color)
-            page.line([x], [65], color, marker="o", ms=7)
-            page.small(x + 38, 69, words)
-    about = f"{about.replace('   ·   ', ', ')}. {data.note}".strip()
-    page.alt = f"Dot chart, op time, log scale. {message}. {about}"
-    page.plain = "Figure: the ladder, op time over reference time for each rung"
+    saved, lost = (270, style.BLUE, "time saved against the row above (ring)"), (584, style.ORANGE, "time lost")
+    for x, color, words in (saved, lost) if compared else ():
+        page.line([x, x + 26], [65, 65], color, 2.4)
+        page.line([x + 26], [65], color, 1.4, marker="o", ms=6, mfc=style.PAPER, mec=color)
+        page.line([x], [65], color, marker="o", ms=7)
+        page.small(x + 38, 69, words)
 
-    left = 22 + widest(labels, weight="bold")
-    width = (page.width - left - 12 - _GAP * (across - 1)) / across
-    room = widest(rows["said"], weight="bold") + 14
+
+def _draw_panel(page, panel, x, y0, look):
+    """Draw the panel of a layer with its upper left corner at (x, y0); return it in words."""
+    low, right, reach = _choose_limits(panel[["op_ms", "above", "reference"]], look)
+    decade = look.width / math.log10(right / low)  # pixels
+    ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
+    ax = page.axes(x, y0, x + look.width, y0 + _STEP * len(look.labels), "x", xlim=(low, right), yticks=[],
+                   ylim=(len(look.labels) - 0.5, -0.5), xlabel="op time (ms, log scale)")
+    ax.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
+    ax.grid(axis="x")
+    ax.spines[:].set_visible(False)
+    reference = panel.groupby("unit")["reference"].first()[::-1]
+    words = f"reference {', FP16 '.join(map(ms, reference))}"
+    size = SMALL * min(1, look.width / wide(words, SMALL, "bold"))
+    page.text(x, y0 - 5, words, size=size, color=style.GREEN, weight="bold")
     clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.5}
-    for i, name in enumerate(layers):
-        panel = rows[rows["layer"] == name].set_index("label")
-        ends = panel[["op_ms", "above", "reference"]]
-        low, reach = ends.min(axis=None) / 1.25, ends.max(axis=None) * 1.1
-        right = low * (reach / low) ** (width / max(width - room, width / 3))
-        decade = width / math.log10(right / low)  # pixels
-        ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
-        x, y0 = left + i % across * (width + _GAP), top + i // across * tall + head
-        ax = page.axes(x, y0, x + width, y0 + _STEP * len(labels), "x", xlim=(low, right), yticks=[],
-                       ylim=(len(labels) - 0.5, -0.5), xlabel="op time (ms, log scale)")
-        ax.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
-        ax.grid(axis="x")
-        ax.spines[:].set_visible(False)
-        reference = panel.groupby("unit")["reference"].first()[::-1]
-        words = f"reference {', FP16 '.join(map(ms, reference))}"
-        if len(layers) > 1:
-            page.text(x, y0 - 26, name, weight="bold")
-        size = SMALL * min(1, width / wide(words, SMALL, "bold"))
-        page.text(x, y0 - 5, words, size=size, color=style.GREEN, weight="bold")
-        for row, label in enumerate(labels):
-            weight, y = "bold" if label == highlight else "normal", y0 + (row + 0.5) * _STEP + 4
-            ink, dot = (style.MUTED,) * 2 if label not in rungs else (style.INK, style.BLUE)
-            if i % across == 0:
-                page.text(left - 8, y, label, ha="right", weight=weight, color=ink)
-            if label not in panel.index:
-                page.small(x + 8, y, "not measured", bbox=clear)
-                continue
-            time, before, own, text = panel.loc[label, ["op_ms", "above", "reference", "said"]]
-            ax.plot([own, own], [row - 0.5, row + 0.5], color=style.GREEN, lw=2.2, zorder=2, solid_capstyle="butt")
-            if not time / _SAME <= before <= time * _SAME and not math.isnan(before):
-                color = style.ORANGE if time > before else style.BLUE
-                ax.plot([before, time], [row, row], color=color, lw=2.4, zorder=3)
-                ax.plot([before], [row], "o", ms=6, mfc=style.PAPER, mec=color, mew=1.4, zorder=3)
-            ax.plot([time], [row], "o", ms=9 if label == highlight else 7, color=dot, zorder=4)
-            end = max(time, own, 0 if math.isnan(before) else before)
-            page.text(x + decade * math.log10(end / low) + 9, y, text, weight=weight, color=ink, bbox=clear)
-        times_text = ", ".join(f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows())
-        references = ", ".join(f"{unit} units {ms(value)}" for unit, value in reference.items())
-        page.alt += f" {name + ': ' if name else ''}{times_text}; reference time of the {references}."
+    for row, label in enumerate(look.labels):
+        weight, y = "bold" if label == look.highlight else "normal", y0 + (row + 0.5) * _STEP + 4
+        ink, dot = (style.MUTED,) * 2 if label not in look.rungs else (style.INK, style.BLUE)
+        if x == look.left:
+            page.text(look.left - 8, y, label, ha="right", weight=weight, color=ink)
+        if label not in panel.index:
+            page.small(x + 8, y, "not measured", bbox=clear)
+            continue
+        time, before, own, text = panel.loc[label, ["op_ms", "above", "reference", "said"]]
+        ax.plot([own, own], [row - 0.5, row + 0.5], color=style.GREEN, lw=2.2, zorder=2, solid_capstyle="butt")
+        if not time / _SAME <= before <= time * _SAME and not math.isnan(before):
+            color = style.ORANGE if time > before else style.BLUE
+            ax.plot([before, time], [row, row], color=color, lw=2.4, zorder=3)
+            ax.plot([before], [row], "o", ms=6, mfc=style.PAPER, mec=color, mew=1.4, zorder=3)
+        ax.plot([time], [row], "o", ms=9 if label == look.highlight else 7, color=dot, zorder=4)
+        end = max(time, own, 0 if math.isnan(before) else before)
+        page.text(x + decade * math.log10(end / low) + 9, y, text, weight=weight, color=ink, bbox=clear)
+    times_text = ", ".join(f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows())
+    references = ", ".join(f"{unit} units {ms(value)}" for unit, value in reference.items())
+    return f"{times_text}; reference time of the {references}."
+
+
+def _choose_limits(ends, look):
+    """Return where the axis begins and ends, with room for the times as text, and where its ticks end."""
+    low, reach = ends.min(axis=None) / 1.25, ends.max(axis=None) * 1.1
+    return low, low * (reach / low) ** (look.width / max(look.width - look.room, look.width / 3)), reach
 
 
 def _write_verdict(label, rows):

@@ -68,9 +68,10 @@ class VariantProfile(hostcuda.profile.Profile):
 
 
 def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | None = None, batch: int = 1,
-            engine: str | None = None, timeout: float | None = 600, nvcc: bool = False,
-            estimate: str | None = None) -> VariantProfile:
+            engine: str | None = None, timeout: float | None = 600, estimate: str | None = None) -> VariantProfile:
     """Count the memory accesses of variants on one layer, in a process of their own.
+
+    Registers, spills and occupancy follow from the compiler alone: see `labkit.evidence.resources.resources`.
 
     Parameters
     ----------
@@ -82,9 +83,6 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | No
         By default the engine in use; "cpu" counts on the CPU engine even if there is a GPU.
     timeout : float, optional
         Seconds.
-    nvcc : bool
-        Add registers, spills and occupancy to the CPU engine's counts, if nvcc is installed. It takes about a second
-        per kernel; `labkit.evidence.resources.resources` has them, too.
     estimate : str, optional
         A part of a card's name, such as "H200": estimate the op time of `BATCH` images there, see `labkit.estimate`.
         Only the CPU engine's counts can be used for it.
@@ -99,7 +97,7 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | No
     """
     on = card(estimate) if estimate else None  # refused before minutes of work
     result, runs = child.watch_variants(watch, variants, layer, batch, engine="cpu" if on else engine, timeout=timeout,
-                                 nvcc=nvcc, estimate=on is not None)
+                                 nvcc=False, estimate=on is not None)
     result.ended.require("profiling")
     owners = [run for run in runs for _ in range(run["launches"])]
     if len(owners) != len(result.table):

@@ -74,13 +74,8 @@ def _only_added_to(name: str, code: str) -> bool:
 def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
     """Yield sentences for mistakes that any kernel may have; `right` lists lines of right code."""
     code = attempt.source
-    if attempt.wrong.startswith("compiles") and re.search(r"\brestrict\b", code):
-        yield "`restrict` is a word of C. CUDA C++ spells it __restrict__, with two underscores on each side."
-    if attempt.wrong.startswith("compiles") and (match := _BODY.search(code)):
-        yield (f"The loop in line {code.count(chr(10), 0, match.start()) + 1} has no braces, so only the first "
-               "statement belongs to its body. Write { before the body and } behind it.")
-    if attempt.wrong.startswith("compiles") and code.count("{") != code.count("}"):
-        yield f"There are {code.count('{')} {{ and {code.count('}')} }}: each {{ needs a }}. Which one is missing?"
+    if attempt.wrong.startswith("compiles"):
+        yield from _find_syntax(code)
     if "__shfl" in attempt.wrong and {"divergent barrier", "exited lanes"} & {*attempt.findings}:
         yield ("Every lane that the mask of a shuffle names has to execute it: with 0xffffffff all 32 lanes. Move the "
                "shuffle out of the if or the loop that only some lanes run, and let the if decide who uses its result.")
@@ -91,24 +86,49 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
         return
     if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
+    yield from _find_exchanged(code, right)
+    if attempt.wrong.startswith("right"):
+        yield from _find_lost(code)
+    if "uninitialized" in attempt.findings:
+        yield from _find_copies_of_itself(code)
+
+
+def _find_syntax(code: str) -> Iterator[str]:
+    """Yield causes why a code does not compile."""
+    if re.search(r"\brestrict\b", code):
+        yield "`restrict` is a word of C. CUDA C++ spells it __restrict__, with two underscores on each side."
+    if match := _BODY.search(code):
+        yield (f"The loop in line {code.count(chr(10), 0, match.start()) + 1} has no braces, so only the first "
+               "statement belongs to its body. Write { before the body and } behind it.")
+    if code.count("{") != code.count("}"):
+        yield f"There are {code.count('{')} {{ and {code.count('}')} }}: each {{ needs a }}. Which one is missing?"
+
+
+def _find_exchanged(code: str, right: Iterable[str]) -> Iterator[str]:
+    """Yield the lines that are right but for / in place of %, or the other way round."""
     right_lines = {"".join(line.split()) for line in right}
     for number, line in enumerate(code.splitlines(), 1):
         text = "".join(line.split())
         if text not in right_lines and text != (other := text.translate(_EXCHANGED)) and other in right_lines:
             yield (f"Line {number} has / and % exchanged: the quotient says which row or group an element is in, the "
                    "remainder its place there.")
-    if attempt.wrong.startswith("right"):
-        if match := _DROPPED.search(code):
-            yield (f"`{match[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
-                   "Let each thread's index grow by the number of threads as long as it is below the end.")
-        for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):
-            added = re.findall(rf"\b{name} \+= ([^;{{}}]{{0,300}});", code)
-            # Products of elements, with as many ) as (: not the step of a loop; and powers.
-            if any(("*" in term and "[" in term and term.count("(") == term.count(")"))
-                   or term.startswith(("exp(", "expf(")) for term in added):
-                yield f"`{name}` is an int, so whatever is added loses its fraction: sum floats in a float."
-    if "uninitialized" not in attempt.findings:
-        return
+
+
+def _find_lost(code: str) -> Iterator[str]:
+    """Yield what makes results too small: a remainder that no thread takes, a fraction that an int loses."""
+    if match := _DROPPED.search(code):
+        yield (f"`{match[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
+               "Let each thread's index grow by the number of threads as long as it is below the end.")
+    for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):
+        added = re.findall(rf"\b{name} \+= ([^;{{}}]{{0,300}});", code)
+        # Products of elements, with as many ) as (: not the step of a loop; and powers.
+        if any(("*" in term and "[" in term and term.count("(") == term.count(")"))
+               or term.startswith(("exp(", "expf(")) for term in added):
+            yield f"`{name}` is an int, so whatever is added loses its fraction: sum floats in a float."
+
+
+def _find_copies_of_itself(code: str) -> Iterator[str]:
+    """Yield the shared arrays that are filled from themselves."""
     for name in dict.fromkeys(re.findall(r"__shared__ \w+ (\w+)\[", code)):
         filled = re.findall(rf"\b{name}\[[^=;]{{0,300}}\]\s*=(?!=)([^;]{{0,300}});", code)
         if filled and all(f"{name}[" in term for term in filled):

@@ -12,6 +12,7 @@ from hostcuda.limits import DRIVER_BYTES, MULTIPROCESSOR, occupancy
 from hostcuda.metrics import COUNTED
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
+from labkit.evidence import child
 from labkit.evidence.resources import resources
 from labkit.ladder.rungs import LADDER, rung
 from labkit.ladder.variants import variants
@@ -90,7 +91,7 @@ def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_a_profile_and_the_resources_agree():
     kernels = [labkit.variant(4), labkit.variant(9)]  # extern shared memory, and WMMA
-    table = labkit.profile(kernels, labkit.LENET86[0], engine="cpu", nvcc=True).table
+    table = child.watch_variants(profile_module.watch, kernels, labkit.LENET86[0], 1, "cpu", 600, nvcc=True)[0].table
     expected = resources(kernels, labkit.LENET86[0])
     assert table["launch__registers_per_thread"].tolist() == expected["registers"].tolist()
     assert (table["sm__maximum_warps_per_active_cycle_pct"] / 100).tolist() == expected["occupancy"].tolist()

@@ -97,11 +97,11 @@ class Sizes:
         return tuple(f"-D{name}={value}" for name, value in sizes.items())
 
 
-def random_sizes(seed: int, count: int = 2) -> list[Sizes]:
-    """Return small random sizes, independent of each other."""
+def random_sizes(seed: int) -> list[Sizes]:
+    """Return two networks of small random sizes, independent of each other."""
     rng = np.random.default_rng(seed)
     sizes = []
-    for _ in range(count):
+    for _ in range(2):
         pool, s1, K, maps, classes = (int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12)))
         sizes.append(Sizes(pool * s1 + K - 1, K, maps, pool, classes))
     return sizes

@@ -32,9 +32,9 @@ def _grow(sizes: object) -> dict[str, dict[str, float]]:
                      "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0)}}
 
 
-def _growing(factor: int = 2) -> tuple[tuple[int, ...]]:
-    """Return the chunks, each `factor` times as large as the one before; the last takes the rest."""
-    sizes = [_IMAGES * factor**i // (factor**_MOST - 1) for i in range(_MOST - 1)]
+def _double() -> tuple[tuple[int, ...]]:
+    """Return the chunks, each twice as large as the one before; the last takes the rest."""
+    sizes = [_IMAGES * 2**i // (2**_MOST - 1) for i in range(_MOST - 1)]
     return ((*sizes, _IMAGES - sum(sizes)),)
 
 
@@ -44,7 +44,7 @@ def _slow(attempt) -> bool:
 
 EXERCISE = Exercise(
     title="Growing chunks",
-    subject=Numbers(_grow, start=((2500,) * 4,), solution=_growing),
+    subject=Numbers(_grow, start=((2500,) * 4,), solution=_double),
     goals=(
         Goal(f"chunks, {_LAYER}", lambda counts: counts[_LAYER]["chunks"], at_most=_MOST),
         Goal(f"{_ABOVE}, {_LAYER}", lambda counts: counts[_LAYER]["above"], at_most=_WITHIN),
