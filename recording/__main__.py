@@ -5,6 +5,7 @@ import sys
 import typer
 
 from hostcuda.errors import EngineError
+from recording.cards import cards
 from recording.compare_counters import compare_counters
 from recording.compare_sanitizers import compare_sanitizers
 from recording.counters import counters
@@ -28,8 +29,8 @@ from recording.versus import versus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in (times, counters, sweep, streams, cudnn, versus, framework, network, edits, estimates, experiments,
-                compare_counters, compare_sanitizers, training, train, pictures, readme, timings, digits, device,
-                manifest):
+                compare_counters, compare_sanitizers, training, train, pictures, cards, readme, timings, digits,
+                device, manifest):
     app.command()(command)
 
 

@@ -24,8 +24,8 @@ from labkit.records.recorded import Recorded
 from labkit.spec.devices import device
 
 ROOT = PACKAGE.parent
-_RESULTS, _PERFORMANCE = "docs/results.md", "engine/docs/performance.md"
-_PAGES = {"versus": _RESULTS, "network": _RESULTS, "engine": _PERFORMANCE, "check": _PERFORMANCE}
+_RESULTS, _PERFORMANCE, _QUESTIONS = "docs/results.md", "engine/docs/performance.md", "docs/faq.md"
+_PAGES = {"versus": _RESULTS, "network": _RESULTS, "engine": _PERFORMANCE, "check": _PERFORMANCE, "cards": _QUESTIONS}
 
 
 def page(name: str) -> Path:

@@ -27,6 +27,7 @@ constexpr int STRIPS = (Ho + 2 * PAIRS - 1) / (2 * PAIRS);  // a strip is PAIRS 
 constexpr int COLUMNS = STRIPS * ACROSS;                    // of the products
 constexpr int PITCH = W + W % 2, ROWS = 2 * (STRIPS * PAIRS + STEPS - 1);    // of a channel in shared memory
 constexpr int MAPS = 4 * GROUPS, THREADS = 32 * WARPS;
+static_assert(1 <= K && K <= 7 && 1 <= WARPS && WARPS <= 32 && 1 <= PAIRS && 1 <= GROUPS);
 constexpr int ROOM = WARPS <= 8 ? 4 : 1;                    // blocks that a multiprocessor has room for
 constexpr bool GATHER = Wo % 4 != 0;                        // else a lane's outputs are 8 aligned bytes
 
@@ -100,7 +101,7 @@ __device__ inline void store_four(half *at, const float (&d)[4], int w, bool ins
     using Piece = Widest<Wo>;
     constexpr int N = sizeof(Piece) / 2;
     const half2 low = __floats2half2_rn(d[0], d[2]), high = __floats2half2_rn(d[1], d[3]);
-    const unsigned long long four = (const unsigned &)low | (unsigned long long)(const unsigned &)high << 32;
+    const unsigned long long four = word_of(low) | (unsigned long long)word_of(high) << 32;
     #pragma unroll
     for (int i = 0; i < 4; i += N)
         if (inside && w + i < Wo)

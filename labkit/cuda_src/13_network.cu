@@ -35,6 +35,7 @@ template <int C_, int M_, int H_, int PAIRS_, int GROUPS_> struct Convolution {
 using First = Convolution<1, 4, SIZE, PAIRS_1, 1>;
 using Second = Convolution<4, 16, First::Ho / 2, PAIRS_2, GROUPS_2>;
 static_assert(First::STRIPS * First::PAIRS == First::Ho / 2 && Second::PAIRS % 2 == 0, "whole windows of the pools");
+static_assert(GROUPS_2 >= 1 && Second::M % (4 * GROUPS_2) == 0 && 1 <= WARPS && WARPS <= 32 && 1 <= BLOCKS);
 
 static_assert(POOLED == (Second::Ho + 3) / 4, "the last window is cut at the edge");
 static_assert(FEATURES == Second::M * POOLED * POOLED && WARPS * SLOTS * SLOT_PITCH <= First::WORDS,

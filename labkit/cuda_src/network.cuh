@@ -4,6 +4,7 @@
 #include "tensor.cuh"
 
 constexpr int PARTS = PRODUCTS == 1 ? 1 : 2;
+static_assert(PRODUCTS == 1 || PRODUCTS == 3);
 constexpr int SIZE = 86, CLASSES = 10, HIDDEN = 32, POOLED = 9;
 constexpr int FEATURES = 16 * POOLED * POOLED, STEPS_3 = FEATURES / 16;
 constexpr int FEATURE_WORDS = FEATURES / 2 + 4;             // of an image: 4 more keep 8 images in different banks
@@ -25,10 +26,10 @@ __device__ inline void keep(half *at, int apart, float v)
 __device__ inline void keep_two(unsigned *at, int apart, float v, float w)
 {
     const half2 high = __floats2half2_rn(v, w);
-    at[0] = (const unsigned &)high;
+    at[0] = word_of(high);
     if (PARTS == 2) {
         const half2 low = __floats2half2_rn(v - __low2float(high), w - __high2float(high));
-        at[apart] = (const unsigned &)low;
+        at[apart] = word_of(low);
     }
 }
 

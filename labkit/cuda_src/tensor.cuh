@@ -27,6 +27,14 @@ __device__ inline void barrier(int number, int warps)
     asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(32 * warps) : "memory");
 }
 
+// Two halves as a word, the first in its lower 16 bits.
+__device__ inline unsigned word_of(half2 two)
+{
+    unsigned word;
+    memcpy(&word, &two, sizeof word);                       // a cast to unsigned & would break aliasing
+    return word;
+}
+
 // The bits of |v|, in the order of the numbers; those of infinity and NaN are INFINITE or more.
 constexpr int INFINITE = 0x7f800000;
 __device__ inline int magnitude(float v) { return __float_as_int(fabsf(v)); }
@@ -39,7 +47,7 @@ template <int PARTS = 2> __device__ inline float2 split(float v, float w)
     const half2 high = __floats2half2_rn(v, w);
     const half2 low = PARTS == 2 ? __floats2half2_rn(v - __low2float(high), w - __high2float(high))
                                  : __float2half2_rn(0);
-    const unsigned h = (const unsigned &)high, l = (const unsigned &)low;
+    const unsigned h = word_of(high), l = word_of(low);
     auto parts = [&](unsigned which) { return __uint_as_float(__byte_perm(h, l, which)); };
     return make_float2(parts(0x5410), parts(0x7632));
 }

@@ -3,7 +3,7 @@
 // The terms of the rows are in registers, in the places where mma.sync has them: a lane of warp w holds terms
 // of rows 16 w + lane / 4 and 8 more. Of the sums it holds, in these rows, columns 8 j + 2 (lane % 4) and the
 // next. The columns are in shared memory, where all warps read them: 16 bytes with the first 8 terms for each
-// of N columns, then 16 bytes with the other 8 terms for each. N is a multiple of 8, up to 64.
+// of N columns, then 16 bytes with the other 8 terms for each. N is a multiple of 8, up to 72.
 //
 // Compiled for sm_90a the products are those of wgmma: they are computed while the warps go on, and what they
 // read and add to may not be touched before `wait`. Elsewhere they are those of mma.sync, eight columns at a

@@ -15,6 +15,13 @@ _HOST = re.compile(
 )
 _NVCC = re.compile(r"(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<kind>[a-z ]*error|warning)(?: #[\w-]+)?: (?P<text>.*)")
 
+# ptxas, of instructions that the architecture lacks, and nvcc, of functions that its headers then leave out.
+_LACKING = re.compile(
+    r"(?:Feature|Instruction|Modifier) '\.?(?P<instruction>[^']+)' "
+    r"(?:requires \.target sm_(?P<major>\d+)(?P<minor>\d)|(?:not supported on|cannot be compiled for) )"
+    r"|identifier \"(?P<function>__reduce_\w+_sync)\" is undefined"
+)
+
 
 @dataclass(frozen=True)
 class Message:
@@ -67,6 +74,16 @@ def report(several: Iterable[Message], lines: list[str]) -> str:
 def errors(output: str, lines: list[str]) -> str:
     """Return the errors among a compiler's messages, as `report` shows them."""
     return report((message for message in messages(output, lines) if "error" in message.kind), lines)
+
+
+def find_lacking(output: str) -> str:
+    """Return which instruction the GPU lacks, by nvcc's and ptxas' messages, and which one has it; "" if none is."""
+    if not (match := _LACKING.search(output)):
+        return ""
+    if match["major"] or match["function"]:
+        capability = f"{match['major']}.{match['minor']}" if match["major"] else "8.0"
+        return f"{match['instruction'] or match['function']}, which needs compute capability {capability}"
+    return f"{match['instruction']}, which its architecture does not have"
 
 
 def unrolls(message: Message, text: str) -> bool:

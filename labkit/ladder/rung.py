@@ -16,6 +16,7 @@ import numpy as np
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.ladder.options import Option
+from labkit.spec.devices import read_launch_limits
 from labkit.spec.layers import Layer
 
 HALF, FLOAT = np.dtype(np.float16), np.dtype(np.float32)
@@ -36,6 +37,8 @@ class Scope(SimpleNamespace):
     pixels: int  # outputs per map: Ho Wo
     depth: int  # products per output: C K K
     step: str | None  # the sub-step in place of the rung
+    multiprocessors: int  # of the GPU that the launch is for
+    shared_opt_in: int  # bytes of shared memory that a block can have there
 
 
 def tiles(length: int, tile: int) -> int:
@@ -121,11 +124,13 @@ class Rung:
     def scope(self, layer: Layer, images: int, options: Mapping[str, object]) -> Scope:
         """Return all that the geometry of a launch may depend on.
 
-        The `options` and the `sizes` join the layer's dimensions and the images as attributes.
+        The `options`, `read_launch_limits` and the `sizes` join the layer's dimensions and the images.
         """
         images = layer.x_shape(images)[0]  # raises if it is not a number of images
         dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
-        s = Scope(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
+        multiprocessors, shared_opt_in = read_launch_limits()
+        s = Scope(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms,
+                  multiprocessors=multiprocessors, shared_opt_in=shared_opt_in, **options)
         vars(s).update(self.sizes(s))
         return s
 

@@ -13,8 +13,9 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +29,7 @@ from hostcuda.source import code_only, constant_arrays, has_dynamic_shared, head
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.ladder import cublas
+from labkit.ladder.messages import find_lacking
 from labkit.ladder.options import short
 from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding, Rung, Scope
@@ -42,11 +44,13 @@ from labkit.ladder.source import (
     solution_files,
     view,
 )
-from labkit.spec.devices import device
+from labkit.spec.devices import Device, device, read_launch_limits
 from labkit.spec.layers import Layer, as_layer
 
 MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
 NO_SOLUTIONS = "this edition of the lab has no solutions: lab.grade gives a hint after each attempt"
+ON_CPU = "HOSTCUDA_ENGINE=cpu"
+WGMMA = (9, 0)  # the compute capability with products of four warps
 _modules: dict = {}  # compiled in this process
 
 
@@ -233,11 +237,12 @@ class Variant:
         Raises
         ------
         LabError
-            With the limit and the number, if the mask exceeds constant memory, a block shared memory, or the grid or
-            the layer the limits of the rung; if one image is too large for 32-bit offsets; if an option was chosen that
-            the step chooses itself.
+            If the device lacks instructions. With the limit and the number, if the mask exceeds constant memory, a
+            block shared memory, or the grid or the layer the limits of the rung; if one image is too large for 32-bit
+            offsets; if an option was chosen that the step chooses itself.
         """
         layer = as_layer(layer)
+        self._require_instructions()
         if self.constant:
             size = int(np.prod(layer.k_shape)) * self.mask_dtype.itemsize
             if size > CONSTANT_BYTES:
@@ -268,7 +273,7 @@ class Variant:
 
     def _find_shared_limit(self) -> int:
         """Return how many bytes of shared memory a block can have: if dynamic, as many as it can opt in to."""
-        return device().shared_opt_in if self.dynamic_shared else SHARED_BYTES
+        return read_launch_limits()[1] if self.dynamic_shared else SHARED_BYTES
 
     def _suggest_less_shared(self, layer) -> str:
         """Say what to do if a block needs more shared memory than it can have."""
@@ -297,9 +302,10 @@ class Variant:
         defines = self.defines(layer)
         key = self._make_module_key(defines)
         if key not in _modules:
-            self._require_capability()
+            self._require_instructions()
             hostcuda.ensure_context()
-            _modules[key] = hostcuda.compiler.SourceModule(**self.compiler_arguments(defines))
+            with self._name_missing_instruction():
+                _modules[key] = hostcuda.compiler.SourceModule(**self.compiler_arguments(defines))
         return _modules[key]
 
     def precompile(self, *layers: Layer) -> None:
@@ -307,22 +313,40 @@ class Variant:
 
         Any number of threads may call this at once. It raises what `module` does.
         """
-        self._require_capability()
+        self._require_instructions()
         missing = [defines for defines in map(self.defines, layers) if self._make_module_key(defines) not in _modules]
         jobs = {tuple(defines.items()): self.compiler_arguments(defines) for defines in missing}.values()
         with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
             for future in [pool.submit(hostcuda.compiler.compile, **job) for job in jobs]:
-                future.result()
+                with self._name_missing_instruction():
+                    future.result()
 
-    def _require_capability(self):
-        """Refuse a GPU that lacks instructions of the lab's kernel; the CPU engine runs every kernel."""
+    @property
+    def missing(self) -> str:
+        """Why the GPU in use lacks instructions of the lab's kernel, or ""; the CPU engine runs every kernel."""
         here, needed = device(), self.rung.min_capability
         capability = here.compute_capability
         from_lab = self.path and self.path.is_relative_to(PACKAGE)  # a reader's own kernel may need less
-        if capability and capability < needed and from_lab:
-            raise LabError(f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {here.name} has "
-                           f"{capability[0]}.{capability[1]}: take another rung, or HOSTCUDA_ENGINE=cpu")
-        return capability
+        if capability and from_lab and capability < needed:
+            return (f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {here.name} has "
+                    f"{capability[0]}.{capability[1]}: take {self._suggest_older_rung()}, or {ON_CPU}")
+        if capability and from_lab and self.architecture_specific and capability != WGMMA:
+            return f"{self.label} {describe_missing_wgmma(here)}: take {self.rung.label} itself, or {ON_CPU}"
+        return ""
+
+    def _suggest_older_rung(self):
+        """Return the label of the last rung before this one, in the same precision, that the GPU in use runs."""
+        before = [rung for rung in LADDER if rung.number < self.rung.number]
+        older = [rung.label for rung in before if rung.min_capability <= device().compute_capability
+                 and variant(rung.number).io_dtype == self.io_dtype]
+        return (older or ["another rung"])[-1]
+
+    def _name_missing_instruction(self):
+        return name_missing_instruction(self.label, lambda: f"take {self._suggest_older_rung()}, or {ON_CPU}")
+
+    def _require_instructions(self):
+        if missing := self.missing:
+            raise LabError(missing)
 
     def _make_module_key(self, defines):
         return self.source, self.path, *self.headers, tuple(defines.items())
@@ -342,11 +366,30 @@ class Variant:
         capability = device().compute_capability
         if not capability:
             return None
-        return "sm_{}{}".format(*capability) + ("a" if self.architecture_specific and capability == (9, 0) else "")
+        return "sm_{}{}".format(*capability) + ("a" if self.architecture_specific and capability == WGMMA else "")
 
     def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
         """Make the variant ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""
         return Plan(self, as_layer(layer), batch, x, y, k)
+
+
+def describe_missing_wgmma(gpu: Device) -> str:
+    """Say that a GPU has no products of four warps."""
+    return ("multiplies with wgmma, which only compute capability {}.{} has; the {} has {}.{}"
+            .format(*WGMMA, gpu.name, *gpu.compute_capability))
+
+
+@contextmanager
+def name_missing_instruction(label: str, suggest: Callable[[], str]) -> Iterator[None]:
+    """Turn the compiler's error into one sentence if the GPU in use lacks an instruction; `suggest` says what to do."""
+    try:
+        yield
+    except hostcuda.driver.CompileError as error:
+        here = device()
+        if here.compute_capability and (what := find_lacking(f"{error.stderr}\n{error.stdout}")):
+            raise LabError("{} uses {}; the {} has {}.{}: {}".format(
+                label, what, here.name, *here.compute_capability, suggest())) from None
+        raise
 
 
 def _join_options(options: Mapping) -> str:
@@ -411,11 +454,12 @@ def as_variants(several) -> list[Variant]:
 def variants(which: int | str) -> list[Variant]:
     """Return what a rung's page compares and this machine can run: the rung, its sub-steps, the options `compared`.
 
-    Variants that need cuBLAS are left out if it is missing.
+    Variants that need cuBLAS are left out if it is missing, and products of four warps if the GPU has none.
     """
     chosen = rung(which)
     choices = [{}, *({"step": step} for step in chosen.steps), *chosen.compared]
     several = [variant(which, **options) for options in choices]
+    several = [chosen for chosen in several if not (chosen.architecture_specific and chosen.missing)]
     if any(chosen.library for chosen in several) and cublas.missing():
         return [chosen for chosen in several if not chosen.library]
     return several

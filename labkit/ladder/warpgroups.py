@@ -1,7 +1,7 @@
 """The sizes of the steps `warpgroups` of rungs 10 and 11: four warps multiply, with 64 windows of the image at once."""
 
-from hostcuda.limits import DRIVER_BYTES, SHARED_OPT_IN_BYTES
 from labkit.ladder.rung import Extent, Scope, tiles
+from labkit.spec.devices import count_blocks_at_once
 
 COLUMNS = 48  # of a product, at most: the outputs of a window
 SUMS = 80  # registers of a thread that hold sums, at most
@@ -30,7 +30,7 @@ def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, ima
     else:
         image, out = (pixels + 11) // 4, tiles(maps // stages * s.pixels, 4)
     shared = 16 * (parts * turns * steps * 4 * down * maps + images * image + outs * out) + 4 * maps * (parts - 1)
-    room = 2 if parts == 1 and 2 * (shared + DRIVER_BYTES) <= SHARED_OPT_IN_BYTES + DRIVER_BYTES else 1
+    room = count_blocks_at_once(shared, s.shared_opt_in, most=3 - parts)
     units = _count_units(s, down, tall)
     compute, store = (min(units, 2), images) if parts == 2 else (1 if room == 2 else tiles(units, tiles(units, 3)), 1)
     fetch = 4 - store if parts == 2 or s.W % 2 or down == room == 2 else 1
@@ -39,8 +39,8 @@ def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, ima
             "room": room, "at_once": units == compute, "shared": shared}
 
 
-def _fits(sizes: dict) -> bool:
-    return sizes["shared"] <= SHARED_OPT_IN_BYTES - LARGEST * (sizes["parts"] - 1)
+def _fits(s: Scope, sizes: dict) -> bool:
+    return sizes["shared"] <= s.shared_opt_in - LARGEST * (sizes["parts"] - 1)
 
 
 def sizes(s: Scope, parts: int) -> dict:
@@ -52,14 +52,14 @@ def sizes(s: Scope, parts: int) -> dict:
     down = 2 if parts == 1 and s.C == 1 else 1  # of two channels, windows of an odd height waste less
     for groups in range(tiles(s.M, COLUMNS // (2 * down)), s.M + 1):
         one = _find_sizes(s, parts, down, groups)
-        if _fits(one) or one["maps"] == 4 // down:
+        if _fits(s, one) or one["maps"] == 4 // down:
             break
         for stages in range(2, 7 if parts == 2 and one["at_once"] else 2):
             staged = _find_sizes(s, parts, down, groups, outs=2, images=1, stages=stages)
-            if staged["maps"] % (4 * stages) == 0 and _fits(staged):
+            if staged["maps"] % (4 * stages) == 0 and _fits(s, staged):
                 return staged
     two = _find_sizes(s, parts, down, groups, outs=2)
-    return two if parts == 1 and _fits(two) and two["room"] == one["room"] else one
+    return two if parts == 1 and _fits(s, two) and two["room"] == one["room"] else one
 
 
 def defines(s: Scope) -> dict:

@@ -24,11 +24,12 @@ from labkit.base.paths import cuda_src
 from labkit.ladder.buffers import Buffers, Closing
 from labkit.ladder.rung import tiles
 from labkit.ladder.source import module_arguments
+from labkit.ladder.variants import WGMMA, describe_missing_wgmma
 from labkit.networks import lenet86
 from labkit.networks.model import KernelSource, as_labels
 from labkit.networks.reference.layers import max_pool, relu, softmax
 from labkit.networks.reference.lenet86 import POOLS
-from labkit.spec.devices import device
+from labkit.spec.devices import count_blocks_at_once, device
 from labkit.spec.reference import conv_float64
 
 SIZE, CLASSES = 86, lenet86.CLASSES
@@ -39,6 +40,7 @@ DEVIATIONS = 6  # standard deviations that an error may reach
 _STEPS, _PADDING = 4, ((0, 0), (0, 0), (1, 1), (1, 2))  # steps per mask; the zeros around it
 _SIGNATURE = "PPPPPPifffff"
 _CAPABILITY = (8, 0)
+_BLOCK_BYTES = 49_128  # of shared memory per part of the numbers: an image, maps, the features of 8 images
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Precision:
     roundoff : float
         Largest relative error of a number as the kernel keeps it, beside that of a subnormal low part.
     sizes : dict
-        The kernel's warps, blocks (per multiprocessor), and what a warp computes at once of each convolution.
+        The kernel's warps, blocks (per multiprocessor, at most), and what a warp computes at once of each convolution.
     teams : dict
         In the step warpgroups: teams of four warps, and images whose features wait for the matrix product.
     """
@@ -166,7 +168,8 @@ class FusedKernel:
     sizes : function
         Maps a `Precision` to the compile-time parameters.
     blocks, warps, shared_bytes : function
-        Map a `Precision` to blocks per multiprocessor, warps per block, and shared memory per block.
+        Map a `Precision` to blocks per multiprocessor on the device in use, warps per block, and bytes of shared memory
+        per block.
     """
 
     file: str
@@ -188,12 +191,27 @@ def _count_team_bytes(p: Precision) -> int:
     return weights + p.teams["TEAMS"] * tiles(team, 16) * 16
 
 
+def _count_blocks(p: Precision) -> int:
+    return count_blocks_at_once(p.parts * _BLOCK_BYTES, device().shared_opt_in, p.sizes["BLOCKS"])
+
+
 KERNELS = {
-    None: FusedKernel("13_network.cu", (arrange_convolution,) * 2, lambda p: p.sizes, lambda p: p.sizes["BLOCKS"],
-                      lambda p: p.sizes["WARPS"], lambda p: p.parts * 49_128),
+    None: FusedKernel("13_network.cu", (arrange_convolution,) * 2, lambda p: {**p.sizes, "BLOCKS": _count_blocks(p)},
+                      _count_blocks, lambda p: p.sizes["WARPS"], lambda p: p.parts * _BLOCK_BYTES),
     "warpgroups": FusedKernel("steps/network/warpgroups.cu", (arrange_windows, arrange_rows), lambda p: p.teams,
                               lambda p: 1, lambda p: 4 * p.teams["TEAMS"], _count_team_bytes),
 }
+
+
+def require_gpu(step: str | None) -> None:
+    """Refuse a GPU in use that lacks the kernel's instructions, with a LabError."""
+    here = device()
+    if here.compute_capability and here.compute_capability < _CAPABILITY:
+        needed, has = (".".join(map(str, version)) for version in (_CAPABILITY, here.compute_capability))
+        raise LabError(f"the fused network needs a GPU of compute capability {needed}, and {here.name} has {has}: "
+                       "take labkit.Network")
+    if step and here.compute_capability not in (None, WGMMA):
+        raise LabError(f"the fused network's step {step} {describe_missing_wgmma(here)}: leave step={step!r} out")
 
 
 class FusedNetwork(Closing):
@@ -207,8 +225,8 @@ class FusedNetwork(Closing):
         float32: three products of halves for a product, as exact as float32 to within a few units of its last digit.
         float16: pixels, maps and weights are rounded to half; sums are float32.
     step : {"warpgroups"}, optional
-        The kernel of this step: products of four warps, the faster ones on GPUs of compute capability 9.0. By default
-        that of page 13.
+        The kernel of this step: products of four warps, which only GPUs of compute capability 9.0 have, and the CPU
+        engine. By default that of page 13.
 
     Attributes
     ----------
@@ -219,8 +237,8 @@ class FusedNetwork(Closing):
     Raises
     ------
     LabError
-        If the GPU has a compute capability below 8.0, the data type or the step is another one, or the weights are not
-        those of a lenet86.
+        If the GPU has a compute capability below 8.0, or with a step another one than 9.0; if the data type or the step
+        is another one, or the weights are not those of a lenet86.
     """
 
     def __init__(self, weights: str | Path | dict = "digits", dtype: DTypeLike = "float32", step: str | None = None):
@@ -229,11 +247,7 @@ class FusedNetwork(Closing):
             raise LabError(f"step={step!r}: the fused network has the step {', '.join(filter(None, KERNELS))}")
         if self.dtype.name not in PRECISIONS:
             raise LabError(f"dtype={self.dtype.name}: the fused network computes in {' or '.join(PRECISIONS)}")
-        capability = device().compute_capability
-        if capability is not None and capability < _CAPABILITY:
-            needed, has = (".".join(map(str, version)) for version in (_CAPABILITY, capability))
-            raise LabError(f"the fused network needs a GPU of compute capability {needed}, and {device().name} has "
-                           f"{has}: take labkit.Network")
+        require_gpu(step)
         self.weights = lenet86.load_weights(weights)
         self.precision = PRECISIONS[self.dtype.name]
         self.scales = Scales.of(self.weights)
@@ -265,7 +279,7 @@ class FusedNetwork(Closing):
                 defines |= {"SOURCE_H": source[0], "SOURCE_W": source[1]}
             path, capability = self._kernel.path, device().compute_capability
             options = (f"-D{name}={value}" for name, value in defines.items())
-            arch = "sm_90a" if self.step and capability == (9, 0) else None
+            arch = "sm_90a" if self.step and capability == WGMMA else None
             module = hostcuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options), arch=arch)
             function = module.get_function("network").prepare(_SIGNATURE)
             function.set_attribute(hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared_bytes)

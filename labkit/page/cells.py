@@ -34,7 +34,7 @@ from labkit.exercises.subjects import InPlaceOf, Kernels
 from labkit.ladder import source, tables
 from labkit.ladder.messages import Message, messages, report, unrolls
 from labkit.ladder.rungs import rung
-from labkit.ladder.variants import Variant, variant
+from labkit.ladder.variants import ON_CPU, Variant, name_missing_instruction, variant
 from labkit.page.listing import launch_text
 from labkit.spec.layers import LENET86, Layer
 
@@ -152,7 +152,7 @@ class KernelCells(Magics):
                              "first.cu, and run it with %hostcuda run first.cu")
         arguments = source.cell_arguments(text, name, *options, *more)
         hostcuda.ensure_context()
-        with _with_cell_lines(text, text):
+        with _with_cell_lines(text, text), name_missing_instruction(name, lambda: f"run the notebook with {ON_CPU}"):
             module = self.shell.user_ns[name] = hostcuda.compiler.SourceModule(**arguments)
         module.source = text  # for the grader
         _warn(text, text, arguments)

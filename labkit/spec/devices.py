@@ -15,8 +15,9 @@ import platform
 import re
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -26,7 +27,7 @@ from numpy.typing import DTypeLike
 
 import hostcuda
 from hostcuda import processor
-from hostcuda.limits import SHARED_OPT_IN_BYTES
+from hostcuda.limits import DRIVER_BYTES, SHARED_OPT_IN_BYTES, SHARED_UNIT
 from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
@@ -53,6 +54,8 @@ _TENSOR = {
 _VECTOR_FLOPS = {"avx512f": 64, "avx": 32, "sse2": 16}
 _OTHER_FLOPS = 64  # four 128-bit units (Apple), two 256-bit ones (Neoverse V), two 512-bit ones (A64FX)
 _FASTEST_CLOCK = 6.5e9  # no processor boosts higher; a virtual machine does not report its host's boost clock
+_MULTIPROCESSORS = 132  # of an H200
+_assumed: list[Device] = []  # by `assume`, the innermost last
 
 
 @dataclass(frozen=True)
@@ -230,7 +233,46 @@ def device(name: str | Device | None = None) -> Device:
     """
     if isinstance(name, Device):
         return name
-    return _describe_device_in_use() if name is None else _listed_device(name)
+    if name is None:
+        return _assumed[-1] if _assumed else _describe_device_in_use()
+    return _listed_device(name)
+
+
+@contextmanager
+def assume(gpu: Device) -> Iterator[None]:
+    """Let `device` return another GPU, to learn what the lab would launch or refuse there. Nothing runs on it."""
+    _assumed.append(gpu)
+    try:
+        yield
+    finally:
+        _assumed.pop()
+
+
+def read_launch_limits() -> tuple[int, int]:
+    """Return what launches are sized for: the multiprocessors, and the bytes of shared memory that a block can have.
+
+    They are those of the GPU in use. On the CPU engine they are an H200's, so that launches are the recorded ones.
+    """
+    if not _assumed and hostcuda.engine() == "cpu":
+        return _MULTIPROCESSORS, SHARED_OPT_IN_BYTES
+    here = device()
+    return here.multiprocessors, here.shared_opt_in
+
+
+def count_blocks_at_once(shared: int, shared_opt_in: int, most: int) -> int:
+    """Return how many blocks a multiprocessor has room for, by their shared memory; at least 1.
+
+    Parameters
+    ----------
+    shared : int
+        Bytes per block.
+    shared_opt_in : int
+        Bytes that a block can have: from compute capability 8.0 on all but `DRIVER_BYTES` of a multiprocessor's.
+    most : int
+        Blocks for which there are registers and threads.
+    """
+    per_block = -(-(shared + DRIVER_BYTES) // SHARED_UNIT) * SHARED_UNIT
+    return max(1, min(most, (shared_opt_in + DRIVER_BYTES) // per_block))
 
 
 @functools.cache

@@ -3,12 +3,15 @@
 from labkit.ladder import warpgroups
 from labkit.ladder.options import Option, count, or_none, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Extent, Rounding, Rung, Scope, tiles
+from labkit.spec.devices import count_blocks_at_once
+
+BLOCKS = 4  # per multiprocessor, at most: for more there are too few registers
 
 
 def _sizes(s: Scope) -> dict:
     """Return the sizes for a scope. Those that no option gives are the ones that kept an H200 busiest."""
     if s.step == "warpgroups":
-        return {"pairs": None, **warpgroups.sizes(s, parts=1)}
+        return {"pairs": None, "blocks": s.blocks or BLOCKS * s.multiprocessors, **warpgroups.sizes(s, parts=1)}
     down, across = tiles(s.Ho, 2), 2 * tiles(s.Wo, 4)  # squares of 2 x 2 outputs, an even number of them across
     pairs = s.pairs or min(range(min(4, down), 12), key=lambda pairs: (tiles(down, pairs) * pairs, pairs))
     groups = s.groups or (2 if s.M % 8 == 0 else 1)
@@ -19,8 +22,10 @@ def _sizes(s: Scope) -> dict:
     strips = tiles(down, pairs)
     products = tiles(strips * across, 8)  # of eight columns
     warps = s.warps or tiles(products, tiles(products, 8 // groups))
-    return {"pairs": pairs, "groups": groups, "warps": warps, "strips": strips, "steps": (s.K + 2) // 2,
-            "fours": tiles(s.M, 4 * groups) * groups}
+    sizes = {"pairs": pairs, "groups": groups, "warps": warps, "strips": strips, "steps": (s.K + 2) // 2,
+             "fours": tiles(s.M, 4 * groups) * groups}
+    at_once = count_blocks_at_once(_shared(Scope(**vars(s) | sizes)), s.shared_opt_in, BLOCKS)
+    return {**sizes, "blocks": s.blocks or at_once * s.multiprocessors}
 
 
 def _shared(s: Scope) -> int:
@@ -34,7 +39,7 @@ def _shared(s: Scope) -> int:
 
 def _grid(s: Scope) -> Extent:
     if s.step == "warpgroups":
-        return warpgroups.grid(s, s.blocks // 4)
+        return warpgroups.grid(s, s.blocks // BLOCKS)
     return min(s.B, s.blocks) if s.step in (None, "persistent") else s.B, 1, 1
 
 
@@ -69,7 +74,8 @@ RUNG = Rung(
         "pairs": Option(None, "stacked squares of 2 x 2 outputs that a warp computes", or_none(count), (1,)),
         "groups": Option(None, "groups of four maps that a warp computes at once", or_none(count), (1,)),
         "warps": Option(None, "warps of a block", or_none(warp_count)),
-        "blocks": Option(528, "blocks, each of which computes many images: four per multiprocessor of an H200", count),
+        "blocks": Option(None, "blocks, each of which computes many images; up to four per multiprocessor by default",
+                         or_none(count)),
     },
     sizes=_sizes,
     defines=_defines,

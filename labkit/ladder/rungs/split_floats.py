@@ -1,5 +1,6 @@
 """Rung 11: float results from tensor cores, as sums of products of halves."""
 
+import itertools
 from math import ceil
 
 from labkit.ladder import warpgroups
@@ -25,10 +26,20 @@ def _count_eights(s: Scope, down: int, tall: int) -> int:
     return tiles(tiles(s.Ho, down * tall) * tiles(s.Wo, 2), 8)
 
 
+def _choose_buffers(s: Scope, sizes: dict) -> dict:
+    """Return the images in shared memory, and the warps that store maps from there: the first choice that fits."""
+    stores = (2, 0) if s.Wo % 4 and s.step is None else (0,)  # where rows of y are aligned, warps store their own sums
+    for store, images in itertools.product(stores, (2, 1)):
+        buffers = {"images": images, "store": store}
+        if _shared(Scope(**vars(s) | sizes | buffers)) + warpgroups.LARGEST <= s.shared_opt_in:
+            break
+    return buffers
+
+
 def _sizes(s: Scope) -> dict:
     """Return the sizes for a scope. Those that no option gives are the ones that kept an H200 busiest."""
     if s.step == "warpgroups":
-        return warpgroups.sizes(s, parts=2)
+        return {"blocks": s.blocks or s.multiprocessors, **warpgroups.sizes(s, parts=2)}
     down = min((1, 2), key=lambda down: (_count_products(s, down), down))
     together, steps = _plan_turn(s, down)
     most = max(1, min(11, tiles(s.Ho, down)))
@@ -36,28 +47,29 @@ def _sizes(s: Scope) -> dict:
     eights, groups, turns = _count_eights(s, down, tall), tiles(s.M, 8 // down), tiles(s.C, together)
     rounds = tiles(eights, 13 if s.C == 1 else 8)  # more warps with more weights would need too many registers
     compute = s.warps or tiles(eights, rounds)
-    store = 2 if s.Wo % 4 and s.step is None else 0
     products = 3 * groups * turns * steps * eights * tall
-    fetch = max(1, min(3, 16 - compute - store, ceil(1.3 * s.C * s.H * s.W / products)))
     inputs = down * (tall - 1) + s.K + down - 1
     rows = down * tall * (tiles(s.Ho, down * tall) - 1) + inputs
     fours = ((turns * together - 1) * s.H * s.W + rows * s.W + 11) // 4
-    return {"down": down, "tall": tall, "warps": compute, "fetch": fetch, "store": store, "steps": steps,
-            "turns": turns, "groups": groups, "fours": fours}
+    sizes = {"down": down, "tall": tall, "warps": compute, "steps": steps, "turns": turns, "groups": groups,
+             "fours": fours, "blocks": s.blocks or s.multiprocessors}
+    sizes |= _choose_buffers(s, sizes)
+    return {**sizes, "fetch": max(1, min(3, 16 - compute - sizes["store"], ceil(1.3 * s.C * s.H * s.W / products)))}
 
 
 def _shared(s: Scope) -> int:
     """Return the bytes of the split images and `largest`; with STORE warps, also those of two times the maps."""
     if s.step == "warpgroups":
         return s.shared
-    return 8 + 32 * s.fours + (8 * (8 // s.down) * s.pixels if s.store else 0)
+    return 8 + 16 * s.images * s.fours + (8 * (8 // s.down) * s.pixels if s.store else 0)
 
 
 def _defines(s: Scope) -> dict:
     layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
     if s.step == "warpgroups":
         return {**layer, **warpgroups.defines(s)}
-    return {**layer, "DOWN": s.down, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store}
+    return {**layer, "DOWN": s.down, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store,
+            "IMAGES": s.images}
 
 
 def _arranged(s: Scope) -> int:
@@ -92,7 +104,8 @@ RUNG = Rung(
     options={
         "tall": Option(None, "products, stacked vertically, that a warp computes", or_none(count), (1,)),
         "warps": Option(None, "warps of a block that compute", or_none(warp_count)),
-        "blocks": Option(132, "blocks, each of which computes many images: one per multiprocessor of an H200", count),
+        "blocks": Option(None, "blocks, each of which computes many images; one per multiprocessor by default",
+                         or_none(count)),
     },
     sizes=_sizes,
     defines=_defines,

@@ -24,6 +24,7 @@
 #include "warpgroups.cuh"
 
 constexpr int THREADS = 128;                                // of a team
+static_assert(1 <= TEAMS && THREADS * TEAMS <= 1024 && 1 <= SLOTS && SLOTS <= 8);
 
 constexpr int DEPTH = PARTS;                                // batches of products on their way
 
@@ -73,7 +74,7 @@ __device__ inline void keep_four(unsigned *at, float2 left, float2 right)
     #pragma unroll
     for (int part = 0; part < PARTS; ++part) {
         const half2 a = __floats2half2_rn(left.x, left.y), b = __floats2half2_rn(right.x, right.y);
-        *(uint2 *)(at + part * First::WORDS) = make_uint2((const unsigned &)a, (const unsigned &)b);
+        *(uint2 *)(at + part * First::WORDS) = make_uint2(word_of(a), word_of(b));
         left = make_float2(left.x - __low2float(a), left.y - __high2float(a));
         right = make_float2(right.x - __low2float(b), right.y - __high2float(b));
     }

@@ -23,6 +23,7 @@ constexpr int STEPS = (K + 2) / 2;                          // pairs of rows in 
 constexpr int ACROSS = (Wo + 3) / 4 * 2;                    // squares side by side in a map, an even number
 constexpr int COLUMNS = (Ho + 1) / 2 * ACROSS;              // of the products
 constexpr int THREADS = 32 * WARPS;
+static_assert(1 <= K && K <= 7 && 1 <= WARPS && WARPS <= 32);
 
 // Row r < 8 of a product is the output in map r / 2, row r % 2 and column 0 of the square; row r + 8 is the
 // output beside it, in column 1. The mask of an output moves down by its row and to the right by its column.
@@ -77,7 +78,7 @@ __device__ inline void store_four(half *at, const float (&d)[4], int w, bool ins
     using Piece = Widest<Wo>;
     constexpr int N = sizeof(Piece) / 2;
     const half2 low = __floats2half2_rn(d[0], d[2]), high = __floats2half2_rn(d[1], d[3]);
-    const unsigned long long four = (const unsigned &)low | (unsigned long long)(const unsigned &)high << 32;
+    const unsigned long long four = word_of(low) | (unsigned long long)word_of(high) << 32;
     #pragma unroll
     for (int i = 0; i < 4; i += N)
         if (inside && w + i < Wo)

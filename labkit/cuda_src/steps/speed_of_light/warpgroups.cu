@@ -36,6 +36,11 @@ constexpr int WEIGHT_PIECES = TURNS * STEPS * 2 * N, THREADS = 32 * (COMPUTE + F
 constexpr int IMAGE = 1, OUTPUT = 2, STORED = 3;            // barriers
 constexpr bool EARLY = C > 1 || ROOM == 1;                  // else device memory is the limit already
 constexpr int HELD = !EARLY ? 3 : DOWN == 1 ? 4 : 6;        // rows of inputs in registers
+static_assert(1 <= K && K <= 7 && (DOWN == 1 || DOWN == 2) && 1 <= TALL);
+static_assert(DOWN * MAPS % 4 == 0 && 4 <= DOWN * MAPS && DOWN * MAPS <= 24);
+static_assert(COMPUTE >= 4 && COMPUTE % 4 == 0 && 1 <= FETCH && 1 <= STORE && THREADS <= 1024);
+static_assert((OUTS == 1 || OUTS == 2) && (ROOM == 1 || ROOM == 2));
+static_assert(OUTS == 2 || COMPUTE / 4 <= (WINDOWS + 63) / 64, "a warp without windows does not wait");
 
 // The outputs of pair i of columns in eight j: their row of the window, and their map. Lanes beside each
 // other store to maps, and banks, that lie apart.

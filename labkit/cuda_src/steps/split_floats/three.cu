@@ -9,7 +9,8 @@
 //           arranged mask a [GROUPS,TURNS,STEPS,2,32] has 16 bytes per lane: halves, the high parts, then
 //           the low ones.
 // Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: any grid (blocks), each block computes
-//           many images; block (32, COMPUTE + FETCH). Shared memory: two images with four bytes per pixel.
+//           many images; block (32, COMPUTE + FETCH). Shared memory: 8 + 16 IMAGES FOURS bytes, for
+//           two images, or one where a block can have less.
 // Requires  K <= 7; |x|, |k| < 65504, the largest half; compute capability 8.0. Compiled once for each layer
 //           and choice of sizes.
 
@@ -29,7 +30,9 @@ constexpr int ROWS = DOWN * TALL * (STRIPS - 1) + INPUTS;   // that all strips n
 constexpr int FOURS = ((TURNS * TOGETHER - 1) * H * W + ROWS * W + 11) / 4;  // of pixels in shared memory
 constexpr int THREADS = 32 * (COMPUTE + FETCH);
 constexpr bool FOUR = Wo % 4 == 0;                          // a lane's outputs are 16 aligned bytes
-constexpr int IMAGE = 1, TEAM = 3;                          // barriers; number 0 is __syncthreads()
+static_assert(1 <= K && K <= 7 && (DOWN == 1 || DOWN == 2) && 1 <= TALL);
+static_assert(1 <= COMPUTE && 1 <= FETCH && THREADS <= 1024 && (IMAGES == 1 || IMAGES == 2));
+constexpr int IMAGE = 1, TEAM = 3, READ = 4;                // barriers; number 0 is __syncthreads()
 typedef uint4 Weights[STEPS];
 
 // Row r < 8 of a product is the output in map r / DOWN, row r % DOWN and column 0; row r + 8 is the one
@@ -142,17 +145,17 @@ extern "C" __global__ __launch_bounds__(THREADS)
 void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__restrict__ y,
           int B, int, int, int, int, int)
 {
-    extern __shared__ float4 images[];                      // [2][FOURS]
+    extern __shared__ float4 images[];                      // [IMAGES][FOURS]
     const int lane = threadIdx.x, warp = threadIdx.y;
 
-    for (int i = 32 * warp + lane; i < 2 * FOURS; i += THREADS)
+    for (int i = 32 * warp + lane; i < IMAGES * FOURS; i += THREADS)
         images[i] = make_float4(0, 0, 0, 0);                // beyond the image: 0 times a NaN would be a NaN
     __syncthreads();
 
     if (warp < COMPUTE) {
         Weights high, low;
         load(high, a + lane);
-        for (int b = blockIdx.x, turn = 0; b < B; b += gridDim.x, turn ^= 1) {
+        for (int b = blockIdx.x, turn = 0; b < B; b += gridDim.x, turn ^= IMAGES - 1) {
             barrier(IMAGE, COMPUTE + FETCH);                // this image is split
             #pragma unroll 1
             for (int group = 0; group < GROUPS; ++group) {
@@ -176,10 +179,12 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                     store(maps, sum, 8 * eight, M - m0);
                 }
             }
+            if (IMAGES == 1)
+                barrier(READ, COMPUTE + FETCH);             // the image may be overwritten
         }
     } else {
         const int thread = (warp - COMPUTE) * 32 + lane;
-        for (int b = blockIdx.x, turn = 0; b < B; b += gridDim.x, turn ^= 1) {
+        for (int b = blockIdx.x, turn = 0; b < B; b += gridDim.x, turn ^= IMAGES - 1) {
             float4 *image = images + turn * FOURS;
             constexpr int N = C * H * W % 4 ? 1 : 4;
             #pragma unroll 4
@@ -194,7 +199,9 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                 const float2 left = split(v.x, v.y), right = split(v.z, v.w);
                 image[i] = make_float4(left.x, left.y, right.x, right.y);
             }
-            barrier(IMAGE, COMPUTE + FETCH);                // it is split; the one before is read no more
+            barrier(IMAGE, COMPUTE + FETCH);                // it is split; of two, the other is read no more
+            if (IMAGES == 1)
+                barrier(READ, COMPUTE + FETCH);
         }
     }
 }

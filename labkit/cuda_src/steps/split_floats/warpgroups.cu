@@ -40,7 +40,11 @@ constexpr int IMAGE = 1, OUTPUT = 2, TEAM = 3, STORED = 4, READ = 5;         // 
 constexpr bool TWO_BATCHES = C > 1 && MAPS >= 16 && TALL * MAPS < 80;        // if there are registers enough
 constexpr int HELD = TWO_BATCHES ? 4 : 3;                   // rows in registers
 constexpr bool MOVE_REGISTERS = COMPUTE == 8;               // 168 per thread are too few for them
-static_assert(MAPS % (4 * STAGES) == 0 && (STAGES == 1 || ROUNDS == 1) && IMAGES <= 2 && OUTS <= 2);
+static_assert(1 <= K && K <= 7 && 1 <= TALL && 1 <= MAPS && MAPS <= 24);
+static_assert(1 <= STAGES && MAPS % (4 * STAGES) == 0);
+static_assert((STAGES == 1 || ROUNDS == 1) && (IMAGES == 1 || IMAGES == 2) && (OUTS == 1 || OUTS == 2));
+static_assert(COMPUTE >= 4 && COMPUTE % 4 == 0 && 1 <= FETCH && 1 <= STORE && FETCH + STORE == 4);
+static_assert(THREADS <= 1024);
 
 // The map of pair i of columns in eight j. EIGHTS of them have the maps of a stage.
 constexpr int EIGHTS = STAGED / 4;

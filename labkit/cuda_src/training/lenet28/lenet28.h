@@ -14,6 +14,7 @@ constexpr int C1 = SIDE - K + 1, S1 = C1 / POOL;            // sides of the maps
 constexpr int PIXELS = SIDE * SIDE, POSITIONS = C1 * C1;    // of an image, of a map of c1
 constexpr int OUTPUTS = MAPS * POSITIONS, FEATURES = MAPS * S1 * S1;    // values of c1, of s1
 static_assert(C1 > 0 && C1 % POOL == 0, "POOL has to divide SIDE - K + 1");
+static_assert(1 <= K && 1 <= MAPS && 1 <= POOL && 1 <= CLASSES);
 
 // The parameters, and in the same form the gradient: the loss's derivative by each of them, summed over a batch.
 struct Weights {

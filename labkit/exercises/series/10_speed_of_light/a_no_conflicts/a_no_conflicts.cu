@@ -92,7 +92,7 @@ __device__ inline void store_four(half *at, const float (&d)[4], int w, bool ins
     using Piece = Widest<Wo>;
     constexpr int N = sizeof(Piece) / 2;
     const half2 low = __floats2half2_rn(d[0], d[2]), high = __floats2half2_rn(d[1], d[3]);
-    const unsigned long long four = (const unsigned &)low | (unsigned long long)(const unsigned &)high << 32;
+    const unsigned long long four = word_of(low) | (unsigned long long)word_of(high) << 32;
     #pragma unroll
     for (int i = 0; i < 4; i += N)
         if (inside && w + i < Wo)
