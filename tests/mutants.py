@@ -29,7 +29,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from hostcuda import driver
-from hostcuda.frontend.source import Scan
+from hostcuda.frontend.scan import Scan
 from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src, data_dir

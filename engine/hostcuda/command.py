@@ -105,7 +105,7 @@ def run(
     if ended.status is None:
         print(f"hostcuda: {script} {ended.problem}", file=sys.stderr)
     if ended.status != 0:
-        raise typer.Exit(_shell_status(ended))
+        raise typer.Exit(_find_shell_status(ended))
 
 
 @app.command(context_settings=_PROGRAM)
@@ -134,9 +134,7 @@ def profile(
     if estimate is not None:
         _estimate(script, args, estimate, timeout, csv, json, split(options), nvcc)
         return
-    profile = profile_script(
-        script, args, engine, timeout, capture=json, nvcc=nvcc, on_the_cpu="--engine cpu", options=split(options)
-    )
+    profile = profile_script(script, args, engine, timeout, capture=json, nvcc=nvcc, options=split(options))
     table = profile.lines() if lines else profile.table
     _print(profile.ended, table.to_json(orient="records", indent=2, default_handler=str) if json else
            f"{profile.note}\n{table.to_string(index=False)}" if lines else profile)
@@ -284,9 +282,9 @@ def _exit_on_failure(ended, script: str) -> None:
     """Exit with the program's status, as a shell reports it, if the program failed."""
     if ended.problem:
         print(f"hostcuda: {script} {ended.problem}; above is what was seen before", file=sys.stderr)
-        raise typer.Exit(_shell_status(ended))
+        raise typer.Exit(_find_shell_status(ended))
 
 
-def _shell_status(ended) -> int:
+def _find_shell_status(ended) -> int:
     """Return a program's exit status, as a shell reports it."""
     return 124 if ended.status is None else ended.status if ended.status >= 0 else 128 - ended.status

@@ -1,7 +1,3 @@
-"""What this machine has and lacks. It is `hostcuda.tools.doctor`, under its public name."""
+"""What this machine has and lacks: the public name of `hostcuda.tools.doctor`."""
 
-import sys
-
-from hostcuda.tools.doctor import *  # noqa: F403  (for type checkers)
-
-sys.modules[__name__] = sys.modules["hostcuda.tools.doctor"]
+from hostcuda.tools.doctor import *  # noqa: F403

@@ -1,7 +1,3 @@
-"""Files that are complete or absent. It is `hostcuda.util.files`, under its public name."""
+"""Files that are complete or absent: the public name of `hostcuda.util.files`."""
 
-import sys
-
-from hostcuda.util.files import *  # noqa: F403  (for type checkers)
-
-sys.modules[__name__] = sys.modules["hostcuda.util.files"]
+from hostcuda.util.files import *  # noqa: F403

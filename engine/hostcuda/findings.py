@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hostcuda.frontend.source import Scan
+from hostcuda.frontend.scan import Scan
 
 __all__ = ["of", "of_warnings"]
 
@@ -34,7 +34,7 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
         declared = re.compile(rf"^{re.escape(file)}:(\d+):\d+: note: '{name}\b[^']*' (?:was )?declared here", re.M)
         note, after = declared.search(warnings, warning.end()), _UNSET.search(warnings, warning.end())
         number = int(note[1] if note and (not after or note.start() < after.start()) else line)
-        if how != "is" and (member or not _always_read(name, lines[number - 1 :])):
+        if how != "is" and (member or not _is_always_read(name, lines[number - 1 :])):
             continue
         name += re.sub(r".*\W", ".", member or "")
         functions = _FUNCTION.findall(warnings[: warning.start()])
@@ -42,15 +42,15 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
         if rows.get((file, number, name), {}).get("kernel"):
             continue
         message = f"the variable {name} has no value when {used}: give it one where it is declared"
-        rows[file, number, name] = _row("initcheck", "uninitialized variable", functions, file, number, message)
+        rows[file, number, name] = _make_row("initcheck", "uninitialized variable", functions, file, number, message)
     for warning in _GONE.finditer(warnings):
         message = "the function returns the address of a local variable, which ends with it: use an array of the caller"
         where, functions = (warning[1], int(warning[2])), _FUNCTION.findall(warnings[: warning.start()])
-        rows[where] = _row("memcheck", "address of a local variable", functions, *where, message)
+        rows[where] = _make_row("memcheck", "address of a local variable", functions, *where, message)
     return list(rows.values())
 
 
-def _row(tool: str, kind: str, functions: Sequence[str], file: str, line: int, message: str) -> dict:
+def _make_row(tool: str, kind: str, functions: Sequence[str], file: str, line: int, message: str) -> dict:
     """Return the finding in a compiler's warning, which is in the last of these functions."""
     return {
         "tool": tool, "kind": kind, "kernel": functions[-1] if functions else "", "file": file, "line": line,
@@ -59,7 +59,7 @@ def _row(tool: str, kind: str, functions: Sequence[str], file: str, line: int, m
     }
 
 
-def _always_read(name: str, lines: Sequence[str]) -> bool:
+def _is_always_read(name: str, lines: Sequence[str]) -> bool:
     """Return whether all statements that set a variable also read it; its declaration is in the first line."""
     scope, depth = "", 0
     for sign in "\n".join(lines).partition(name)[2]:

@@ -1,7 +1,3 @@
-"""The processor of this machine. It is `hostcuda.util.processor`, under its public name."""
+"""The processor of this machine: the public name of `hostcuda.util.processor`."""
 
-import sys
-
-from hostcuda.util.processor import *  # noqa: F403  (for type checkers)
-
-sys.modules[__name__] = sys.modules["hostcuda.util.processor"]
+from hostcuda.util.processor import *  # noqa: F403

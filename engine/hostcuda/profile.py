@@ -1,7 +1,3 @@
-"""The counters of a program's launches. It is `hostcuda.tools.profile`, under its public name."""
+"""The counters of a program's launches: the public name of `hostcuda.tools.profile`."""
 
-import sys
-
-from hostcuda.tools.profile import *  # noqa: F403  (for type checkers)
-
-sys.modules[__name__] = sys.modules["hostcuda.tools.profile"]
+from hostcuda.tools.profile import *  # noqa: F403

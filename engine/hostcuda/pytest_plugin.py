@@ -1,7 +1,3 @@
-"""The pytest plugin. It is `hostcuda.tools.pytest_plugin`, under its public name."""
+"""The pytest plugin: the public name of `hostcuda.tools.pytest_plugin`."""
 
-import sys
-
-from hostcuda.tools.pytest_plugin import *  # noqa: F403  (for type checkers)
-
-sys.modules[__name__] = sys.modules["hostcuda.tools.pytest_plugin"]
+from hostcuda.tools.pytest_plugin import *  # noqa: F403

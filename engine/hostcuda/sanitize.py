@@ -1,7 +1,3 @@
-"""The errors of a program's kernels. It is `hostcuda.tools.sanitize`, under its public name."""
+"""The errors of a program's kernels: the public name of `hostcuda.tools.sanitize`."""
 
-import sys
-
-from hostcuda.tools.sanitize import *  # noqa: F403  (for type checkers)
-
-sys.modules[__name__] = sys.modules["hostcuda.tools.sanitize"]
+from hostcuda.tools.sanitize import *  # noqa: F403

@@ -1,7 +1,3 @@
-"""The engine's environment variables. It is `hostcuda.util.settings`, under its public name."""
+"""The engine's environment variables: the public name of `hostcuda.util.settings`."""
 
-import sys
-
-from hostcuda.util.settings import *  # noqa: F403  (for type checkers)
-
-sys.modules[__name__] = sys.modules["hostcuda.util.settings"]
+from hostcuda.util.settings import *  # noqa: F403

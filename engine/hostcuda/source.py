@@ -16,8 +16,8 @@ from pathlib import Path
 
 from hostcuda.build.unit import unit
 from hostcuda.errors import CompileError
-from hostcuda.frontend.brackets import statement_end
-from hostcuda.frontend.source import Scan, without_comments
+from hostcuda.frontend.brackets import find_statement_end
+from hostcuda.frontend.scan import Scan, without_comments
 from hostcuda.host import cache
 
 __all__ = [
@@ -91,7 +91,7 @@ def loops(source: str) -> Iterator[str]:
     code = _scan(source).code
     at = 0
     while loop := _LOOP.search(code, at):
-        at = statement_end(code, loop.start())
+        at = find_statement_end(code, loop.start())
         yield code[loop.start() : at]
 
 

@@ -1,7 +1,3 @@
-"""One thread of a launch, statement by statement. It is `hostcuda.tools.stepping`, under its public name."""
+"""One thread of a launch, statement by statement: the public name of `hostcuda.tools.stepping`."""
 
-import sys
-
-from hostcuda.tools.stepping import *  # noqa: F403  (for type checkers)
-
-sys.modules[__name__] = sys.modules["hostcuda.tools.stepping"]
+from hostcuda.tools.stepping import *  # noqa: F403

@@ -1,7 +1,3 @@
-"""Temporary folders that are removed. It is `hostcuda.util.temporary`, under its public name."""
+"""Temporary folders that are removed: the public name of `hostcuda.util.temporary`."""
 
-import sys
-
-from hostcuda.util.temporary import *  # noqa: F403  (for type checkers)
-
-sys.modules[__name__] = sys.modules["hostcuda.util.temporary"]
+from hostcuda.util.temporary import *  # noqa: F403

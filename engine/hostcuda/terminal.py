@@ -1,7 +1,3 @@
-"""The frame of a command. It is `hostcuda.util.terminal`, under its public name."""
+"""The frame of a command: the public name of `hostcuda.util.terminal`."""
 
-import sys
-
-from hostcuda.util.terminal import *  # noqa: F403  (for type checkers)
-
-sys.modules[__name__] = sys.modules["hostcuda.util.terminal"]
+from hostcuda.util.terminal import *  # noqa: F403

@@ -20,7 +20,8 @@ from pathlib import Path
 from hostcuda.build import unit
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import EngineError
-from hostcuda.frontend.source import Scan, rewrite
+from hostcuda.frontend.rewrite import rewrite
+from hostcuda.frontend.scan import Scan
 from hostcuda.host import toolchain
 from hostcuda.runtime import elf, native
 
@@ -28,13 +29,13 @@ from hostcuda.runtime import elf, native
 # The source
 
 
-def _words(text: str) -> frozenset[str]:
+def _split(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_STANDARD = _words("array cassert cfloat climits cmath cstddef cstdint cstdio cstdlib limits tuple type_traits "
+_STANDARD = _split("array cassert cfloat climits cmath cstddef cstdint cstdio cstdlib limits tuple type_traits "
                    "utility assert.h float.h limits.h math.h stddef.h stdint.h stdio.h stdlib.h")
-_DIRECTIVES = _words("define undef if ifdef ifndef elif else endif error warning include pragma") | {""}
+_DIRECTIVES = _split("define undef if ifdef ifndef elif else endif error warning include pragma") | {""}
 _PRAGMA = re.compile(r"\s*(?:unroll\b|once\b|nv_\w+|diag_\w+).*", re.S)
 _INCLUDE = re.compile(r'\s*(?:<([\w./]+)>|"([\w./]+)")\s*')
 
@@ -52,9 +53,9 @@ _SPLICE = re.compile(r"\\[ \t]*\n")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)
 
 # Words that C++ reserves and CUDA does not use: they lead to the host, its assembler or the compiler's additions.
-_CAPITALS = _words("__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ "
+_CAPITALS = _split("__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ "
                    "__FILE__ __LINE__ __COUNTER__ __VA_ARGS__ __VA_OPT__ _Float16 _Bool _Static_assert HOSTCUDA_CPU")
-_BUILTINS = _words("__builtin_align__ __builtin_assume __builtin_assume_aligned __builtin_expect __builtin_unreachable")
+_BUILTINS = _split("__builtin_align__ __builtin_assume __builtin_assume_aligned __builtin_expect __builtin_unreachable")
 _RESERVED = re.compile(
     r"__builtin_\w+|__(?:sync|atomic|tsan|sanitizer|asan|ubsan|real|wrap|has|glibc|libc|gcc|cxa|gnu|attr|warn|error|cyg)"
     r"_\w*|__pragma|__declspec|__label__|__extension__|_[A-Z]\w*|__\w*[A-Z]\w*"
@@ -66,7 +67,7 @@ _UNWATCHED = re.compile(
     r"(?:frexp|modf|remquo|sincos)[fl]?"
 )
 _ATTRIBUTE = re.compile(r"__attribute(?:__)?\s*\(\s*\(\s*([^()]*)(?:\(\s*\w*\s*\))?\s*\)\s*\)")
-_ATTRIBUTES = _words("aligned always_inline const hot may_alias noinline packed pure unused fallthrough likely "
+_ATTRIBUTES = _split("aligned always_inline const hot may_alias noinline packed pure unused fallthrough likely "
                      "maybe_unused nodiscard noreturn unlikely")
 _STANDARD_ATTRIBUTE = re.compile(r"\[\s*\[\s*(\w+)\s*\]\s*\]")
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 import hostcuda.estimate as estimate
-from hostcuda import doctor
-from hostcuda.doctor import MISSING, OK, UNUSED
+from hostcuda.tools import doctor
+from hostcuda.tools.doctor import MISSING, OK, UNUSED
 
 pytestmark = pytest.mark.thorough("tools and documents of the engine")
 
@@ -28,7 +28,7 @@ def path(tmp_path, monkeypatch):
     monkeypatch.setenv("HOSTCUDA_ENGINE", "auto")
     for name in ("CXX", "CONDA_PREFIX", "CUDA_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(doctor, "_nvidia_hardware", lambda: False)
+    monkeypatch.setattr(doctor, "_has_nvidia_hardware", lambda: False)
     monkeypatch.setattr(doctor.sys, "platform", "linux")
 
     def put(name, script):
@@ -51,7 +51,7 @@ def python_says(monkeypatch):
     def ask(code, **environment):
         return next(((0, text) for word, text in answers.items() if word in code), (1, "ImportError: not here"))
 
-    monkeypatch.setattr(doctor, "_python_says", ask)
+    monkeypatch.setattr(doctor, "_ask_python", ask)
     return answers
 
 
@@ -71,9 +71,9 @@ def test_a_container_is_told_from_a_machine(tmp_path, monkeypatch):
     mark = tmp_path / "mark"
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setattr(doctor, "_MARKS", (mark,))
-    assert "container" not in doctor._hostcuda().found
+    assert "container" not in doctor._report_engine().found
     mark.touch()
-    assert doctor._hostcuda().found.endswith(", in a container")
+    assert doctor._report_engine().found.endswith(", in a container")
 
 
 def test_without_a_gpu_the_compiler_is_enough(path, python_says):
@@ -122,7 +122,7 @@ def test_neither_compiler_nor_gpu(path, python_says):
 def test_a_compiler_that_does_not_compile(path):
     path("g++", "echo 'cannot execute cc1plus' >&2; exit 1")
     path("apt-get", "exit 0")
-    finding = doctor._compiler()
+    finding = doctor._examine_compiler()
     assert finding.state == MISSING
     assert "cannot execute cc1plus" in finding.found
     assert finding.remedy.endswith("apt-get install g++")
@@ -130,19 +130,19 @@ def test_a_compiler_that_does_not_compile(path):
 
 @pytest.mark.parametrize("tools", doctor._MODES.values(), ids=doctor._MODES)
 def test_a_kernel_runs_in_every_mode(tools):
-    assert doctor._kernel_fails(tools) == ""
+    assert doctor._find_failure(tools) == ""
 
 
 def test_a_compiler_without_a_version(path, monkeypatch):
-    monkeypatch.setattr(doctor, "_kernel_fails", lambda tools: "")  # another compiler: nothing would be in the cache
+    monkeypatch.setattr(doctor, "_find_failure", lambda tools: "")  # another compiler: nothing would be in the cache
     path("g++", f'[ "$1" = --version ] || exec {GXX} "$@"')
-    finding = doctor._compiler()
+    finding = doctor._examine_compiler()
     assert (finding.state, finding.found.split(",")[0]) == (OK, "no version")
 
 
 def test_a_wrong_cxx_is_the_thing_to_unset(path, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler -O2")
-    finding = doctor._compiler()
+    finding = doctor._examine_compiler()
     assert finding.state == MISSING
     assert "no-such-compiler" in finding.found
     assert finding.remedy == "unset CXX"
@@ -160,7 +160,7 @@ def test_nvcc_that_is_installed_but_not_on_the_path(path, tmp_path, monkeypatch)
     (tmp_path / "cuda" / "bin").mkdir(parents=True)
     (tmp_path / "cuda" / "bin" / "nvcc").touch()
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
-    assert doctor._nvcc(True).remedy == f'export PATH="{tmp_path}/cuda/bin:$PATH"'
+    assert doctor._examine_nvcc(True).remedy == f'export PATH="{tmp_path}/cuda/bin:$PATH"'
 
 
 @pytest.mark.parametrize(("manager", "remedy"), [
@@ -171,20 +171,20 @@ def test_the_remedy_is_the_systems_own(path, manager, remedy, monkeypatch):
     if manager:
         path(manager, "exit 0")
     monkeypatch.setattr(doctor.os, "geteuid", lambda: 0)
-    assert doctor._compiler().remedy == remedy
+    assert doctor._examine_compiler().remedy == remedy
     monkeypatch.setattr(doctor.os, "geteuid", lambda: 1000)
-    assert doctor._compiler().remedy == (f"sudo {remedy}" if manager else remedy)
+    assert doctor._examine_compiler().remedy == (f"sudo {remedy}" if manager else remedy)
 
 
 def test_the_active_conda_environment_comes_first(path, monkeypatch):
     path("apt-get", "exit 0")
     monkeypatch.setenv("CONDA_PREFIX", "/opt/conda/envs/lab")
-    assert doctor._compiler().remedy == "conda install -c conda-forge cxx-compiler"
+    assert doctor._examine_compiler().remedy == "conda install -c conda-forge cxx-compiler"
 
 
 def test_macos(path, monkeypatch):
     monkeypatch.setattr(doctor.sys, "platform", "darwin")
-    finding = doctor._compiler()
+    finding = doctor._examine_compiler()
     assert finding.state == MISSING  # the engine needs Linux
     assert finding.remedy.startswith("docker run ")
 
@@ -192,7 +192,7 @@ def test_macos(path, monkeypatch):
 def test_an_unwritable_cache(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    finding = doctor._cache()
+    finding = doctor._examine_cache()
     assert finding.state == MISSING
     assert finding.remedy.startswith("export HOSTCUDA_CACHE_DIR=")
 
@@ -205,7 +205,7 @@ def test_a_home_folder_of_another_user(tmp_path, monkeypatch):
     if root:
         os.seteuid(65534)
     try:
-        cache = doctor._cache()
+        cache = doctor._examine_cache()
     finally:
         if root:
             os.seteuid(0)
@@ -232,10 +232,10 @@ def test_the_engine_is_the_one_that_runs(monkeypatch):
 
 
 def test_a_process_that_crashes_is_an_answer():
-    status, said = doctor._python_says("import os; os.abort()")
+    status, said = doctor._ask_python("import os; os.abort()")
     assert status
     assert said
-    assert doctor._python_says("print(1); print('last')") == (0, "last")
+    assert doctor._ask_python("print(1); print('last')") == (0, "last")
 
 
 def test_show_prints_the_remedy_unbroken(capsys, monkeypatch):
@@ -254,4 +254,5 @@ def test_show_prints_the_remedy_unbroken(capsys, monkeypatch):
 def test_the_variables_of_the_convolution_lab_are_read_where_ours_are_not_set(monkeypatch):
     monkeypatch.delenv("HOSTCUDA_ENGINE", raising=False)
     monkeypatch.setenv("LABKIT_ENGINE", "cpu")
-    assert doctor._engine([doctor.Requirement("C++ compiler", OK, "")]) == ("cpu", "LABKIT_ENGINE=cpu asks for it")
+    chosen = doctor._choose_engine([doctor.Requirement("C++ compiler", OK, "")])
+    assert chosen == ("cpu", "LABKIT_ENGINE=cpu asks for it")

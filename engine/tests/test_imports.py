@@ -1,6 +1,7 @@
 """The engine's modules import each other in one direction only."""
 
 import ast
+import importlib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -49,6 +50,15 @@ def test_no_room_imports_itself_by_way_of_others():
     for room, others in rooms.items():
         others.discard(room)
     in_order(rooms)
+
+
+def test_a_public_name_has_all_of_its_module():
+    public = {name: path.read_text() for name, path in MODULES.items() if name.count(".") == 1}
+    pairs = [(name, *imports(text)) for name, text in public.items() if "import *" in text]
+    assert ("hostcuda.profile", "hostcuda.tools.profile") in pairs and len(pairs) == 12
+    for public_module, module in (map(importlib.import_module, pair) for pair in pairs):
+        names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+        assert all(getattr(public_module, name) is getattr(module, name) for name in names)
 
 
 def test_a_circle_is_found_in_functions_too():

@@ -9,7 +9,7 @@ import pytest
 
 from hostcuda.api import compiler, driver
 from hostcuda.errors import Interrupted
-from hostcuda.frontend.source import rewrite
+from hostcuda.frontend.rewrite import rewrite
 from hostcuda.loops import add_loops
 from hostcuda.source import rewritten
 

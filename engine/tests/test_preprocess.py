@@ -1,12 +1,11 @@
 """A source is preprocessed first: what macros make is found, lines and columns stay, other headers are held back."""
 
-import os
 import re
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from running import run_program
 
 from hostcuda import processes as child
 from hostcuda.api import compiler, driver
@@ -26,10 +25,7 @@ def run(tmp_path):
             (tmp_path / name.replace("_", ".")).write_text(other)
         path = tmp_path / "program.cu"
         path.write_text(text)
-        command = child.program(str(path), (), "cpu", options)
-        ended = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, "HOSTCUDA_ENGINE": "cpu"}, check=False
-        )
+        ended = run_program(path, options=options)
         return ended.stdout + ended.stderr
 
     return run

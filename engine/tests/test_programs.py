@@ -1,17 +1,17 @@
 """Whole programs in CUDA C++: their host code, their launches, their errors, and the commands that take them."""
 
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import run_program
 
 from hostcuda import processes as child
 from hostcuda.errors import EngineError
 from hostcuda.frontend.hostcode import Names
-from hostcuda.frontend.source import rewrite
+from hostcuda.frontend.rewrite import rewrite
 from hostcuda.profile import profile_script
 from hostcuda.sanitize import sanitize_script
 
@@ -36,16 +36,10 @@ error: cudaErrorInvalidConfiguration, then no error
 """
 
 
-def run(path, *arguments, options=()):
-    command = child.program(str(path), arguments, "cpu", options)
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-
-
 def test_a_compilers_message_has_the_line_of_a_relative_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("wrong.cu").write_text("int main()\n{\n\treturn unknown;\n}\n")
-    done = run("wrong.cu")
+    done = run_program("wrong.cu")
     assert done.returncode == 1
     assert "\n    3 |         return unknown;\n      |                ^~~~~~~\n" in done.stderr
 
@@ -61,7 +55,7 @@ def program(tmp_path):
 
 
 def test_a_program_with_most_of_the_runtime_api():
-    ended = run(EVERYTHING, "one")
+    ended = run_program(EVERYTHING, "one")
     assert ended.stdout == PRINTED
     assert ended.returncode == 3
     assert "block.x is 2000" in ended.stderr  # the engine's own sentence
@@ -161,12 +155,12 @@ int textbook()
 
 def test_what_textbooks_use_besides(program):
     path = program(TEXTBOOK)
-    alone = run(path)
+    alone = run_program(path)
     assert alone.returncode == 1
     assert 'has no main: name the file that has it (--options "FILE.cpp")' in alone.stderr
     other = path.with_name("other.cpp")
     other.write_text("int elsewhere(int x) { return 2 * x; }\nint textbook();\nint main() { return textbook(); }\n")
-    ended = run(path, options=[str(other)])
+    ended = run_program(path, options=[str(other)])
     assert ended.returncode == 3
     assert ended.stdout.splitlines() == [
         "told 0 1",
@@ -183,7 +177,7 @@ def test_what_textbooks_use_besides(program):
 
 
 def test_wrong_calls_and_faults_give_cudas_numbers_and_a_sentence(program):
-    ended = run(program(FAULTY), options=["-DSIZE=100", "-DOFFSET=-(1ll<<40)"])
+    ended = run_program(program(FAULTY), options=["-DSIZE=100", "-DOFFSET=-(1ll<<40)"])
     said = "an illegal memory access was encountered"
     assert ended.stdout.splitlines() == ["1", "1", "1", said, said]
     for sentence in ("1048576 bytes were asked for", "is no device memory", "cudaMalloc gave no"):
@@ -256,7 +250,7 @@ int main()
 
 
 def test_memory_of_host_code_and_wide_parameters(program):
-    ended = run(program(HOSTS))
+    ended = run_program(program(HOSTS))
     assert ended.stdout.splitlines() == [f"aligned: {20 * (2 * 28 + 8)}, fresh: {(256 << 10) // 8}",
                                          "attributes: 1 1 1", "pools: 1 0 801"]
     assert (ended.returncode, "does not count the memory of a pool" in ended.stderr) == (0, True)
@@ -287,7 +281,7 @@ def test_threads_of_openmp_launch_kernels(program, options):
     other = path.with_name("other.cpp")
     other.write_text("#include <omp.h>\nint other() { return omp_get_thread_num(); }\n")
     for files in [], [str(other)]:
-        ended = run(path, options=[*options, *files])
+        ended = run_program(path, options=[*options, *files])
         assert (ended.returncode, ended.stdout) == (0, "10\n")
 
 
@@ -319,7 +313,7 @@ int main()
 
 
 def test_a_texture_may_be_destroyed_while_a_kernel_reads_it(program):
-    ended = run(program(TEXTURE))
+    ended = run_program(program(TEXTURE))
     assert (ended.returncode, ended.stdout) == (0, "0 5\n")
     assert "there is no such object" in ended.stderr
 
@@ -329,7 +323,7 @@ def test_a_c_plus_plus_file_may_define_what_cuda_has(program):
     other = path.with_name("other.cpp")
     other.write_text("static unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }\n"
                      "int least() { return umin(7u, 4u); }\n")
-    assert run(path, options=[str(other)]).returncode == 7
+    assert run_program(path, options=[str(other)]).returncode == 7
 
 
 CASTS = r"""
@@ -363,7 +357,7 @@ int main()
 
 
 def test_halves_bfloat16_and_characters_become_each_other(program):
-    ended = run(program(CASTS))
+    ended = run_program(program(CASTS))
     assert ended.stdout.splitlines() == [
         "2.5 -1.75 1000 nan ", "2.5 -1.75 1000 nan ", "2 -1 127 0 ", "2 -1 127 0 ", "2 0 255 0 "
     ]
@@ -385,7 +379,7 @@ int main()
     printf("%d", x[31]);
 }
 """
-    assert run(program(text)).stdout == "62"
+    assert run_program(program(text)).stdout == "62"
 
 
 def test_a_kernel_may_have_the_name_of_a_function_of_the_c_library(program):
@@ -412,7 +406,7 @@ int main()
     printf("%d %d", x[0], div(7, 2).quot);
 }
 """
-    assert run(program(text)).stdout == "30 3"
+    assert run_program(program(text)).stdout == "30 3"
 
 
 def test_a_kernel_that_is_called_like_a_function_does_not_run(program):
@@ -440,7 +434,7 @@ int main()
     printf("%x", result);
 }
 """
-    ended = run(program(text))
+    ended = run_program(program(text))
     assert ended.stdout == f"{'cudaErrorMissingConfiguration, ' * 2}20202020"
     assert "kernel sum was called without <<<grid, block>>>: it did not run" in ended.stderr
 
@@ -518,7 +512,7 @@ int main()
     ("cudaMalloc(&x, 100); x[24] = 1;", "the host writes byte 96 of an allocation of 100 bytes from cudaMalloc"),
 ])
 def test_the_host_cannot_access_memory_of_the_device(program, wrong, said):
-    done = run(program(HOST % wrong))
+    done = run_program(program(HOST % wrong))
     if said:
         assert said in done.stderr and "cudaMemcpy" in done.stderr
         assert done.returncode == -signal.SIGSEGV
@@ -567,7 +561,7 @@ int main(int count, char **arguments)
 def test_a_fault_of_the_host_is_told_with_its_line(which, said, program):
     line = next(n for n, text in enumerate(FAULTS.splitlines(), 1) if text.endswith(f"// {which}"))
     path = program(FAULTS)
-    done = run(path, str(which))
+    done = run_program(path, str(which))
     assert said in done.stderr and done.stderr.endswith(f" ({path}:{line})\n")
     assert done.returncode == -(signal.SIGFPE if which == 5 else signal.SIGSEGV)
 
@@ -580,11 +574,11 @@ def test_a_fault_of_the_host_is_the_reason_of_a_verdict(program):
 
 def test_nvccs_macros_are_defined(program):
     text = "#if !defined(__NVCC__) || !defined(__CUDACC__)\n#include <hip/hip_runtime.h>\n#endif\nint main() {}"
-    assert run(program(text)).returncode == 0
+    assert run_program(program(text)).returncode == 0
 
 
 def test_a_file_of_the_options_that_is_not_there(program):
-    ended = run(program("int main() {}"), options=["none.cpp"])
+    ended = run_program(program("int main() {}"), options=["none.cpp"])
     assert (ended.returncode, ended.stderr) == (1, "hostcuda: none.cpp, one of the options, is no file\n")
 
 
@@ -600,7 +594,7 @@ def test_a_file_of_the_options_that_is_not_there(program):
      "defined in the source. If another file or a library defines it, name that: --options"),
 ])
 def test_what_is_not_supported_is_named(program, text, said):
-    ended = run(program(text))
+    ended = run_program(program(text))
     assert ended.returncode == 1
     assert said in ended.stderr
 
@@ -647,7 +641,7 @@ int main()
 
 
 def test_instances_of_templates_are_launched_by_pointer_and_by_deduction(program):
-    ended = run(program(TEMPLATES))
+    ended = run_program(program(TEMPLATES))
     assert (ended.stdout.splitlines(), ended.stderr) == (["213 10 0", "5 no error 0"], "")
 
 
@@ -718,7 +712,7 @@ int main()
 
 
 def test_cublas_multiplies_matrices(program):
-    ended = run(program(PRODUCTS))
+    ended = run_program(program(PRODUCTS))
     assert ended.stdout.splitlines() == ["0 0", "13 7"]
     assert "its source has 4" in ended.stderr
 
@@ -727,7 +721,7 @@ def test_a_program_may_bring_its_own_cublas(program, tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "cublas_v2.h").write_text("static int cublasCreate() { return 7; }\n")
     path = program("#include <cublas_v2.h>\nint main() { return cublasCreate(); }\n")
-    assert run(path, options=[f"-I{tmp_path / 'own'}"]).returncode == 7
+    assert run_program(path, options=[f"-I{tmp_path / 'own'}"]).returncode == 7
 
 
 REMEDIES = r"""
@@ -747,7 +741,7 @@ int main() {
 
 
 def test_remedies_are_in_the_programs_language(program):
-    said = run(program(REMEDIES)).stderr
+    said = run_program(program(REMEDIES)).stderr
     for remedy in ("the variable m: if it is __constant__ or __device__, use cudaMemcpyToSymbol(m, ...)",
                    "use cudaMemcpyFromSymbol(..., n, ...)", "or cudaFree what",
                    "after cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)"):
@@ -780,14 +774,14 @@ int main()
 @pytest.mark.parametrize("tools", ["", "memcheck"])
 def test_kernels_allocate_up_to_the_limit_of_their_heap(program, monkeypatch, tools):
     monkeypatch.setenv("HOSTCUDA_CHECK", tools)
-    assert run(program(HEAP)).stdout == "8 8192 24 24 no error\n"
+    assert run_program(program(HEAP)).stdout == "8 8192 24 24 no error\n"
 
 
 def test_a_program_gets_as_much_memory_as_the_variable_says(program, monkeypatch):
     monkeypatch.setenv("HOSTCUDA_MEMORY_MB", "100")
     calls = "".join(f"for (n = 0; !{call}; n++); printf(\"%d \", n);" for call in (
         "cudaMalloc(&p, 16 << 20)", "cudaMallocManaged(&p, 16 << 20)", "cudaMallocHost(&p, 16 << 20)"))
-    ended = run(program(f"#include <cstdio>\nint main() {{ void *p; int n; {calls} }}"))
+    ended = run_program(program(f"#include <cstdio>\nint main() {{ void *p; int n; {calls} }}"))
     assert ended.stdout == "6 0 6 ", ended.stderr
     assert "out of memory: 16.0 MiB requested, 4.0 MiB of 100.0 MiB free" in ended.stderr
 
@@ -897,7 +891,7 @@ ADDED = "__global__ void added(int *x) { *x += helper() + own; }"
 
 def test_each_file_is_compiled_by_itself(two_files):
     path, other = two_files(OWN.format(7), OWN.format(1000) + ADDED)
-    ended = run(path, options=[other])
+    ended = run_program(path, options=[other])
     assert ended.stdout.splitlines() == ["3", "2244 100", "2249", "60 5"]
     assert (ended.returncode, ended.stderr) == (0, "")
     findings = sanitize_script(str(path), (), "memcheck", "cpu", capture=True, options=[other])
@@ -908,14 +902,14 @@ def test_each_file_is_compiled_by_itself(two_files):
 
 def test_linked_device_code_has_each_name_once(two_files):
     path, other = two_files("", OWN.format(1000) + ADDED)
-    assert run(path, options=["-rdc=true", other]).stdout.splitlines()[1] == "2244 100"
+    assert run_program(path, options=["-rdc=true", other]).stdout.splitlines()[1] == "2244 100"
     path, other = two_files(OWN.format(7), OWN.format(1000) + ADDED)
-    assert "multiple definition of `own'" in run(path, options=["-rdc=true", other]).stderr
+    assert "multiple definition of `own'" in run_program(path, options=["-rdc=true", other]).stderr
 
 
 def test_an_error_in_another_file_has_its_line(two_files):
     path, other = two_files("", OWN.format(1) + ADDED + "\nint wrong = nowhere;")
-    assert f"{other}:7:13: error: " in run(path, options=[other]).stderr
+    assert f"{other}:7:13: error: " in run_program(path, options=[other]).stderr
 
 
 def test_a_file_in_cpp_without_cudas_headers_is_plain_cpp(tmp_path):
@@ -926,5 +920,5 @@ def test_a_file_in_cpp_without_cudas_headers_is_plain_cpp(tmp_path):
     other.write_text("#include <cstdlib>\nstruct float4 { char a; };\n"
                      "static unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }\n"
                      "void leave(int n) { std::exit(umin(n, 5) + sizeof(float4)); }\n")
-    ended = run(path, options=[str(other)])
+    ended = run_program(path, options=[str(other)])
     assert (ended.returncode, ended.stdout) == (6, "kernel\n")

@@ -1,21 +1,18 @@
 """Inline PTX: mma.sync in all its forms against float64, how it may be written, and what is refused."""
 
 import itertools
-import json
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import run_script
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
-from hostcuda.frontend.source import rewrite
+from hostcuda.frontend.rewrite import rewrite
 
 pytestmark = pytest.mark.core("the instructions of pages 10 and 11")
 
@@ -540,11 +537,7 @@ print(json.dumps([record.sites, [finding.message for finding in record.findings]
 @pytest.mark.parametrize("tools", ["profile", "profile,memcheck,racecheck,initcheck,synccheck"])
 def test_check_mode_counts_only_the_operands(tools):
     """An operand in memory is a load; what the lanes hand each other is none."""
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
-    command = [sys.executable, "-c", SCRIPT, CHECKED]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    sites, findings = json.loads(done.stdout.splitlines()[-1])
+    sites, findings = run_script(SCRIPT, CHECKED, tools=tools)
     line = {text.strip(): number for number, text in enumerate(CHECKED.splitlines(), 1)}
     copy, store = line["s[threadIdx.x] = a[threadIdx.x];"], line["c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];"]
     sites = [site for site in sites if site["space"] != "local"]  # whether d is in memory depends on the host compiler

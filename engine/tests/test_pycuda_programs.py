@@ -1,10 +1,9 @@
 """Programs that import PyCUDA, on the CPU engine."""
 
-import os
-import subprocess
 import sys
 
 import pytest
+from running import run_program
 
 from hostcuda import processes as child
 from hostcuda.programs import pycuda
@@ -46,12 +45,6 @@ print((z * z).get()[0], float(cumath.sqrt(x).get()[3]), bool((rand((50,)).get() 
 """
 
 
-def run(path, *arguments):
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu"}
-    command = child.program(str(path), arguments, "cpu")
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-
-
 @pytest.fixture
 def program(tmp_path):
     def write(text):
@@ -63,7 +56,7 @@ def program(tmp_path):
 
 
 def test_a_program_that_imports_pycuda(program):
-    ended = run(program(PLAIN.replace("BLOCK", "64")), "a", "b")
+    ended = run_program(program(PLAIN.replace("BLOCK", "64")), "a", "b")
     assert ended.stdout == f"2080.0 {pycuda.VERSION} ['a', 'b'] __main__\n", ended.stderr
 
 
@@ -92,7 +85,7 @@ threading.Thread(target=work).start()
 
 def test_a_thread_compiles_a_module_of_two_sources_after_the_main_thread_has_ended(program, tmp_path, monkeypatch):
     monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))  # the runtime, too, of several files
-    ended = run(program(LATE))
+    ended = run_program(program(LATE))
     assert (ended.stdout, ended.stderr) == ("8\n", "")
 
 
@@ -103,7 +96,7 @@ def test_sanitize_takes_it(program):
 
 def test_a_module_that_is_missing_says_how_to_get_it(program, tmp_path, monkeypatch):
     monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))
-    ended = run(program("import pycuda.autoinit\nimport pycuda.nonesuch"))
+    ended = run_program(program("import pycuda.autoinit\nimport pycuda.nonesuch"))
     assert ended.returncode == 1
     assert "`hostcuda pycuda` fetches them" in ended.stderr
 
@@ -119,7 +112,7 @@ def test_pycudas_own_modules_work_on_the_engine(program, tmp_path, monkeypatch):
         pycuda.fetch()
     except pycuda.EngineError as error:
         pytest.skip(str(error))
-    ended = run(program(ARRAYS))
+    ended = run_program(program(ARRAYS))
     assert "Warning" not in ended.stderr
     assert ended.stdout.splitlines() == [
         "[0.0, 3.0, 6.0, 9.0, 12.0, 15.0, 18.0, 21.0] 1260.0 84.0",

@@ -1,12 +1,11 @@
 """What the engine does not have is told in one sentence at its place; code for the host can be passed over."""
 
-import subprocess
 
 import pytest
+from running import run_program
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
-from hostcuda import processes as child
 from hostcuda.build.unit import unit
 from hostcuda.compiler import SourceModule
 from hostcuda.frontend import sides
@@ -213,7 +212,7 @@ int main() {
 def test_host_code_does_not_see_the_devices_macro(tmp_path):
     path = tmp_path / "program.cu"
     path.write_text(SIDES)
-    done = subprocess.run(child.program(str(path), (), "cpu", ()), capture_output=True, text=True, check=False)
+    done = run_program(path)
     assert done.stdout == "10 3 1, 20 6 2 5 line 31", done.stderr
     wrong = SIDES.replace("struct Method {", "struct Method {\n    int field = SIDE;")
     with pytest.raises(cuda.CompileError) as caught:

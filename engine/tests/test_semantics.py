@@ -1,22 +1,19 @@
 """Where C++ leaves a result open, the engine gives the GPU's: programs, and what an H100 printed."""
 
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from running import run_program
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
-from hostcuda import processes as child
 from hostcuda.compiler import SourceModule
 from hostcuda.frontend.exact import exact
 
 pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 
 FOLDER = Path(__file__).parent / "semantics"
-ENVIRONMENT = {**os.environ, "HOSTCUDA_ENGINE": "cpu"}
 
 
 @pytest.mark.parametrize(
@@ -24,8 +21,7 @@ ENVIRONMENT = {**os.environ, "HOSTCUDA_ENGINE": "cpu"}
     [("values", (), "values"), ("subnormals", (), "subnormals"), ("subnormals", ("-ftz=true",), "flushed")],
 )
 def test_a_program_prints_what_it_prints_on_a_gpu(program, options, recorded):
-    command = child.program(str(FOLDER / f"{program}.cu"), (), "cpu", options)
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    done = run_program(FOLDER / f"{program}.cu", options=options)
     assert done.stdout.splitlines() == (FOLDER / f"{recorded}.txt").read_text().splitlines(), done.stderr
 
 

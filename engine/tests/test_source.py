@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcuda.frontend import preprocess
-from hostcuda.frontend.source import Scan, rewrite
+from hostcuda.frontend.rewrite import rewrite
+from hostcuda.frontend.scan import Scan
 
 pytestmark = pytest.mark.core("every source passes through it")
 

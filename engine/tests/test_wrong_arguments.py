@@ -1,26 +1,17 @@
 """Whole programs whose arguments are wrong: CUDA's error numbers and a sentence, not the end of the process."""
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
-
-from hostcuda import processes as child
+from running import run_program
 
 pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def run(path):
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu"}
-    command = child.program(str(path), (), "cpu", ())
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
-
-
 def test_no_wrong_argument_ends_the_process():
-    done = run(PROGRAMS / "wrong_arguments.cu")
+    done = run_program(PROGRAMS / "wrong_arguments.cu")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines() == [
         "accepted: 0", "cudaErrorMemoryAllocation", "cudaErrorInvalidValue", "goes on: 63, no error",
@@ -38,7 +29,7 @@ def main(tmp_path):
             "__global__ void fill(const float *unused, float *x, size_t number) { x[threadIdx.x] = number; }\n"
             f"int main()\n{{\n{body}\n    return cudaDeviceSynchronize();\n}}\n"
         )
-        return run(path)
+        return run_program(path)
 
     return compiled
 

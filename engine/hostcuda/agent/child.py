@@ -235,14 +235,14 @@ def _follow_thread(case: _Case, job: Mapping, answer: Callable) -> None:
 
     def show(value: Any) -> Any:
         if isinstance(value, stepping.Pointer):
-            return case_place(value.address) or "a pointer"
+            return find_element(value.address) or "a pointer"
         if isinstance(value, (list, tuple)):
             return [show(part) for part in value[:8]]
         if isinstance(value, dict):
             return {name: show(part) for name, part in value.items()}
         return "not set" if value is None else value
 
-    def case_place(address: int) -> str:
+    def find_element(address: int) -> str:
         for name, pointer in case.pointers.items():
             if 0 <= address - int(pointer) < case.arrays[name].nbytes:
                 return f"{name}[{(address - int(pointer)) // case.arrays[name].itemsize}]"
@@ -254,7 +254,7 @@ def _follow_thread(case: _Case, job: Mapping, answer: Callable) -> None:
         accesses = []
         for access in step.accesses:
             element = (access.address - access.base) // max(1, access.size)
-            place = case_place(access.address) or f"{access.name or access.space}[{element}]"
+            place = find_element(access.address) or f"{access.name or access.space}[{element}]"
             accesses.append(f"{access.op} {place} = {show(access.value)}")
         answer(line=step.line, sets=sets, accesses=accesses)
     answer(ran=len(steps))

@@ -12,8 +12,8 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from hostcuda.frontend.brackets import closed, edited, statement_end
-from hostcuda.frontend.source import Scan
+from hostcuda.frontend.brackets import apply_edits, closed, find_statement_end
+from hostcuda.frontend.scan import Scan
 
 _MOST_STEPS, _MOST_EDITS = 4, 8  # edits of one repair; proposals per finding
 _BARRIER = "__syncthreads();"
@@ -64,7 +64,7 @@ def _propose(run, job: Mapping) -> Iterator[tuple[str, str]]:
         name = row["buffer"].get("name", "") if isinstance(row["buffer"], dict) else ""
         propose = {"racecheck": _order, "memcheck": _guard, "initcheck": _initialize}.get(row["tool"])
         edits = propose(source, row, name, job) if propose else ()
-        proposals = [(kind, edited(source.text, edit)) for kind, edit in edits]
+        proposals = [(kind, apply_edits(source.text, edit)) for kind, edit in edits]
         yield from proposals[:_MOST_EDITS]
         if proposals:
             return
@@ -130,7 +130,7 @@ def _order(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tupl
         loop = re.compile(r"(?:for|while)\s*(?=\()").match(source.code, head)
         body = closed(source.code, loop.end()) if loop else 0
         if body and source.code[body:].lstrip()[:1] != "{":  # a loop without braces
-            end, tab = statement_end(source.code, body), source.indent(head)
+            end, tab = find_statement_end(source.code, body), source.indent(head)
             braces = [(body, body, " {"), (end, end, f"{tab}  {_BARRIER}{tab}}}")]
             yield "barrier", braces
             yield "barrier", [source.before(head, _BARRIER), *braces]

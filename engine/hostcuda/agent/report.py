@@ -129,7 +129,7 @@ def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), referenc
         report["repair"] = {"kind": kind, "diff": diff, "verified": True}
         report["next"] = (f"Apply the repair ({kind}): it was run, and with it nothing is found and all results of "
                           f"{len(cases)} case{'s' * (len(cases) > 1)} are right.")
-    return _bounded(report)
+    return _shorten(report)
 
 
 def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "", thread: Sequence[int] = (0, 0, 0),
@@ -145,11 +145,11 @@ def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "
         Index (x, y, z) of the thread to follow in its block, and of the block.
     """
     job = _build_job(what, source, kernel, [case], options, seconds, thread=[*thread], block=[*block], program=False)
-    _prepare(job["options"], _mode(what))
+    _prepare(job["options"], _choose_tools(what))
     done = _run(job, seconds, walled)
     rows, texts = [answer.get("site", answer) for answer in (*done.of("site"), *done.of("line"))], source.splitlines()
     for row in rows:
-        row["text"] = _text_of(row["line"], texts).strip()[:80]
+        row["text"] = _get_text(row["line"], texts).strip()[:80]
     result: dict = {"steps" if what == "step" else "lines": rows, "omitted": 0}
     if not rows:
         result["why_none"] = _clean(done.findings.outcome[1].splitlines()[0])
@@ -196,7 +196,7 @@ def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], op
     return {"what": what, "source": source, "kernel": kernel, "cases": [*cases], "options": words, **more}
 
 
-def _mode(what: str) -> str:
+def _choose_tools(what: str) -> str:
     return {"step": "step", "lines": "profile"}.get(what, _TOOLS)
 
 
@@ -212,7 +212,7 @@ def _run(job: Mapping, seconds: float, walled: bool) -> Run:
     with temporary.folder() as folder:
         (folder / "job.json").write_text(json.dumps(job))
         (folder / "kernel.cu").write_text(job["source"])
-        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": _mode(job["what"]), "HOSTCUDA_WARNINGS": "1",
+        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": _choose_tools(job["what"]), "HOSTCUDA_WARNINGS": "1",
                        "HOSTCUDA_CHECK_OUT": str(folder / "launches")}
         command = [sys.executable, "-m", "hostcuda.agent.child", str(folder)]
         if job["program"]:
@@ -285,7 +285,7 @@ def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str]) ->
         found.append({**_locate(row["kind"], row["line"], lines, _clean(row["message"]), name, row["op"]),
                       "other": other and {name: fact for name, fact in _locate(
                           "", other["line"], lines, "", name, other.get("op", "")).items() if fact},
-                      "thread": sanitize._thread(row), "accesses": row["count"], "cases": cases})
+                      "thread": sanitize._format_thread(row), "accesses": row["count"], "cases": cases})
     if verdict == "wrong result" and not rows:
         found += [_locate("compiler's warning", event["line"], lines, event["message"].partition("warning: ")[2])
                   for event in run.findings.events
@@ -306,14 +306,14 @@ def _clean(text: str, most: int = 300) -> str:
     return _NOT_SAID.sub("", text).strip()[:most]
 
 
-def _text_of(line: int | None, lines: Sequence[str]) -> str:
+def _get_text(line: int | None, lines: Sequence[str]) -> str:
     return lines[line - 1] if line and 0 < line <= len(lines) else ""
 
 
 def _locate(kind: str, line: int, lines: Sequence[str], says: str, array: str = "", op: str = "",
             column: int = 0) -> dict:
     """Return a place: the line's text, and a caret below the access to an array, a column or the statement."""
-    text = _text_of(line, lines)
+    text = _get_text(line, lines)
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     accesses = [*re.finditer(rf"\b{re.escape(array)}\s*(?:\[[^][]*(?:\[[^]]*\][^][]*)*\]\s*)+", text)] if array else []
     if accesses:
@@ -336,7 +336,7 @@ def _count(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[list[dict]
     counts = [{"counter": name, "value": value, "line": max(by_line, key=lambda line: by_line[line][name])}
               for name, value in totals.items()]
     busiest = sorted(by_line, key=lambda line: -max(by_line[line].values()))[:8]
-    return counts, [{"line": line, "text": _text_of(line, lines).strip()[:60], "counts": dict(+by_line[line])}
+    return counts, [{"line": line, "text": _get_text(line, lines).strip()[:60], "counts": dict(+by_line[line])}
                     for line in sorted(busiest)]
 
 
@@ -382,7 +382,7 @@ def _say_next(report: Mapping, reason: str) -> str:
     return f"{reason.rstrip('.')}."
 
 
-def _bounded(report: dict) -> dict:
+def _shorten(report: dict) -> dict:
     """Return a report of at most `MOST_JSON` bytes; findings and results that were left out are counted."""
     omitted = max(0, len(report["findings"]) - 5) + max(0, len(report["results"]) - 8)
     report["findings"], report["results"] = report["findings"][:5], report["results"][:8]

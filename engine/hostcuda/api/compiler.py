@@ -115,7 +115,7 @@ def _load(source: Unit, manifest: dict) -> Module:
     if os.environ.get("HOSTCUDA_WARNINGS"):
         _show_warnings(source, manifest["path"].with_suffix(".warnings"), manifest["warnings"])
     native.library()
-    path = modules.own_copy(manifest["path"])
+    path = modules.make_own_copy(manifest["path"])
     try:
         module = Module(path, manifest["kernels"])
     except LogicError as error:

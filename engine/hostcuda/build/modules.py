@@ -86,7 +86,7 @@ _loading = threading.Lock()
 _copies = itertools.count()
 
 
-def own_copy(path: Path) -> Path:
+def make_own_copy(path: Path) -> Path:
     """Return a path from which this process has loaded no module: each module has its own variables, as on a GPU."""
     with _loading:
         if path not in _loaded:

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ class Options:
     fuse: bool = True  # multiplications and additions are fused
     debug: bool = False
     openmp: bool = False
+    arch: str | None = None  # the GPU, for ``__CUDA_ARCH__``
 
     def flags(self, checked: bool) -> list[str]:
         """Return the flags for any host compiler, without those of check mode."""
@@ -52,7 +53,7 @@ class Options:
         return [*flags, "-fopenmp"] if self.openmp else flags
 
 
-_VALUE_ELSEWHERE = {  # ignored options whose value is the next word, unless it follows "="
+_IGNORED_VALUES = {  # options that are ignored with their value
     "-Xptxas", "--ptxas-options", "-Xlinker", "--linker-options", "-Xnvlink",
     "--nvlink-options", "-Xfatbin", "-Xarchive", "-maxrregcount", "--maxrregcount", "-code", "--gpu-code", "-gencode",
     "--generate-code", "-ccbin", "--compiler-bindir", "-m", "--machine", "-diag-suppress", "--diag-suppress", "-l",
@@ -70,62 +71,68 @@ SOURCE = re.compile(r"\.(?:cu|cpp|cc|cxx|c)$")
 _ignored = set()  # unknown options that a warning was given for
 
 
-def read(options: str | Iterable, include_dirs: Iterable | None, arch: str | None) -> Options:
+def _add_macro(options: Options, definition: str) -> None:
+    macro, equals, body = definition.partition("=")
+    options.prologue.append(f"#define {macro} {body if equals else 1}")
+
+
+def _set_standard(options: Options, value: str) -> None:
+    standard = re.fullmatch(r"(?:c|gnu)\+\+(\d+)", value)
+    options.standard = max(17, int(standard[1])) if standard else 17
+
+
+def _read_compilers_options(options: Options, value: str) -> None:
+    options.openmp |= "-fopenmp" in value.split(",")
+    options.wrap |= "-fwrapv" in value.split(",")
+
+
+# What an option with a value does to the `Options`. The value follows "=", or is the next word.
+_WITH_VALUE: dict[str, Callable[[Options, str], None]] = {name: use for names, use in (
+    ("-D --define-macro", _add_macro),
+    ("-U --undefine-macro", lambda options, macro: options.prologue.append(f"#undef {macro.partition('=')[0]}")),
+    ("-I --include-path -isystem --system-include",
+     lambda options, folder: options.include_dirs.append(Path(folder).absolute())),
+    ("-include --pre-include", lambda options, header: options.prologue.append(f'#include "{header}"')),
+    ("-std --std", _set_standard),
+    ("-ftz --ftz", lambda options, value: setattr(options, "flush", value != "false")),
+    ("-fmad --fmad", lambda options, value: setattr(options, "fuse", value != "false")),
+    ("-rdc --relocatable-device-code", lambda options, value: setattr(options, "joined", value == "true")),
+    ("-arch --gpu-architecture", lambda options, value: setattr(options, "arch", value)),
+    ("-Xcompiler --compiler-options", _read_compilers_options),
+) for name in names.split()}
+_SWITCHES = {
+    **dict.fromkeys(("-use_fast_math", "--use_fast_math"), ("fast_math", "flush")),
+    **dict.fromkeys(("-G", "--device-debug"), ("debug",)),
+    **dict.fromkeys(("-dc", "-dlto"), ("joined",)),
+    "-fopenmp": ("openmp",),
+}
+
+
+def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None) -> Options:
     """Read nvcc's options: one, or several."""
-    options = [options] if isinstance(options, str) else [str(option) for option in options]
-    settings = Options(options, [Path(folder).absolute() for folder in include_dirs or ()])
-    words = iter(options)
-    for word in words:
-        name, equals, value = word.partition("=") if word.startswith("-") else (word, "", "")
-
-        def argument(equals=equals, value=value, name=name):
-            if equals:
-                return value
-            try:
-                return next(words)
-            except StopIteration:
-                raise CompileError(f"the nvcc option {name} has no value", ["nvcc", *options]) from None
-
-        if word.startswith(("-D", "-U")) or name in ("--define-macro", "--undefine-macro"):
-            definition = word[2:] if word.startswith(("-D", "-U")) and len(word) > 2 else argument()
-            macro, equals, body = definition.partition("=")
-            define = word.startswith(("-D", "--define"))
-            settings.prologue.append(f"#define {macro} {body if equals else 1}" if define else f"#undef {macro}")
-        elif name in ("--include-path", "-isystem", "--system-include") or word == "-I":
-            settings.include_dirs.append(Path(argument()).absolute())
-        elif word.startswith("-I"):
-            settings.include_dirs.append(Path(word[2:].removeprefix("=")).absolute())
-        elif name in ("-include", "--pre-include"):
-            settings.prologue.append(f'#include "{argument()}"')
-        elif name in ("-std", "--std"):
-            standard = re.fullmatch(r"(?:c|gnu)\+\+(\d+)", argument())
-            settings.standard = max(17, int(standard[1])) if standard else 17
-        elif word in ("-use_fast_math", "--use_fast_math"):
-            settings.fast_math = settings.flush = True
-        elif word in ("-G", "--device-debug"):
-            settings.debug = True
-        elif name in ("-ftz", "--ftz"):
-            settings.flush = argument() != "false"
-        elif name in ("-fmad", "--fmad"):
-            settings.fuse = argument() != "false"
-        elif word in ("-dc", "-dlto") or name in ("-rdc", "--relocatable-device-code"):
-            settings.joined = word.startswith("-d") or argument() == "true"
-        elif name in ("-arch", "--gpu-architecture"):
-            arch = argument()
+    words = [words] if isinstance(words, str) else [str(word) for word in words]
+    options = Options(words, [Path(folder).absolute() for folder in include_dirs or ()], arch=arch)
+    rest = iter(words)
+    for word in rest:
+        if word[:2] in ("-D", "-U", "-I") and len(word) > 2:
+            name, value = word[:2], word[2:].removeprefix("=")
+        else:
+            name, equals, value = word.partition("=") if word.startswith("-") else (word, "", "")
+            value = value if equals else None
+        if name in _WITH_VALUE or name in _IGNORED_VALUES:
+            value = next(rest, None) if value is None else value
+            if value is None:
+                raise CompileError(f"the nvcc option {name} has no value", ["nvcc", *words])
+            if name in _WITH_VALUE:
+                _WITH_VALUE[name](options, value)
+        elif word in _SWITCHES:
+            for setting in _SWITCHES[word]:
+                setattr(options, setting, True)
         elif SOURCE.search(word):
-            settings.sources.append(Path(word).absolute())
-        elif name in ("-Xcompiler", "--compiler-options"):
-            flags = argument().split(",")
-            settings.openmp |= "-fopenmp" in flags
-            settings.wrap |= "-fwrapv" in flags
-        elif word == "-fopenmp":
-            settings.openmp = True
-        elif name in _VALUE_ELSEWHERE:
-            argument()
+            options.sources.append(Path(word).absolute())
         elif not _MEANINGLESS.fullmatch(word) and word not in _ignored:
             _ignored.add(word)
             warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)
-    number = re.search(r"_(\d+)", arch or "")
-    if number:
-        settings.prologue += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {int(number[1]) * 10}"]
-    return settings
+    if number := re.search(r"_(\d+)", options.arch or ""):
+        options.prologue += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {int(number[1]) * 10}"]
+    return options

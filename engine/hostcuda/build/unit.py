@@ -17,14 +17,15 @@ from hostcuda.build.options import Options, read
 from hostcuda.build.prelude import WITHOUT_MACROS, prelude
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import CompileError
-from hostcuda.frontend.brackets import edited
+from hostcuda.frontend.brackets import apply_edits
 from hostcuda.frontend.exact import CONVERSIONS, converted, exact
 from hostcuda.frontend.hostcode import MAIN, Names
 from hostcuda.frontend.lockstep import unsynchronized
 from hostcuda.frontend.preprocess import SKELETON, Preprocessed, preprocess
-from hostcuda.frontend.sides import LIST_CALLS, crossings, merged
-from hostcuda.frontend.sizes import doubted
-from hostcuda.frontend.source import MARKER, Rewritten, Scan, kernel_bodies, rewrite
+from hostcuda.frontend.rewrite import Rewritten, rewrite
+from hostcuda.frontend.scan import MARKER, Scan, find_kernel_bodies
+from hostcuda.frontend.sides import LIST_CALLS, find_crossings, merged
+from hostcuda.frontend.sizes import find_doubted
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
 
@@ -163,8 +164,8 @@ class Unit:
             except RecursionError:
                 why_fibers = "its statements are nested too deeply"
         if self.program:
-            bodies = [body for body in kernel_bodies(text)[1] if not body.name.startswith(PREFIX)]
-            text = edited(text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies])
+            bodies = [body for body in find_kernel_bodies(text)[1] if not body.name.startswith(PREFIX)]
+            text = apply_edits(text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies])
         lines = ['#include "hostcuda/host.h"'] if self.program else []
         lines += [f'#include "{prelude(self.command, self.flags, WITHOUT_MACROS)}"']
         lines += [f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"', f"HOSTCUDA_IN_LANES({PREFIX in text:d})", text]
@@ -205,7 +206,7 @@ class Unit:
             if status:
                 self.refuse(folder, command, out, err)
         crossed = [line for place, file in zip(folders, rewritten, strict=True)
-                   for line in self._crossings(place / "calls.txt", file.text)]
+                   for line in self._list_crossings(place / "calls.txt", file.text)]
         headers = {path for file in preprocessed for path in file.headers}
         return folder / "kernel.so", {
             "headers": [(str(path), cache.digest(path.read_bytes())) for path in sorted(headers)],
@@ -224,7 +225,7 @@ class Unit:
                 text = plain.text(plain.rewritten(plain.preprocessed(folder).text).text, "it is not to run")
             except CompileError:
                 return ""
-            text = f"#define HOSTCUDA_WARNS\n{doubted(text)}"
+            text = f"#define HOSTCUDA_WARNS\n{find_doubted(text)}"
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
             status, _, err = toolchain.run([*self.command, *flags, "-S", "-o", os.devnull, SKELETON], cwd=folder)
@@ -296,10 +297,10 @@ class Unit:
             '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels'
         )
 
-    def _crossings(self, path, text):
+    def _list_crossings(self, path, text):
         """Refuse what nvcc refuses between host and device; return the lines of its warnings."""
         calls = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        lines = sorted({f"{file}:{line}: {what}" for (file, line), what in crossings(text, calls, self.program)})
+        lines = sorted({f"{file}:{line}: {what}" for (file, line), what in find_crossings(text, calls, self.program)})
         if errors := [line for line in lines if ": error: " in line]:
             raise messages.error(self.source, [], "", "\n".join(errors))
         return lines

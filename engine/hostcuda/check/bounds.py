@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from hostcuda.frontend.brackets import closed, level_start
-from hostcuda.frontend.source import Scan, without_comments
+from hostcuda.frontend.brackets import closed, find_level_start
+from hostcuda.frontend.scan import Scan, without_comments
 
 _CHECK = re.compile(
     r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.(?:quad|xword)\t(?P<file>\S+)\n\t\.(?P<long>long|word)\t)(?P<line>\d+)\n"
@@ -139,7 +139,7 @@ def _find_array(line, column):
         return None
     while True:
         if left.endswith("]"):
-            left = left[: level_start(left, len(left) - 1) or 0].rstrip()
+            left = left[: find_level_start(left, len(left) - 1) or 0].rstrip()
         elif member := re.search(r"\.\s*\w+$", left):
             left = left[: member.start()].rstrip()
         else:

@@ -76,7 +76,10 @@ class Block:
 
 
 def _read_blocks(lines):
-    """Return the blocks of the text, in the text's order."""
+    """Return the blocks of the text, in the text's order.
+
+    One function, because every kind of line (label, directive, access, jump, call) changes where the next one belongs.
+    """
     functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
     blocks, at, function = [], {}, ""
     files, place = {}, IN_HEADERS

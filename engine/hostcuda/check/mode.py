@@ -25,8 +25,8 @@ from pathlib import Path
 
 from hostcuda.check import bounds, instrument, stops
 from hostcuda.errors import EngineError
-from hostcuda.frontend.brackets import statement_end
-from hostcuda.frontend.source import Scan, without_comments
+from hostcuda.frontend.brackets import find_statement_end
+from hostcuda.frontend.scan import Scan, without_comments
 
 KNOWN = ("profile", "memcheck", "racecheck", "initcheck", "synccheck", "step")
 TOOLS = tuple(word.strip() for word in os.environ.get("HOSTCUDA_CHECK", "").split(",") if word.strip())
@@ -122,7 +122,7 @@ def unrolled(text: str) -> str:
     levels = {}  # position of a loop's pragma -> nested loops to be unrolled, including this one
     code = Scan(text).code
     for match in reversed(list(_UNROLL.finditer(text))):
-        last = statement_end(code, match.end())
+        last = find_statement_end(code, match.end())
         levels[match.start()] = 1 + max((n for at, n in levels.items() if at < last), default=0)
     return _UNROLL.sub(lambda m: f"{m[1]}GCC unroll 65534" if levels[m.start()] <= _MOST_LEVELS else m[0], text)
 

@@ -22,7 +22,7 @@ from hostcuda import errors
 from hostcuda.check import bounds
 from hostcuda.check.mode import TOOLS
 from hostcuda.errors import EngineError
-from hostcuda.frontend.source import Scan
+from hostcuda.frontend.scan import Scan
 from hostcuda.host import toolchain
 from hostcuda.metrics import COUNTERS
 

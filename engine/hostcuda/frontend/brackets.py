@@ -12,7 +12,7 @@ _HEAD = re.compile(r"(?:for|while|if(?:\s+constexpr)?|switch)\b\s*|(?:do|else)\b
 _OPENING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 
-def closing_parenthesis(code, at):
+def find_closing_parenthesis(code, at):
     """Return the ``)`` of the first ``(`` from `at` on, or None."""
     return _match_parentheses(code).get(code.find("(", at))
 
@@ -29,7 +29,7 @@ def _match_parentheses(code):
     return closing
 
 
-def angle_end(code, at):
+def find_angle_end(code, at):
     """Return the ``>`` of the ``<`` at `at`, or None."""
     depth = inside = 0
     for match in _BRACKET.finditer(code, at):
@@ -57,7 +57,7 @@ def split(code, separator, start=0, end=None, angles=True):
     return [*spans, (start, end)]
 
 
-def level_start(code, at):
+def find_level_start(code, at):
     """Return the bracket that matches the closing one at `at`, or None."""
     open_brackets = []
     while at >= 0:
@@ -83,20 +83,20 @@ def closed(code, at):
     return len(code)
 
 
-def statement_end(code, at):
+def find_statement_end(code, at):
     """Return the position after the statement that begins at `at`."""
     at = re.compile(r"\s*").match(code, at).end()
     if code.startswith("{", at):
         return closed(code, at)
     if head := _HEAD.match(code, at):
         at = head.end()
-        return statement_end(code, closed(code, at) if code.startswith("(", at) else at)
+        return find_statement_end(code, closed(code, at) if code.startswith("(", at) else at)
     while (sign := _NO_ANGLE.search(code, at)) and sign[0] != ";":
         at = closed(code, sign.start()) if sign[0] in "([{" else sign.end()
     return sign.end() if sign else len(code)
 
 
-def edited(text, edits, start=0, end=None):
+def apply_edits(text, edits, start=0, end=None):
     """Return text[start:end] with edits: (start, end, new text), in any order."""
     pieces = []
     for begin, after, new in sorted(edits):
@@ -105,7 +105,7 @@ def edited(text, edits, start=0, end=None):
     return "".join([*pieces, text[start:end]])
 
 
-def text_end(code, at):
+def find_text_end(code, at):
     """Return the end of the last word or sign before `at`."""
     while at and code[at - 1].isspace():
         at -= 1

@@ -8,8 +8,8 @@ without a cast show in no text: the compiler names them, and `converted` adds th
 import json
 import re
 
-from hostcuda.frontend.brackets import angle_end, closed, closing_parenthesis, edited
-from hostcuda.frontend.source import Scan
+from hostcuda.frontend.brackets import apply_edits, closed, find_angle_end, find_closing_parenthesis
+from hostcuda.frontend.scan import Scan
 
 CONVERSIONS = "-Wfloat-conversion"
 _WORDS = r"(?:(?:unsigned|signed|char|short|int|long)\b\s*)+"
@@ -29,11 +29,11 @@ def exact(text, whole):
     scan = Scan(text)
     own = {name for names in _OWN.findall(scan.code) for name in names if name}
     kinds = "|".join([_WORDS, _NAMES, *(rf"{name}\b" for name in sorted(own))])
-    edits = [*_shifts(scan.code), *_casts(scan.code, kinds)]
-    return edited(text, [edit for edit in edits if whole or scan.on_device(edit[0])])
+    edits = [*_edit_shifts(scan.code), *_edit_casts(scan.code, kinds)]
+    return apply_edits(text, [edit for edit in edits if whole or scan.on_device(edit[0])])
 
 
-def _shifts(code):
+def _edit_shifts(code):
     for match in _SHIFT.finditer(code):
         if _FEW.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
             continue
@@ -52,7 +52,7 @@ def _closes_two_lists(code, at):
     return open_ >= 2
 
 
-def _casts(code, kinds):
+def _edit_casts(code, kinds):
     for match in re.finditer(rf"\bstatic_cast\s*<(?=\s*(?:{kinds})\s*>)", code):
         yield match.start(), match.end(), "hostcuda_cast<"
     cast = re.compile(rf"\(\s*({kinds})\s*\)(?={_OPERAND.pattern})")
@@ -64,7 +64,7 @@ def _casts(code, kinds):
             yield match.start(), match.end(), f"hostcuda_cast<{match[1].strip()}>("
             yield end, end, ")"
     for match in re.finditer(rf"(?:[-=(,+/%<?:&|^!~\[*]|\breturn)\s*\b({kinds})\s*\((?=\s*[^\s)*&])", code):
-        close = closing_parenthesis(code, match.end() - 1)
+        close = find_closing_parenthesis(code, match.end() - 1)
         if close and not re.fullmatch(rf"[\w\s,:*&<>]*\b(?:float|double|{kinds})[\s\w*&]*", code[match.end() : close]):
             yield match.start(1), match.end(1), f"hostcuda_cast<{match[1].strip()}>"
 
@@ -74,7 +74,7 @@ def _find_operand_end(code, at, cast):
     while sign := re.compile(r"\s*[-+~!*&]").match(code, at):
         at = sign.end()
     if inner := re.compile(r"\s*\(").match(code, at):
-        close = closing_parenthesis(code, inner.end() - 1)
+        close = find_closing_parenthesis(code, inner.end() - 1)
         if close is None:
             return None
         if cast.match(code, inner.end() - 1) or re.compile(r"\)\s*[\w.]*\w").match(code, close):
@@ -82,7 +82,8 @@ def _find_operand_end(code, at, cast):
         at = close + 1
     elif primary := _PRIMARY.match(code, at):
         at, angle = primary.end(), re.compile(r"\s*<").match(code, primary.end())
-        if angle and (end := angle_end(code, angle.end() - 1)) and re.compile(r"\s*(?:\(|::)").match(code, end + 1):
+        end = find_angle_end(code, angle.end() - 1) if angle else None
+        if end and re.compile(r"\s*(?:\(|::)").match(code, end + 1):
             at = end + 1
     else:
         return None
@@ -113,4 +114,4 @@ def converted(text, printed, file):
             edits.append((caret + 2, caret + 2, " hostcuda::shift ="))
         elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):
             edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]
-    return edited(text, edits)
+    return apply_edits(text, edits)

@@ -10,7 +10,14 @@ launch becomes a call of ``hostcuda_call_kernel``, which has the same parameters
 
 import re
 
-from hostcuda.frontend.brackets import angle_end, closing_parenthesis, edited, level_start, split, text_end
+from hostcuda.frontend.brackets import (
+    apply_edits,
+    find_angle_end,
+    find_closing_parenthesis,
+    find_level_start,
+    find_text_end,
+    split,
+)
 
 MAIN = re.compile(r"\bmain\s*\(")
 _NAME = re.compile(r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$")  # of a template's parameter
@@ -33,7 +40,7 @@ def picks(kernel, names):
     edits, arguments = _name_parameters(kernel.head, 0) if kernel.template else ([], "")
     if arguments is None:
         return ""
-    head = edited(kernel.head, edits)
+    head = apply_edits(kernel.head, edits)
     names.launched.add(kernel.name)
     pick = f"hostcuda::Pick<{pointer(kernel, arguments)}>"
     parameters = [_add_name(parameter, f"hostcuda_{i}") for i, parameter in enumerate(kernel.parameters)]
@@ -51,7 +58,7 @@ def picks(kernel, names):
 
 def pointer(kernel, arguments):
     """Return an expression for the kernel that chooses among its overloads by the type."""
-    types = ", ".join(map(without_default, kernel.parameters))
+    types = ", ".join(map(remove_default, kernel.parameters))
     return f"static_cast<void (*)({types})>({kernel.name}{arguments})"
 
 
@@ -74,13 +81,13 @@ def _find_name(parameter):
 
 def _add_name(parameter, name):
     """Return a parameter's declaration, with this name if it has none and is no array or function."""
-    declaration = without_default(parameter)
+    declaration = remove_default(parameter)
     if _find_name(declaration) or declaration.endswith((")", "]")):
         return parameter
     return f"{declaration} {name}{parameter[len(declaration):]}"
 
 
-def without_default(parameter):
+def remove_default(parameter):
     """Return a parameter's declaration without its default argument."""
     return parameter[slice(*split(parameter, "=")[0])].rstrip()
 
@@ -91,8 +98,8 @@ def _name_parameters(code, at):
     The latter is None if a parameter is not understood.
     """
     open_, edits, arguments = code.index("<", at), [], []
-    for start, end in split(code, ",", open_ + 1, angle_end(code, open_)):
-        declaration = without_default(code[start:end])
+    for start, end in split(code, ",", open_ + 1, find_angle_end(code, open_)):
+        declaration = remove_default(code[start:end])
         name = _NAME.search(" ".join(declaration.split()))
         if name and name["type"].strip() and name["name"] not in _TYPE_WORDS:
             given = name["name"]
@@ -118,7 +125,7 @@ def _edit_launch(code, at, inside, names):
     start = _find_kernel_start(code, at)
     close = _find_level_end(code, inside, _CONFIGURED)
     open_ = close and re.compile(r"\s*\(").match(code, close.end())
-    end = open_ and closing_parenthesis(code, close.end())
+    end = open_ and find_closing_parenthesis(code, close.end())
     if start is None or not end:
         return None
     open_ = open_.end() - 1
@@ -140,9 +147,9 @@ def _find_kernel_start(code, at):
     """Return where the expression before `at` begins: ``name``, ``a::name<3, T>``, ``(*pointer)``, ``t[i].f``."""
     start = before = None
     while True:
-        at = text_end(code, at)
+        at = find_text_end(code, at)
         if code[at - 1 : at] in (">", "]", ")"):
-            before, opening = start, level_start(code, at - 1)
+            before, opening = start, find_level_start(code, at - 1)
             if opening is None:
                 return start
             start, at = opening if code[at - 1] == ")" else start, opening

@@ -12,8 +12,8 @@ watches them.
 
 import re
 
-from hostcuda.frontend.brackets import closed, statement_end
-from hostcuda.frontend.source import Scan
+from hostcuda.frontend.brackets import closed, find_statement_end
+from hostcuda.frontend.scan import Scan
 
 _DECLARATION = re.compile(
     r"\bvolatile\b(?P<type>[^;,(){}=\[]*?)(?P<name>[A-Za-z_]\w*)\s*(?P<next>\[|[=;,)])(?P<init>[^;]*)"
@@ -62,7 +62,7 @@ def _find_first(code, name, start, end):
     """Return the first read that needs a synchronization: its position, it, and the write before it."""
     events = sorted(_find_events(code, name, start, end))
     loops = (loop.start() for loop in _LOOP.finditer(code, start, end))  # a loop may run twice
-    for first, last, times in ((start, end, 1), *((loop, statement_end(code, loop), 2) for loop in loops)):
+    for first, last, times in ((start, end, 1), *((loop, find_statement_end(code, loop), 2) for loop in loops)):
         indices = []
         for at, kind, index in [event for event in events if first <= event[0] < last] * times:
             if kind == "sync":

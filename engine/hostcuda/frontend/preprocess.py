@@ -16,7 +16,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from hostcuda.frontend.source import without_comments
+from hostcuda.frontend.scan import without_comments
 from hostcuda.host import toolchain
 
 SKELETON = "kernel.cpp"  # the file's name for what the engine writes around the source

@@ -56,6 +56,16 @@ _PRODUCTS = {
     if sums == "f32" or name == "f16"
 }
 
+# Further instructions with one result: name, the type of the result, the number of inputs, and the expression of the
+# first input or of all as 32-bit words.
+_FORMULAS = (
+    (r"cvta\.to\.shared\.u(?:64|32)", "size_t", 1, "__cvta_generic_to_shared((const void *)(size_t){value})"),
+    (r"cvt\.rna\.tf32\.f32", "float", 1, "nvcuda::wmma::__float_to_tf32({value})"),
+    (r"cvt\.u(?:64\.u32|32\.u64)", "unsigned long long", 1, "{value}"),
+    (r"lop3\.b32", "unsigned int", 4, "hostcuda::ptx::lop3({words[0]}, {words[1]}, {words[2]}, {words[3]})"),
+    (r"vabsdiff4\.u32\.u32\.u32\.add", "unsigned int", 3, "__vsadu4({words[0]}, {words[1]}) + {words[2]}"),
+)
+
 # Operations with as many inputs as their functions have parameters, on values of the type at the end of their names.
 _INPUTS = {
     "mov": 1, "not": 1, "neg": 1, "abs": 1, "add": 2, "sub": 2, "mul": 2, "mul.lo": 2, "min": 2, "max": 2, "and": 2,
@@ -197,7 +207,7 @@ class _Statement:
         return f"hostcuda::ptx::put<{to}>({self.result(operands[0])}, {result}); "
 
     def instruction(self, instruction, text):
-        """Return the C++ statement for one instruction."""
+        """Return the C++ statement for one instruction: one form of instructions after the other is tried."""
         operands = _split(text)
         if instruction in _PRODUCTS:
             return self.product(instruction, text)
@@ -225,20 +235,12 @@ class _Statement:
             turned = "true" if match["turned"] else "false"
             place = f"hostcuda::ptx::shared_at({self.address(operands[1])})"
             return f"hostcuda::ptx::ldmatrix<{match['count']}, {turned}>({place}).to({written}); "
-        if re.fullmatch(r"cvta\.to\.shared\.u(?:64|32)", instruction) and len(operands) == 2:
-            value = f"__cvta_generic_to_shared((const void *)(size_t){self.value(operands[1])})"
-            return f"hostcuda::ptx::put<size_t>({self.result(operands[0])}, {value}); "
-        if instruction == "cvt.rna.tf32.f32" and len(operands) == 2:
-            value = f"nvcuda::wmma::__float_to_tf32({self.value(operands[1])})"
-            return f"hostcuda::ptx::put<float>({self.result(operands[0])}, {value}); "
-        if re.fullmatch(r"cvt\.u(?:64\.u32|32\.u64)", instruction) and len(operands) == 2:
-            return f"hostcuda::ptx::put<unsigned long long>({self.result(operands[0])}, {self.value(operands[1])}); "
-        if instruction == "lop3.b32" and len(operands) == 5:
-            values = ", ".join(f"hostcuda::ptx::get<unsigned int>({self.value(operand)})" for operand in operands[1:])
-            return f"hostcuda::ptx::put<unsigned int>({self.result(operands[0])}, hostcuda::ptx::lop3({values})); "
-        if instruction == "vabsdiff4.u32.u32.u32.add" and len(operands) == 4:
-            a, b, sum_ = (f"hostcuda::ptx::get<unsigned int>({self.value(operand)})" for operand in operands[1:])
-            return f"hostcuda::ptx::put<unsigned int>({self.result(operands[0])}, __vsadu4({a}, {b}) + {sum_}); "
+        for pattern, type_, count, form in _FORMULAS:
+            if re.fullmatch(pattern, instruction) and len(operands) == 1 + count:
+                values = [*map(self.value, operands[1:])]
+                words = [f"hostcuda::ptx::get<unsigned int>({value})" for value in values]
+                result = form.format(value=values[0], words=words)
+                return f"hostcuda::ptx::put<{type_}>({self.result(operands[0])}, {result}); "
         if (match := re.fullmatch(r"selp\.(\w+)", instruction)) and match[1] in _TYPES and len(operands) == 4:
             type_ = _TYPES[match[1]]
             one, other = (f"hostcuda::ptx::get<{type_}>({self.value(operand)})" for operand in operands[1:3])

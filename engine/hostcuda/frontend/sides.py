@@ -1,15 +1,15 @@
 """Host and device: which code may call which, and what depends on ``__CUDA_ARCH__``.
 
 nvcc compiles a source twice, for the host without ``__CUDA_ARCH__``. Here both are one text: `merged` puts the two
-together, and `crossings` finds the calls that nvcc refuses, from the list that the compiler writes of a text's calls.
+together, and `find_crossings` finds the calls that nvcc refuses, from the compiler's list of a text's calls.
 """
 
 import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from hostcuda.frontend.brackets import edited
-from hostcuda.frontend.source import Scan, function_name, opens_scope
+from hostcuda.frontend.brackets import apply_edits
+from hostcuda.frontend.scan import Scan, find_function_name, opens_scope
 from hostcuda.host.toolchain import INCLUDE
 
 LIST_CALLS = "-fdump-ipa-visibility="  # followed by a file: g++ writes the calls before it moves any
@@ -24,7 +24,7 @@ class _Function(NamedTuple):
     close: int
 
 
-def _functions(scan):
+def _find_functions(scan):
     """Yield the functions that a text defines, outermost ones only; a method may have a function's name."""
     after = 0
     for open_, close in sorted(scan.closing.items()):
@@ -36,7 +36,7 @@ def _functions(scan):
         if "(" in head:
             sides = set(re.findall(r"__(host|device)__", head)) or {"host"}
             sides = {"kernel"} if "__global__" in head else sides | {"host", "device"} if "constexpr" in head else sides
-            yield _Function(function_name(scan.code, start), frozenset(sides), start, open_, close)
+            yield _Function(find_function_name(scan.code, start), frozenset(sides), start, open_, close)
 
 
 def merged(device, host):
@@ -48,30 +48,30 @@ def merged(device, host):
     if device == host:
         return device
     scans = [Scan(device), Scan(host)]
-    functions = [{_line(scan, function.open): function for function in _functions(scan)} for scan in scans]
+    functions = [{_count_lines(scan, function.open): function for function in _find_functions(scan)} for scan in scans]
     lines_of_both = functions[0].keys() & functions[1].keys()
     of_device = {
         n for own in functions[1].values() if "host" not in own.sides
-        for n in range(_line(scans[1], own.open) - scans[1].code[own.start : own.open].lstrip().count("\n"),
-                       1 + _line(scans[1], own.close))
+        for n in range(_count_lines(scans[1], own.open) - scans[1].code[own.start : own.open].lstrip().count("\n"),
+                       1 + _count_lines(scans[1], own.close))
     }
     pairs = zip(scans, functions, strict=True)
-    outside = [_without(scan.text, [by_line[line] for line in lines_of_both]) for scan, by_line in pairs]
+    outside = [_remove_bodies(scan.text, [by_line[line] for line in lines_of_both]) for scan, by_line in pairs]
     lines = []
     if device.count("\n") != host.count("\n"):
-        raise ValueError(f"{_shown(scans[0], 0)}: error: a header that depends on __CUDA_ARCH__ {_NOT_MERGED}")
+        raise ValueError(f"{_format_place(scans[0], 0)}: error: a header that depends on __CUDA_ARCH__ {_NOT_MERGED}")
     columns = [text.split("\n") for text in (device, host, *outside)]
     for n, (device_line, host_line, *both_outside) in enumerate(zip(*columns, strict=True)):
         if len({" ".join(text.split()) for text in both_outside}) > 1 and n not in of_device:
             if device_line.strip() and host_line.strip():
-                place = _shown(scans[0], len("\n".join([*lines, ""])))
+                place = _format_place(scans[0], len("\n".join([*lines, ""])))
                 raise ValueError(f"{place}: error: a declaration that depends on __CUDA_ARCH__ {_NOT_MERGED}")
             device_line = device_line if device_line.strip() else host_line
         lines.append(device_line)
     scan = Scan("\n".join(lines))
     edits = []
-    for function in _functions(scan):
-        counterpart = functions[1].get(_line(scan, function.open))
+    for function in _find_functions(scan):
+        counterpart = functions[1].get(_count_lines(scan, function.open))
         body = scan.text[function.open : function.close + 1]
         host_body = counterpart and scans[1].text[counterpart.open : counterpart.close + 1]
         if host_body and host_body.split() != body.split() and "host" in function.sides:
@@ -79,22 +79,22 @@ def merged(device, host):
                 start = scan.marker(function.open)
                 host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {host_body} }}"
             edits.append((function.open, function.close + 1, host_body + scan.marker(function.close + 1)))
-    return edited(scan.text, edits)
+    return apply_edits(scan.text, edits)
 
 
 _NOT_MERGED = "cannot be compiled for host and device at once: ask with #ifdef __CUDA_ARCH__ within functions"
 
 
-def _without(text, functions):
+def _remove_bodies(text, functions):
     """Return the text with spaces in place of the bodies of functions."""
-    return edited(text, [(f.open, f.close, re.sub(r"[^\n]", " ", text[f.open : f.close])) for f in functions])
+    return apply_edits(text, [(f.open, f.close, re.sub(r"[^\n]", " ", text[f.open : f.close])) for f in functions])
 
 
-def _line(scan, at):
+def _count_lines(scan, at):
     return scan.text.count("\n", 0, at)
 
 
-def _shown(scan, at):
+def _format_place(scan, at):
     file, line = scan.place(at)
     return f"{file or 'kernel.cu'}:{line}"
 
@@ -118,33 +118,34 @@ _OF_DEVICE = re.compile(
 )
 
 
-def crossings(text, listed, program):
+def find_crossings(text, listed, program):
     """Yield (place, "error: ...") for what nvcc refuses, or "warning: ..."; `listed` is what `LIST_CALLS` wrote."""
     scan = Scan(text)
-    own = [each for each in _functions(scan) if scan.scope(each.open) is not None]
-    functions, sides = {each.name: each for each in own}, {}
-    for each in own:
-        sides[each.name] = sides.get(each.name, frozenset()) | each.sides
-        found = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, each.open, each.close)
-        of_device = re.search(r"__(?:device|global)__", scan.code[each.start : each.open])
-        if found and of_device and "HOSTCUDA_IN_KERNEL" not in scan.code[each.open : each.close]:
+    own = [function for function in _find_functions(scan) if scan.scope(function.open) is not None]
+    functions, sides = {function.name: function for function in own}, {}
+    for function in own:
+        sides[function.name] = sides.get(function.name, frozenset()) | function.sides
+        found = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, function.open, function.close)
+        of_device = re.search(r"__(?:device|global)__", scan.code[function.start : function.open])
+        if found and of_device and "HOSTCUDA_IN_KERNEL" not in scan.code[function.open : function.close]:
             yield scan.place(found.start()), "error: device code does not support exception handling"
     for declared in re.finditer(r"__(host|device)__[^;{}()]*?\b(\w+)\s*\([^{}]*?;", scan.code):
         sides[declared[2]] = sides.get(declared[2], frozenset()) | {declared[1]}
     nodes = {node[1]: (_name(node[2]), node[2], *node.group(3, 4)) for node in _NODE.finditer(listed)}
-    spaces = {scan.scope(each.open).rpartition("::")[2] for each in own} - {""} | {"_GLOBAL__N_1"}
+    spaces = {scan.scope(function.open).rpartition("::")[2] for function in own} - {""} | {"_GLOBAL__N_1"}
 
-    def of_source(symbol, name):  # no method, and no function of the standard library
+    def is_of_source(symbol, name):  # no method, and no function of the standard library
         nested = any(f"{len(space)}{space}{len(name)}{name}" in symbol for space in spaces)
         return nested or symbol == name or re.match(r"_ZL?\d", symbol)
 
     for caller_symbol, (name, _, about, calls) in nodes.items():
-        if name not in functions or [each.name for each in own].count(name) > 1 or not of_source(caller_symbol, name):
+        defined_twice = sum(function.name == name for function in own) > 1
+        if name not in functions or defined_twice or not is_of_source(caller_symbol, name):
             continue
         caller = functions[name]
         references = re.findall(r"(\S+)/\d+ \((\w+)\)", about[about.find("References:") :].partition("\n")[0])
         for variable, how in sorted({(re.sub(r"^_ZL\d+", "", symbol), how) for symbol, how in references}):
-            declared = _declaration(scan, variable)
+            declared = _find_declaration(scan, variable)
             if declared is None or re.search(r"\bconst(?:expr)?\b|[()]", declared):
                 continue
             words = set(re.findall(r"__(\w+)__", declared))
@@ -157,8 +158,8 @@ def crossings(text, listed, program):
         for symbol in re.findall(r"(\S+)/\d+", calls):
             called, shown, what, _ = nodes.get(symbol, (symbol, symbol, "", ""))
             known = symbol != called or "definition" in what  # else the C library's of a kernel's name
-            its_sides = sides.get(called) if known and of_source(symbol, called) else None
-            if sentence := _refused(caller.sides, called, shown, symbol, its_sides, program):
+            its_sides = sides.get(called) if known and is_of_source(symbol, called) else None
+            if sentence := _judge_call(caller.sides, called, shown, symbol, its_sides, program):
                 kind = _OF_CLASSES.search(shown)
                 word = kind[1].removeprefix("basic_") if kind else called
                 place = re.compile(rf"\b{re.escape(word)}\b").search(scan.code, caller.open, caller.close)
@@ -180,7 +181,7 @@ _UNREAD = re.compile(r"(?:\b(?:sizeof|decltype)\b\s*\(?|(?<!&)&|Symbol\w*\s*\([^
 _ASSIGNS = re.compile(r"\s*(?:\[[^]]*\]|\.\s*\w+)*\s*(?:(?P<operator>(?:[-+*/%&|^]|<<|>>)?)=(?!=)|\+\+|--)")
 
 
-def _declaration(scan, variable):
+def _find_declaration(scan, variable):
     """Return what precedes a variable's name in its declaration outside of functions; None if that is not found."""
     for match in re.finditer(rf"\b{re.escape(variable)}\b", scan.code):
         if scan.scope(match.start()) is not None:
@@ -206,7 +207,7 @@ def _use(scan, variable, function, how):
 
 
 @lru_cache(1)
-def _headers():
+def _read_headers():
     return "\n".join(path.read_text() for path in INCLUDE.rglob("*.h"))
 
 
@@ -214,13 +215,13 @@ _ON_DEVICE = ({"kernel"}, {"device"})
 _CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}") is not allowed'
 
 
-def _refused(caller, called, shown, symbol, own, program):
+def _judge_call(caller, called, shown, symbol, own, program):
     """Return what is wrong with a call, or None; `own` are the sides of the source's functions of that name."""
     if caller in _ON_DEVICE:
         in_header = rf"\b{called}\s*\("
         if re.match(r"_ZL?\d", symbol):  # in no class or namespace: nor is the header's
             in_header = rf"(?m)^\S.*{in_header}|{in_header}.*\\$"
-        if own == {"host"} and not re.search(in_header, _headers()):
+        if own == {"host"} and not re.search(in_header, _read_headers()):
             return _CALLING.format("host") + ": write __device__ before it, too"
         if not own and (_OF_CLASSES.search(shown) or (symbol == called and _OF_HOST.fullmatch(called))):
             return _CALLING.format("host")

@@ -6,8 +6,8 @@ deprecated for the types of pointers with which the argument is wrong.
 
 import re
 
-from hostcuda.frontend.brackets import closing_parenthesis, edited, split
-from hostcuda.frontend.source import Scan
+from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis, split
+from hostcuda.frontend.scan import Scan
 
 _CALL = re.compile(r"\bcuda(Malloc|Memcpy|Memset)(?:Async|Managed|Host)?\s*\(")
 _CAST = re.compile(r"\(\s*(?:const\s+)?void\s*\*+\s*\)\s*")
@@ -21,11 +21,11 @@ _COUNTS = (rf"{{0}}\s*\*\s*sizeof\b\s*\({_WIDE}|\bsizeof\b\s*\({_WIDE}[^()]*\)\s
            rf"[^;()\[]*\[\s*{{0}}\s*\]|\bvector\s*<{_WIDE}[^;<>]*>\s*\w+\s*[({{{{]\s*{{0}}\s*[,)}}}}]")
 
 
-def doubted(text: str) -> str:
+def find_doubted(text: str) -> str:
     """Return a program's text with the doubtful arguments in such functions."""
     scan, edits = Scan(text), []
     for call in _CALL.finditer(scan.code):
-        function, end = scan.function(call.start()), closing_parenthesis(scan.code, call.end() - 1)
+        function, end = scan.function(call.start()), find_closing_parenthesis(scan.code, call.end() - 1)
         spans, at = split(scan.code, ",", call.end(), end) if end else (), 1 if call[1] == "Malloc" else 2
         if function not in scan.closing or len(spans) <= at:
             continue
@@ -43,4 +43,4 @@ def doubted(text: str) -> str:
         for size in _SIZE_OF.finditer(scan.code, *spans[at]):
             if size[2] in pointers:
                 edits.append((*size.span(), f"hostcuda::PointerSize<decltype(({size[2]}))>::of({size[0]})"))
-    return edited(text, [(start, end, new + scan.newlines(start, end)) for start, end, new in edits])
+    return apply_edits(text, [(start, end, new + scan.newlines(start, end)) for start, end, new in edits])

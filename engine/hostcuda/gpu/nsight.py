@@ -207,21 +207,22 @@ def _read_finding(block: list[str], tool: str) -> dict | None:
         kind = "misaligned"
     elif kind == "out of bounds" and "__global__" in head and address is not None and address < _NULL:
         kind = "null pointer"
-    sides = [(_read_place(line), _three(_THREAD, line)) for line in block[1:] if re.search(r"\bat \S", line)]
+    sides = [(_read_place(line), _read_index(_THREAD, line)) for line in block[1:] if re.search(r"\bat \S", line)]
     place, thread = sides[0] if sides else ({"kernel": "", "file": "", "line": 0}, None)
     other = None
     if kind == "race" and len(sides) > 1:
         other = {"file": sides[1][0]["file"], "line": sides[1][0]["line"], "thread": sides[1][1]}
     size = re.search(r"of size (\d+)", head)
     return {
-        "tool": tool, "kind": kind, **place, "block": _three(_BLOCK, text), "thread": thread or _three(_THREAD, text),
-        "other": other, "address": address, "size": int(size[1]) if size else None,
+        "tool": tool, "kind": kind, **place, "block": _read_index(_BLOCK, text),
+        "thread": thread or _read_index(_THREAD, text), "other": other, "address": address,
+        "size": int(size[1]) if size else None,
         "buffer": None if kind == "null pointer" else _read_buffer(text, int(size[1]) if size else 1), "count": 1,
         "message": re.sub(r"^(Error|Warning): | in block \(.*$", "", head),
     }
 
 
-def _three(pattern: re.Pattern, text: str) -> tuple[int, ...] | None:
+def _read_index(pattern: re.Pattern, text: str) -> tuple[int, ...] | None:
     match = pattern.search(text)
     return tuple(map(int, match.groups())) if match else None
 

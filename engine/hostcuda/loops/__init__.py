@@ -39,7 +39,7 @@ functions among them), `effects` (how variables are used), `refusals` (what keep
 without barriers), `steps` (a kernel as steps), `uniform`, `regions`, `rows` and `writer`; `rewrite` calls them.
 """
 
-from hostcuda.loops.rewrite import add_loops
+from hostcuda.loops.versions import add_loops
 from hostcuda.loops.writer import PREFIX
 
 __all__ = ["PREFIX", "add_loops"]

@@ -17,7 +17,7 @@ can fuse each product of floats with its sum, as nvcc does. All other kernels st
 
 import re
 
-from hostcuda.loops.order import declared_names
+from hostcuda.loops.order import find_declared_names
 from hostcuda.loops.reader import Node, escapes
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, TYPES, NeedsFibers
 
@@ -40,7 +40,7 @@ def begin(kernel, nodes):
         *before, last = nodes
         then, condition = last.parts["then"], last.parts["condition"]
         inner = then.children if then.kind == "block" else [then]
-        names = [{reader.text(at) for at in declared_names(reader, statements)} for statements in (before, inner)]
+        names = [{reader.text(at) for at in find_declared_names(reader, statements)} for statements in (before, inner)]
         if reader.text(last.first + 1) != "(" or (names[0] | head) & names[1]:
             break
         jump, start = Node("return", *condition, 0), reader.tokens[condition[0]].start
@@ -54,12 +54,12 @@ def _mark(node):
     return node.meeting
 
 
-def last_return(steps):
+def find_last_return(steps):
     """Return the last of a kernel's outer steps in which threads can return, or None."""
     return next((step for step in reversed(steps) if "return" in escapes(step.node)), None)
 
 
-def section_of(items):
+def take_section(items):
     """Return the last item of a kernel, in which all threads run; only its first region may have returns."""
     *others, section = items
     alone = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)

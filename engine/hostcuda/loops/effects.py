@@ -203,19 +203,19 @@ class _Use:
         self.reader, self.match, self.file = names.reader, names.reader.match, names.file
         self.changes = False
 
-    def _text(self, at):
+    def _get_text(self, at):
         return self.reader.text(at) if self.first <= at < self.last else ""
 
     def is_copied(self, variable, at):
         """Return whether C++ is sure to copy the variable at token `at`, so that nothing refers to it."""
         type_, end = variable.type, at + 1
         for _ in variable.dimensions:
-            if self._text(end) != "[":
-                return self._text(at - 1) == "(" and self._text(at - 2) in _COPYING
+            if self._get_text(end) != "[":
+                return self._get_text(at - 1) == "(" and self._get_text(at - 2) in _COPYING
             end = self.match[end] + 1
-        if type_ == "vector" and self._text(end) == "." and self._text(end + 1) in set("xyzw"):
+        if type_ == "vector" and self._get_text(end) == "." and self._get_text(end + 1) in set("xyzw"):
             type_, end = "scalar", end + 2
-        after = self._text(end)
+        after = self._get_text(end)
         if type_ in ("class", "struct", "reference") or after in ("(", "."):
             return False
         if after in ("[", "->"):
@@ -225,7 +225,7 @@ class _Use:
     def _is_copied(self, at, end):
         """Return whether nothing around tokens[at:end], a variable or what stands for it, refers to it."""
         while True:
-            before, after = self._text(at - 1), self._text(end)
+            before, after = self._get_text(at - 1), self._get_text(end)
             if before in STEPS:
                 self.changes, at = True, at - 1
                 continue
@@ -235,51 +235,51 @@ class _Use:
             self.changes |= after in ASSIGNMENTS
             if after in (".", "->", "->*", "(", "["):
                 return False
-            if before == ")" and (cast := self._cast_copies(at - 1)) is not None:
+            if before == ")" and (cast := self._does_cast_copy(at - 1)) is not None:
                 return cast
             if before in BINARY or after in BINARY | {"?"}:
                 return True
             open_ = self.reader.around[at]
             if open_ < self.first or (open_ == self.first and self.match[open_] + 1 == self.last):
                 return self.copied
-            copied = self._bracket_copies(open_)
+            copied = self._does_bracket_copy(open_)
             if copied is not None:
                 return copied
-            at, end = open_ - 3 * (self._text(open_ - 2) == "::"), self.match[open_] + 1  # of std::max(v, w)
+            at, end = open_ - 3 * (self._get_text(open_ - 2) == "::"), self.match[open_] + 1  # of std::max(v, w)
 
     def _is_operand(self, at):
         return at >= self.first and self.names.is_operand(at, self.scope)
 
-    def _cast_copies(self, close):
+    def _does_cast_copy(self, close):
         """Return whether the cast that ends at a parenthesis copies; None if this ends a statement's head."""
         open_ = self.match[close]
-        if self._text(open_ - 1) in _CONTROLS:
+        if self._get_text(open_ - 1) in _CONTROLS:
             return None
         words = [self.reader.text(at) for at in range(open_ + 1, close)]
         return self.names.is_copied_type(words)
 
-    def _bracket_copies(self, open_):
+    def _does_bracket_copy(self, open_):
         """Return whether what is in a bracket is copied; None if the bracket only groups."""
-        before = self._text(open_ - 1)
-        if self._text(open_) == "[" or before in _CONTROLS | _COPYING:
+        before = self._get_text(open_ - 1)
+        if self._get_text(open_) == "[" or before in _CONTROLS | _COPYING:
             return True
-        if self._text(open_) == "{":
+        if self._get_text(open_) == "{":
             if open_ == self.first + 1 and before == "=":
                 return self.copied
             if before in ("{", ",", "="):
                 return self.copied
             return self.names.is_copied_type([before])
         if before in (">", ">>") and (less := self._find_less(open_ - 1)):
-            words = [self._text(at) for at in range(less + 1, open_ - 1)]
-            return self._text(less - 1).endswith("_cast") and self.names.is_copied_type(words)
+            words = [self._get_text(at) for at in range(less + 1, open_ - 1)]
+            return self._get_text(less - 1).endswith("_cast") and self.names.is_copied_type(words)
         if before in (")", "]", "}"):
             return None if before == ")" and self._is_cast_or_head(open_ - 1) else False
         if not before.isidentifier() or before in _STARTS:
             return None
-        if self._text(open_ - 2) in (".", "->") or before in self.scope:
+        if self._get_text(open_ - 2) in (".", "->") or before in self.scope:
             return False
-        if self._text(open_ - 2) == "::":
-            is_pure = self._text(open_ - 3) == "std" and self.file.is_pure(before)
+        if self._get_text(open_ - 2) == "::":
+            is_pure = self._get_text(open_ - 3) == "std" and self.file.is_pure(before)
             return is_pure if before not in ("min", "max") else None if is_pure else False
         if before.startswith("hostcuda_") or before in self.file.by_value or self.file.is_known(before):
             return True
@@ -287,15 +287,15 @@ class _Use:
 
     def _is_cast_or_head(self, close):
         open_ = self.match[close]
-        return self._text(open_ - 1) in _CONTROLS or self.names.is_cast(open_ + 1, close, self.scope)
+        return self._get_text(open_ - 1) in _CONTROLS or self.names.is_cast(open_ + 1, close, self.scope)
 
     def _find_less(self, close):
         """Return the place of the ``<`` in ``f<int>(v)`` whose ``>`` is at `close`; 0 for a comparison."""
         depth, open_ = 0, close + 1
         while open_ > self.first + 1:
             open_ -= 1
-            depth += {">": 1, ">>": 2, "<": -1}.get(self._text(open_), 0)
+            depth += {">": 1, ">>": 2, "<": -1}.get(self._get_text(open_), 0)
             if depth <= 0:
-                is_name = self.reader.tokens[open_ - 1].kind == "word" and self._text(open_ - 1) not in self.scope
+                is_name = self.reader.tokens[open_ - 1].kind == "word" and self._get_text(open_ - 1) not in self.scope
                 return open_ if is_name else 0
         return 0

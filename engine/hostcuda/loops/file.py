@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hostcuda.frontend.brackets import closing_parenthesis, split
-from hostcuda.frontend.source import after_registrations
+from hostcuda.frontend.brackets import find_closing_parenthesis, split
+from hostcuda.frontend.scan import skip_registrations
 from hostcuda.host.toolchain import INCLUDE
 from hostcuda.loops.refusals import indexes_by_truth
 from hostcuda.loops.words import (
@@ -186,13 +186,13 @@ class File:
         for piece in self.pieces:
             for name in piece.functions:  # if there are several, it is not known which of them is one
                 at = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
-                copies = len(piece.functions) == 1 and at and self._copies(piece.head, at[-1])
+                copies = len(piece.functions) == 1 and at and self._has_copies(piece.head, at[-1])
                 by_value[name] = bool(copies) and by_value.get(name, True)
         return {name for name, copies in by_value.items() if copies}
 
-    def _copies(self, head, at):
+    def _has_copies(self, head, at):
         """Return whether a function's parameters, which start at `at`, are all copied from its arguments."""
-        parameters = head[at : closing_parenthesis(head, at - 1)]
+        parameters = head[at : find_closing_parenthesis(head, at - 1)]
         if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
             return False
         template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
@@ -278,7 +278,7 @@ def _find_pieces(scan, kernels):
             if scan.scope(match.end()) is not None:  # of a namespace
                 continue
             end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
-        start = after_registrations(scan, start, match.start())
+        start = skip_registrations(scan, start, match.start())
         body = scan.code[match.start() : end] if match.group() == "{" else ""
         yield _read_piece(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
 

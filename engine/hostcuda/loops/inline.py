@@ -11,11 +11,11 @@ import re
 from dataclasses import dataclass, field
 from itertools import count
 
-from hostcuda.frontend.brackets import edited
-from hostcuda.frontend.source import after_registrations, kernel_bodies, parameter_list
+from hostcuda.frontend.brackets import apply_edits
+from hostcuda.frontend.scan import find_kernel_bodies, skip_registrations, split_parameters
 from hostcuda.loops.exchange import exchange
 from hostcuda.loops.file import spread
-from hostcuda.loops.order import Statement, declared_names, own_variables, with_parents
+from hostcuda.loops.order import Statement, find_declared_names, find_own_variables, walk_with_parents
 from hostcuda.loops.reader import Reader
 from hostcuda.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, NeedsFibers
 
@@ -45,7 +45,7 @@ class _Function:
 def inline(scan, bodies, file):
     """Replace the calls of functions that wait, as far as that is possible.
 
-    Return what `kernel_bodies` returns for the new text; and a kernel's name -> why its warp functions are left.
+    Return what `find_kernel_bodies` returns for the new text; and a kernel's name -> why its warp functions are left.
     """
     reasons, numbers, once = {}, count(1), set()
     for _ in range(_MOST_DEEP):
@@ -55,7 +55,7 @@ def inline(scan, bodies, file):
                 edits += _replace_calls(scan, body, functions, file, numbers, reasons, once)
         if not edits:
             break
-        scan, bodies = kernel_bodies(edited(scan.text, edits))
+        scan, bodies = find_kernel_bodies(apply_edits(scan.text, edits))
     return scan, bodies, reasons
 
 
@@ -63,7 +63,7 @@ def _find_functions(scan, file):
     """Map names to the functions that wait, or call others that do, and whose calls can be replaced."""
     heads = {}
     for open_, close in scan.closing.items():
-        words = scan.code[after_registrations(scan, scan.declaration_start(open_), open_) : open_].split()
+        words = scan.code[skip_registrations(scan, scan.declaration_start(open_), open_) : open_].split()
         head = _HEAD.fullmatch(" ".join(words)) if scan.scope(open_) is not None else None
         if head and "__device__" in words and scan.scope(open_) == "":
             heads[head["name"]] = head, open_, close
@@ -89,9 +89,9 @@ def _read_function(scan, head, open_, close):
         last, result = tokens[returns[0]].start, (tokens[returns[0]].end, tokens[-1].start)
     statements = Reader(scan.code, open_ + 1, last).statements()
     function = _Function(
-        [_read_parameter(text) for text in parameter_list(head["template"] or "")],
-        [_read_parameter(text) for text in parameter_list(head["given"])],
-        open_ + 1, last, type_, result, {reader.text(at) for at in declared_names(reader, statements)},
+        [_read_parameter(text) for text in split_parameters(head["template"] or "")],
+        [_read_parameter(text) for text in split_parameters(head["given"])],
+        open_ + 1, last, type_, result, {reader.text(at) for at in find_declared_names(reader, statements)},
     )
     arguments = {name for _, name in (*function.templates, *function.parameters)}
     if function.names & arguments:
@@ -121,11 +121,11 @@ def _replace_calls(scan, body, functions, file, numbers, reasons, once):
     words = [token.text for token in reader.tokens]
     if not waiting & set(words) or body.name in reasons:
         return []
-    statements, own = reader.statements(), own_variables(reader, body, scan, file)
-    names = {reader.text(at) for at in declared_names(reader, statements)}
+    statements, own = reader.statements(), find_own_variables(reader, body, scan, file)
+    names = {reader.text(at) for at in find_declared_names(reader, statements)}
     head = scan.code[body.name_end : body.open] + body.head
     names |= set(re.findall(r"\w+", head)) - TYPES - SPECIFIERS - RESTRICT
-    for node, parent in with_parents(statements):
+    for node, parent in walk_with_parents(statements):
         span = node.parts["condition"] if node.kind == "if" else (node.first, node.last - 1)
         at = next((i for i in range(*span) if words[i] in waiting), None)
         if at is None or node.kind not in ("expression", "declaration", "if"):

@@ -2,18 +2,18 @@
 
 import re
 
-from hostcuda.frontend.brackets import edited
+from hostcuda.frontend.brackets import apply_edits
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, OPERAND_ENDS, SPECIFIERS, STEPS, TYPES, NeedsFibers
 
 _LEFT_FIRST = {"?", "&&", "||", "<<", ">>"}  # with these, and a comma, the operand on the left comes first
 _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
-def with_parents(nodes, parent=None):
+def walk_with_parents(nodes, parent=None):
     """Yield (node, the node around it or None) for all statements, at any depth."""
     for node in nodes:
         yield node, parent
-        yield from with_parents(node.children, node)
+        yield from walk_with_parents(node.children, node)
 
 
 def is_plain(reader, first, last, file, calls=(), functions=frozenset(), assignments=0):
@@ -38,20 +38,20 @@ def _skip_spans(first, last, spans):
 
 def declarations(reader, nodes):
     """Yield the spans of tokens in which statements, at any depth, declare variables."""
-    for node, _ in with_parents(nodes):
+    for node, _ in walk_with_parents(nodes):
         if node.kind == "declaration":
             yield node.first, node.last - 1
         elif node.kind == "for" and reader.declares(*node.parts["first"]):
             yield node.parts["first"]
 
 
-def declared_names(reader, nodes):
+def find_declared_names(reader, nodes):
     """Yield the tokens with the names of the variables that statements, at any depth, declare."""
     for span in declarations(reader, nodes):
         yield from (name for name, *_ in reader.declarators(*span))
 
 
-def own_variables(reader, body, scan, file):
+def find_own_variables(reader, body, scan, file):
     """Return the names of constants, and those that are a thread's own variables wherever a kernel has them."""
     own, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
     for first, last in declarations(reader, reader.statements()):
@@ -70,7 +70,7 @@ class Statement:
     span : tuple
         The tokens of its expression; for an if, of the condition.
     own : set of str
-        The kernel's `own_variables`.
+        The kernel's `find_own_variables`.
     target : int
         The token after the target of an assignment; the first one of `span` if there is none.
     """
@@ -90,7 +90,7 @@ class Statement:
         """Return the text of tokens[first:last], with spans of tokens replaced: (first, last, new text)."""
         tokens = self.reader.tokens
         edits = [(tokens[begin].start, tokens[end - 1].end, new) for begin, end, new in replaced]
-        return edited(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
+        return apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
 
     def reads_memory(self, calls):
         """Return whether the rest of the statement, without its target, may read what other threads write."""
@@ -136,4 +136,4 @@ class Statement:
         edits = [(tokens[first].start, tokens[last - 1].end, new) for first, last, new in replaced]
         if node.kind == "if":  # there may be other calls in it
             return [(start, start, f"{open_}{before} "), *edits, (end, end, close)]
-        return [(start, end, f"{open_}{before} {edited(self.scan.text, edits, start, end)}{close}")]
+        return [(start, end, f"{open_}{before} {apply_edits(self.scan.text, edits, start, end)}{close}")]

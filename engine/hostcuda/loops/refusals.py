@@ -2,7 +2,7 @@
 
 import re
 
-from hostcuda.loops.order import declared_names, with_parents
+from hostcuda.loops.order import find_declared_names, walk_with_parents
 from hostcuda.loops.reader import Reader
 from hostcuda.loops.words import (
     BARRIER,
@@ -54,7 +54,7 @@ def refuse(kernel):
     reader, file, harmful = kernel.reader, kernel.file, kernel.file.harmful
     if kernel.body.name.endswith(">"):
         raise NeedsFibers("it is a specialization of a template")
-    declared = {reader.text(at) for at in declared_names(reader, reader.statements())}
+    declared = {reader.text(at) for at in find_declared_names(reader, reader.statements())}
     head_words = re.findall(r"\w+", kernel.body.head + kernel.scan.code[kernel.body.name_end : kernel.body.open])
     if both := {*file.declared, *declared, *head_words} & {*INDICES, "threadIdx"}:
         raise NeedsFibers(f"the source has a {min(both)} of its own")
@@ -64,31 +64,37 @@ def refuse(kernel):
     if any(reader.text(at + 2) != "dynamic_shared" for at in inline):
         raise NeedsFibers("it has inline PTX")
     for at, token in enumerate(reader.tokens):
-        before, after = reader.text(at - 1), reader.text(at + 1)
-        if token.text == "[" and (at == 0 or not (before in OPERAND_ENDS or reader.tokens[at - 1].kind == "word")):
-            raise NeedsFibers("it has a lambda expression")
-        if token.text == "{" and before == "(":
-            raise NeedsFibers("it has a statement in an expression")
-        if token.kind != "word":
-            joined = at > 0 and reader.tokens[at - 1].end == token.start
-            if token.text in ('"', "'", "\\", "#", "@") or (joined and before + token.text in _DIGRAPHS):
-                raise NeedsFibers("a literal is not understood")
-            continue
-        if token.text == "volatile" and _is_of_memory(reader, at):
-            continue
-        if FIBERS_ONLY.fullmatch(token.text) or token.text in _REFUSED:
-            raise NeedsFibers(f"it uses {token.text}")
-        if token.text in harmful and (after == "(" or before not in (".", "->")):
-            raise NeedsFibers(use(token.text, harmful))
-        if after == "(" and before not in (".", "->") and token.text not in declared and not _is_known(kernel, at):
-            raise NeedsFibers(f"it calls {token.text}, which thread loops do not know")
-        if token.text == "static" and after not in ("constexpr", "__shared__", "const"):
-            raise NeedsFibers("it has a static variable")
-        if token.text in INDICES | {"threadIdx"} and before == "::":
-            raise NeedsFibers(f"it uses ::{token.text}")
+        _refuse_token(kernel, at, token, declared)
     _refuse_waiting(kernel)
     if indexes_by_truth(kernel.scan.code, kernel.body.open + 1, kernel.body.close):
         raise NeedsFibers("it uses a comparison as an index")
+
+
+def _refuse_token(kernel, at, token, declared):
+    """Raise `NeedsFibers` if a token, or a word with what is around it, needs fibers."""
+    reader, harmful = kernel.reader, kernel.file.harmful
+    before, after = reader.text(at - 1), reader.text(at + 1)
+    if token.text == "[" and (at == 0 or not (before in OPERAND_ENDS or reader.tokens[at - 1].kind == "word")):
+        raise NeedsFibers("it has a lambda expression")
+    if token.text == "{" and before == "(":
+        raise NeedsFibers("it has a statement in an expression")
+    if token.kind != "word":
+        joined = at > 0 and reader.tokens[at - 1].end == token.start
+        if token.text in ('"', "'", "\\", "#", "@") or (joined and before + token.text in _DIGRAPHS):
+            raise NeedsFibers("a literal is not understood")
+        return
+    if token.text == "volatile" and _is_of_memory(reader, at):
+        return
+    if FIBERS_ONLY.fullmatch(token.text) or token.text in _REFUSED:
+        raise NeedsFibers(f"it uses {token.text}")
+    if token.text in harmful and (after == "(" or before not in (".", "->")):
+        raise NeedsFibers(use(token.text, harmful))
+    if after == "(" and before not in (".", "->") and token.text not in declared and not _is_known(kernel, at):
+        raise NeedsFibers(f"it calls {token.text}, which thread loops do not know")
+    if token.text == "static" and after not in ("constexpr", "__shared__", "const"):
+        raise NeedsFibers("it has a static variable")
+    if token.text in INDICES | {"threadIdx"} and before == "::":
+        raise NeedsFibers(f"it uses ::{token.text}")
 
 
 _REFUSED = {"this", "operator", "extern", "decltype", "typeof", "__typeof__"}
@@ -136,7 +142,7 @@ def _refuse_waiting(kernel):
         if not (unused and text(match[at + 1] + 1) == ";"):
             raise NeedsFibers(f"it uses the result of {token.text}, and may wait for it")
     names = _find_volatile_names(reader) | kernel.file.looking
-    for node, _ in with_parents(reader.statements()):
+    for node, _ in walk_with_parents(reader.statements()):
         if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
             words = {token.text for token in reader.tokens[node.first : node.last] if token.kind == "word"}
             if watched_names := names & words:

@@ -7,7 +7,7 @@ which a warp runs one region after the other.
 import re
 from dataclasses import dataclass, field
 
-from hostcuda.loops.direct import last_return
+from hostcuda.loops.direct import find_last_return
 from hostcuda.loops.reader import escapes
 from hostcuda.loops.uniform import is_uniform
 from hostcuda.loops.words import BINARY, NeedsFibers
@@ -63,12 +63,13 @@ class Former:
 
     def __init__(self, kernel, regions):
         self.kernel, self.regions = kernel, regions
-        self.guard = last_return(kernel.root) if kernel.direct else None
+        self.guard = find_last_return(kernel.root) if kernel.direct else None
 
     def items(self, steps, section=None):
         """Return the items of a block; with a `section`, a warp runs the block.
 
         The order is that of the statements, but what is uniform moves before the region or section that it stands in.
+        One function, because every kind of step changes which region and which section are open.
         """
         whole = section  # what the regions here are in
         items, region, last = [], None, None  # last: the region or section that is open here

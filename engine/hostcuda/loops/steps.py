@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from hostcuda.frontend.brackets import edited
+from hostcuda.frontend.brackets import apply_edits
 from hostcuda.loops.direct import begin
 from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
 from hostcuda.loops.reader import Node, Reader, escapes
@@ -71,7 +71,7 @@ class KernelPlan:
     def text(self, first, last, edits=()):
         """Return the text of tokens[first:last] with some edits."""
         tokens = self.reader.tokens
-        return edited(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
+        return apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
 
     def initializer(self, variable):
         """Return the span of a variable's first value."""

@@ -20,7 +20,8 @@ _INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
 def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",), warp=False):
     """Return whether an expression has the same value in all threads of a block, or of a `warp`.
 
-    Variables of other `roles` and the words `more` can be allowed, too.
+    Variables of other `roles` and the words `more` can be allowed, too. One function, because each question about a
+    word is one or two lines, and most need the same six things.
     """
     reader = kernel.reader
     after_warp = first
@@ -33,10 +34,7 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",),
         kind, word = reader.tokens[at][:2]
         before, after = reader.text(at - 1), reader.text(at + 1)
         if kind == "sign":
-            if word in ASSIGNMENTS or word in STEPS or word in ("[", "->", "->*", ";", "{", "}", "..."):
-                return False
-            unary = at == first or not kernel.effects.is_operand(at - 1, scope)
-            if (word == "&" and unary) or (word == "*" and unary and after not in (")", "*", "const")):
+            if _changes_or_reads_memory(kernel, at, first, scope):
                 return False
         elif kind == "word" and before not in (".",):
             variable = scope.get(word)
@@ -64,6 +62,16 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",),
         elif kind == "text" or (kind == "number" and "_" in word):
             return False
     return True
+
+
+def _changes_or_reads_memory(kernel, at, first, scope):
+    """Return whether the sign at token `at` of an expression changes a variable, takes an address or reads memory."""
+    word, after = kernel.reader.text(at), kernel.reader.text(at + 1)
+    if word in ASSIGNMENTS or word in STEPS or word in ("[", "->", "->*", ";", "{", "}", "..."):
+        return True
+    if word not in ("&", "*") or (at > first and kernel.effects.is_operand(at - 1, scope)):
+        return False
+    return word == "&" or after not in (")", "*", "const")
 
 
 _BEFORE, _AFTER = {"(", "[", "=", ",", "?", ":", "&&", "||"}, {")", "]", ",", "?", ":", "&&", "||", ";"}

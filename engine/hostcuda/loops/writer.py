@@ -2,8 +2,8 @@
 
 import re
 
-from hostcuda.frontend.brackets import edited
-from hostcuda.loops.direct import last_return, require
+from hostcuda.frontend.brackets import apply_edits
+from hostcuda.loops.direct import find_last_return, require
 from hostcuda.loops.regions import Region, Section
 from hostcuda.loops.rows import LIMIT, Rows
 from hostcuda.loops.steps import PlanStep
@@ -37,7 +37,7 @@ class Writer:
         self.out.append(marked + scan.text[body.marker_end : body.name_start] + PREFIX + name)
         fixed = [v.position for v in self.kernel.parameters if v.position >= 0 and self._is_fixed(v)]
         fixed = [(at, at, "const ") for at in fixed]
-        self.out.append(edited(scan.text, fixed, body.name_end, body.open))
+        self.out.append(apply_edits(scan.text, fixed, body.name_end, body.open))
         self.out.append("{ HOSTCUDA_BLOCK\n")
         for type_ in sorted(self.kernel.effects.assumed):
             self.out.append(f"hostcuda_require_plain({type_})\n")
@@ -69,7 +69,7 @@ class Writer:
             elif item.kind == "declaration":
                 self._write_line(self.reader.tokens[item.variable.place].start)
                 edits = self._prove_constants(*item.variable.initializer, item.scope)
-                declarator = self._declarator(item.variable, edits=edits, fixed=True)
+                declarator = self._write_declarator(item.variable, edits=edits, fixed=True)
                 self.out.append(f"{item.variable.specifiers} {declarator};\n")
                 self._prove(item.variable)
             elif item.kind in ("loop", "if", "block"):
@@ -82,12 +82,13 @@ class Writer:
         self._write_line(self.reader.tokens[node.first].start)
         if node.kind == "for":
             counters = ", ".join(
-                self._declarator(first.variable, edits=self._prove_constants(*first.variable.initializer, first.scope))
-                for first in step.first
+                self._write_declarator(one.variable, edits=self._prove_constants(*one.variable.initializer, one.scope))
+                for one in step.first
             )
             declaration = f"{step.first[0].variable.specifiers} {counters}" if step.first else ""
-            updates = ", ".join(self._expression(span, step.scope) for span in self.kernel.loop_steps(step))
-            self.out.append(f"for ({declaration}; {self._expression(parts['condition'], step.scope)}; {updates}) {{")
+            updates = ", ".join(self._write_expression(span, step.scope) for span in self.kernel.loop_steps(step))
+            condition = self._write_expression(parts["condition"], step.scope)
+            self.out.append(f"for ({declaration}; {condition}; {updates}) {{")
             for first in step.first:
                 self._prove(first.variable)
         elif node.kind == "do":
@@ -96,21 +97,21 @@ class Writer:
             self.out.append("{")
         else:
             kind = "if constexpr" if self.reader.text(node.first + 1) == "constexpr" else node.kind
-            self.out.append(f"{kind} ({self._expression(parts['condition'], step.scope)}) {{")
+            self.out.append(f"{kind} ({self._write_expression(parts['condition'], step.scope)}) {{")
         self._write_items(step.items[0])
         self.out.append("}")
         if len(step.items) > 1:
             self.out.append(" else {")
             self._write_items(step.items[1])
             self.out.append("}")
-        condition = self._expression(parts["condition"], step.scope) if node.kind == "do" else ""
+        condition = self._write_expression(parts["condition"], step.scope) if node.kind == "do" else ""
         self.out.append(f" while ({condition});\n" if condition else "\n")
 
-    def _expression(self, span, scope):
+    def _write_expression(self, span, scope):
         """Return an expression that is computed once for many threads."""
         return self.kernel.text(*span, self._prove_constants(*span, scope))
 
-    def _declarator(self, variable, name=None, edits=(), fixed=False):
+    def _write_declarator(self, variable, name=None, edits=(), fixed=False):
         signs = f"{variable.signs} " if variable.signs else ""
         if fixed and self._is_fixed(variable):
             signs += "const "
@@ -148,7 +149,8 @@ class Writer:
         shared = [v for v in self.kernel.variables if v in shared and v in self.changed | self.counters]
         names = {v: f"hostcuda_same_{self.kernel.variables.index(v)}_{region.number}" for v in shared}
         self.out += [f"const auto {name} = {variable.name};\n" for variable, name in names.items()]
-        types = [f"{self._kept_type(v)} __restrict__ const" if "restrict" in v.signs else "const auto" for v in names]
+        types = [f"{self._get_kept_type(v)} __restrict__ const" if "restrict" in v.signs else "const auto"
+                 for v in names]
         return [f"{type_} {v.name} = {name};\n" for type_, (v, name) in zip(types, names.items(), strict=True)]
 
     # -- warps
@@ -157,7 +159,7 @@ class Writer:
         """Write a loop over the warps."""
         self.section, places = section, section.places
         for variable in self.kernel.variables:
-            if variable.role == "kept" and not self._in_section(variable) and variable.region in places:
+            if variable.role == "kept" and not self._is_in_section(variable) and variable.region in places:
                 self._keep(variable)
         self.out.append("HOSTCUDA_WARPS { HOSTCUDA_WARP {\n")
         if self.masked:
@@ -172,7 +174,7 @@ class Writer:
                 raise NeedsFibers(f"its warps look at {variable.name}, which each thread has")
             lane = "hostcuda_first" if self.masked else "hostcuda_base"
             value = f"{self._name_array(variable)}[{lane}]"
-            self.out.append(f"{self._kept_type(variable)} const {variable.name} = {value};\n")
+            self.out.append(f"{self._get_kept_type(variable)} const {variable.name} = {value};\n")
         self._write_items(section.items)
         end = f"hostcuda_next_{section.regions[0].number}:;" if section.regions and section.returns else ""
         self.out.append(f"}} {end} }}\n")
@@ -186,7 +188,7 @@ class Writer:
         """Write a loop over the groups of neighbors."""
         self.section, root, guarded = section, self.kernel.root, section.regions[0].returns
         require(self.kernel, section, self.rows)
-        at = root.index(last_return(root)) if guarded else 0
+        at = root.index(find_last_return(root)) if guarded else 0
         self.out.append("HOSTCUDA_GROUPS { HOSTCUDA_WARP HOSTCUDA_GROUP\n")
         self._declare_for_group(root[:at])
         self._write_items(section.items[:guarded])
@@ -220,14 +222,14 @@ class Writer:
             if kind not in SHUFFLES.values():  # what all lanes get
                 self.out.append(f"HOSTCUDA_MEET({number}, {kind})\n")
 
-    def _in_section(self, variable):
+    def _is_in_section(self, variable):
         """Return whether a variable is kept only in the section that is being written."""
         places = self.section.places if self.section else set()
         return variable.region in places and variable.uses <= places and not variable.addressed
 
     def _name_kept(self, variable):
         """Return the thread's element of a kept variable."""
-        return f"{self._name_array(variable)}[{'hostcuda_lane' if self._in_section(variable) else 'hostcuda_t'}]"
+        return f"{self._name_array(variable)}[{'hostcuda_lane' if self._is_in_section(variable) else 'hostcuda_t'}]"
 
     def _name_array(self, variable):
         """Return the name of a kept variable's array, which no other variable has."""
@@ -236,25 +238,9 @@ class Writer:
     # -- regions
 
     def _write_region(self, region):
-        variables = self.kernel.variables
-        kept = [v for v in variables if v.role == "kept" and region.number in v.uses]
-        for variable in kept:
-            if variable.region == region.number and (self.section is None or self._in_section(variable)):
-                self._keep(variable)
-        rebound = self._rebind(region)
-        loop = "HOSTCUDA_LANES { HOSTCUDA_LANE\n" if self.section else "HOSTCUDA_THREADS { HOSTCUDA_THREAD\n"
-        self.out.append("HOSTCUDA_NEIGHBORS { HOSTCUDA_LANE\n" if self.kernel.direct else loop)
-        self.out += rebound
-        if self.masked:
-            self.out.append("if (!hostcuda_live[hostcuda_t]) continue;\n")
-        for variable in self._find_recomputed(region.uses()):
-            if variable in self.growing:
-                self.out.append(f"const int {variable.name} = {self.growing[variable]} + (int)hostcuda_lane;\n")
-            elif variable not in self.fixed:
-                self._declare(variable)
-        for variable in kept:
-            if variable.region != region.number:
-                self.out.append(self._fetch(variable, region.number in variable.changes) + "\n")
+        """Write the loop over the threads of a region: their variables, the statements, what is kept, their returns."""
+        kept = [v for v in self.kernel.variables if v.role == "kept" and region.number in v.uses]
+        self._begin_threads(region, kept)
         self.out.append("{\n" if not (self.kernel.direct and region.returns) else "bool hostcuda_left = true; {\n")
         for step in region.steps:
             if step.kind != "declaration":
@@ -273,12 +259,32 @@ class Writer:
             next_warp = f"HOSTCUDA_LEAVE_IF_NONE_LEFT({self.section.regions[0].number})\n" if self.section else ""
             self.out.append(next_warp or "HOSTCUDA_RETURN_IF_NONE_LEFT\n")
 
+    def _begin_threads(self, region, kept):
+        """Write the arrays of what a region keeps, the head of its loop, and a thread's variables from before."""
+        for variable in kept:
+            if variable.region == region.number and (self.section is None or self._is_in_section(variable)):
+                self._keep(variable)
+        rebound = self._rebind(region)
+        loop = "HOSTCUDA_LANES { HOSTCUDA_LANE\n" if self.section else "HOSTCUDA_THREADS { HOSTCUDA_THREAD\n"
+        self.out.append("HOSTCUDA_NEIGHBORS { HOSTCUDA_LANE\n" if self.kernel.direct else loop)
+        self.out += rebound
+        if self.masked:
+            self.out.append("if (!hostcuda_live[hostcuda_t]) continue;\n")
+        for variable in self._find_recomputed(region.uses()):
+            if variable in self.growing:
+                self.out.append(f"const int {variable.name} = {self.growing[variable]} + (int)hostcuda_lane;\n")
+            elif variable not in self.fixed:
+                self._declare(variable)
+        for variable in kept:
+            if variable.region != region.number:
+                self.out.append(self._fetch(variable, region.number in variable.changes) + "\n")
+
     def _keep(self, variable):
         """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/fibers.cpp)."""
         most = _KEPT_BYTES // sum(other.role == "kept" for other in self.kernel.variables)
         kept = self._name_array(variable)
-        count = "hostcuda_warp" if self._in_section(variable) else "hostcuda_threads"
-        self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self.kernel.text(*variable.bounds)};\n")
+        count = "hostcuda_warp" if self._is_in_section(variable) else "hostcuda_threads"
+        self.out.append(f"\n{self._get_kept_type(variable)} {kept}[{count}]{self.kernel.text(*variable.bounds)};\n")
         self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
 
     def _find_recomputed(self, variables):
@@ -293,7 +299,7 @@ class Writer:
 
     def _fetch(self, variable, changes):
         """Return a kept variable's declaration in a later region: a copy, unless something refers to it."""
-        name, type_, kept = variable.name, self._kept_type(variable), self._name_kept(variable)
+        name, type_, kept = variable.name, self._get_kept_type(variable), self._name_kept(variable)
         if variable.addressed:
             return f"{'const ' * variable.constant}auto &{name} = {kept};"
         if variable.array:
@@ -310,18 +316,18 @@ class Writer:
         if variable.role == "recomputed":
             edits = [*edits, *self._prove_constants(*variable.initializer, self.rows.scopes[variable])]
         if variable.role != "kept" or not variable.addressed:
-            self.out.append(f"{variable.specifiers} {self._declarator(variable, edits=edits, fixed=True)};\n")
+            self.out.append(f"{variable.specifiers} {self._write_declarator(variable, edits=edits, fixed=True)};\n")
             self._prove(variable)
             return
         kept, const = self._name_kept(variable), "const " * variable.constant
         if variable.initializer[0] != variable.initializer[1]:
             first = f"hostcuda_first_{variable.name}"
-            self.out.append(f"{variable.specifiers} {self._declarator(variable, first, edits)};\n")
+            self.out.append(f"{variable.specifiers} {self._write_declarator(variable, first, edits)};\n")
             kept = f"hostcuda::keep({kept}, {first})"
         self.out.append(f"{const}auto &{variable.name} = {kept};\n")
 
     @staticmethod
-    def _kept_type(variable):
+    def _get_kept_type(variable):
         """Return the type of a kept variable, without the const of the variable itself."""
         if "*" not in variable.signs:
             return re.sub(r"\b(const|register|constexpr)\b\s*", "", variable.specifiers) + " "
@@ -346,7 +352,7 @@ class Writer:
                 if tokens[at].text == "return":
                     jump = f"{{ {mask}goto hostcuda_end_{region.number}; }}"
                     edits.append((tokens[at].start, tokens[at + 1].end, jump))
-        text = edited(self.scan.text, edits, begin, tokens[node.last - 1].end)
+        text = apply_edits(self.scan.text, edits, begin, tokens[node.last - 1].end)
         if node.kind == "guard":
             text = f"if (!({text})) {{ {mask}goto hostcuda_end_{region.number}; }}"
         self.out.append(f"{text}\n")

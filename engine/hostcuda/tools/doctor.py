@@ -84,14 +84,15 @@ def examine() -> Report:
     """Examine everything that an engine can use, and return the report."""
     gpu = _list_gpus()
     has_gpu, wants_gpu = bool(gpu), settings.variable("ENGINE")[1].lower() == "gpu"
-    for_gpu = has_gpu or wants_gpu or _nvidia_hardware()
+    for_gpu = has_gpu or wants_gpu or _has_nvidia_hardware()
     findings = [
-        _hostcuda(), Requirement("Python", OK, f"{platform.python_version()}, {sys.executable}"), _compiler(),
-        _examine_driver(gpu, for_gpu), _examine_gpus(gpu, for_gpu), _nvcc(for_gpu), _examine_estimates(),
-        _examine_package("PyCUDA", _PYCUDA, for_gpu, _pip("pycuda>=2025.1,<2027")),
-        _examine_package("CUPTI", _CUPTI, for_gpu, _pip("cupti-python>=12.6,<14")), _cache(),
+        _report_engine(), Requirement("Python", OK, f"{platform.python_version()}, {sys.executable}"),
+        _examine_compiler(), _examine_driver(gpu, for_gpu), _examine_gpus(gpu, for_gpu), _examine_nvcc(for_gpu),
+        _examine_estimates(),
+        _examine_package("PyCUDA", _PYCUDA, for_gpu, _make_pip_command("pycuda>=2025.1,<2027")),
+        _examine_package("CUPTI", _CUPTI, for_gpu, _make_pip_command("cupti-python>=12.6,<14")), _examine_cache(),
     ]
-    return Report(findings, *_engine(findings))
+    return Report(findings, *_choose_engine(findings))
 
 
 def _run(command: list[str], **environment: str) -> tuple[int, str]:
@@ -108,7 +109,7 @@ def _run(command: list[str], **environment: str) -> tuple[int, str]:
     return result.returncode, result.stdout.decode("utf-8", "replace").strip()
 
 
-def _python_says(code: str, **environment: str) -> tuple[int, str]:
+def _ask_python(code: str, **environment: str) -> tuple[int, str]:
     """Run Python code that may crash, with this interpreter and package; return its status and last line of output."""
     prelude = f"import sys; sys.path[:] = {[str(settings.HOME), *sys.path]!r}\n"
     status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code], **environment)
@@ -136,12 +137,12 @@ def _choose_install_command(**by_manager: str) -> str:
     return by_manager["otherwise"]
 
 
-def _pip(requirement: str) -> str:
+def _make_pip_command(requirement: str) -> str:
     """Return the command that installs a Python package beside this one."""
     return f'"{sys.executable}" -m pip install "{requirement}"'
 
 
-def _hostcuda() -> Requirement:
+def _report_engine() -> Requirement:
     """Report this engine's version and place, the machine, and whether it is a container."""
     machine = f"{platform.system()} {platform.machine()}{', in a container' if _is_in_container() else ''}"
     return Requirement("hostcuda", OK, f"{hostcuda.__version__}, {Path(hostcuda.__file__).parent}; {machine}")
@@ -154,7 +155,7 @@ def _is_in_container() -> bool:
     return any(mark.exists() for mark in _MARKS) or bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 
-def _compiler() -> Requirement:
+def _examine_compiler() -> Requirement:
     """Examine the host compiler: compile and run one line, then a kernel in each mode."""
     what = "C++ compiler"
     remedy = _choose_install_command(
@@ -175,7 +176,7 @@ def _compiler() -> Requirement:
         reason = output.splitlines()[-1] if output else f"status {status}"
         return Requirement(what, MISSING, f"{command[0]} cannot compile and run one line: {reason}", remedy)
     for mode, tools in _MODES.items():
-        if problem := _kernel_fails(tools):
+        if problem := _find_failure(tools):
             if variable := re.match(r"HOSTCUDA_\w+", problem):  # the compiler is not to blame
                 return Requirement(what, MISSING, problem, f"unset {variable[0]}")
             problem = f"{' '.join(command)} compiles C++, but {mode} does not work with it: {problem}"
@@ -205,9 +206,9 @@ except Exception as error:
 """
 
 
-def _kernel_fails(tools: str) -> str:
+def _find_failure(tools: str) -> str:
     """Return why the CPU engine cannot run a kernel with these tools of check mode; empty if it can."""
-    status, output = _python_says(_KERNEL, HOSTCUDA_CHECK=tools)
+    status, output = _ask_python(_KERNEL, HOSTCUDA_CHECK=tools)
     return output if status else ""
 
 
@@ -223,7 +224,7 @@ def _list_gpus() -> list[tuple[str, str]]:
 
 def _list_gpus_by_library() -> list[tuple[str, str]]:
     """List the GPUs as `_list_gpus` does, from the driver's library: for machines without nvidia-smi."""
-    status, output = _python_says(
+    status, output = _ask_python(
         "import ctypes\n"
         "cuda = ctypes.CDLL('libcuda.so.1')\n"
         "assert cuda.cuInit(0) == 0\n"
@@ -239,7 +240,7 @@ def _list_gpus_by_library() -> list[tuple[str, str]]:
     return [(name, version) for name in names]
 
 
-def _nvidia_hardware() -> bool:
+def _has_nvidia_hardware() -> bool:
     """Return whether an NVIDIA display controller is plugged in, with or without a driver."""
     for device in Path("/sys/bus/pci/devices").glob("*"):
         with contextlib.suppress(OSError):
@@ -278,7 +279,7 @@ def _examine_gpus(gpu: list, for_gpu: bool) -> Requirement:
     return _report_absence("GPU", for_gpu, "none answers", "export HOSTCUDA_ENGINE=cpu")
 
 
-def _nvcc(for_gpu: bool) -> Requirement:
+def _examine_nvcc(for_gpu: bool) -> Requirement:
     path = shutil.which("nvcc")
     if path:
         status, text = _run(["nvcc", "--version"])
@@ -315,13 +316,13 @@ _CUPTI = "from cupti import cupti; from importlib.metadata import version; print
 
 def _examine_package(what: str, code: str, for_gpu: bool, remedy: str) -> Requirement:
     """Examine whether a Python package imports; `code` prints its version."""
-    status, output = _python_says(code)
+    status, output = _ask_python(code)
     if status == 0:
         return Requirement(what, OK, output)
     return _report_absence(what, for_gpu, f"does not import: {output}", remedy)
 
 
-def _cache() -> Requirement:
+def _examine_cache() -> Requirement:
     try:
         return Requirement("cache", OK, str(files.private(settings.cache_dir())))
     except EngineError as error:
@@ -330,9 +331,9 @@ def _cache() -> Requirement:
         return Requirement("cache", MISSING, problem, remedy)
 
 
-def _engine(findings: list[Requirement]) -> tuple[str | None, str]:
+def _choose_engine(findings: list[Requirement]) -> tuple[str | None, str]:
     """Return the engine that a process of its own chooses, and the reason."""
-    status, choice = _python_says("try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
+    status, choice = _ask_python("try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
                                   "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
                                   "'.join(str(error).split()))\n")
     if status or choice not in ("gpu", "cpu"):

@@ -29,7 +29,6 @@ from hostcuda.util import temporary
 from hostcuda.util.tables import HTML, table
 
 ABANDONED = "CPU engine, counted until it was abandoned"
-ON_THE_CPU = 'engine="cpu"'
 _ON_GPU = {"HOSTCUDA_ENGINE": "gpu"}
 _REGISTERS = "; registers: "  # in `source`, before the name of the compiler that the registers come from
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
@@ -120,13 +119,13 @@ class Profile:
         if name not in counts or not pd.api.types.is_numeric_dtype(counts[name]):
             raise EngineError(f"no counter {name!r} in this profile; it has {', '.join(map(str, counts.columns[1:]))}. "
                            f"{self.note}")
-        rows = counts if which is None else self._rows(counts, which)
+        rows = counts if which is None else self._select_rows(counts, which)
         if len(rows) != 1:
             names = ", ".join(map(str, counts[self.by]))
             raise EngineError(f"{len(rows)} rows of this profile are {which!r}; it has {names}")
         return float(rows[name].iloc[0])
 
-    def _rows(self, counts: pd.DataFrame, which: str) -> pd.DataFrame:
+    def _select_rows(self, counts: pd.DataFrame, which: str) -> pd.DataFrame:
         return counts[counts[self.by] == which]
 
     def ratio(self, name: str, a: str, b: str) -> float:
@@ -170,7 +169,7 @@ class Profile:
 
 def profile_script(script: str, arguments: Sequence[str] = (), engine: str | None = None,
                    timeout: float | None = None, capture: bool = False, nvcc: bool = True,
-                   on_the_cpu: str = ON_THE_CPU, options: Sequence[str] = ()) -> Profile:
+                   options: Sequence[str] = ()) -> Profile:
     """Count the launches of a Python program that uses `hostcuda`, or of a ``.cu`` program with its host code.
 
     Parameters
@@ -187,8 +186,6 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
         per kernel.
     capture : bool
         Keep what the program prints in `Profile.ended` instead of printing it.
-    on_the_cpu : str
-        For the note: how to ask for the CPU engine.
     options : sequence of str
         nvcc's options, for a ``.cu`` program.
 
@@ -198,11 +195,11 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
         All launches until the program ended, also if it failed: see `Profile.ended`.
     """
     command = processes.program(script, arguments, processes.engine(engine), options)
-    return watch(command, engine, timeout, capture, nvcc, on_the_cpu)
+    return watch(command, engine, timeout, capture, nvcc)
 
 
 def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None, capture: bool = False,
-          nvcc: bool = True, on_the_cpu: str = ON_THE_CPU, estimate: bool = False) -> Profile:
+          nvcc: bool = True, estimate: bool = False) -> Profile:
     """Run a command and return the counters of its launches; on the CPU engine with their `works`, for an estimate."""
     if processes.engine(engine) == "cpu":
         records, modules, ended = recorded(command, timeout, capture)
@@ -211,7 +208,7 @@ def watch(command: Sequence[str], engine: str | None = None, timeout: float | No
             profile.works = works(records, modules)
         return profile
     with temporary.folder() as folder:
-        return _measure(command, folder, timeout, capture, on_the_cpu)
+        return _measure(command, folder, timeout, capture)
 
 
 def recorded(command: Sequence[str], timeout: float | None = None,
@@ -289,7 +286,7 @@ def _find_compiler_figures(records: Sequence[dict], modules: Sequence[dict]) -> 
     return rows, f"{nvcc_version()}, {ARCH}", remark
 
 
-def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
+def _measure(command, folder: Path, timeout, capture) -> Profile:
     """Profile a command on a GPU with ncu, or with events if ncu has no counters."""
     log, note, ended, launches = folder / "ncu.csv", f"Source: {NCU}.", None, []
     try:
@@ -300,7 +297,7 @@ def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
         if processes.is_compiled(command):  # events are measured from Python
             raise
         if ended is None or not ended.stopped:  # a stopped program is not run again
-            return _time(command, folder, timeout, capture, f"{error}; {on_the_cpu} counts without a GPU")
+            return _time(command, folder, timeout, capture, f"{error}; the engine 'cpu' counts without a GPU")
         note += f" There are no counters because {error}."
     rows = [
         {"launch": row.pop("index"), **row, "blocks": int(np.prod(row["grid"])),

@@ -120,7 +120,7 @@ class Findings:
 
     def lines(self) -> list[str]:
         """Return each finding in a few lines: error, place, thread, address."""
-        return [_words(row) for row in self.table.to_dict("records")]
+        return [_format_finding(row) for row in self.table.to_dict("records")]
 
     def verdict(self) -> str:
         """Return the last line: the tools, the number of findings, and what was not checked."""
@@ -129,7 +129,7 @@ class Findings:
         if not n and self.launches == 0:
             result = "no kernel was launched, so nothing was checked"
         elif self.launches:
-            result += f" in {_launches(self.launches)}"
+            result += f" in {_format_launches(self.launches)}"
         stopped = f"the program {self.ended.problem}: the rest was not checked" if self.ended.stopped else ""
         return f"{', '.join(self.tools)}: {'; '.join(filter(None, (result, self.note, stopped)))}"
 
@@ -137,8 +137,8 @@ class Findings:
         if self.table.empty:
             return f"<p>{html.escape(self.verdict())}</p>"
         frame = self.table.assign(
-            where=[_where(row) for row in self.table.to_dict("records")],
-            thread=[_thread(row) for row in self.table.to_dict("records")],
+            where=[_format_place(row) for row in self.table.to_dict("records")],
+            thread=[_format_thread(row) for row in self.table.to_dict("records")],
         )
         columns = {"kind": "error", "kernel": "kernel", "where": "place", "thread": "thread", "message": "message",
                    "count": "count"}
@@ -197,7 +197,7 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
     cut = [record for record in records if record.get("error")
            and not (record["findings"] and record.get("blocks_watched") == record.get("blocks", -1))]
     unexplained = [record["error"] for record in cut if not record["findings"]]
-    note = f"{_launches(len(cut))} not checked to the end" if cut else ""
+    note = f"{_format_launches(len(cut))} not checked to the end" if cut else ""
     if unexplained:
         note += f" ({unexplained[0]})"
     unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
@@ -210,10 +210,10 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
     told = [*({"kind": "warning", "message": text, "file": at[1], "line": int(at[2])} for text, at in warned.items()),
             *(event for event in events if event["kind"] != "warnings")]
     launched = sum(record.get("index", 0) >= 0 for record in records)  # the others are copies of the host
-    return Findings(_frame([*unset, *findings.of(records)]), launched, tuple(tools), ended, note, whole, told)
+    return Findings(_make_frame([*unset, *findings.of(records)]), launched, tuple(tools), ended, note, whole, told)
 
 
-def _launches(count: int) -> str:
+def _format_launches(count: int) -> str:
     return f"{count:,} launch{'es' * (count != 1)}"
 
 
@@ -236,16 +236,16 @@ def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findin
             break
     none = script and not (launched.is_file() and launched.stat().st_size)  # child processes are not counted
     note = "the program itself launched no kernel" if none else ""
-    return Findings(_frame(rows), 0 if none else None, tuple(finished), ended, note)
+    return Findings(_make_frame(rows), 0 if none else None, tuple(finished), ended, note)
 
 
-def _frame(rows: list[dict]) -> pd.DataFrame:
+def _make_frame(rows: list[dict]) -> pd.DataFrame:
     frame = pd.DataFrame([{**row, "file": row["file"] or "", "line": row["line"] or 0} for row in rows],
                          columns=[*COLUMNS, "source"])
     return frame.astype({"line": int, "count": int})
 
 
-def _where(row: dict) -> str:
+def _format_place(row: dict) -> str:
     """Return file:line, with the path relative to the working directory, or only the name of a file elsewhere."""
     if not row["file"]:
         return "(no source line)"
@@ -254,22 +254,22 @@ def _where(row: dict) -> str:
     return f"{place}:{row['line']}"
 
 
-def _thread(row: dict) -> str:
+def _format_thread(row: dict) -> str:
     if row["thread"] is None or row["thread"] != row["thread"]:  # None, or the NaN that pandas makes of it
         return ""
     block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))
     return f"thread ({thread}) of block ({block})"
 
 
-def _words(row: dict) -> str:
-    lines = [f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_where(row)}: {row['message']}"]
-    who = _thread(row)
+def _format_finding(row: dict) -> str:
+    lines = [f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_format_place(row)}: {row['message']}"]
+    who = _format_thread(row)
     if who:
         lines.append(f"  by {who}")
     if isinstance(row["other"], dict):
         other = row["other"]
         also = f", thread ({','.join(map(str, other['thread']))})" if other.get("thread") else ""
-        lines.append(f"  and {_where(other)}{also}")
+        lines.append(f"  and {_format_place(other)}{also}")
     if isinstance(row["buffer"], dict):
         buffer = row["buffer"]
         missed = buffer["missed_by"]

@@ -100,7 +100,7 @@ def _make_locator(lines, own):
         elif line.startswith("}"):
             break
 
-    def file_of(scope):
+    def find_file(scope):
         while scope in nodes:
             if "file" in nodes[scope]:
                 return nodes[nodes[scope]["file"]].get("filename", "")
@@ -111,7 +111,7 @@ def _make_locator(lines, own):
         inside = False
         while number in nodes:
             node = nodes[number]
-            file, line = file_of(node["scope"]), int(node.get("line", 0))
+            file, line = find_file(node["scope"]), int(node.get("line", 0))
             if own(file):
                 inside = True
             elif line:
@@ -172,7 +172,7 @@ def _list_tables(lines, sites):
     for number, symbol, kind, space, _ in _list_variables(lines):
         if symbol.startswith("hostcuda_zone_"):
             continue
-        name = _as_declared(symbol.strip('"'))
+        name = _demangle(symbol.strip('"'))
         names.append(f'@hostcuda_name_{number} = private constant [{len(name) + 1} x i8] c"{name}\\00"')
         size = f"ptrtoint (ptr getelementptr ({kind}, ptr null, i32 1) to i32)"
         row = f"ptr @hostcuda_name_{number}, ptr @{symbol}, i32 {size}, i32 {space}"
@@ -198,7 +198,7 @@ def _find_end(text, stop=" "):
     return len(text)
 
 
-def _as_declared(symbol):
+def _demangle(symbol):
     """Return a variable's name as declared: _ZZ4convE4tile -> tile."""
     if symbol.startswith("_Z"):
         for digits in re.finditer(r"\d+", symbol):

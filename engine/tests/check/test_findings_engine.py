@@ -1,11 +1,8 @@
 """What check mode says of a wrong access: which tool, where, who, and what it missed."""
 
-import json
-import os
-import subprocess
-import sys
 
 import pytest
+from running import run_script
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
@@ -138,10 +135,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def found():
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": TOOLS}
-    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return run_script(SCRIPT, tools=TOOLS)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
 """The calls that a compiler inserts for check mode, in every form in which compilers write them."""
 
-import os
-import subprocess
-import sys
 
 import pytest
+from running import ALL_TOOLS, run_script
 
 from hostcuda.check import instrument
 from hostcuda.errors import CompileError
@@ -83,7 +81,4 @@ assert not [finding for record in checking.launches() for finding in record.find
 
 @pytest.mark.thorough("five seconds or more")
 def test_logs_that_are_full_when_lanes_meet_stop_the_right_thread():
-    tools = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile,memcheck,racecheck,initcheck,synccheck"}
-    done = subprocess.run([sys.executable, "-c", FULL_LOGS], env=os.environ | tools, capture_output=True, text=True,
-                          check=False)
-    assert not done.returncode, done.stderr
+    run_script(FULL_LOGS, tools=ALL_TOOLS)

@@ -1,11 +1,8 @@
 """How check mode puts lanes that have parted together again, and what it takes for one instruction of a warp."""
 
-import json
-import os
-import subprocess
-import sys
 
 import pytest
+from running import run_script
 
 pytestmark = pytest.mark.core("what every count relies on")
 
@@ -124,17 +121,9 @@ print(json.dumps({r.kernel: r.counts for r in checking.launches()}))
 """
 
 
-def counted(how):
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
-    command = [sys.executable, "-c", SCRIPT, how]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 @pytest.fixture(scope="module")
 def counts():
-    return counted("log")
+    return run_script(SCRIPT, "log")
 
 
 def test_both_ways_of_a_branch_meet_at_what_follows_it(counts):
@@ -177,7 +166,7 @@ def test_in_shared_memory_there_are_no_reductions(counts):
 
 def test_a_log_written_by_calls_says_the_same(counts):
     """Where the order of the code is not known, lanes may meet later."""
-    other = counted("calls")
+    other = run_script(SCRIPT, "calls")
     for kernel in ("first_come", "reductions", "through_a_function", "shared_atomics"):
         assert other[kernel] == counts[kernel]
     assert other["padded"][ST] == 1 and other["padded"][SHARED_ST] >= 8
@@ -230,11 +219,7 @@ print([r.counts["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"] for r in chec
 @pytest.mark.parametrize("tools", ["profile", "profile,memcheck,racecheck"])
 def test_modules_that_come_and_go_and_shuffles_of_eight_bytes(tools):
     """A module may be loaded where another one stood; the host's compiler writes 16 bytes of a lane's slot at once."""
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
-    command = [sys.executable, "-c", TWO_MODULES]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[0, 2, 3, 4, 1]"
+    assert run_script(TWO_MODULES, tools=tools) == [0, 2, 3, 4, 1]
 
 
 def test_loops_are_unrolled_but_for_the_outer_of_many():

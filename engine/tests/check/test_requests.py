@@ -1,11 +1,9 @@
 """Single requests of a warp: the worst of each access, and all of one warp, beside what the same launch was counted."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from running import run_script
 
 import hostcuda
 from hostcuda import checking
@@ -56,10 +54,7 @@ print(json.dumps({"plain": plain.sites, "requests": plain.requests, "worst": wor
 
 @pytest.fixture(scope="module")
 def seen():
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
-    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run_script(SCRIPT)
 
 
 def site(sites, line, space):
@@ -134,10 +129,6 @@ print(json.dumps(found))
 
 def test_reads_of_constant_arrays_are_counted():
     """A compiler records no read of memory that cannot change."""
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
-    done = subprocess.run([sys.executable, "-c", READS, json.dumps([*TABLES])], env=environment, capture_output=True,
-                          text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    sites, values = zip(*json.loads(done.stdout), strict=True)
+    sites, values = zip(*run_script(READS, json.dumps([*TABLES])), strict=True)
     assert sites == tuple([[space, 1]] for space in TABLES.values())
     assert all(value == 1 for table, value in zip(TABLES, values, strict=True) if "int" not in table)

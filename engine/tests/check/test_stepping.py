@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from hostcuda import stepping
 from hostcuda.errors import EngineError
+from hostcuda.tools import stepping
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
@@ -97,7 +97,7 @@ import numpy as np
 import hostcuda.autoinit
 import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
-from hostcuda import stepping
+from hostcuda.tools import stepping
 
 kernel, thread, block, launched, numbers = json.loads(sys.argv[1])
 module = SourceModule(sys.stdin.read(), no_extern_c=True)

@@ -1,11 +1,9 @@
 """Shared accesses of 8 and 16 bytes a lane, and atomics, in check mode: as ncu counted the same ones on an H200."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from running import run_script
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
@@ -66,11 +64,7 @@ SECTORS = ("l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum", "l1tex__t_sectors
 
 @pytest.fixture(scope="module")
 def counts():
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
-    command = [sys.executable, "-c", SCRIPT, json.dumps(list(MEASURED))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    records = iter(json.loads(done.stdout.splitlines()[-1]))
+    records = iter(run_script(SCRIPT, json.dumps(list(MEASURED))))
     return {words: [next(records) for _ in range(6)] for words in MEASURED}
 
 

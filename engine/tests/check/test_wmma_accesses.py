@@ -1,11 +1,9 @@
 """WMMA in check mode: the loads and stores that nvcc 13 makes for sm_90, read from its machine code."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from running import run_script
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
@@ -66,11 +64,7 @@ print(json.dumps([record.sites for record in checking.launches()]))
 
 @pytest.fixture(scope="module")
 def sites():
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
-    command = [sys.executable, "-c", SCRIPT, json.dumps(list(EXPECTED))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    records = iter(json.loads(done.stdout.splitlines()[-1]))
+    records = iter(run_script(SCRIPT, json.dumps(list(EXPECTED))))
     return {case: {place: next(records) for place in ("global", "shared")} for case in EXPECTED}
 
 

@@ -74,7 +74,7 @@ def test_variables_have_red_zones_and_a_row_in_the_table(prepared):
 
 def test_a_variable_has_its_name_as_declared():
     symbols = {"_ZZ4convPfE4tile": "tile", "_ZZ1fE1a_0": "a", "x": "x", "_ZN1a1bE": "b"}
-    assert {symbol: ir._as_declared(symbol) for symbol in symbols} == symbols
+    assert {symbol: ir._demangle(symbol) for symbol in symbols} == symbols
 
 
 def test_calls_by_pointers_are_seen_in_object_files():

@@ -2,9 +2,9 @@
 
 import re
 
-from hostcuda.frontend.brackets import closing_parenthesis, edited
-from hostcuda.frontend.source import kernel_bodies
-from hostcuda.loops.direct import section_of
+from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis
+from hostcuda.frontend.scan import find_kernel_bodies
+from hostcuda.loops.direct import take_section
 from hostcuda.loops.file import File
 from hostcuda.loops.inline import PREFIX as INLINED
 from hostcuda.loops.inline import inline
@@ -38,7 +38,7 @@ def _write(kernel):
     items = Former(kernel, regions).items(kernel.root)
     assign_roles(kernel, regions)
     if kernel.direct:
-        section_of(items)
+        take_section(items)
     by_warp = "WARPS" if any(region.section for region in regions) else "LOOPS"
     return Writer(kernel, items, regions).text(), "GROUPS" if kernel.direct else by_warp
 
@@ -46,10 +46,10 @@ def _write(kernel):
 def add_loops(text, without=frozenset()):
     """Add second versions, which run as thread loops, to the kernels of a source.
 
-    The source is as `hostcuda.frontend.source.rewrite` has written it. Each kernel is registered with its second
+    The source is as `hostcuda.frontend.rewrite.rewrite` has written it. Each kernel is registered with its second
     version, or with the reason for which it has none. Second versions of the kernels `without` do not compile.
     """
-    scan, bodies = kernel_bodies(text)
+    scan, bodies = find_kernel_bodies(text)
     file = File(scan, bodies)
     source, sources, failed = inline(scan, bodies, file)
     edits, reasons, kinds = [], {}, {}
@@ -71,10 +71,10 @@ def add_loops(text, without=frozenset()):
         after = scan.marker(body.close)
         edits.append((body.close + 1, body.close + 1, second + after))
     for match in _REGISTRATION.finditer(scan.code):
-        end = closing_parenthesis(scan.code, match.end() - 1)
+        end = find_closing_parenthesis(scan.code, match.end() - 1)
         expression, bounds = scan.text[match.end() : end], "1024"
         if match["bounds"]:
-            close = closing_parenthesis(scan.code, match.end())
+            close = find_closing_parenthesis(scan.code, match.end())
             bounds, expression = scan.text[match.end() : close + 1], scan.text[close + 1 : end].lstrip(", ")
         name = re.match(r"\w+", expression)
         reason = reasons.get(name.group(), "it is not in this file") if name else "it is overloaded"
@@ -85,4 +85,4 @@ def add_loops(text, without=frozenset()):
         kind = kinds.get(name.group(), "LOOPS") if name else "LOOPS"
         new = f'HOSTCUDA_KERNEL_{kind}({bounds}, ({loops}), "{reason}", {expression})'
         edits.append((match.start(), end + 1, new))
-    return edited(text, edits)
+    return apply_edits(text, edits)
