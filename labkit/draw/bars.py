@@ -285,6 +285,7 @@ def units(page: Page, estimate, before=None) -> None:
     whole = (old if before is not None else now).max() / 100
     step, top = (34, 66) if before is not None else (25, 66)
     message = str(estimate) if before is None else estimate.against(before)
+    message = message.replace(estimate.time, "no time") if estimate.why_not else message  # a reason is too long here
     page.open(96 + step * len(names), message, estimate.note)
     left = 24 + widest(names, SMALL, weight="bold")
     scale = (page.width - 120 - left) / max(now.max(), old.max())
@@ -301,7 +302,7 @@ def units(page: Page, estimate, before=None) -> None:
     page.small(12, top + step * len(names) + 18, words)
     earlier = {name: f" (before {old.get(name, 0.0) / whole:.0f} %)" * (before is not None) for name in names}
     texts = ", ".join(f"{name} {now[name] / whole:.0f} %{earlier[name]}" for name in names)
-    page.alt = f"Bar chart, how long each unit is busy: {texts}. {estimate.note}"
+    page.alt = f"Bar chart, how long each unit is busy: {texts}. {estimate.time}. {estimate.note}"
     page.plain = "Figure: how long each unit of the GPU is busy, estimated"
 
 
