@@ -5,7 +5,7 @@
 //                       -> f [CLASSES]: fully connected, a bias per class, sigmoid
 //
 // The loss of an image is the sum over the classes of the binary cross-entropy between f and the target, 1 for the
-// image's class and 0 for the others. Its derivative by the value before the last sigmoid is f - target.
+// image's class and 0 for the others. Its derivative with respect to the value before the last sigmoid is f - target.
 //
 // SIDE, K, MAPS, POOL and CLASSES are given to the compiler; C1 has to be a multiple of POOL.
 #pragma once
@@ -16,7 +16,7 @@ constexpr int OUTPUTS = MAPS * POSITIONS, FEATURES = MAPS * S1 * S1;    // value
 static_assert(C1 > 0 && C1 % POOL == 0, "POOL has to divide SIDE - K + 1");
 static_assert(1 <= K && 1 <= MAPS && 1 <= POOL && 1 <= CLASSES);
 
-// The parameters, and in the same form the gradient: the loss's derivative by each of them, summed over a batch.
+// The parameters, and in the same form the gradient: the loss's derivative with respect to each, summed over a batch.
 struct Weights {
     float c1[MAPS][K][K], c1_bias[MAPS];
     float s1[POOL][POOL], s1_bias;
@@ -24,8 +24,8 @@ struct Weights {
 };
 constexpr int PARAMETERS = sizeof(Weights) / sizeof(float);
 
-// What the passes compute for an image: the values after each sigmoid, and the loss's derivatives (d_) by the values
-// before it.
+// What the passes compute for an image: the values after each sigmoid, and the loss's derivatives (d_) with respect to
+// the values before it.
 struct Values {
     float c1[MAPS][C1][C1], s1[MAPS][S1][S1], f[CLASSES];
     float d_c1[MAPS][C1][C1], d_s1[MAPS][S1][S1], d_f[CLASSES];
