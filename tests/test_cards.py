@@ -220,7 +220,7 @@ def compile_for(arch, text, options):
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 @pytest.mark.parametrize("arch", ["sm_75", *ARCHITECTURES])
 def test_nvcc_compiles_each_page_for_each_card(arch):
-    """At most four registers are spilled, as in rung 10 on a B200; products of four warps spilled 380 bytes there."""
+    """At most five registers are spilled, by rung 11 on an RTX 5090; products of four warps spilled 380 bytes there."""
     with devices.assume(GPUS[ARCHITECTURES.get(arch, "T4")]):
         numbers = (8, 9) if arch == "sm_75" else (10, 11)
         kernels = [labkit.variant(number) for number in numbers]
@@ -233,7 +233,7 @@ def test_nvcc_compiles_each_page_for_each_card(arch):
     with ThreadPoolExecutor(2) as pool:
         for code, printed in pool.map(lambda job: compile_for(arch, *job), jobs):
             assert code == 0, printed
-            assert max(map(int, re.findall(r"(\d+) bytes spill stores", printed))) <= 16, printed
+            assert max(map(int, re.findall(r"(\d+) bytes spill stores", printed))) <= 20, printed
 
 
 def test_the_table_of_the_faq_is_what_the_lab_does():

@@ -223,3 +223,47 @@ def test_a_batch_split_over_threads_is_the_same(digits):
         SplitBatch((0, 99), 5)
     with pytest.raises(LabError, match="1 images cannot be split over 2 devices"):
         SplitBatch((0, 0), 1)
+
+
+def truncate(values, largest, bits):
+    """Truncate to `bits` bits below the highest one of `largest`."""
+    unit = np.ldexp(1.0, np.frexp(largest)[1] - bits)
+    return np.trunc(values / unit) * unit
+
+
+def add_truncated(total, terms, extra=2):
+    """Add 16 products as tensor cores do: aligned to the largest, with `extra` bits, all that is below is dropped."""
+    largest = np.maximum(np.abs(terms).max(axis=-1), np.abs(total))
+    added = truncate(terms, largest[..., None], 24 + extra).sum(axis=-1) + truncate(total, largest, 24 + extra)
+    return truncate(added, np.abs(added), 24)
+
+
+def test_truncated_sums_and_not_the_halves_make_the_network_less_exact_than_float(digits):
+    """The first fully connected layer, emulated: with exact sums, with sums rounded as floats, with truncated ones."""
+    weights = load_weights()
+    maps = max_pool(relu(lab.conv_numpy(digits.images[:40], weights["conv1"])), 2)
+    features = max_pool(relu(lab.conv_numpy(maps, weights["conv2"])), 4).reshape(40, 81, 16)
+    scales = Scales.of(weights)
+    x, w = (fused._split(array * np.float32(scale), 2).astype(np.float64) for array, scale in (
+        (features, scales.maps[1]), (weights["fc1"].reshape(81, 16, 32), scales.weights[2])))
+    expected = np.einsum("bst,sto->bo", features, weights["fc1"].reshape(81, 16, 32), dtype=np.float64)
+    ways = {
+        "exact": lambda total, terms: total + terms.sum(axis=-1),
+        "rounded": lambda total, terms: np.float32(total + terms.sum(axis=-1)).astype(np.float64),
+        "truncated": add_truncated,
+    }
+    errors = {}
+    for name, add in ways.items():
+        total = np.zeros((40, 32))
+        for step, (a, b) in itertools.product(range(81), ((0, 1), (1, 0), (0, 0))):
+            total = add(total, x[a][:, step, None, :] * w[b][step].T)
+        errors[name] = np.sqrt(np.mean((total / (scales.maps[1] * scales.weights[2]) - expected) ** 2))
+    in_float = np.sqrt(np.mean((features.reshape(40, -1) @ weights["fc1"] - expected) ** 2))
+    assert errors["exact"] < in_float / 2, "neither the halves nor the product left out"
+    assert errors["exact"] < errors["rounded"] < errors["truncated"] / 3
+
+
+def test_what_is_said_of_the_steps_errors_is_what_was_recorded():
+    rows = lab.recorded("H200").network(10_000, where="device", pixels="float32").set_index(["label", "dtype"])["error"]
+    assert 3.5 < rows["fused, warpgroups", "float32"] / rows["PyTorch fp32", "float32"] < 4.5
+    assert rows["fused", "float32"] < 1.1 * rows["PyTorch fp32", "float32"]
