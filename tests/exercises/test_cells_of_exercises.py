@@ -20,6 +20,7 @@ pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade 
 EXERCISES = exercises()
 OWN_START = set()  # starting code that is written for the exercise, not a kernel of the ladder
 PAGES = [*execute.series(), *execute.practice()]
+BEYOND = ("15", "16")  # of tools and other people's kernels: without exercises
 _CELL = re.compile(r"%%(kernel|cuda) ([^\n]*?)--exercise +((?:\d\d|P\d)[a-z])\b([^\n]*)\n(.*)", re.S)
 _GRADED = re.compile(r'lab\.grade\("((?:\d\d|P\d)[a-z])"')
 
@@ -36,7 +37,7 @@ def cells(path):
             yield magic, before + after, number, code
 
 
-@pytest.mark.parametrize("page", sorted({path.stem[:2] for path in PAGES}))
+@pytest.mark.parametrize("page", sorted({path.stem[:2] for path in PAGES} - set(BEYOND)))
 def test_the_pages_of_a_number_pose_and_grade_its_two_exercises(page):
     asked = [page + letter for letter in "ab"]
     paths = [path for path in PAGES if path.stem[:2] == page]
@@ -47,6 +48,15 @@ def test_the_pages_of_a_number_pose_and_grade_its_two_exercises(page):
     assert [number for path in paths for *_, number, _ in cells(path)] == [
         number for number in asked if not isinstance(EXERCISES[number].subject, Numbers)
     ]
+
+
+@pytest.mark.parametrize("page", BEYOND)
+def test_a_page_beyond_the_lab_asks_for_predictions_and_compares_them(page):
+    (path,) = (path for path in PAGES if path.stem[:2] == page)
+    code = "\n".join(sources(path, "code"))
+    guesses = re.findall(r"^(\w+) = lab\.predict\(", code, re.M)
+    assert len(guesses) >= 2 and sorted(re.findall(r"^(\w+)\.against\(", code, re.M)) == sorted(guesses)
+    assert not _GRADED.search(code)
 
 
 @pytest.mark.parametrize("path", execute.everything(), ids=lambda path: path.stem)
