@@ -240,3 +240,23 @@ def test_the_table_of_the_faq_is_what_the_lab_does():
     """Else run `python -m recording cards`."""
     text = page("cards").read_text(encoding="utf-8")
     assert re.search("<!-- cards:begin -->\n(.*?)\n<!-- cards:end -->", text, re.DOTALL)[1] == cards.make_table()
+
+
+# ------------------------------------------------------------------------------------------------- sizes of a kernel
+SQUARES, SPLIT = (labkit.variant(number, step="warpgroups") for number in (10, 11))
+
+
+@pytest.mark.parametrize(("kernel", "sizes"), [
+    (SQUARES, {"OUTS": 1, "COMPUTE": 12}),  # its windows are work for two warpgroups: the third would not wait
+    (SQUARES, {"OUTS": 3}), (SQUARES, {"MAPS": 13}), (SQUARES, {"COMPUTE": 6}), (SQUARES, {"STORE": 0}),
+    (SPLIT, {"FETCH": 1}), (SPLIT, {"IMAGES": 0}), (SPLIT, {"STAGES": 3}), (SPLIT, {"MAPS": 28}),
+    (labkit.variant(10), {"GROUPS": 0}), (labkit.variant(10), {"WARPS": 33}), (labkit.variant(11), {"IMAGES": 3}),
+    (labkit.variant(11), {"DOWN": 3}), (labkit.variant(11, step="one"), {"FETCH": 0}),
+], ids=lambda value: str(value))
+def test_sizes_that_a_kernel_cannot_have_are_refused_by_the_compiler(kernel, sizes):
+    layer = labkit.Layer("two warpgroups' work", C=2, H=20, W=22, M=8, K=5)
+    defines = kernel.defines(layer)
+    hostcuda.ensure_context()
+    assert sizes.keys() <= defines.keys()
+    with pytest.raises(hostcuda.driver.CompileError, match="static assertion failed"):
+        hostcuda.compiler.SourceModule(**kernel.compiler_arguments({**defines, **sizes}))
