@@ -59,7 +59,7 @@ def service(out: Path) -> None:
 def listed(out: Path) -> dict:
     """Return the page's exercises by the parts of the series: kernels of parts 1 and 2, and of practice."""
     # The page lies in a folder of the site, beside those of the notebooks: links in the texts are relative to it.
-    pages = html.pages_of(map(execute.read, execute.everything()), out.parent)
+    pages = html.make_pages(map(execute.read, execute.list_notebooks()), out.parent)
     root = execute.folder().parent
     documents = [html.document(path, out.parent, "") for paths in site.texts(root).values() for path in paths]
     exporter = site.SiteExporter(pages, documents)

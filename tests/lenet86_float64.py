@@ -12,7 +12,7 @@ import hostcuda
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
 from labkit.measure.check import Compared
-from labkit.networks.reference.layers import U, bounded, fully_connected, max_pool, one_hot, relu, softmax
+from labkit.networks.reference.layers import U, bound_sum, fully_connected, max_pool, one_hot, relu, softmax
 from labkit.networks.reference.lenet86 import LENET86, Lenet86Sizes, forward_numpy
 from labkit.spec.reference import conv_float64
 from recording.backprop import IDENTITY, PARTS, Lenet86, bands
@@ -139,9 +139,9 @@ def _compare_arrays(model, random, B, weights, momentum):
     model.descend(rate, mu)
     v, after = model.momentum.read(), model.weights
     for name, w in weights.items():
-        yield Compared(f"descend, momentum of {name}", v[name], *bounded(
+        yield Compared(f"descend, momentum of {name}", v[name], *bound_sum(
             lambda old, gradient: mu * old + gradient, 1, momentum[name], g[name], roundings=1))
-        yield Compared(f"descend, {name}", after[name], *bounded(
+        yield Compared(f"descend, {name}", after[name], *bound_sum(
             lambda old, step: old + rate * step, 1, w, -v[name], roundings=1))
 
 
@@ -192,7 +192,7 @@ def conv_data_gradient(k: np.ndarray, d_z: np.ndarray) -> np.ndarray:
 
 # ----------------------------------------------------------------------------------- references in float64, with bounds
 def _multiply(x, w, bias=0.0):
-    return bounded(fully_connected, len(w), x, w, bias, roundings=3)
+    return bound_sum(fully_connected, len(w), x, w, bias, roundings=3)
 
 
 def _multiply_in_parts(x, w, parts):
@@ -224,7 +224,7 @@ def _sample(images, chosen, maps, H, W):
 
 def _compare_convolution(name, x, k, y, winner, stage):
     """Compare pooled maps and winners. A winner is right if no element of its window is larger, beyond rounding."""
-    z, error = (windows_of(maps, stage.window) for maps in bounded(conv_float64, k[0].size, x, k))
+    z, error = (windows_of(maps, stage.window) for maps in bound_sum(conv_float64, k[0].size, x, k))
     most, bound = z.max(axis=-1), np.maximum(error, 0).max(axis=-1)
     yield Compared(f"conv_relu_max_pool, {name}", y, np.maximum(most, 0), bound)
     place = np.minimum(winner, stage.window**2 - 1)[..., None].astype(np.intp)
@@ -255,11 +255,11 @@ def _compare_gradients(name, x, k, d_y, winner, partial, d_k, below, stage):
         inside[:, :, band * rows : (band + 1) * rows] = d_y[:, :, band * rows : (band + 1) * rows]
         d_z = unpooled(inside, winner, stage.window, Ho, Wo)
         yield Compared(f"conv_weight_gradient, {name}, band {band}", partial[:, band],
-                       *bounded(conv_weight_gradient, rows * stage.Wp, x, d_z))
-    summed = bounded(lambda terms: terms.sum(axis=(0, 1)), len(partial) * bands(stage), partial, roundings=0)
+                       *bound_sum(conv_weight_gradient, rows * stage.Wp, x, d_z))
+    summed = bound_sum(lambda terms: terms.sum(axis=(0, 1)), len(partial) * bands(stage), partial, roundings=0)
     yield Compared(f"sum_rows, gradient of {name}", d_k, *summed)
     if below is not None:
         d_z = unpooled(d_y, winner, stage.window, Ho, Wo)
         terms = stage.M * (tiles(stage.K, stage.window) + 1) ** 2
-        expected, bound = (gradient * (x > 0) for gradient in bounded(conv_data_gradient, terms, k, d_z))
+        expected, bound = (gradient * (x > 0) for gradient in bound_sum(conv_data_gradient, terms, k, d_z))
         yield Compared(f"conv_data_gradient, {name}", below, expected, bound)

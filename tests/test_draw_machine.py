@@ -6,7 +6,7 @@ from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 import labkit.draw as draw
 from hostcuda.limits import MULTIPROCESSOR
 from labkit.base.errors import LabError
-from labkit.draw.machine import issued
+from labkit.draw.machine import simulate_issue
 from labkit.spec.devices import device
 
 pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
@@ -45,7 +45,7 @@ def test_memories_are_those_of_the_h200(said):  # noqa: F811
 def test_a_scheduler_is_as_busy_as_its_warps_allow(warps, work, latency):
     """One instruction per cycle; a warp needs work + latency cycles for its work instructions."""
     period = work + latency
-    issue_slots = issued(warps, work, latency, 20 * period)
+    issue_slots = simulate_issue(warps, work, latency, 20 * period)
     busy = sum("issues" in cycle for cycle in zip(*issue_slots, strict=True))
     assert max(cycle.count("issues") for cycle in zip(*issue_slots, strict=True)) == 1
     assert abs(busy / (20 * period) - min(1, warps * work / period)) < 0.05

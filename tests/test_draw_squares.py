@@ -6,7 +6,7 @@ from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 
 import labkit.draw as draw
 from labkit.base.errors import LabError
-from labkit.draw.matrices import placed
+from labkit.draw.matrices import place_weights
 
 pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
 
@@ -23,7 +23,7 @@ def test_a_figure_says_what_it_shows_and_nothing_overlaps(drawn, K):  # noqa: F8
 def test_the_rows_times_a_window_are_the_square(K):
     """Weights put where the figure says, times a window of an image, are a convolution's four outputs in four maps."""
     random = np.random.default_rng(K)
-    k, where = random.standard_normal((4, K, K)), placed(K)
+    k, where = random.standard_normal((4, K, K)), place_weights(K)
     rows, high = np.zeros(where.shape), where.shape[1] // 8
     window = random.standard_normal((high, 8))
     for w, m, h in np.ndindex(2, 4, 2):

@@ -66,7 +66,7 @@ def test_the_series_begins():
 
 def test_only_the_series_is_stored():
     series = execute.series()
-    outside = [path.name for path in FILES if path not in execute.everything()]
+    outside = [path.name for path in FILES if path not in execute.list_notebooks()]
     assert not outside, "a notebook outside the series: name it NN_name.ipynb, or remove it"
     numbers = [path.stem[:2] for path in series]
     twice = {number for number in numbers if numbers.count(number) > 1}

@@ -78,7 +78,7 @@ def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
     baseline, tiled = variant(1), variant(4, step="weights")
     record(table(row(1, baseline.label, code=baseline.code), row(4, tiled.label, code="0ld0ld00")), tmp_path)
     saved = recorded("H200", tmp_path)
-    assert overview.outdated(saved) == ["04 tiling, weights"]
+    assert overview.list_outdated(saved) == ["04 tiling, weights"]
     assert "Kernels have changed since they were measured: 04 tiling." in overview.caption(saved)
     commented = variant(1, source=baseline.source.replace("\n", "    // a remark\n"))
     assert commented.code == baseline.code != variant(2).code

@@ -33,7 +33,7 @@ def test_dead_links_are_found(tmp_path):
 
 @pytest.mark.parametrize("playground", ["", "playground/index.html"])
 def test_an_exercise_leads_to_the_playground_where_there_is_one(tmp_path, playground):
-    pages = html.pages_of([execute.read(ROOT / "notebooks" / "practice" / "P1_transpose.ipynb")], tmp_path)
+    pages = html.make_pages([execute.read(ROOT / "notebooks" / "practice" / "P1_transpose.ipynb")], tmp_path)
     exporter = site.SiteExporter(pages)
     exporter.common["playground"] = playground
     exporter.write(pages[0])

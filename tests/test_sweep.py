@@ -228,9 +228,9 @@ def test_a_sweep_of_another_source_is_named(tmp_path):
 
     def named(*rows):
         record_sweep(pd.DataFrame(rows), tmp_path)
-        return overview.outdated(recorded)
+        return overview.list_outdated(recorded)
 
-    without = overview.outdated(recorded)
+    without = overview.list_outdated(recorded)
     assert named(*rows, older) == without
     assert recorded.sweep()["code"].ne("").sum() == 3
     assert named(older | {"code": "00000012"}) == [*without, "the sweep of 07 tuning"]

@@ -510,5 +510,5 @@ def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grad
     status = processes.Ended(child.status, child.seconds)
     arrays = {name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
               for name, text in record["arrays"].items()}
-    results = grade.ChildResult(status, record["events"], grade.by_case(asked, arrays))
+    results = grade.ChildResult(status, record["events"], grade.sort_by_case(asked, arrays))
     return grade.judge(asked, source, results), child.peak_memory

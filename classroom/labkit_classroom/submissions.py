@@ -18,7 +18,7 @@ from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name, exercises
 from labkit.exercises.subjects import Numbers
-from labkit.ladder.source import decoded, with_functions
+from labkit.ladder.source import decode, with_functions
 from labkit_classroom.roster import instant, table
 from labkit_classroom.sandbox import parsed
 
@@ -305,7 +305,7 @@ def _read_file(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
 
 def _read_kernel(student: str, number: str, file: Path) -> Submission:
     try:
-        text = decoded(_content(file), file.name).rstrip() + "\n"  # so it is never taken for the path of another file
+        text = decode(_content(file), file.name).rstrip() + "\n"  # so it is never taken for the path of another file
         problem = "" if text.strip() else f"{file.name} is empty: hand in the whole kernel"
         return Submission(student, by_name(number).number, _clip(text), problem)
     except EngineError as error:

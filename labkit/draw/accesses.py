@@ -44,7 +44,7 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
     about = f"kernel {site.kernel}, block {site.block}, warp {site.warp}"
     page.open(92 + height + (30 + _ROW * len(site.following)) * bool(site.following),
               f"Line {site.line}: a warp’s {_name(first)} takes {_count_units(first)}",
-              style.joined(site.variant, layer.name, about))
+              style.join_parts(site.variant, layer.name, about))
     page.code(12, 66, site.text, page.width - 24)
     if first.space == "global":
         origin = first.base // 32 * 32

@@ -9,7 +9,7 @@ from hostcuda.metrics import STALLED, STALLS
 from labkit.base.errors import LabError
 from labkit.base.numerals import ms
 from labkit.draw import style
-from labkit.draw.measured import Measured, need
+from labkit.draw.measured import Measured, require_columns
 from labkit.draw.style import SMALL, Page, figure, ink_on, percent, wide, widest
 from labkit.spec.layers import Layer
 
@@ -85,7 +85,7 @@ def time(page: Page, trace) -> None:
         for the device and the API calls, because the two run side by side.
     """
     table = trace.summary() if hasattr(trace, "summary") else trace
-    need(table, ["kind", "name", "calls", "total_ms"], "draw.time")
+    require_columns(table, ["kind", "name", "calls", "total_ms"], "draw.time")
     groups = {"On the device": ("kernel", "copy"), "API calls": ("api",)}
     groups = {where: _rank_rows(table[table["kind"].isin(kinds)]) for where, kinds in groups.items()}
     groups = {where: rows for where, rows in groups.items() if rows["total_ms"].sum() > 0}
@@ -316,7 +316,7 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
         As `Recorded.counters` returns it without metrics: a row per kernel and layer, with ``label``, ``layer``,
         ``device``, ``date`` and Nsight Compute's stall reasons. Several frames may be joined with `pandas.concat`.
     """
-    need(counters, ["label", "layer", *map(STALLED.format, STALLS)], "draw.stalls")
+    require_columns(counters, ["label", "layer", *map(STALLED.format, STALLS)], "draw.stalls")
     rows = counters.reset_index(drop=True)
     # Rounded: the same text wherever the table was read, although readers of CSV files differ in a number's last bit.
     waits = rows[[*map(STALLED.format, STALLS)]].set_axis([*STALLS], axis=1).astype(float).round(6)
@@ -329,7 +329,7 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     parts.index = pd.MultiIndex.from_arrays([[""] * len(rows), rows["label"] + ", " + rows["layer"]])
     device = f"{rows['device'].iloc[0]}, recorded {rows['date'].max()}" if "device" in rows else ""
     top = 84 + 18 * -(-len(colors) // 2)
-    about = style.joined("what a warp waits for, by Nsight Compute’s names", device)
+    about = style.join_parts("what a warp waits for, by Nsight Compute’s names", device)
     page.open(top + 27 * len(rows) + 24, _write_lesson(rows, waits), about)
     names = [*map(stall_name, visible), "", "Selected"]
     for i, (name, (words, color)) in enumerate(zip(names, colors.items(), strict=True)):

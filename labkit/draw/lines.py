@@ -9,7 +9,7 @@ from hostcuda.limits import MULTIPROCESSOR
 from hostcuda.limits import occupancy as share_of_warps
 from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.draw.measured import need
+from labkit.draw.measured import require_columns
 from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, percent, widest
 
 _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
@@ -136,7 +136,7 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     table : DataFrame
         As `rounding_errors` returns it.
     """
-    need(table, ["label", "terms", "largest", "bound"], "draw.rounding")
+    require_columns(table, ["label", "terms", "largest", "bound"], "draw.rounding")
     lengths = sorted(int(terms) for terms in table["terms"].unique())
     if len(lengths) < 2:
         raise LabError("draw.rounding: errors over the length of the sum need two lengths or more")

@@ -107,7 +107,7 @@ def memories(page: Page) -> None:
         for name, who, size, wait in rows)
 
 
-def issued(warps: int, work: int, latency: int, cycles: int) -> list[list[str]]:
+def simulate_issue(warps: int, work: int, latency: int, cycles: int) -> list[list[str]]:
     """Return each warp's state in each cycle: "issues", "waits" for its load, or "ready" while another one issues.
 
     Each warp issues `work` instructions, the last of which is a load; the next one needs its word. The scheduler takes
@@ -146,7 +146,7 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
     left, right, step = 108, style.WIDTH - 26, 13
     pitch, texts = (right - left) / cycles, []
     top, period = 96, work + latency  # the share is taken over many periods, without the beginning
-    panels = [issued(number, work, latency, max(cycles, 40 * period)) for number in warps]
+    panels = [simulate_issue(number, work, latency, max(cycles, 40 * period)) for number in warps]
     shares = [sum(lane[-20 * period :].count("issues") for lane in lanes) / (20 * period) for lanes in panels]
     panels = [[lane[:cycles] for lane in lanes] for lanes in panels]
     page.open(top + sum(number * step + 74 for number in warps) - 8,

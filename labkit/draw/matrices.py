@@ -188,7 +188,7 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
                 f"{loads} numbers loaded for {products} products.")
 
 
-def placed(K: int) -> np.ndarray:
+def place_weights(K: int) -> np.ndarray:
     """Return where a product's rows have a weight: [16, terms] of bool; row 8 w + 2 m + h is output (h, w) of map m."""
     high = (K + SIDE) // 2 * 2  # rows of a window: K + 1 of them, made even
     where = np.zeros((SIDE, MAPS, SIDE, high, WIDE), bool)
@@ -210,7 +210,7 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
     """
     if not (1 <= K <= WIDE - 1 and 0 <= lane < WIDE // 2):
         raise LabError(f"draw.squares: K, lane = {K}, {lane}: K from 1 to {WIDE - 1}, lane from 0 to {WIDE // 2 - 1}")
-    where = placed(K)
+    where = place_weights(K)
     rows, terms = where.shape
     high, steps, cell, small, tiny, tall = terms // WIDE, terms // 16, 20, 11, 9, 17
     x0, x1, x2, top = 24, 252, 150, 98

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from labkit.base.errors import LabError
-from labkit.draw.style import joined
+from labkit.draw.style import join_parts
 
 
 class Measured:
@@ -21,7 +21,7 @@ class Measured:
         if "layer" in rows:
             rows = rows.assign(layer=rows["layer"].map(name_of))
             rows = rows[rows["layer"] != ""]
-        need(rows, columns, who)
+        require_columns(rows, columns, who)
         if not self.note and "engine" in rows and (rows["engine"] == "cpu").any():
             self.note = "Not GPU times: measured on the CPU engine."
         devices = rows["device"].unique() if "device" in rows else ()
@@ -48,10 +48,10 @@ class Measured:
 
     def subtitle(self, *parts: object) -> str:
         """Join the parts, the device and the date in one line."""
-        return joined(*parts, "" if self.note else self.device, self.date)  # the note names the device
+        return join_parts(*parts, "" if self.note else self.device, self.date)  # the note names the device
 
 
-def need(table: pd.DataFrame, columns: Iterable[str], who: str) -> None:
+def require_columns(table: pd.DataFrame, columns: Iterable[str], who: str) -> None:
     """Refuse a table that lacks a column or has no row."""
     missing = [column for column in columns if column not in table]
     if missing:

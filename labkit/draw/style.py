@@ -141,7 +141,7 @@ class Page:
         self.pixels = pixels + self.fig.dpi_scale_trans
         for y, text, size, weight, color in (
             (24, title if self._title is None else self._title, LARGE, "bold", INK),
-            (44, joined(self._subtitle, subtitle), NORMAL, "normal", MUTED),
+            (44, join_parts(self._subtitle, subtitle), NORMAL, "normal", MUTED),
             (63, note, NORMAL, "bold", AMBER),
         ):
             while size > 5 and wide(text, size, weight) > width - 24:
@@ -332,6 +332,6 @@ def count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def joined(*parts: object) -> str:
+def join_parts(*parts: object) -> str:
     """Join the parts that are not empty in a line."""
     return "   ·   ".join(str(part) for part in parts if part)

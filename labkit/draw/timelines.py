@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from labkit.base.errors import LabError
 from labkit.base.numerals import ms
 from labkit.draw import style
-from labkit.draw.measured import need
+from labkit.draw.measured import require_columns
 from labkit.draw.style import SMALL, Page, count, figure, ink_on, number, percent
 from labkit.measure.pipeline import STEPS, busy_ms, overlap, span_ms
 
@@ -37,7 +37,7 @@ def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], refer
     if not several:
         raise LabError("draw.gantt got no timeline: run a pipeline with events first")
     for name, rows in several.items():
-        need(rows, ["stream", "what", "chunk", "start_ms", "end_ms"], "draw.gantt")
+        require_columns(rows, ["stream", "what", "chunk", "start_ms", "end_ms"], "draw.gantt")
         start = rows["start_ms"].min()
         several[name] = rows.assign(start_ms=rows["start_ms"] - start, end_ms=rows["end_ms"] - start)
     note = next((rows.attrs["note"] for rows in several.values() if rows.attrs.get("note")), "")
@@ -124,7 +124,7 @@ def chunk_sizes(page: Page, table: pd.DataFrame, reference_ms: float | None = No
     predicted : mapping of int to float, optional
         Chunk to milliseconds, as computed beforehand: a thin line.
     """
-    need(table, ["chunk", "streams", "steady_ms"], "draw.chunk_sizes")
+    require_columns(table, ["chunk", "streams", "steady_ms"], "draw.chunk_sizes")
     best = table.loc[table["steady_ms"].idxmin()]
     over = f", {best['steady_ms'] / reference_ms:.2f} times the reference time" if reference_ms else ""
     page.open(380, f"Best with {int(best['chunk']):,} images per chunk: {ms(best['steady_ms'])}{over}",

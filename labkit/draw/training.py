@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
 from labkit.draw import style
-from labkit.draw.measured import need
+from labkit.draw.measured import require_columns
 from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, widest
 
 _ROW, _BAR = 36, 11  # pixels: two bars with space, one bar
@@ -31,7 +31,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     device : str
         The device that `us` was measured on.
     """
-    need(table, ["kernel", "label", "us", "published_us"], "draw.kernel_times")
+    require_columns(table, ["kernel", "label", "us", "published_us"], "draw.kernel_times")
     groups = dict(iter(table.groupby("kernel", sort=False)))
     worst = max(groups, key=lambda name: groups[name]["us"].max() / groups[name]["us"].min())
     rows = groups[worst].sort_values("us")
@@ -111,7 +111,7 @@ def epoch_times(page: Page, lines: Mapping[str, pd.Series], levels: Mapping[str,
     name, line = next(iter(lines.items()))
     gain = _write_ratio(line.iloc[0] / line.min())
     page.open(360, f"Steps of {line.idxmin():,} images: an epoch {gain} times as fast as with {line.index[0]}",
-              style.joined("seconds per epoch, both scales logarithmic", device))
+              style.join_parts("seconds per epoch, both scales logarithmic", device))
     right = page.width - 18 - widest([*lines, *levels], SMALL, "bold")
     ax = page.axes(62, 66, right - 8, 312, "xy", xlabel="images per step")
     page.alt, page.plain = "Line chart, seconds per epoch.", "Figure: the time of an epoch over the images per step"
@@ -145,7 +145,7 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
         raise LabError("draw.contention needs two numbers of threads per address or more")
     growth = table.iloc[-1] / table.iloc[0]
     page.open(350, f"{table.index[-1]:,} threads per address: {_write_ratio(growth.max())} times as long as with "
-              f"{table.index[0]}", style.joined("the same number of additions", "both scales logarithmic", device))
+              f"{table.index[0]}", style.join_parts("the same number of additions", "both scales logarithmic", device))
     page.small(12, 66, "time (µs)")
     right = page.width - 18 - widest(table.columns, SMALL, "bold")
     ax = page.axes(72, 76, right - 8, 302, "xy", xlabel="threads per address")

@@ -31,9 +31,9 @@ from labkit.exercises.judge import (
     GradeLine,
     advice,
     code_lines,
+    find_mistake,
     goal_lines,
     judge,
-    mistake_of,
 )
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder.variants import solution, variant
@@ -90,10 +90,10 @@ def grade(
         if len(attempt) != 1:
             raise LabError(f"exercise {task.number} is answered by one kernel: grade(\"{task.key}\", mine)")
         source = task.attempt(attempt[0])
-        result = of_source(task, source, seed)
+        result = grade_source(task, source, seed)
         if result.passed and isinstance(task.subject, InPlaceOf) and device().engine == "gpu":
             result = _check_on_gpu(result, source)
-    result = _predicted(result)
+    result = _require_prediction(result)
     result = replace(result, advice=_advice(result, source, record))
     if not quiet:
         print(result)
@@ -102,7 +102,7 @@ def grade(
     return result
 
 
-def _predicted(done: Grade) -> Grade:
+def _require_prediction(done: Grade) -> Grade:
     """Fail a goal whose number the reader has to predict on the page, until the prediction is right."""
     for n, (goal, got) in enumerate(zip(done.exercise.goals, done.reached, strict=True), -len(done.reached)):
         guess = progress.predicted.get(goal.predicted, got)
@@ -147,10 +147,10 @@ def _advice(done: Grade, source: str, record: bool) -> str:
         except EngineError as error:
             return f"Not noted in your progress: {error}"
     solution_call = f'lab.solution("{exercise.key}")' if solved else ""  # the students' edition has none
-    return advice(done, hints, solution_call, times_of(exercise) if done.passed else "")
+    return advice(done, hints, solution_call, describe_times(exercise) if done.passed else "")
 
 
-def times_of(asked: Exercise) -> str:
+def describe_times(asked: Exercise) -> str:
     """Return recorded times of start, solution and rung; on a GPU, how to measure; "" if nothing is recorded."""
     subject = asked.subject
     layers = [layer for layer in getattr(subject, "layers", {}).values() if layer in (*LENET86, *LENET72)]
@@ -176,7 +176,7 @@ def _grade_numbers(asked: Exercise, answer: tuple) -> Grade:
     reached = tuple(goal.number(counts) for goal in asked.goals)
     untouched = repr(answer) == repr(asked.subject.start)
     lines = tuple(goal_lines(asked, reached))
-    mistake = "" if untouched else mistake_of(asked, Attempt(repr(answer), counts), lines)
+    mistake = "" if untouched else find_mistake(asked, Attempt(repr(answer), counts), lines)
     if not untouched and len(answer) > 1 and answer[::-1] == asked.subject.solution() != answer:
         names = ", ".join(inspect.signature(asked.subject.count).parameters)
         mistake = f"These are the right numbers in the other order: the answer is {names}."
@@ -193,7 +193,7 @@ def _check_on_gpu(done: Grade, source: str) -> Grade:
     return replace(done, lines=(*done.lines[:at], line, *done.lines[at:]))
 
 
-def of_source(asked: Exercise, source: str, seed: str = "") -> Grade:
+def grade_source(asked: Exercise, source: str, seed: str = "") -> Grade:
     """Grade the text of a kernel in a child of this process."""
     text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()  # strings may hold numbers
     asked = asked.drawn(seed or hashlib.sha256(f"{asked.number}\n{text}".encode()).hexdigest()[:16])
@@ -218,10 +218,10 @@ def collect(asked: Exercise, folder: Path, ended: processes.Ended) -> ChildResul
     for path in folder.glob("*.npy"):
         with contextlib.suppress(ValueError, OSError, EOFError):  # incomplete: the child was stopped while it wrote
             arrays[path.stem] = np.load(path, allow_pickle=False)
-    return ChildResult(ended, processes.lines(folder / "events"), by_case(asked, arrays))
+    return ChildResult(ended, processes.lines(folder / "events"), sort_by_case(asked, arrays))
 
 
-def by_case(asked: Exercise, arrays: Mapping[str, np.ndarray]) -> list[list[dict[str, np.ndarray]]]:
+def sort_by_case(asked: Exercise, arrays: Mapping[str, np.ndarray]) -> list[list[dict[str, np.ndarray]]]:
     """Return the arrays of `ChildResult`, sorted by case and run, from arrays named "CASE-RUN-NAME"."""
     by_run: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in asked.subject.cases]
     for label, array in arrays.items():

@@ -170,7 +170,7 @@ def judge(asked: Exercise, source: str, ran: ChildResult) -> Grade:
         wanted = f"at most {asked.lines}"
         budget = [GradeLine(changed <= asked.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)]
     lines += [*budget, *goal_lines(asked, reached)]
-    return Grade(asked, tuple(lines), reached, changed == 0, mistake_of(asked, attempt, lines) if changed else "")
+    return Grade(asked, tuple(lines), reached, changed == 0, find_mistake(asked, attempt, lines) if changed else "")
 
 
 def code_lines(source: str) -> list[str]:
@@ -190,7 +190,7 @@ def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[GradeLine]
             yield GradeLine(goal.met(got), f"{goal.what}: {number(got)}, wanted {goal.wanted}")
 
 
-def mistake_of(asked: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
+def find_mistake(asked: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
     """Return the sentence for a typical mistake; "" if there is none, or if only the number of lines is missed."""
     if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""

@@ -56,10 +56,10 @@ def as_path(source: str | Path) -> Path | None:
 
 def read(path: Path) -> str:
     """Return the text of a kernel file. Raises LabError if it is not UTF-8; the message names the line."""
-    return decoded(path.read_bytes(), path)
+    return decode(path.read_bytes(), path)
 
 
-def decoded(data: bytes, name: Path | str) -> str:
+def decode(data: bytes, name: Path | str) -> str:
     r"""Return the text that is in a file of this name, with "\n" at the end of each line; LabError as `read`."""
     try:
         return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read()

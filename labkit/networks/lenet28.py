@@ -33,9 +33,9 @@ from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
 from labkit.ladder.source import module_arguments
 from labkit.measure.check import Compared
-from labkit.networks.lenet28_experiments import ARGUMENTS, EXPERIMENTS, FILES, TYPES, WRITES, file_of
+from labkit.networks.lenet28_experiments import ARGUMENTS, EXPERIMENTS, FILES, TYPES, WRITES, find_file
 from labkit.networks.model import Arrays, KernelSource, Model, as_labels
-from labkit.networks.reference.layers import bounded, growth, one_hot, sigmoid, slope
+from labkit.networks.reference.layers import bound_sum, growth, one_hot, sigmoid, slope
 from labkit.networks.reference.lenet28 import (
     Sizes,
     backward_c1,
@@ -78,7 +78,7 @@ def precompile(experiments: list[str], several: list[Sizes]) -> None:
     capability = device().compute_capability
     arch = "sm_{}{}".format(*capability) if capability else None
     jobs = {(file, sizes): None for name in experiments for sizes in several
-            for file in {file_of(name, kernel) for kernel in EXPERIMENTS[name].kernels} | {"loops"}}
+            for file in {find_file(name, kernel) for kernel in EXPERIMENTS[name].kernels} | {"loops"}}
     with ThreadPoolExecutor(16) as pool:
         for future in [pool.submit(hostcuda.compiler.compile, **_compiler_arguments(*job), arch=arch) for job in jobs]:
             future.result()
@@ -174,7 +174,7 @@ class Lenet28(Model):
         """
         if kernel not in self.kernels:
             raise LabError(f"{self.experiment} launches no kernel {kernel!r}; it launches {', '.join(self.kernels)}")
-        file = file_of(self.experiment, kernel)
+        file = find_file(self.experiment, kernel)
         if file == "deterministic":
             file = "minibatch"  # deterministic.cu includes it
         return KernelSource.of(_path(file), f"void {kernel}(", f"{self.experiment}, {kernel}",
@@ -223,7 +223,7 @@ class Lenet28(Model):
         """Return the launches of a step with `count` images, as functions of the first image's place in the order."""
         if count not in self._prepared:
             self._prepared[count] = [
-                self._launch(file_of(self.experiment, kernel), kernel, count) for kernel in self.kernels
+                self._launch(find_file(self.experiment, kernel), kernel, count) for kernel in self.kernels
             ]
             if self.experiment == "constant_input":
                 self._prepared[count].insert(0, self._copy_to_constant())
@@ -342,7 +342,7 @@ class Lenet28(Model):
                 result = values[name]
             elif steps:
                 result = parts[weight].sum(0, np.float64)
-                gradient[weight] = bounded(lambda part: part.sum(0), self._parts, parts[weight], roundings=0)
+                gradient[weight] = bound_sum(lambda part: part.sum(0), self._parts, parts[weight], roundings=0)
             else:  # one_launch keeps no gradient; its update is compared below
                 gradient[weight] = expected, bound
                 continue
@@ -381,12 +381,12 @@ def _compute_expected(weights, x, t, values, s):
     # The slope of the sigmoid is at most 1/4; then expf (2 ulp, CUDA's documentation), one addition, one division.
     for name, before, inputs, terms in (("c1", before_c1, x, s.K**2), ("s1", before_s1, v["c1"], s.pool**2),
                                         ("f", before_f, v["s1"], s.features)):
-        z, error = bounded(before, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0)
+        z, error = bound_sum(before, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0)
         y, error = sigmoid(z), error / 4
         expected[name] = y, error + growth(4, 2) * (y + error)
-    expected["d_f"] = bounded(lambda difference: difference, 1, v["f"] - t, roundings=0)
-    expected["d_s1"] = bounded(backward_s1, s.classes, w["f"], v["d_f"], slope(v["s1"]), roundings=3)
-    expected["d_c1"] = bounded(backward_c1, 1, w["s1"], v["d_s1"], slope(v["c1"]), roundings=3)
+    expected["d_f"] = bound_sum(lambda difference: difference, 1, v["f"] - t, roundings=0)
+    expected["d_s1"] = bound_sum(backward_s1, s.classes, w["f"], v["d_f"], slope(v["s1"]), roundings=3)
+    expected["d_c1"] = bound_sum(backward_c1, 1, w["s1"], v["d_s1"], slope(v["c1"]), roundings=3)
     scales = parameter_gradients(np.abs(x), {name: np.abs(array) for name, array in v.items()})
     terms = {"c1": s.c1**2, "c1_bias": s.c1**2, "s1": s.features, "s1_bias": s.features, "f": 1, "f_bias": 1}
     for name, gradient in parameter_gradients(x, v).items():

@@ -164,6 +164,6 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-def file_of(experiment: str, kernel: str) -> str:
+def find_file(experiment: str, kernel: str) -> str:
     """Return the file that an experiment takes a kernel from."""
     return next(name for name in reversed(EXPERIMENTS[experiment].files) if kernel in FILES[name])

@@ -29,7 +29,7 @@ from labkit.base.paths import data_dir
 from labkit.ladder import variants
 from labkit.ladder.buffers import Buffers, CompiledKernels
 from labkit.ladder.rung import tiles
-from labkit.networks.model import as_labels, fitting
+from labkit.networks.model import as_labels, require_shapes
 from labkit.networks.reference.lenet86 import LENET86 as SIZES
 from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.layers import LENET86
@@ -68,7 +68,7 @@ def load_weights(which="digits"):
         if not isinstance(which, Mapping):
             raise LabError(f"{which!r} names no weights: take a data set such as \"digits\", a file, or arrays")
         path, arrays = "the weights", dict(which)
-    weights = fitting(arrays, WEIGHT_SHAPES, path, "lenet86")
+    weights = require_shapes(arrays, WEIGHT_SHAPES, path, "lenet86")
     for name, w in weights.items():
         if not np.isfinite(w).all():
             raise LabError(f"{path}: {name} holds NaN or infinity; train it again with a lower --rate")

@@ -46,7 +46,7 @@ class KernelSource:
         raise LabError(f"{path.name} has no function with {head!r} in its head")
 
 
-def fitting(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]], about: str,
+def require_shapes(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]], about: str,
             network: str) -> dict[str, np.ndarray]:
     """Return the arrays of these names as float32, in C order.
 
@@ -151,7 +151,7 @@ class Model(Closing):
 
     @weights.setter
     def weights(self, arrays: Mapping[str, ArrayLike]) -> None:
-        self._weights.write(fitting(arrays, self._weights.shapes, "the weights", self.network))
+        self._weights.write(require_shapes(arrays, self._weights.shapes, "the weights", self.network))
 
     def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
         """Return the part of the images whose largest output is that of their class, 0 to 1."""

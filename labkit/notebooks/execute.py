@@ -156,7 +156,7 @@ def practice() -> list[Path]:
     return _list_numbered(folder() / PRACTICE)
 
 
-def everything() -> list[Path]:
+def list_notebooks() -> list[Path]:
     """Return the files of the series, of the companions and of the practice pages."""
     return [*series(), *closer_looks(), *practice()]
 
@@ -166,12 +166,12 @@ def _list_numbered(where: Path) -> list[Path]:
 
 
 def find(names: Iterable[str] = ()) -> list[Path]:
-    """Return the files of notebooks by name, each file once; without names, `everything`.
+    """Return the files of notebooks by name, each file once; without names, `list_notebooks`.
 
     A name is a file, "01_baseline", "closer_look/08_fp16", or a number: "1", "closer_look/8", "P1". Raises LabError if
     no notebook has that name.
     """
-    return list(dict.fromkeys(map(_find, names))) or everything()
+    return list(dict.fromkeys(map(_find, names))) or list_notebooks()
 
 
 def _find(name: str) -> Path:
@@ -184,7 +184,7 @@ def _find(name: str) -> Path:
         for path in candidates:
             if stem in (path.stem, path.stem[:2]) or (stem.isdigit() and stem.zfill(2) == path.stem[:2]):
                 return path
-    names = [Notebook(path, None).name for path in everything()]
+    names = [Notebook(path, None).name for path in list_notebooks()]
     raise LabError(f"no notebook {name!r}; there are {', '.join(names) or 'none yet'}")
 
 

@@ -128,7 +128,7 @@ def make(
     names, progress = [*names], progress or Progress()
     out = Path(out) if out else (checkout() or Path()) / "reports"
     chosen = execute.find(names)
-    ours = execute.everything() if execute.has_series() else []
+    ours = execute.list_notebooks() if execute.has_series() else []
     files = ours if set(chosen) <= set(ours) else chosen  # notebooks outside the series are a report of their own
     notebooks = [*map(execute.read, files)]
     pages, documents = _existing_pages(notebooks, chosen, out), []
@@ -158,7 +158,7 @@ def make(
 
 def _existing_pages(notebooks: Iterable[Notebook], chosen: Container[Path], out: Path) -> list[ReportPage]:
     """Return the pages of the notebooks in `chosen`, and those that exist, with a note of their outputs' origin."""
-    pages = pages_of((notebook for notebook in notebooks
+    pages = make_pages((notebook for notebook in notebooks
                       if notebook.path in chosen or (out / f"{notebook.name}.html").is_file()), out)
     for page in pages:
         if page.notebook.path not in chosen:
@@ -172,7 +172,7 @@ def _start_stored(notebooks: Iterable[Notebook], progress: Progress) -> Iterator
         yield notebook
 
 
-def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[ReportPage]:
+def make_pages(notebooks: Iterable[Notebook], out: Path) -> list[ReportPage]:
     """Return a page for each notebook, with its neighbours and its companion among them."""
     pages = [ReportPage(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
     for before, after in itertools.pairwise(page for page in pages if not page.notebook.folder):

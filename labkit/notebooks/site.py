@@ -58,7 +58,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
     root = execute.folder().parent
     claim_folder(out, "labkit site", earlier=f"<title>{html.TITLE}</title>")
-    pages = html.pages_of(map(execute.read, execute.everything()), out)
+    pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
     groups = {name: [html.document(path, out, api.text() if path == root / GENERATED else None) for path in paths]
               for name, paths in texts(root).items()}
     documents = [document for group in groups.values() for document in group]

@@ -72,7 +72,7 @@ def caption(results: Recorded) -> str:
     """Return what the table shows, where and when it was measured, and what the reference times assume."""
     batch = int(results.table["batch"].max())
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
-    changed = dict.fromkeys(label.partition(",")[0] for label in outdated(results))
+    changed = dict.fromkeys(label.partition(",")[0] for label in list_outdated(results))
     return (
         f"Op time and op time over reference, {batch:,} images, {results.device}, {results.table['date'].min()} to "
         f"{results.date}. {reference_words(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by "
@@ -93,16 +93,16 @@ def reference_words(name: str) -> str:
             "a yardstick, not a bound.")
 
 
-def outdated(results: Recorded) -> list[str]:
+def list_outdated(results: Recorded) -> list[str]:
     """Return the labels of kernels, and of sweeps on this device, whose source has changed since it was measured."""
     times = results.table[results.table["code"] != ""]
     codes = times.groupby("label")["code"].agg(set)
     every = [kernel for rung in LADDER for kernel in (*variants(rung.number), *solutions(rung.number))]
     changed = [kernel.label for kernel in every if codes.get(kernel.label, {kernel.code}) != {kernel.code}]
-    return [*changed, *_outdated_sweeps(results)]
+    return [*changed, *_list_outdated_sweeps(results)]
 
 
-def _outdated_sweeps(results: Recorded) -> list[str]:
+def _list_outdated_sweeps(results: Recorded) -> list[str]:
     try:
         sweep = results.sweep()
     except EngineError:  # there is none

@@ -61,10 +61,10 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
     """
     chosen, here, records = as_variants(variants), device(), recorded(RECORDED)
     layers = [layers] if isinstance(layers, Layer) else [*layers]
-    for item in chosen:
-        check(item, layers, quiet=True)
-    rows = pd.DataFrame([{"layer": layer.name, "label": item.label} for layer in layers for item in chosen])
-    old = [_recorded_ms(records, item, layer) for layer in layers for item in chosen]
+    for variant in chosen:
+        check(variant, layers, quiet=True)
+    rows = pd.DataFrame([{"layer": layer.name, "label": variant.label} for layer in layers for variant in chosen])
+    old = [_recorded_ms(records, variant, layer) for layer in layers for variant in chosen]
     if here.engine == "gpu":
         measured = bench(chosen, layers, batch, layer_time=False)
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
@@ -72,14 +72,14 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
     else:
         tables = [profile(chosen, layer).counts.set_index("variant") for layer in layers]
         for name in counts:
-            rows[name] = [at.loc[item.label, name] for at in tables for item in chosen]
+            rows[name] = [at.loc[variant.label, name] for at in tables for variant in chosen]
         rows["op_ms"] = float("nan")
         columns, caption = dict(counts), "Counted here for one image. No GPU, so no time is measured"
     rows["recorded_ms"] = old
     caption = f"{caption}. Recorded op times: {BATCH:,} images, {records}"
     if here.engine == "cpu" and any(map(math.isnan, old)):
-        rows["estimated"] = [_estimate(item, layer) if math.isnan(ms) else ""
-                             for (layer, item), ms in zip(itertools.product(layers, chosen), old, strict=True)]
+        rows["estimated"] = [_estimate(variant, layer) if math.isnan(ms) else ""
+                             for (layer, variant), ms in zip(itertools.product(layers, chosen), old, strict=True)]
         columns["estimated"] = "estimated op time"
         caption += ", and so are the estimates: they are computed from counts"
     page = table(rows, caption, {

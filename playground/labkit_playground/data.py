@@ -10,7 +10,7 @@ import numpy as np
 
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import Exercise, exercises
-from labkit.exercises.grade import times_of
+from labkit.exercises.grade import describe_times
 from labkit.exercises.subjects import InPlaceOf, Kernels, Output
 from labkit.ladder.plan import images_per_launch
 from labkit.measure.compare import tolerance, unwritten
@@ -50,7 +50,7 @@ def collect() -> tuple[str, bytes]:
 
 
 def _describe(asked: Exercise, arrays: Arrays) -> dict:
-    subject, about = asked.subject, {"title": asked.title, "page": asked.page, "times": times_of(asked)}
+    subject, about = asked.subject, {"title": asked.title, "page": asked.page, "times": describe_times(asked)}
     if asked.page[:2] in _LATER:
         return about | {"missing": "It belongs to part 3, whole programs: its page grades it."}
     if isinstance(subject, InPlaceOf):

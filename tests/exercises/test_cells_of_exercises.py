@@ -59,7 +59,7 @@ def test_a_page_beyond_the_lab_asks_for_predictions_and_compares_them(page):
     assert not _GRADED.search(code)
 
 
-@pytest.mark.parametrize("path", execute.everything(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", execute.list_notebooks(), ids=lambda path: path.stem)
 def test_a_cell_has_the_starting_code(path):
     for magic, arguments, number, code in cells(path):
         asked = EXERCISES[number]

@@ -61,30 +61,30 @@ def test_a_solution_that_was_shown_is_not_the_readers(number):
 
 @pytest.mark.parametrize(("number", "right"), [("01a", 8), ("02a", 7)])
 def test_a_number_that_the_page_lets_one_predict_has_to_be_predicted(number, right, monkeypatch):
-    from labkit.exercises.grade import _predicted
+    from labkit.exercises.grade import _require_prediction
 
     asked = exercise(number)
     name = asked.goals[0].predicted
     monkeypatch.setattr(progress, "predicted", {})
     met = Grade(asked, (GradeLine(True, "right"), GradeLine(True, "counted")), (right,))
-    assert _predicted(met).passed  # nothing was asked: as in a class, where only kernels are handed in
+    assert _require_prediction(met).passed  # nothing was asked: as in a class, where only kernels are handed in
     for guess, says in ((..., "not shown yet"), (right + 1, f"{right}, and you predicted {right + 1}")):
         labkit.predict(**{name: guess})
-        missed = _predicted(met)
+        missed = _require_prediction(met)
         assert missed.verdict == "goal missed" and says in str(missed) and f"lab.predict({name}=...)" in missed.mistake
         assert not missed.wants_hint
     labkit.predict(**{name: right})
-    assert _predicted(met) == met
+    assert _require_prediction(met) == met
 
 
 def test_a_met_goal_gets_no_sentence_for_a_mistake():
     from labkit.exercises.exercise import Attempt, Mistake
-    from labkit.exercises.judge import BUDGET, mistake_of
+    from labkit.exercises.judge import BUDGET, find_mistake
 
     asked = Exercise("x", None, mistakes=(Mistake("always", lambda attempt: True),))
     for lines, says in (([GradeLine(True, "a")], ""), ([GradeLine(True, "a"), GradeLine(False, "b", BUDGET)], ""),
                         ([GradeLine(True, "a"), GradeLine(False, "b")], "always")):
-        assert mistake_of(replace(asked, folder=TILING.folder), Attempt("code"), lines) == says
+        assert find_mistake(replace(asked, folder=TILING.folder), Attempt("code"), lines) == says
 
 
 def test_each_new_miss_unlocks_a_hint():
@@ -251,11 +251,11 @@ def test_what_follows_from_a_divergent_barrier_is_left_out():
 
 
 def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch):
-    from labkit.exercises.grade import times_of
+    from labkit.exercises.grade import describe_times
 
     monkeypatch.setattr("labkit.exercises.grade.device", lambda: SimpleNamespace(engine="cpu"))
-    assert ": 02 constant, where you began, 12.3 ms; the solution " in times_of(exercise("03a"))
-    fused = times_of(exercise("06a"))
+    assert ": 02 constant, where you began, 12.3 ms; the solution " in describe_times(exercise("03a"))
+    fused = describe_times(exercise("06a"))
     assert ": 06 fusion, where you began, " in fused and "of the page" not in fused
 
 

@@ -103,5 +103,5 @@ def test_the_time_to_read_a_text_grows_with_its_length(part):
     functions(source), kernel_names(source), constant_arrays(source), has_dynamic_shared(source), counts(source)
     for wrong in ("compiles\n", "right\n"):
         [*causes(Attempt(source, {}, ("uninitialized",), wrong), ["a"])]
-        judge.mistake_of(exercise("07b"), Attempt(source, {}, (), wrong), [judge.GradeLine(False, wrong)])
+        judge.find_mistake(exercise("07b"), Attempt(source, {}, (), wrong), [judge.GradeLine(False, wrong)])
     assert time.process_time() - began < 5

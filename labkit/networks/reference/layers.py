@@ -67,7 +67,7 @@ def growth(terms: int, roundings: int = 2) -> float:
     return (1 + terms * U) * (1 + U) ** roundings - 1
 
 
-def bounded(
+def bound_sum(
     function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarray, roundings: int = 2
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a sum of `terms` products in float64, and the largest error of a kernel that computes it in float32.

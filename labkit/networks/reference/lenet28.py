@@ -120,7 +120,7 @@ def before_c1(images: np.ndarray, masks: np.ndarray, bias: np.ndarray) -> np.nda
 
 def before_s1(c1: np.ndarray, s1: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """Return the input of s1's sigmoid [B,maps,s1,s1], from c1 [B,maps,c1,c1] and the filter."""
-    return np.einsum("bmhpwq,pq->bmhw", pooled(c1, len(s1)), s1) + bias
+    return np.einsum("bmhpwq,pq->bmhw", split_windows(c1, len(s1)), s1) + bias
 
 
 def before_f(s1: np.ndarray, f: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -128,7 +128,7 @@ def before_f(s1: np.ndarray, f: np.ndarray, bias: np.ndarray) -> np.ndarray:
     return s1.reshape(len(s1), -1) @ f.T + bias
 
 
-def pooled(c1: np.ndarray, pool: int) -> np.ndarray:
+def split_windows(c1: np.ndarray, pool: int) -> np.ndarray:
     """Return the windows of the filter: c1 [B,maps,c1,c1] -> [B,maps,s1,pool,s1,pool]."""
     B, maps, side, _ = c1.shape
     return c1.reshape(B, maps, side // pool, pool, side // pool, pool)
@@ -169,7 +169,7 @@ def parameter_gradients(images: np.ndarray, values: Mapping[str, np.ndarray]) ->
     return {
         "c1": np.einsum("bmhw,bhwpq->mpq", d_c1, windows),
         "c1_bias": d_c1.sum((0, 2, 3)),
-        "s1": np.einsum("bmhw,bmhpwq->pq", d_s1, pooled(values["c1"], pool)),
+        "s1": np.einsum("bmhw,bmhpwq->pq", d_s1, split_windows(values["c1"], pool)),
         "s1_bias": d_s1.sum(keepdims=True).reshape(1),
         "f": d_f.T @ s1.reshape(len(s1), -1),
         "f_bias": d_f.sum(0),
