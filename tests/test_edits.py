@@ -43,7 +43,7 @@ MUTANTS = {  # by program: what its check has to find
     "sgemm_tiled": ("k < 16", "k < 15"),
     "softmax": ("k < 16; ++k)\n        sum +=", "k < 15; ++k)\n        sum +="),
     "special": ("k < 64; ++k)\n        sum += expf", "k < 63; ++k)\n        sum += expf"),
-    "stencil3d": ("plane % (n - 1) == 0)\n        y", "plane == 0)\n        y"),
+    "stencil3d": ("x[i - n * n] + x[i + n * n]);\n}\n\nint", "2 * x[i - n * n]);\n}\n\nint"),
     "strided": ("y[i] = x[8 * i]", "y[i] = x[i]"),
     "stencil": ("column == n - 1", "column == n"),
     "transpose_naive": ("y[column * n + row + i]", "y[column * n + row]"),
