@@ -28,7 +28,9 @@ _JS = _HERE / "js"
 _MODULES = _JS / "node_modules"
 MISSING = f"npm ci --ignore-scripts --prefix {_JS}"
 # The engine's Python that compiles kernels: modules, and rooms.
-_PYTHON = ("__init__", "errors", "findings", "limits", "metrics", "source")
+_PYTHON = (
+    "__init__", "errors", "files", "findings", "limits", "metrics", "processor", "settings", "source", "temporary",
+)
 _ROOMS = ("build", "check", "frontend", "host", "loops", "util", "wasm")
 _OWN = ("engine.mjs", "worker.mjs", "service.mjs", "compiler.mjs", "instance.mjs", "kernel.mjs", "asyncify.mjs")
 _CLANG, _PYODIDE = _MODULES / "@yowasp" / "clang" / "gen", _MODULES / "pyodide"
