@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+import hostcuda
 from hostcuda.errors import EngineError
 from hostcuda.sanitize import watch as sanitize
 from hostcuda.source import kernel_names
@@ -20,6 +21,7 @@ from labkit.page.listing import diff, show
 from labkit.records.published import published_training
 from labkit.records.recorded import recorded
 from labkit.records.training import read_training
+from recording import training as recorder
 from recording.contention import PATTERNS, contention
 from recording.contention import counts as contention_counts
 from recording.keep import record_training
@@ -366,3 +368,24 @@ def test_what_lenet28_refuses():
             model.epoch(images, labels + 5)
         with pytest.raises(LabError, match=r"f_bias has the shape \(4,\)"):
             model.weights = {**model.weights, "f_bias": np.zeros(4)}
+
+
+def test_a_step_as_a_graph_is_recorded_beside_single_launches(tmp_path, monkeypatch):
+    digits = dataset("digits", "train", size=28)
+    monkeypatch.setattr(recorder, "STEPS_PER_GRAPH", (0, 1, 2))
+    recorder.of_graphs("shuffle", digits, "digits", tmp_path, steps=2, runs=1)
+    (file,) = (tmp_path / "training").glob("*.csv")
+    rows = read_training(tmp_path, file.stem).rows("graph", "shuffle")
+    assert list(rows["launches"]) == [0, 9, 18] and (rows["us"] > 0).all()
+
+
+def test_a_model_issues_its_steps_on_its_stream():
+    digits = dataset("digits", "train", size=28)
+    models = [Lenet28("shuffle") for _ in range(2)]
+    models[0].stream = hostcuda.driver.Stream()
+    for model in models:
+        model.load(digits.images[:2], digits.labels[:2])
+        model.issue(1, 1)
+    models[0].stream.synchronize()
+    weights = [model.weights for model in models]
+    assert all(np.array_equal(array, weights[1][name]) for name, array in weights[0].items())
