@@ -8,9 +8,6 @@
 
 #include "lenet28.h"
 
-#ifndef SUMS
-#define SUMS (*gradient)
-#endif
 #ifndef ADD
 #define ADD(sum, value) atomicAdd(&(sum), value)
 #endif
@@ -24,7 +21,7 @@ extern "C" __global__ void bp_weight_f(const Values *values, Weights *gradient, 
     float sum = 0;
     for (int b = blockIdx.y; b < B; b += gridDim.y)
         sum += values[b].d_f[o] * (j < FEATURES ? (&values[b].s1[0][0][0])[j] : 1);
-    ADD(*(j < FEATURES ? &SUMS.f[o][j] : &SUMS.f_bias[o]), sum);
+    ADD(*(j < FEATURES ? &gradient->f[o][j] : &gradient->f_bias[o]), sum);
 }
 
 // The gradients of s1's filter and bias, and d_c1: a warp per element of the filter, and one for the bias. A block has
@@ -47,7 +44,7 @@ extern "C" __global__ void bp_s1_c1(const Weights *weights, Values *values, Weig
             }
         }
     sum = warp_sum(sum);
-    if (lane == 0) ADD(*(t < POOL * POOL ? &SUMS.s1[p][q] : &SUMS.s1_bias), sum);
+    if (lane == 0) ADD(*(t < POOL * POOL ? &gradient->s1[p][q] : &gradient->s1_bias), sum);
 }
 
 // The gradients of c1's masks and biases: a block per map, whole warps. A thread loads d_c1 of its positions once, and
@@ -86,5 +83,5 @@ extern "C" __global__ void bp_weight_c1(const float *images, const int *order, c
         __syncthreads();
     }
     for (int t = threadIdx.x; t <= K * K; t += blockDim.x)
-        ADD(*(t < K * K ? &SUMS.c1[m][t / K][t % K] : &SUMS.c1_bias[m]), sums[t]);
+        ADD(*(t < K * K ? &gradient->c1[m][t / K][t % K] : &gradient->c1_bias[m]), sums[t]);
 }
