@@ -181,8 +181,7 @@ def test_an_epoch_in_one_launch_has_no_races_and_needs_its_last_barrier():
 def test_a_block_that_forgets_its_second_image_is_refused():
     with Lenet28("minibatch", 2) as model:
         text = model.source("bp_weight_f").source
-    macros = "#define SUMS (*gradient)\n#define ADD(sum, value) atomicAdd(&(sum), value)\n"
-    text = macros + text.replace("b += gridDim.y", "b += B")
+    text = "#define ADD(sum, value) atomicAdd(&(sum), value)\n" + text.replace("b += gridDim.y", "b += B")
     with Lenet28("minibatch", 2, own=text) as mine, pytest.raises(CheckFailed, match=r"bp_weight_f, .*batch 13"):
         check(mine)
 

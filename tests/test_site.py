@@ -78,7 +78,7 @@ def test_signatures_are_those_of_the_source(reference):
     assert "lab.table(frame: pd.DataFrame, caption: str=''" in reference
     assert "]=TEST_SHAPES," in "".join(reference.split())  # not the shapes themselves
     assert "lab.Layer(name: str, C: int, H: int, W: int, M: int, K: int)\n" in reference
-    assert "\n#### Profile.value\n" in reference  # what a function returns is there, too
+    assert "\n#### VariantProfile.value\n" in reference  # what a function returns is there, too
 
 
 def test_the_workflow_builds_what_the_command_builds():
