@@ -15,7 +15,6 @@ from suites import pytest_ignore_collect, pytest_pycollect_makeitem, pytest_term
 
 import hostcuda
 from hostcuda import settings
-from labkit.spec import devices
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -48,16 +47,6 @@ def buffers(monkeypatch):
 
     monkeypatch.setattr(hostcuda.driver, "mem_alloc", keep)
     return record
-
-
-@pytest.fixture
-def on_the_cpu(monkeypatch):
-    """Choose the CPU engine, also where the tests run on a GPU."""
-    monkeypatch.setenv("HOSTCUDA_ENGINE", "cpu")
-    monkeypatch.setattr(hostcuda, "engine", lambda: "cpu")
-    devices._describe_device_in_use.cache_clear()
-    yield
-    devices._describe_device_in_use.cache_clear()
 
 
 @pytest.fixture(scope="module")

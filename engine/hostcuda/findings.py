@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hostcuda.frontend.scan import Scan
+from hostcuda.frontend.scan import Scan, find_function_name
 
 __all__ = ["of", "of_warnings"]
 
@@ -27,7 +27,8 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
     list of dict
         Like those of `of`, one per variable, at the line of its declaration.
     """
-    lines = Scan(source).masked.splitlines()
+    scan = Scan(source)
+    lines = scan.masked.splitlines()
     rows: dict[tuple, dict] = {}
     for warning in _UNSET.finditer(warnings):
         file, line, name, member, how = warning.groups()
@@ -38,6 +39,8 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
             continue
         name += re.sub(r".*\W", ".", member or "")
         functions = _FUNCTION.findall(warnings[: warning.start()])
+        if not functions or not functions[-1]:  # g++ 13 names the engine's own function
+            functions = [_function_around(scan, number, name.partition(".")[0])]
         used = f"line {line} uses it" if int(line) != number else "it is used"
         if rows.get((file, number, name), {}).get("kernel"):
             continue
@@ -48,6 +51,14 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
         where, functions = (warning[1], int(warning[2])), _FUNCTION.findall(warnings[: warning.start()])
         rows[where] = _make_row("memcheck", "address of a local variable", functions, *where, message)
     return list(rows.values())
+
+
+def _function_around(scan: Scan, line: int, name: str) -> str:
+    """Return the name of the function in which a line declares a variable; empty if there is none."""
+    start = sum(map(len, scan.masked.splitlines(keepends=True)[: line - 1]))
+    declared = re.compile(rf"\b{name}\b").search(scan.masked, start)
+    brace = scan.function(declared.start()) if declared else None
+    return "" if brace is None else find_function_name(scan.code, scan.declaration_start(brace))
 
 
 def _make_row(tool: str, kind: str, functions: Sequence[str], file: str, line: int, message: str) -> dict:

@@ -556,3 +556,13 @@ def test_commands_run_at_the_same_time_without_semaphores(monkeypatch):
     assert [out for _, out, _ in results] == [f"{n}\n" for n in range(9)]
     with pytest.raises(FileNotFoundError):
         toolchain.run_all([["echo", "1"], ["no-such-compiler"]])
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_the_shared_library_is_taken_where_the_compiler_has_only_the_static_one(tmp_path, static):
+    compiler_ = tmp_path / "g++"
+    compiler_.write_text("#!/bin/sh\ncase $1 in *.6) echo /lib/libstdc++.so.6;; *) echo "
+                         f"{'' if static else '/lib/'}libstdc++.so;; esac\n")
+    compiler_.chmod(0o755)
+    flags = toolchain.link_flags([str(compiler_)])
+    assert any("-l:libstdc++.so.6" in flag for flag in flags) == static

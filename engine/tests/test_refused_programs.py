@@ -225,3 +225,13 @@ def test_what_belongs_to_a_kernel_may_depend_on_the_architecture():
     assert sides.merged(device, device.replace("1024, 2", "1024, 1").replace("= 2", "= 1")) == device
     with pytest.raises(ValueError, match=r"kernel\.cu:1: error: a declaration that depends on __CUDA_ARCH__"):
         sides.merged(device.replace("int a", "float a"), device)
+
+
+@pytest.mark.parametrize("address", ["", " @0x7ff57c784440"], ids=["g++ 13", "g++ 12"])
+def test_the_list_of_calls_is_read_as_each_compiler_writes_it(address):
+    text = "__device__ void device_only() {}\nint main()\n{\n  device_only();\n}\n"
+    listed = "".join(f"{symbol} ({shown}){address}\n  Type: function definition analyzed\n  Calls: {calls}\n"
+                     for symbol, shown, calls in (("main/1", "int main()", "_Z11device_onlyv/0 "),
+                                                  ("_Z11device_onlyv/0", "void device_only()", "")))
+    ((_, line), sentence), = sides.crossings(text, listed, True)
+    assert line == 4 and sentence.startswith('error: calling a __device__ function("device_only")'), sentence

@@ -102,7 +102,7 @@ def _format_place(scan, at):
 # ---------------------------------------------------------------------------------------------------------------------
 # Calls
 
-_NODE = re.compile(r"^(\S+)/\d+ \((.*)\) @0x\w+\n((?:  (?!Calls:).*\n)*)  Calls: (.*)$", re.MULTILINE)
+_NODE = re.compile(r"^(\S+)/\d+ \((.*)\)(?: @0x\w+)?\n((?:  (?!Calls:).*\n)*)  Calls: (.*)$", re.MULTILINE)
 _DECLARED = re.compile(r"\b(\w+)\s*(?:<.*>)?\s*\(")
 _OF_HOST = re.compile(
     r"s?rand|rand_r|s?random|[dlm]rand48|time|puts|putchar|f?puts|v?s?n?f?printf|f?scanf|f(?:open|close|read|write|flush|gets)|"

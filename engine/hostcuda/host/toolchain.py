@@ -133,13 +133,27 @@ _WRAPPED = (
     "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "abort", "exit", "_exit", "_Exit",
     "quick_exit", "_ZSt9terminatev", "__tls_get_addr",
 )
-_LINK = ["-shared", ",".join(["-Wl,-z,norelro,-Bsymbolic", *(f"--wrap={name}" for name in _WRAPPED)])]
+_LINK = ["-shared", ",".join(["-Wl,-z,norelro,-Bsymbolic,--exclude-libs,libstdc++.a",
+                              *(f"--wrap={name}" for name in _WRAPPED)])]
 
 
 def link_flags(command: list[str]) -> list[str]:
     """Return the flags for linking a module."""
     # clang on x86-64 adds the offsets of thread-local variables in its code, where the runtime changes them.
-    return [*_LINK, "-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else _LINK
+    relocations = ["-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else []
+    return [*_LINK, *relocations, *_shared_library(tuple(command))]
+
+
+@lru_cache(maxsize=8)
+def _shared_library(command: tuple[str, ...]) -> list[str]:
+    """Return the flags that take the shared C++ library where the compiler would take a static one, as in small images.
+
+    A module's own copy of the library would share a part of its variables with the process's, and crash in `std::cout`.
+    """
+    for_linking, for_running = (run([*command, f"-print-file-name={name}"])[1].strip()
+                                for name in ("libstdc++.so", "libstdc++.so.6"))
+    missing = "/" not in for_linking and "/" in for_running
+    return ["-Wl,--no-as-needed,-l:libstdc++.so.6,--as-needed"] if missing else []
 
 
 def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
