@@ -233,5 +233,5 @@ def test_the_list_of_calls_is_read_as_each_compiler_writes_it(address):
     listed = "".join(f"{symbol} ({shown}){address}\n  Type: function definition analyzed\n  Calls: {calls}\n"
                      for symbol, shown, calls in (("main/1", "int main()", "_Z11device_onlyv/0 "),
                                                   ("_Z11device_onlyv/0", "void device_only()", "")))
-    ((_, line), sentence), = sides.crossings(text, listed, True)
+    ((_, line), sentence), = sides.find_crossings(text, listed, True)
     assert line == 4 and sentence.startswith('error: calling a __device__ function("device_only")'), sentence
