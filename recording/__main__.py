@@ -13,6 +13,7 @@ from recording.cudnn import cudnn
 from recording.device import device
 from recording.digits import digits
 from recording.edits import edits
+from recording.errors import errors
 from recording.estimates import estimates
 from recording.experiments import experiments
 from recording.framework import framework
@@ -28,9 +29,9 @@ from recording.training import training
 from recording.versus import versus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (times, counters, sweep, streams, cudnn, versus, framework, network, edits, estimates, experiments,
-                compare_counters, compare_sanitizers, training, train, pictures, cards, readme, timings, digits,
-                device, manifest):
+for command in (times, counters, sweep, streams, cudnn, versus, framework, network, errors, edits, estimates,
+                experiments, compare_counters, compare_sanitizers, training, train, pictures, cards, readme, timings,
+                digits, device, manifest):
     app.command()(command)
 
 

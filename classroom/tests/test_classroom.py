@@ -23,6 +23,7 @@ from labkit.base.paths import PACKAGE
 from labkit.cli import app
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import Grade
+from labkit.spec.devices import device
 from labkit_classroom import gradebooks, grades, grading, sandbox
 from labkit_classroom.roster import Person, Roster
 from labkit_classroom.submissions import Submission, submissions
@@ -32,8 +33,8 @@ pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch):
-    """Time no hand-in: most are no kernels."""
-    monkeypatch.setattr(grading, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
+    """Time no hand-in of a class on a GPU: most are no kernels."""
+    monkeypatch.setattr(grading, "device", lambda: SimpleNamespace(engine="cpu", name=device().name))
 
 
 needs_a_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
@@ -105,12 +106,12 @@ def test_times_are_taken_once_per_device_and_only_of_kernels_that_met_the_goal()
     attempts = [Submission(name, "04a", text) for name, text in (("alice", TILING.solution), ("bob", TILING.start))]
     met, missed = (grading.Result(entry.student, "04a", entry.student == "alice", "") for entry in attempts)
     timed = grading.timed(met, attempts[0], images=1)
-    ((device, op_ms),) = timed.op_ms.items()
+    ((name, op_ms),) = timed.op_ms.items()
     assert op_ms > 0
     assert grading.timed(timed, attempts[0]) is timed
     assert grading.timed(missed, attempts[1]) is missed
     (ranking,) = grades.rankings([timed, missed])
-    assert ranking["goals"][-1] == f"op time on the {device} (ms)"
+    assert ranking["goals"][-1] == f"op time on the {name} (ms)"
     assert [row["reached"][-1] for row in ranking["rows"]] == [three(op_ms)]
 
 

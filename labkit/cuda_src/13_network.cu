@@ -6,8 +6,8 @@
 //           are one exchange with a neighbour, and a 4th or a 16th of the outputs is stored. The first fully
 //           connected layer is a product of tensor cores, too, whose 8 columns are 8 images of the block.
 // Numbers   PRODUCTS = 1: pixels, maps and weights are rounded to half. PRODUCTS = 3: a number is the sum of two
-//           halves, high + low, and a product is high high + high low + low high: on an H200 about as exact as float,
-//           although tensor cores truncate the sums, which are float in both. Every layer's input and weights are
+//           halves, high + low, and a product is high high + high low + low high: errors a few times those of float,
+//           because tensor cores truncate the sums, which are float in both. Every layer's input and weights are
 //           scaled by powers of two, so that high does not overflow and low keeps its bits; `factors` undo it.
 // Shapes    x [B,86,86] float32, or [B,SOURCE_H,SOURCE_W] bytes, which are resized to 86 x 86 as
 //           labkit.networks.images does it; y [B,10] float32. The arranged weights a1, a2, a3 have 16 bytes per lane
