@@ -13,6 +13,7 @@ constexpr int STRIPS = (Ho + 2 * PAIRS - 1) / (2 * PAIRS);  // a strip is PAIRS 
 constexpr int COLUMNS = STRIPS * ACROSS;                    // of the products
 constexpr int PITCH = W + W % 2, ROWS = 2 * (STRIPS * PAIRS + STEPS - 1);    // of a channel in shared memory
 constexpr int MAPS = 4 * GROUPS, THREADS = 32 * WARPS;
+static_assert(1 <= K && K <= 7 && 1 <= WARPS && WARPS <= 32 && 1 <= PAIRS && 1 <= GROUPS);
 constexpr int ROOM = WARPS <= 8 ? 4 : 1;                    // blocks that a multiprocessor has room for
 constexpr bool GATHER = Wo % 4 != 0;                        // else a lane's outputs are 8 aligned bytes
 
