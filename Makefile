@@ -25,7 +25,9 @@ ENGINE := cd engine && "$(abspath $(BIN))/python" -m pytest --quiet
 NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=300
 
 # In a container JupyterLab has no browser to open, and is reached from outside. It prints its address, with a token.
-OUTSIDE := $(if $(wildcard /.dockerenv /run/.containerenv),--no-browser --ip=0.0.0.0)
+# It takes an address once: one in ARGS is the one.
+CONTAINER := $(wildcard /.dockerenv /run/.containerenv)
+OUTSIDE = $(if $(CONTAINER),--no-browser $(if $(findstring --ip,$(ARGS)),,--ip=0.0.0.0))
 
 PIP    := -m pip --disable-pip-version-check --quiet
 

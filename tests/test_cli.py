@@ -119,6 +119,7 @@ def test_measurements_as_json(command, monkeypatch):
 @pytest.mark.parametrize(("arguments", "said"), [
     (["report", "no-such-notebook"], "no notebook"),
     (["store", "no-such-notebook"], "no notebook"),
+    (["report", "01_baselin"], "the nearest names are 01_baseline, "),
     (["check", "42"], "there is no rung 42"),
     (["bench", "1", "--layer", "lenet86-9"], "there is no layer 'lenet86-9'"),
     (["bench", "1", "--layer", "lenet86"], "there is no layer 'lenet86'"),

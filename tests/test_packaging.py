@@ -309,6 +309,22 @@ def test_the_image_has_what_the_lab_needs():
         subprocess.run(["make", "-n", *command.split()], cwd=ROOT, capture_output=True, check=True)
 
 
+def test_a_container_gets_no_modules_of_node():
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert any(fnmatch.fnmatch("playground/node_modules", pattern) for pattern in ignored)
+
+
+@pytest.mark.parametrize(("arguments", "addresses"), [
+    ("", ["--ip=0.0.0.0"]), ("--ip=127.0.0.1", ["--ip=127.0.0.1"]), ("--ip 127.0.0.1 --port 9000", ["--ip"]),
+])
+def test_jupyterlab_in_a_container_gets_one_address(arguments, addresses):
+    command = ["make", "-n", "lab", "CONTAINER=/.dockerenv", f"ARGS={arguments}", "-o", ".venv-lab/.installed"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    started = done.stdout[done.stdout.index("/jupyter lab ") :].split()
+    assert [word for word in started if word.startswith("--ip")] == addresses
+    assert started.count("--no-browser") == 1
+
+
 def test_the_version_to_cite_is_this_one():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (citation["version"], citation["license"]) == (labkit.__version__, PROJECT["license"])

@@ -81,7 +81,7 @@ def grade(
 
     from tqdm import tqdm
 
-    from labkit_classroom import grades, grading, sandbox
+    from labkit_classroom import gradebooks, grades, grading, sandbox
     from labkit_classroom.roster import instant, read_roster
     from labkit_classroom.submissions import printable, unused
     from labkit_classroom.submissions import submissions as handed_in
@@ -91,6 +91,7 @@ def grade(
         _per_exercise(points, _number), _number(partial, 1) if partial else None, _per_exercise(due, instant),
         read_roster(roster) if roster else None, only,
     )
+    gradebooks.require(formats or (), terms.roster, 0)  # before minutes of work
     if not submissions and not (out / "results").is_dir():
         raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
     if prune and not (submissions and all(path.is_dir() for path in submissions)):

@@ -9,7 +9,6 @@ import os
 import sys
 from json import dumps, loads
 from pathlib import Path
-from shlex import split
 from typing import Annotated
 
 import typer
@@ -101,7 +100,7 @@ def run(
     args = _prepare(context, script, args or [], most)
     on = processes.engine(engine)
     environment = {"HOSTCUDA_ENGINE": on, **({"HOSTCUDA_STRICT": "1"} if strict else {})}
-    ended = processes.run(processes.program(script, args, on, split(options)), environment, timeout)
+    ended = processes.run(processes.program(script, args, on, processes.split_options(options)), environment, timeout)
     if ended.status is None:
         print(f"hostcuda: {script} {ended.problem}", file=sys.stderr)
     if ended.status != 0:
@@ -127,14 +126,15 @@ def profile(
     One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the counters. With --lines
     one per line of the source. With --estimate its time on a GPU, estimated from the counts.
     """
+    from hostcuda.tools import processes
     from hostcuda.tools.profile import profile_script
 
-    args = _prepare(context, script, args or [], most)
+    args, words = _prepare(context, script, args or [], most), processes.split_options(options)
     files.require_place(csv)
     if estimate is not None:
-        _estimate(script, args, estimate, timeout, csv, json, split(options), nvcc)
+        _estimate(script, args, estimate, timeout, csv, json, words, nvcc)
         return
-    profile = profile_script(script, args, engine, timeout, capture=json, nvcc=nvcc, options=split(options))
+    profile = profile_script(script, args, engine, timeout, capture=json, nvcc=nvcc, options=words)
     table = profile.lines() if lines else profile.table
     _print(profile.ended, table.to_json(orient="records", indent=2, default_handler=str) if json else
            f"{profile.note}\n{table.to_string(index=False)}" if lines else profile)
@@ -153,11 +153,12 @@ def sanitize(
     verdict: 0 pass, 1 unsafe (something was found), 3 wrong result (the program itself failed), 4 compile error,
     5 refused (a call or launch), 6 not checked, 124 hang. With --json an object with the verdict and the findings.
     """
+    from hostcuda.tools import processes
     from hostcuda.tools.sanitize import sanitize_script
 
-    args = _prepare(context, script, args or [], most)
+    args, words = _prepare(context, script, args or [], most), processes.split_options(options)
     files.require_place(csv)
-    findings = sanitize_script(script, args, tool, engine, timeout, capture=json, options=split(options))
+    findings = sanitize_script(script, args, tool, engine, timeout, capture=json, options=words)
     _print(findings.ended, dumps(findings.as_dict(), indent=2, default=str) if json else findings)
     _write(csv, findings.table, json)
     verdict, reason = findings.outcome
@@ -204,6 +205,8 @@ def check(
         before = loads(_read(previous)) if previous else None
     except ValueError as error:
         terminal.fail("hostcuda", f"the cases or the previous report are no JSON: {error}")
+    if before is not None and not isinstance(before, dict):
+        terminal.fail("hostcuda", f"{previous} is no report of an earlier check --json")
     job = {"cases": given} if isinstance(given, list) else given
     if not isinstance(job, dict) or (unknown := job.keys() - {"cases", "kernel", "options", "rtol", "atol"}):
         known = f"no {min(unknown)}" if isinstance(job, dict) else "nothing else"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import datetime
+import difflib
 import functools
 import logging
 import os
@@ -185,7 +186,9 @@ def _find(name: str) -> Path:
             if stem in (path.stem, path.stem[:2]) or (stem.isdigit() and stem.zfill(2) == path.stem[:2]):
                 return path
     names = [Notebook(path, None).name for path in list_notebooks()]
-    raise LabError(f"no notebook {name!r}; there are {', '.join(names) or 'none yet'}")
+    nearest = difflib.get_close_matches(name, names, 3, 0)
+    raise LabError(f"no notebook {name!r}; the nearest names are {', '.join(nearest)}" if names else
+                   f"no notebook {name!r}; there are none yet")
 
 
 def run(notebook: Notebook, progress: Progress | None = None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shlex
 import sys
 import time
 from collections import Counter
@@ -183,14 +182,13 @@ def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], op
             or len(more.get("reference", "")) > _REFERENCE):
         raise EngineError(f"a check takes 5 to 300 seconds, at most {_CASES} cases, {_SOURCE >> 10} KB of source and "
                           f"{_REFERENCE >> 10} KB of reference")
-    try:
-        words = shlex.split(options)
-    except ValueError as error:
-        raise EngineError(f"the options {options!r} cannot be read: {error}") from None
+    words = processes.split_options(options)
     if wrong := [word for word in words if not _OPTION.fullmatch(word)]:
         raise EngineError(f"the option {wrong[0]} is not taken here: only -D, -U, -std, -arch, -use_fast_math and "
                           "--extended-lambda")
     for case in cases:
+        if not isinstance(case, Mapping):
+            raise EngineError(f"a case is an object with grid, block and arguments, not {case!r:.40}")
         if missing := {"grid", "block", "arguments"} - case.keys():
             raise EngineError(f"a case has no {', '.join(sorted(missing))}")
     return {"what": what, "source": source, "kernel": kernel, "cases": [*cases], "options": words, **more}

@@ -111,6 +111,14 @@ def engine(name: str | None) -> str:
     return name or hostcuda.engine()
 
 
+def split_options(text: str) -> list[str]:
+    """Return the words of a compiler's options, as a shell splits them."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise EngineError(f"the options {text!r} cannot be read: {error}") from None
+
+
 def program(script: str, arguments: Sequence[str], on: str, options: Sequence[str] = ()) -> list[str]:
     """Return the command that runs a program: in Python, or in CUDA C++ with its host code.
 
