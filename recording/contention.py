@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import hostcuda
+from hostcuda.profile import Profile, watch
 from labkit.base.errors import LabError
-from labkit.evidence import profile
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.source import module_arguments
 
@@ -67,10 +67,10 @@ def contention(pattern: str, share: int, threads: int = 1 << 18, times: int = 16
     return float(np.median(times_us[1:] or times_us))
 
 
-def counts(pattern: str, share: int, threads: int = 1 << 12) -> profile.Profile:
+def counts(pattern: str, share: int, threads: int = 1 << 12) -> Profile:
     """Count the same kernel's requests and sectors, with one addition per thread, in a process of its own."""
     command = [sys.executable, "-m", "recording.contention", pattern, str(share), str(threads)]
-    counted_run = profile.watch(command, timeout=600, capture=True, nvcc=False)
+    counted_run = watch(command, timeout=600, capture=True, nvcc=False)
     counted_run.ended.require(f"counting {pattern}")
     return counted_run
 
