@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from labkit.base.errors import LabError
-from labkit.ladder.variants import variant
+from labkit.ladder.variants import ON_CPU, variant
 from labkit.networks import fused
 from labkit.spec import devices
 from labkit.spec.devices import Device
@@ -41,7 +41,7 @@ def _say(count: Callable[[], Iterator[int]], what: str) -> str:
     try:
         counts = sorted({*count()})
     except LabError as refusal:
-        return f"no: {str(refusal).rpartition(': ')[2]}"
+        return f"no: {str(refusal).rpartition(': ')[2].removesuffix(f', or {ON_CPU}')}"
     return "yes" + f", {' to '.join(map(str, counts[:: len(counts) - 1 or 1]))} {what}" * bool(counts)
 
 
@@ -79,9 +79,9 @@ def make_table() -> str:
                      _say(lambda: _refuse_unsupported(11, step="warpgroups"), "")]
         lines.append(f"| {' | '.join(cells)} |")
     note = ("Blocks that a multiprocessor holds at once, and images in a block's shared memory, by layer or data type. "
-            "H100 and H200 were measured; for the other cards this follows from their attributes.")
+            "H100 and H200 were measured; for the other cards this follows from their attributes. "
+            f"Where a page does not run, `{ON_CPU}` runs it on the processor.")
     return "\n".join([*lines, "", note])
-
 
 
 def cards() -> None:
