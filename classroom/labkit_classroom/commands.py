@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -81,11 +80,13 @@ def grade(
 
     from tqdm import tqdm
 
+    import hostcuda
     from labkit_classroom import gradebooks, grades, grading, sandbox
     from labkit_classroom.roster import instant, read_roster
     from labkit_classroom.submissions import printable, unused
     from labkit_classroom.submissions import submissions as handed_in
 
+    hostcuda.engine()  # refuses an unknown one, before anything is written
     only = _named(named)
     terms = grades.Terms(
         _per_exercise(points, _number), _number(partial, 1) if partial else None, _per_exercise(due, instant),
@@ -94,6 +95,10 @@ def grade(
     gradebooks.require(formats or (), terms.roster, 0)  # before minutes of work
     if not submissions and not (out / "results").is_dir():
         raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
+    others = {path.name for path in out.iterdir()} - {"similarity.html"} if out.is_dir() else set()
+    if others and not (out / "results").is_dir():
+        raise LabError(f"{out} has files that `labkit grade` did not write: {', '.join(sorted(others)[:3])}. Give it a "
+                       "new folder with --out, or move these away")
     if prune and not (submissions and all(path.is_dir() for path in submissions)):
         raise LabError("--prune removes the results of all hand-ins that are not given: give the folder of the class")
     if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {*terms.exercises}:
@@ -182,13 +187,13 @@ def _per_exercise(given: list[str] | None, convert: Callable) -> dict:
     return {by_name(name).number if name else "": convert(value) for name, value in pairs}
 
 
-def _number(text: str, most: float = math.inf) -> Fraction:
+def _number(text: str, most: int = 10**6) -> Fraction:
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
         value = Fraction(-1)
     if not 0 <= value <= most:
-        raise LabError(f"{text!r} is no number from 0{'' if most == math.inf else f' to {most}'}")
+        raise LabError(f"{text!r} is no number from 0 to {most}")
     return value
 
 

@@ -1,9 +1,11 @@
-"""A hundred bad inputs to both commands: one sentence says what is wrong, exit status 1 or 2, and no file changes."""
+"""Bad inputs to both commands: one sentence says what is wrong, exit status 1 or 2, and no file changes."""
 
 import hashlib
 import os
 import re
 import shlex
+import stat
+import subprocess
 import sys
 
 import pytest
@@ -36,7 +38,28 @@ FILES = {
     "class/notes.txt": "Thursday\n",
     "full/notes.txt": "mine\n",
     "own/exercise.toml": "number = ",
+    "größe λ.txt": "Ångström\n",
+    "ok programs/größe λ.csv": "mine,too\n1,2\n",
+    "deep.json": "[" * 100_000,
+    "digits.json": f"[{'9' * 5000}]",
+    "nan.json": "[NaN]",
+    "null.json": '{"cases": null}',
+    "empty_case.json": "[{}]",
+    "number_grid.json": '[{"grid": 1, "block": [32], "arguments": {}}]',
+    "no_grid.json": '[{"grid": [], "block": [32], "arguments": {}}]',
+    "half_block.json": '[{"grid": [1], "block": [1.5], "arguments": {}}]',
+    "list_arguments.json": '[{"grid": [1], "block": [32], "arguments": [1]}]',
+    "number_kernel.json": '{"cases": [], "kernel": 3}',
+    "list_options.json": '{"cases": [], "options": ["-DN"]}',
+    "object.json": '{"cases": {"a": 1}}',
+    "cells.ipynb": '{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}',
+    "version.ipynb": '{"cells": [], "nbformat": 9, "nbformat_minor": 5, "metadata": {}}',
+    "deep.ipynb": "[" * 100_000,
+    "binary.ipynb": b"\xff\xfe\x00",
+    "cut.csv": 'name,id\n"Ada,1\n',
+    "marked/grades.csv": "the marks of last year\n",
 }
+LONG = 300 * "n"  # longer than a file's name may be
 
 HOSTCUDA = """
 --nope
@@ -113,6 +136,50 @@ check kernel.cu --cases list.json
 doctor now
 pycuda now
 mcp now
+run 'größe λ.txt'
+run 'größe λ.cu'
+run ' '
+run LONG.cu
+run LONG
+run ok.cu/x.cu
+run loop.cu
+run gone.cu
+run --options -I ok.cu
+run --options no-such.cu ok.cu
+run empty.cu
+profile --csv ok.cu/x.csv ok.cu
+profile --csv LONG.csv ok.cu
+profile --csv 'ok programs/größe λ.csv' ok.cu
+profile --csv loop.cu ok.cu
+profile --csv gone.cu ok.cu
+profile --csv link.csv ok.cu
+profile --csv pipe ok.cu
+profile --estimate H200 --engine gpu ok.cu
+profile --estimate H200 --lines ok.cu
+sanitize --csv ok.cu/x.csv ok.cu
+sanitize --csv link.csv ok.cu
+sanitize --csv table.csv ok.cu
+sanitize --tool memcheck,lint ok.cu
+sanitize --tool MEMCHECK ok.cu
+check LONG.cu
+check loop.cu
+check binary.json
+check kernel.cu --cases full
+check kernel.cu --cases LONG
+check kernel.cu --cases deep.json
+check kernel.cu --cases digits.json
+check kernel.cu --cases nan.json
+check kernel.cu --cases null.json
+check kernel.cu --cases empty_case.json
+check kernel.cu --cases number_grid.json
+check kernel.cu --cases no_grid.json
+check kernel.cu --cases half_block.json
+check kernel.cu --cases list_arguments.json
+check kernel.cu --cases number_kernel.json
+check kernel.cu --cases list_options.json
+check kernel.cu --cases object.json
+check kernel.cu --previous deep.json
+check kernel.cu --options=-Inope
 """
 
 LABKIT = """
@@ -212,6 +279,59 @@ autograder --gradescope 04a --out words.txt
 student --out full
 student --out words.txt
 student now
+check 99999999999999999999999999
+check 1 --source LONG.cu
+check 1 --source loop.cu
+check 1 --source ok.cu/x.cu
+check 1 --source 'größe λ.txt'
+bench 1 --batch 1 --batch 0
+bench 1 --batch 99999999999999999999
+bench 1 --layer λ
+bench 1 --csv ok.cu/x.csv
+bench 1 --csv LONG.csv
+bench 1 --csv link.csv
+bench 1 --csv pipe
+report LONG
+report cells.ipynb
+report version.ipynb
+report deep.ipynb
+report binary.ipynb
+report full
+report 1 no-such
+report --stored 1 --out ok.cu/x
+report --stored 1 --out LONG
+store cells.ipynb --as-is
+store deep.ipynb --as-is
+store binary.ipynb
+site --out ok.cu/x
+site --out LONG
+exercise new ok.cu/x
+exercise new LONG
+exercise new loop.cu
+exercise start LONG
+exercise start ''
+grade LONG
+grade loop.cu
+grade class --roster cut.csv
+grade class --roster LONG
+grade class --roster loop.cu
+grade class --out ok.cu/x
+grade class --out LONG
+grade class --out marked
+grade class --out class
+grade class --points nan
+grade class --points 1e999
+grade class --partial nan
+grade class --jobs -1
+grade class --format ''
+similarity class --most nan
+similarity loop.cu
+autograder --gradescope 04a --out ok.cu/x
+autograder --gradescope 04a --out LONG
+autograder --gradescope 04a --out link.csv
+autograder --image --out ok.cu/x
+student --out ok.cu/x
+student --out LONG
 """
 
 CASES = [
@@ -220,9 +340,11 @@ CASES = [
 
 
 def list_files(folder):
-    """Return the digest of each file and the names of all folders below one."""
-    return {str(path.relative_to(folder)): path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in folder.rglob("*")}
+    """Return the type of all that is below a folder, with the digest of each file and the target of each link."""
+    return {str(path.relative_to(folder)): (
+        stat.S_IFMT(path.lstat().st_mode),
+        os.readlink(path) if path.is_symlink() else path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest(),
+    ) for path in folder.rglob("*")}
 
 
 @pytest.fixture
@@ -231,22 +353,60 @@ def desk(tmp_path):
     for name, content in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    for name, target in (("loop.cu", "loop.cu"), ("gone.cu", "no-such.cu"), ("link.csv", "words.txt")):
+        (tmp_path / name).symlink_to(target)
+    os.mkfifo(tmp_path / "pipe")
     return tmp_path
 
 
+def require_one_sentence(name, status, out, err):
+    """Fail unless a command ended with a usage error, or with one line on standard error alone."""
+    assert status in (1, 2), (out, err)
+    *usage, said = re.sub(r"\n(?! )", "\0", err.strip()).split("\0") if status == 2 else err.splitlines()
+    assert said.startswith("Error: " if status == 2 else f"{name}: "), err
+    assert all(text.startswith(("Usage: ", "Try ")) for text in usage if text.strip()), err
+    assert "Traceback" not in out + err and not out
+
+
 @pytest.mark.parametrize(("name", "line"), CASES, ids=[f"{name} {line}" for name, line in CASES])
-def test_a_bad_input_is_one_sentence_and_loses_nothing(name, line, desk, monkeypatch, capsys):
+def test_a_bad_input_is_one_sentence_and_loses_nothing(name, line, desk, monkeypatch, capfd):
     monkeypatch.chdir(desk)
-    monkeypatch.setattr(sys, "argv", [name, *shlex.split(line)])
+    monkeypatch.setattr(sys, "argv", [name, *shlex.split(line.replace("LONG", LONG))])
     for variable in ("HOSTCUDA_ENGINE", "HOSTCUDA_WARNINGS", "HOSTCUDA_OUTPUT_LIMIT"):  # which the commands set
         monkeypatch.setenv(variable, os.environ.get(variable, ""))
     before = list_files(desk)
     with pytest.raises(SystemExit) as done:
         (command if name == "hostcuda" else labkit.cli).main()
-    out, err = capsys.readouterr()
-    assert done.value.code in (1, 2), (out, err)
+    require_one_sentence(name, done.value.code, *capfd.readouterr())
     assert list_files(desk) == before
-    *usage, said = re.sub(r"\n(?! )", "\0", err.strip()).split("\0") if done.value.code == 2 else err.splitlines()
-    assert said.startswith("Error: " if done.value.code == 2 else f"{name}: "), err
-    assert all(text.startswith(("Usage: ", "Try ")) for text in usage if text.strip()), err
-    assert "Traceback" not in out + err and not out
+
+
+@pytest.mark.parametrize(("variable", "value", "line"), [
+    ("HOSTCUDA_ENGINE", "tpu", "hostcuda run ok.cu"),
+    ("HOSTCUDA_ENGINE", "tpu", "hostcuda sanitize ok.cu"),
+    ("HOSTCUDA_ENGINE", "tpu", "labkit check 1"),
+    ("HOSTCUDA_ENGINE", "tpu", "labkit grade class"),
+    ("HOSTCUDA_WORKERS", "many", "hostcuda run ok.cu"),
+    ("HOSTCUDA_MEMORY_MB", "-5", "labkit check 1"),
+    ("HOSTCUDA_GEAR", "third", "labkit check 1"),
+    ("HOSTCUDA_OUTPUT_LIMIT", "x", "hostcuda run ok.cu"),
+    ("HOSTCUDA_OUTPUT_LIMIT", "-1", "hostcuda profile ok.cu"),
+])
+def test_a_bad_variable_is_one_sentence_and_loses_nothing(variable, value, line, desk):
+    """As a process: an engine in use reads most of them once."""
+    name, *arguments = line.split()
+    before, environment = list_files(desk), {**os.environ, "HOSTCUDA_ENGINE": "cpu", variable: value}
+    done = subprocess.run([sys.executable, "-m", name, *arguments], cwd=desk, env=environment, capture_output=True,
+                          text=True, check=False)
+    require_one_sentence(name, done.returncode, done.stdout, done.stderr)
+    assert list_files(desk) == before
+
+
+@pytest.mark.parametrize("value", ['"', " ", "no-such-compiler"])
+def test_a_bad_compiler_is_named_with_its_remedy(value, desk):
+    before = list_files(desk)
+    done = subprocess.run([sys.executable, "-m", "hostcuda", "run", "ok.cu"], cwd=desk, capture_output=True, text=True,
+                          check=False, env={**os.environ, "HOSTCUDA_ENGINE": "cpu", "CXX": value})
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr.startswith(f"hostcuda: the CPU engine needs a C++ compiler, and CXX={value!r} is not one")
+    assert "Traceback" not in done.stderr and list_files(desk) == before

@@ -69,7 +69,8 @@ Engine = Annotated[
 Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
 Most = Annotated[
     int | None,
-    typer.Option("--output-limit", metavar="BYTES", min=0, help="Print at most BYTES of the program's output."),
+    typer.Option("--output-limit", metavar="BYTES", min=0, envvar="HOSTCUDA_OUTPUT_LIMIT", show_envvar=False,
+                 help="Print at most BYTES of the program's output."),
 ]
 Csv = Annotated[
     Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per launch, or per finding, to FILE.")
@@ -132,6 +133,8 @@ def profile(
     args, words = _prepare(context, script, args or [], most), processes.split_options(options)
     files.require_place(csv)
     if estimate is not None:
+        if lines or engine == "gpu":
+            context.fail("--estimate runs on the CPU engine and has one row per launch: no --lines, no --engine gpu")
         _estimate(script, args, estimate, timeout, csv, json, words, nvcc)
         return
     profile = profile_script(script, args, engine, timeout, capture=json, nvcc=nvcc, options=words)
@@ -203,7 +206,7 @@ def check(
     try:
         given = loads(read(cases, ".json") or "[]")
         before = loads(_read(previous)) if previous else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         terminal.fail("hostcuda", f"the cases or the previous report are no JSON: {error}")
     if before is not None and not isinstance(before, dict):
         terminal.fail("hostcuda", f"{previous} is no report of an earlier check --json")

@@ -72,7 +72,7 @@ def begin(folder: Path) -> list[Path]:
 
     Raises LabError if the folder exists.
     """
-    if folder.exists():
+    if folder.exists() or folder.is_symlink():
         raise LabError(f"{folder} exists: name a new folder")
     files = sorted(path for path in (Path(__file__).parent / "template").iterdir() if path.is_file())
     return [write(folder / path.name.replace("template", folder.resolve().name), read(path)) for path in files]

@@ -136,7 +136,10 @@ def _bench_case(
     variants: list[Variant], layer: Layer, batch: int, repeat: int | None, layer_time: bool, progress: tqdm
 ) -> list[dict]:
     """Measure one layer and batch; return a row per variant."""
-    inputs, sampled = _inputs(layer, batch, frozenset(variant.io_dtype for variant in variants))
+    try:
+        inputs, sampled = _inputs(layer, batch, frozenset(variant.io_dtype for variant in variants))
+    except MemoryError as error:
+        raise LabError(f"a batch of {batch}: {error}. Take a smaller one") from None
     try:
         op_ms, parts = _measure_op(variants, layer, batch, repeat, inputs, sampled, progress)
         layer_ms = [_measure_layer(variant, layer, batch, *inputs[variant.io_dtype]) if layer_time else np.nan

@@ -162,8 +162,8 @@ class Layer:
 
 
 def _require_batch(B: int) -> int:
-    if not is_whole(B):
-        raise LabError(f"a batch of {B!r}: the number of images has to be a positive integer")
+    if not is_whole(B) or B >= 1 << 31:  # kernels take it as an int
+        raise LabError(f"a batch of {B!r}: the number of images has to be a positive integer below 2^31")
     return int(B)
 
 

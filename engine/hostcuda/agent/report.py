@@ -178,6 +178,8 @@ def capabilities() -> dict:
 def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], options: str, seconds: float,
                **more) -> dict:
     """Return a job for the child; refuse a request beyond the limits."""
+    if not (isinstance(kernel, str) and isinstance(options, str) and isinstance(cases, Sequence)):
+        raise EngineError("cases is a list, and kernel and options are texts")
     if (not 5 <= seconds <= 300 or len(cases) > _CASES or len(source) > _SOURCE
             or len(more.get("reference", "")) > _REFERENCE):
         raise EngineError(f"a check takes 5 to 300 seconds, at most {_CASES} cases, {_SOURCE >> 10} KB of source and "
@@ -191,6 +193,9 @@ def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], op
             raise EngineError(f"a case is an object with grid, block and arguments, not {case!r:.40}")
         if missing := {"grid", "block", "arguments"} - case.keys():
             raise EngineError(f"a case has no {', '.join(sorted(missing))}")
+        if not all(isinstance(size, (list, tuple)) and size and all(type(side) is int for side in size)
+                   for size in (case["grid"], case["block"])) or not isinstance(case["arguments"], Mapping):
+            raise EngineError("grid and block of a case are lists of integers, and its arguments an object")
     return {"what": what, "source": source, "kernel": kernel, "cases": [*cases], "options": words, **more}
 
 

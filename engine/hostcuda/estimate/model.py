@@ -71,7 +71,7 @@ def card(name: str) -> Card:
     EngineError
         No card has such a name, or several have: only cards with recorded times are known.
     """
-    matches = [known_card for known_card in cards().values() if name.lower() in known_card.name.lower()]
+    matches = [known_card for known_card in cards().values() if name and name.lower() in known_card.name.lower()]
     if len(matches) != 1:
         raise EngineError(f"no estimate for {name!r}: times were recorded on {', '.join(cards())}")
     return matches[0]

@@ -38,7 +38,10 @@ def find() -> list[str]:
                            "Linux container (Docker, Podman) or, on Windows, in WSL 2")
     value = os.environ.get("CXX")
     if value:
-        command = shlex.split(value)
+        try:
+            command = shlex.split(value) or [value]
+        except ValueError:  # an open quotation mark
+            command = [value]
         if shutil.which(command[0]):
             return command
         raise CompileError(f"the CPU engine needs a C++ compiler, and CXX={value!r} is not one: {command[0]!r} cannot "

@@ -32,9 +32,9 @@ def require_writable(folder: Path) -> None:
 
 
 def require_place(file: Path | None) -> None:
-    """Refuse a file that cannot be written, or that exists and is no earlier table, before minutes of work are lost."""
-    if file and file.is_dir():
-        raise EngineError(f"{file} is a folder: name a file in it")
+    """Refuse a place that cannot be written, or has something other than an earlier table, before minutes are lost."""
+    if file and (file.is_symlink() or (file.exists() and not file.is_file())):  # a table would replace it
+        raise EngineError(f"{file} is a {'folder: name a file in it' if file.is_dir() else 'link or a device'}")
     if file and not file.parent.is_dir():
         raise EngineError(f"there is no folder {file.parent} for {file.name}: make it, or choose another")
     if file:

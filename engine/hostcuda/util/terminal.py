@@ -1,5 +1,6 @@
 """The frame of a command in a terminal: what `hostcuda` and `labkit` have in common."""
 
+import errno
 import sys
 from collections.abc import Callable
 from typing import Annotated, NoReturn
@@ -65,6 +66,8 @@ def run(app: Callable, name: str) -> None:
     try:
         app(prog_name=name)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):  # of any path
+            fail(name, f"{error.filename}: {error.strerror}")
         module = type(error).__module__.partition(".")[0]
         if not isinstance(error, EngineError) and module not in ("pycuda", "hostcuda"):  # an engine's: a message
             raise
