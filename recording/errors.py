@@ -14,6 +14,7 @@ from labkit.networks.images import cycle
 from labkit.networks.lenet86 import Network, load_weights
 from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.devices import device
+from recording.pytorch import build_forward
 
 CHUNK = 50  # images at a time in float64
 
@@ -57,19 +58,6 @@ def _list_ways(stack: ExitStack) -> Iterator[tuple[str, Callable[[np.ndarray], n
     except ModuleNotFoundError:
         return
     if torch.cuda.is_available():
-        yield "PyTorch FP32", _make_torch_forward(torch)
-
-
-def _make_torch_forward(torch) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the network in PyTorch, without TF32."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    w = {name: torch.tensor(array.astype(np.float32), device="cuda") for name, array in load_weights("digits").items()}
-    f = torch.nn.functional
-
-    def forward(images: np.ndarray) -> np.ndarray:
-        maps = f.max_pool2d(f.relu(f.conv2d(torch.tensor(images, device="cuda"), w["conv1"])), 2)
-        features = f.max_pool2d(f.relu(f.conv2d(maps, w["conv2"])), 4, ceil_mode=True).flatten(1)
-        hidden = f.relu(features @ w["fc1"] + w["fc1_bias"])
-        return torch.softmax(hidden @ w["fc2"] + w["fc2_bias"], 1).cpu().numpy()
-
-    return forward
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        forward, place = build_forward(torch, load_weights("digits"), "fp32", None, 1.0)
+        yield "PyTorch FP32", lambda images: forward(place(torch.from_numpy(images).to("cuda"))).cpu().numpy()

@@ -25,7 +25,7 @@ def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
     for pixels, (array, source, white) in images.forms.items():
         pinned = torch.from_numpy(array).pin_memory()
         for mode in MODES:
-            forward, place = _build_forward(torch, images.weights, mode, source, white)
+            forward, place = build_forward(torch, images.weights, mode, source, white)
             runs = _PyTorchForward(torch, mode, pixels, pinned, (pinned if source else place(pinned)).to("cuda"))
             yield from runs.eager(forward)
             yield from runs.fastest(forward, ", graph", ", streams")
@@ -100,7 +100,7 @@ class _PyTorchForward:
         yield self.case(from_host, HOST, overlapped, lambda some: out.numpy()[some], lambda: out.fill_(float("nan")))
 
 
-def _build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, white: float):
+def build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, white: float):
     """Return the forward pass of a tensor on the GPU, and a function that gives floats the mode's type and layout."""
     f, dtype = torch.nn.functional, torch.float16 if mode == "fp16" else torch.float32
     order = torch.channels_last if mode == "fp16" else torch.contiguous_format  # the faster one of each
