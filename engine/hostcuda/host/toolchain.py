@@ -153,10 +153,11 @@ def _shared_library(command: tuple[str, ...]) -> list[str]:
 
     A module's own copy of the library would share a part of its variables with the process's, and crash in `std::cout`.
     """
-    for_linking, for_running = (run([*command, f"-print-file-name={name}"])[1].strip()
-                                for name in ("libstdc++.so", "libstdc++.so.6"))
-    missing = "/" not in for_linking and "/" in for_running
-    return ["-Wl,--no-as-needed,-l:libstdc++.so.6,--as-needed"] if missing else []
+    def has(name):
+        return "/" in run([*command, f"-print-file-name={name}"])[1]
+
+    is_taken = has("libstdc++.so") or not has("libstdc++.so.6")
+    return [] if is_taken else ["-Wl,--no-as-needed,-l:libstdc++.so.6,--as-needed"]
 
 
 def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
