@@ -145,8 +145,8 @@ def bench_devices(counts: Sequence[int], batch: int, pixels: Sequence[str] = ("f
                 split.load(array)
                 latest = {}
                 cases.append(Entry(f"fused on {count} GPU{'s' * (count > 1)}", dtype, HOST, form, dtype,
-                                  lambda split=split, latest=latest: latest.update(y=split.run()),
-                                  lambda some, latest=latest: latest["y"][some], latest.clear))
+                                   lambda split=split, latest=latest: latest.update(y=split.run()),
+                                   lambda some, latest=latest: latest["y"][some], latest.clear))
             for case in cases:
                 images.check(case, "before timing")
             for _ in range(repeat):

@@ -25,7 +25,7 @@ from labkit.spec.layers import Layer
 
 
 def watch_variants(watch: Callable, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
-            engine: str | None, timeout: float | None, **options: object) -> tuple[Any, list[dict]]:
+                   engine: str | None, timeout: float | None, **options: object) -> tuple[Any, list[dict]]:
     """Run the command of `prepare_command` under ``watch(command)``, and return its result and `read_runs`.
 
     `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`; it gets `engine`, `timeout` and the options.
@@ -37,7 +37,7 @@ def watch_variants(watch: Callable, variants: Variant | int | Iterable[Variant |
 
 
 def prepare_command(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
-          module: str = "labkit.evidence.child", **more) -> list[str]:
+                    module: str = "labkit.evidence.child", **more) -> list[str]:
     """Return the command that runs each variant once on random images and writes a line per variant to `folder`/ran.
 
     Another `module` does something else with the plans that `load_plans` gives it, and with `more`. Raises LabError if

@@ -97,7 +97,7 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | No
     """
     on = card(estimate) if estimate else None  # refused before minutes of work
     result, runs = child.watch_variants(watch, variants, layer, batch, engine="cpu" if on else engine, timeout=timeout,
-                                 nvcc=False, estimate=on is not None)
+                                        nvcc=False, estimate=on is not None)
     result.ended.require("profiling")
     owners = [run for run in runs for _ in range(run["launches"])]
     if len(owners) != len(result.table):

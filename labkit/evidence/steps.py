@@ -22,7 +22,7 @@ from labkit.spec.layers import Layer
 
 
 def follow_thread(of: Variant | int, layer: Layer, thread: Sequence[int], block: Sequence[int] = (0, 0, 0),
-             kernel: str | None = None) -> list[dict]:
+                  kernel: str | None = None) -> list[dict]:
     """Follow one thread line by line, on one image of a layer.
 
     Parameters

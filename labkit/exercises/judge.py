@@ -237,7 +237,7 @@ def _answer_questions(asked: Exercise, source: str, ran: ChildResult) -> list[Gr
     if "endless" in notes:
         late = f"on {notes['endless']['case']} it was still running after {RUN_S:.0f} s"
         return [GradeLine(False, f"ends\n{late}: a loop does not end, or prints or "
-                     "allocates too much, or threads wait for each other")]
+                          "allocates too much, or threads wait for each other")]
     if "failed" in notes:
         failed = notes["failed"]
         return [GradeLine(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")]

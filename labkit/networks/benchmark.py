@@ -188,7 +188,7 @@ def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
     B, plain, last = len(floats), Network(images.weights, conv=PLAIN), {}
     passes = count_passes(B)
     yield Entry("plain", "float32", HOST, "float32", "float32", lambda: last.update(y=plain.forward(floats)),
-               lambda some: last["y"][some], last.clear)
+                lambda some: last["y"][some], last.clear)
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
     for dtype, step in itertools.product(PRECISIONS, list_steps()):
         network = stack.enter_context(FusedNetwork(images.weights, dtype, step))
@@ -207,4 +207,4 @@ def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
             batch = stack.enter_context(network.batch(B, source, white))
             batch.x[...] = array
             yield Entry(label, dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
-                       lambda batch=batch: batch.y.fill(np.nan))
+                        lambda batch=batch: batch.y.fill(np.nan))

@@ -47,7 +47,7 @@ class KernelSource:
 
 
 def require_shapes(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]], about: str,
-            network: str) -> dict[str, np.ndarray]:
+                   network: str) -> dict[str, np.ndarray]:
     """Return the arrays of these names as float32, in C order.
 
     Raises

@@ -159,7 +159,7 @@ def make(
 def _existing_pages(notebooks: Iterable[Notebook], chosen: Container[Path], out: Path) -> list[ReportPage]:
     """Return the pages of the notebooks in `chosen`, and those that exist, with a note of their outputs' origin."""
     pages = make_pages((notebook for notebook in notebooks
-                      if notebook.path in chosen or (out / f"{notebook.name}.html").is_file()), out)
+                        if notebook.path in chosen or (out / f"{notebook.name}.html").is_file()), out)
     for page in pages:
         if page.notebook.path not in chosen:
             page.notebook.nb.metadata["labkit"] = _read_origin(page.path)

@@ -2,7 +2,6 @@
 
 All units of the GPU work at the same time. So a kernel takes at least as long as its busiest unit needs for its share
 of the work: a roofline (Williams, Waterman and Patterson, CACM 52(4), 2009) of all units instead of two.
-
 """
 
 from __future__ import annotations

@@ -334,8 +334,8 @@ def _examine_cache() -> Requirement:
 def _choose_engine(findings: list[Requirement]) -> tuple[str | None, str]:
     """Return the engine that a process of its own chooses, and the reason."""
     status, choice = _ask_python("try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
-                                  "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
-                                  "'.join(str(error).split()))\n")
+                                 "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
+                                 "'.join(str(error).split()))\n")
     if status or choice not in ("gpu", "cpu"):
         return None, choice.rstrip(".")
     by_name = {finding.what: finding for finding in findings}

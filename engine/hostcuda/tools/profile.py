@@ -118,7 +118,7 @@ class Profile:
         name = next((friendly for friendly, column in NAMES.items() if column == name), name)
         if name not in counts or not pd.api.types.is_numeric_dtype(counts[name]):
             raise EngineError(f"no counter {name!r} in this profile; it has {', '.join(map(str, counts.columns[1:]))}. "
-                           f"{self.note}")
+                              f"{self.note}")
         rows = counts if which is None else self._rows(counts, which)
         if len(rows) != 1:
             names = ", ".join(map(str, counts[self.by]))

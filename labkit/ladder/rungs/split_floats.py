@@ -16,7 +16,7 @@ def _plan_turn(s: Scope, down: int) -> tuple[int, int]:
 
 
 def _count_products(s: Scope, down: int) -> float:
-    """Return how many products an image needs per row of outputs, with one column."""
+    """Return how many products are needed per image and row of outputs, with one column."""
     together, steps = _plan_turn(s, down)
     return tiles(s.M, 8 // down) * tiles(s.C, together) * steps / down
 
