@@ -5,16 +5,33 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from labkit.base.errors import LabError
 from labkit.ladder.rung import Rung
 from labkit.ladder.rungs import LADDER, rung
+from labkit.spec.layers import LENET72, LENET86, Layer
+
+LAYERS = (*LENET86, *LENET72)
 
 Rungs = Annotated[list[str] | None, Argument(metavar="RUNG", help="Names or numbers (tuning, 7); all by default.")]
 Device = Annotated[str, Option(metavar="NAME", help="Compare with what was recorded there.")]
 Dry = Annotated[bool, Option("--dry", help="Keep nothing.")]
 Folder = Annotated[Path | None, Option(metavar="DIR", help="Keep it there, in place of data/.")]
+Layers = Annotated[list[str] | None, Option("--layer", help='"lenet86 layer 2"; may be repeated.')]
+Batches = Annotated[list[int] | None, Option("--batch", help="Images; may be repeated.")]
 Repeat = Annotated[int | None, Option(help="Timed runs of each.")]
 
 
 def chosen(names: list[str] | None) -> list[Rung]:
     """Return the rungs with these names or numbers; the whole ladder if there are none."""
     return [rung(int(name) if name.isdigit() else name) for name in names] if names else list(LADDER)
+
+
+def choose_layers(names: list[str] | None) -> list[Layer]:
+    """Return the layers of lenet86 and lenet72 with these names; all of them if there are none.
+
+    Raises LabError if one has no such layer.
+    """
+    every = {layer.name: layer for layer in LAYERS}
+    if unknown := set(names or ()) - set(every):
+        raise LabError(f"--layer {', '.join(sorted(unknown))}: it is one of {', '.join(every)}")
+    return [layer for name, layer in every.items() if name in (names or every)]

@@ -1,6 +1,7 @@
 """The times of the ladder and of the network, for data/results/: every kernel checked, then measured.
 
-Kernels are compiled side by side. The times of each layer and batch are kept as soon as they are measured.
+Kernels are compiled side by side. Those of a layer and batch are measured in one interleaved run, each rung's own
+kernel twice: what its two times differ by is noise. They are kept as soon as they are measured.
 """
 
 from __future__ import annotations
@@ -21,15 +22,12 @@ from labkit.networks.images import dataset
 from labkit.networks.lenet86 import Network
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
-from labkit.spec.layers import LENET28, LENET72, LENET86, Layer
+from labkit.spec.layers import Layer
 from recording import jobs
 from recording.keep import record, record_course
-from recording.options import Dry, Repeat, Rungs, chosen
+from recording.options import Batches, Dry, Layers, Repeat, Rungs, choose_layers, chosen
 
 BATCHES = {"gpu": (100, 1000, 10_000), "cpu": (10,)}
-LAYERS = (*LENET86, *LENET72)
-PRESETS = tuple((layer, 2) for layer in (*LAYERS, *LENET28))
-REPEAT = 5  # timed runs of kernels that are compared with a rung
 
 
 def not_recorded(several: Iterable[Variant]) -> list[Variant]:
@@ -66,13 +64,24 @@ def bench_all(several: Sequence[Variant], layer: Layer, batch: int, **options) -
     return [*bench_all(several[:half], layer, batch, **options), *bench_all(several[half:], layer, batch, **options)]
 
 
-def measure(several: Sequence[Variant], batches: Iterable[int], keep: bool, **options) -> list[pd.DataFrame]:
-    """Measure kernels on the layers of lenet86 and lenet72, and keep the times of each layer and batch at once."""
+def measure(own: Sequence[Variant], beside: Sequence[Variant], layers: Iterable[Layer], batches: Sequence[int],
+            keep: bool, repeat: int | None = None) -> list[pd.DataFrame]:
+    """Measure kernels, and keep the times of each layer and batch at once.
+
+    Those of `own` are measured with each batch, twice: `op_again_ms` is the second time. Those of `beside` are measured
+    with the largest batch.
+    """
     tables = []
-    for layer in LAYERS:
-        for batch in batches if several else ():
+    for layer in layers:
+        for batch in batches:
             start = time.perf_counter()
-            for table in bench_all(several, layer, batch, **options):
+            several = [*own, *own, *(beside if batch == max(batches) else ())]
+            first = bench_all(own, layer, batch, repeat=1) if own else ()  # for the layer times alone
+            layer_ms = {row.label: row.layer_ms for table in first for row in table.itertuples()}
+            for table in bench_all(several, layer, batch, repeat=repeat, layer_time=False) if several else ():
+                again = table[table.duplicated("label")].set_index("label")["op_ms"]
+                table = table.drop_duplicates("label")
+                table = table.assign(op_again_ms=table["label"].map(again), layer_ms=table["label"].map(layer_ms))
                 tables.append(table)
                 if keep:
                     record(table)
@@ -110,7 +119,8 @@ def times(
         bool, Option("--network", help="Only the network's times and accuracies: after a training of its weights.")
     ] = False,
     check_only: Annotated[bool, Option("--check", help="Measure nothing.")] = False,
-    batch: Annotated[list[int] | None, Option(help="Images; may be repeated.")] = None,
+    layer: Layers = None,
+    batch: Batches = None,
     repeat: Repeat = None,
     dry: Dry = False,
 ) -> None:
@@ -127,17 +137,18 @@ def times(
     beside = [other for rung in chosen(rungs) for other in (*variants(rung.number)[1:], *solutions(rung.number))]
     if missing:
         own, beside = not_recorded(own), not_recorded(beside)
-    # The tests check the compared kernels on the test shapes; here they are checked on the presets.
-    shapes = {**dict.fromkeys(beside, PRESETS), **dict.fromkeys(own, (*TEST_SHAPES, *PRESETS))}
+    # The tests check the compared kernels on the test shapes; here they are checked on the measured layers.
+    layers = choose_layers(layer)
+    measured = [(layer, 2) for layer in layers]
+    shapes = {**dict.fromkeys(beside, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}
     jobs.compile_all(jobs.of(kernel, layer) for kernel, several in shapes.items() for layer, _ in several)
     print(f"{len(shapes)} kernels compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    passed = [right(several, shapes[several[0]]) if several else [] for several in (own, beside)]
+    passed = [right(several, shapes[several[0]]) if several else [] for several in (beside, own)]
     print(f"checked, {time.perf_counter() - start:.0f} s", flush=True)
     if not check_only:
         batches = batch or BATCHES[here.engine]
-        tables = measure(passed[0], batches, not dry, repeat=repeat)
-        measure_network(passed[0], batches, not dry)
-        tables += measure(passed[1], [max(batches)], not dry, repeat=repeat or REPEAT, layer_time=False)
+        tables = measure(passed[1], passed[0], layers, batches, not dry, repeat)
+        measure_network(passed[1], batches, not dry)
         if tables:
             print(f"{time.perf_counter() - start:.0f} s in all\n\n{summary(tables)}")
     failed = [kernel.label for kernel in shapes if kernel not in passed[0] + passed[1]]

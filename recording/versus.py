@@ -28,13 +28,13 @@ from labkit.base.paths import data_dir
 from labkit.ladder.variants import variant
 from labkit.measure.compare import tolerance
 from labkit.spec.devices import device
-from labkit.spec.layers import LENET72, LENET86, Layer
+from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 from recording import jobs
 from recording.cudnn import BATCHES, software
 from recording.keep import merge
 from recording.opponents import CHECKED, OPPONENTS, PLANS, Contestant, Given
-from recording.options import Dry, Folder, Repeat
+from recording.options import Batches, Dry, Folder, Layers, Repeat, choose_layers
 
 OURS = tuple((number, step) for number, step in ((7, None), (10, None), (10, "warpgroups"), (11, None),
                                                  (11, "warpgroups")))
@@ -203,8 +203,8 @@ def markdown(table: pd.DataFrame) -> str:
 
 def versus(
     repeat: Repeat = None,
-    batch: Annotated[list[int] | None, Option(help="Images; may be repeated.")] = None,
-    only: Annotated[list[str] | None, Option("--layer", help='"lenet86 layer 2"; may be repeated.')] = None,
+    batch: Batches = None,
+    only: Layers = None,
     without: Annotated[list[str] | None, Option(help=f"One of {', '.join(OPPONENTS)}; may be repeated.")] = None,
     dry: Dry = False,
     out: Folder = None,
@@ -219,9 +219,7 @@ def versus(
         raise LabError(f"this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use; here is {here.name}")
     if unknown := set(without or ()) - set(OPPONENTS):
         raise LabError(f"--without {', '.join(sorted(unknown))}: it is one of {', '.join(OPPONENTS)}")
-    layers, batches = [at for at in (*LENET86, *LENET72) if at.name in (only or at.name)], sorted(batch or BATCHES)
-    if len(layers) < len(set(only or ())):
-        raise LabError(f"--layer {', '.join(only)}: it is one of {', '.join(at.name for at in (*LENET86, *LENET72))}")
+    layers, batches = choose_layers(only), sorted(batch or BATCHES)
     hostcuda.ensure_context()
     jobs.compile_all(jobs.of(kernel, layer) for kernel in _list_kernels() for layer in layers)
     names = [name for name in OPPONENTS if name not in (without or ())]

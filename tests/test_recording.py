@@ -5,6 +5,7 @@ import sys
 from itertools import count
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -74,19 +75,24 @@ def test_a_kernel_that_cannot_be_measured_costs_the_others_nothing(monkeypatch, 
 
 
 def test_times_are_kept_layer_by_layer(monkeypatch):
-    """The times measured before an interrupt are kept."""
+    """The times measured before an interrupt are kept; a rung's own kernel is measured twice, others at one batch."""
     kept, clock = [], count()
 
-    def bench(chosen, layer, batch, **options):
-        if next(clock) == 3:
+    def bench(chosen, layer, batch, layer_time=True, **options):
+        if not layer_time and next(clock) == 3:
             raise KeyboardInterrupt
-        return pd.DataFrame({"layer": [layer.name]})
+        return pd.DataFrame({"label": [kernel.label for kernel in chosen], "layer": layer.name, "batch": batch,
+                             "op_ms": np.arange(len(chosen)) + 1.0, "layer_ms": 9.0 if layer_time else np.nan})
 
     monkeypatch.setattr(times, "bench", bench)
     monkeypatch.setattr(times, "record", kept.append)
     with pytest.raises(KeyboardInterrupt):
-        times.measure([labkit.variant(1)], [2, 3], keep=True)
+        times.measure([labkit.variant(1)], [labkit.variant(2)], labkit.LENET86, [2, 3], keep=True)
     assert [table["layer"][0] for table in kept] == ["lenet86 layer 1", "lenet86 layer 1", "lenet86 layer 2"]
+    own, other = kept[1].sort_values("label").to_dict("records")
+    assert len(kept[0]) == 1 and kept[0]["op_again_ms"].tolist() == [2]
+    assert (own["op_ms"], own["op_again_ms"], own["layer_ms"]) == (1, 2, 9)
+    assert other["op_ms"] == 3 and np.isnan(other["op_again_ms"]) and np.isnan(other["layer_ms"])
 
 
 def test_times_of_one_rung(capsys):

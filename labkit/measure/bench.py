@@ -51,9 +51,9 @@ def bench(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iter
     """Measure op time and layer time of variants that `check` has verified.
 
     The op time is the time of the kernels between two events: the median of `repeat` runs. The runs of the variants
-    alternate, so that a changing clock rate affects all of them. Before each run the output is filled with NaN and, on
-    a GPU, the L2 cache is overwritten. The layer time is measured with the host's clock, for a caller who has the
-    images in ordinary memory: allocate, copy in, compute, copy back.
+    alternate, in random order, so that a changing clock rate affects all of them alike. Before each run the output is
+    filled with NaN and, on a GPU, the L2 cache is overwritten. The layer time is measured with the host's clock, for a
+    caller who has the images in ordinary memory: allocate, copy in, compute, copy back.
 
     Parameters
     ----------
@@ -71,10 +71,11 @@ def bench(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iter
     -------
     DataFrame
         A row per layer, batch and variant: rung, label, layer, batch, dtype (of x, k and y), op_ms (median),
-        op_min_ms and op_max_ms, layer_ms (median), gflop_s (direct convolution's operations over op time),
-        gb_s (bytes moved once over op time), x_reference (op time over `Layer.reference_ms`), images_s (batch over
-        op time), engine, device, options, repeat, kernels_ms (the time of each kernel, if the variant has several; see
-        `kernel_times`). `attrs["note"]` says so if these are not GPU times.
+        op_min_ms, op_q1_ms, op_q3_ms and op_max_ms (least, quartiles, largest), layer_ms (median), gflop_s (direct
+        convolution's operations over op time), gb_s (bytes moved once over op time), x_reference (op time over
+        `Layer.reference_ms`), images_s (batch over op time), engine, device, options, repeat, kernels_ms (the time of
+        each kernel, if the variant has several; see `kernel_times`). `attrs["note"]` says so if these are not GPU
+        times.
 
     Raises
     ------
@@ -193,11 +194,12 @@ def _measure_op(
             estimates.append(_warm_up(plan))
         runs = [repeat or int(np.clip(SECONDS / (ms / 1e3), *RUNS)) for ms in estimates]
 
-        times, parts = [[] for _ in variants], [[] for _ in variants]
+        times, parts, rng = [[] for _ in variants], [[] for _ in variants], np.random.default_rng(0)
         for run in range(max(runs)):
-            for i, (variant, plan) in enumerate(zip(variants, plans, strict=True)):
+            for i in rng.permutation(len(variants)):
                 if run >= runs[i]:
                     continue
+                variant, plan = variants[i], plans[i]
                 poison(plan, layer, batch, variant.io_dtype)
                 flush()
                 times[i].append(time_run(plan.run))
@@ -337,7 +339,7 @@ class Flush:
 def _make_row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, layer: Layer, batch: int) -> dict:
     here, dtype = device(), variant.io_dtype
     refuse_impossible(variant, layer, batch, op_ms.min(), here)
-    median = float(np.median(op_ms))
+    least, q1, median, q3, largest = np.quantile(op_ms, np.arange(5) / 4).tolist()
     return {
         "rung": variant.rung.number,
         "label": variant.label,
@@ -345,8 +347,10 @@ def _make_row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float,
         "batch": batch,
         "dtype": dtype.name,
         "op_ms": median,
-        "op_min_ms": float(op_ms.min()),
-        "op_max_ms": float(op_ms.max()),
+        "op_min_ms": least,
+        "op_q1_ms": q1,
+        "op_q3_ms": q3,
+        "op_max_ms": largest,
         "layer_ms": layer_ms,
         **rates(layer, batch, dtype, median, here),
         "engine": here.engine,

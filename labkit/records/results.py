@@ -11,8 +11,9 @@ from labkit.records import store
 
 COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "code", "network", "layer", "batch",
-    "dtype", "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s", "x_reference", "images_s", "repeat",
-    "kernels_ms", "op1_ms", "op2_ms", "layer1_ms", "layer2_ms", "total_s", "accuracy", "distinct",
+    "dtype", "op_ms", "op_min_ms", "op_q1_ms", "op_q3_ms", "op_max_ms", "op_again_ms", "layer_ms", "gflop_s", "gb_s",
+    "x_reference", "images_s", "repeat", "kernels_ms", "op1_ms", "op2_ms", "layer1_ms", "layer2_ms", "total_s",
+    "accuracy", "distinct",
 )
 KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]  # a later row with the same values replaces
 # The columns of a course table, and how they are stored: rows of a whole network, without a layer.
