@@ -25,6 +25,8 @@ from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import resources
+from labkit.exercises.exercise import exercise
+from labkit.ladder.source import NVCC_OPTIONS
 from labkit.ladder.variants import Variant
 from labkit.records import store
 from labkit.spec.devices import device
@@ -119,6 +121,11 @@ def record_instructions() -> Path:
         tables = list(pool.map(lambda job: memory_instructions(job.variant, job.layer), of_variants))
     parts = [table.assign(program=job.program, shape=job.shape, source=job.source)
              for job, table in zip(of_variants, tables, strict=True)]
+    for job in jobs.of_practice():
+        text = exercise(job.exercise).solution
+        text = text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'  # as `cell_arguments` has it
+        table = nvcc.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH)
+        parts.append(table.assign(program=job.program, shape=job.shape, source=job.source))
     textbook = nvcc.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)
     sources = {job.shape: job.source for job in jobs.of_textbook()}
     parts.append(textbook.assign(program="textbook", shape=textbook["kernel"], source=textbook["kernel"].map(sources)))
@@ -354,11 +361,13 @@ def compare_counters(
 ) -> None:
     """Compare counters with those of ncu: data/counters.md.
 
-    With --record, --missing or --instructions only data/counters/exact/ or data/counters/instructions/ is written.
+    The comparison of some rungs alone, or of "practice", is printed. With --record, --missing or --instructions only
+    data/counters/exact/ or data/counters/instructions/ is written.
     """
+    groups = {name if name == "practice" else chosen([name])[0].label for name in rungs or ()}
+    several = [job for job in jobs.every() if not rungs or job.group in groups]
     if all_again or missing:
-        groups = {rung.label for rung in chosen(rungs)}
-        record([job for job in jobs.every() if not rungs or job.group in groups], missing)
+        record(several, missing)
     if instructions:
         print(record_instructions())
     if all_again or missing or instructions:
@@ -368,9 +377,11 @@ def compare_counters(
         if not file.is_file():
             raise LabError(f"there is no {file.name} in {file.parent}: record it with {option}")
     theirs, code = as_addressed(store.read(path)), store.read(INSTRUCTIONS)
-    ours, sites = on_cpu(jobs.every())
+    ours, sites = on_cpu(several)
+    theirs = theirs[theirs["program"].isin(ours["program"])]
     table = explained(compare(ours, theirs), Code(sites, code))
-    print(manifest.write(REPORT, report(table, theirs, code["compiler"].iloc[0])))
+    text = report(table, theirs, code["compiler"].iloc[0])
+    print(text if rungs else manifest.write(REPORT, text))
     close = table["error"] <= ALLOWED
     print(f"{close.sum()} of {len(table)} counters agree within {ALLOWED:.0%}, {(~close & (table['why'] == '')).sum()} "
           "differ without a known reason")

@@ -23,6 +23,7 @@ import hostcuda
 from hostcuda import processes, temporary
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
+from labkit.exercises.exercise import Case, Exercise, exercise, exercises
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.source import digest
@@ -55,7 +56,10 @@ GEOMETRY = {  # kernel in textbook.cu -> grid, block, n
 
 @dataclass(frozen=True)
 class Job:
-    """Kernels to launch on one shape: a variant's, a network's with that variant inside, or one of textbook.cu."""
+    """Kernels to launch on one shape: a variant's, a network's with that variant inside, or others.
+
+    The others are one of textbook.cu, or the solution of an exercise of the practice pages.
+    """
 
     group: str
     program: str
@@ -64,14 +68,17 @@ class Job:
     variant: Variant | None = None
     layer: Layer | None = None
     batch: int = BATCH
+    exercise: str = ""  # its number
 
     def compile(self) -> None:
-        """Compile into the engine's cache. A textbook kernel is compiled when it runs."""
+        """Compile into the engine's cache. Other kernels than variants are compiled when they run."""
         if self.variant:
             self.variant.precompile(self.layer)
 
     def run(self) -> dict[str, int]:
         """Launch each kernel; return the number of launches, and the images of the first."""
+        if self.exercise:
+            return {"launches": _run_solution(self.exercise), "images": 0}
         if not self.variant:
             _run_textbook(self.shape)
             return {"launches": 1, "images": 0}
@@ -138,9 +145,28 @@ def _run_textbook(name: str) -> None:
     hostcuda.driver.Context.synchronize()
 
 
+def of_practice() -> list[Job]:
+    """Return jobs for the solutions of the practice pages' exercises, on the shapes whose counts are their goals."""
+    solved = [one for one in exercises().values() if one.page.startswith("P")]
+    return [Job("practice", f"{one.page.replace('_', ' ')}, {one.file.name}", _counted_case(one).name,
+                digest(one.solution), exercise=one.number) for one in solved]
+
+
+def _counted_case(solved: Exercise) -> Case:
+    return next(case for case in solved.subject.cases if case.counted)
+
+
+def _run_solution(number: str) -> int:
+    solved = exercise(number)
+    launches = solved.subject.inputs(case := _counted_case(solved))
+    for _ in solved.subject.execute(solved.solution, case, launches):
+        pass
+    return len(launches)
+
+
 def every() -> list[Job]:
     """Return jobs for all kernels of the lab, and for those of textbook.cu."""
-    return [*of_ladder(), of_network(), *of_textbook()]
+    return [*of_ladder(), of_network(), *of_practice(), *of_textbook()]
 
 
 def compile_all(jobs: Iterable[Job]) -> None:

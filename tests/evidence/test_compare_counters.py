@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from labkit.base.paths import cuda_src
+from labkit.exercises.exercise import exercises
 from labkit.ladder.variants import solutions
 from recording import compare_counters as script
 
@@ -120,3 +121,12 @@ def test_every_kernel_file_of_the_ladder_is_compared():
     expected -= {"00_network.cu", "13_network.cu", "buffers.cu"}
     expected -= {"warpgroups.cu"}  # on the CPU engine other instructions than on an H200
     assert compared == expected
+
+
+def test_the_solutions_of_the_practice_pages_are_compared():
+    practice = {job.exercise: job for job in script.jobs.every() if job.group == "practice"}
+    assert practice.keys() == {number for number in exercises() if number.startswith("P")}
+    counted, _ = script.on_cpu([practice["P6a"], practice["P7b"]])
+    counts = counted.set_index(["program", "shape"])["atomic_requests"].to_dict()
+    assert counts == {("P6 double buffer, a_in_the_background.cu", "512 numbers"): 0,
+                      ("P7 persistent grid, b_from_a_queue.cu", "48 rows"): 48 + 4}
