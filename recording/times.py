@@ -64,6 +64,16 @@ def bench_all(several: Sequence[Variant], layer: Layer, batch: int, **options) -
     return [*bench_all(several[:half], layer, batch, **options), *bench_all(several[half:], layer, batch, **options)]
 
 
+def fits(kernel: Variant, layer: Layer) -> bool:
+    """Return whether a kernel can run on a layer here; print why not."""
+    try:
+        with kernel.plan(layer, 1):
+            return True
+    except EngineError as error:
+        print(f"FAILED {kernel.label} on {layer.name}: {error}", flush=True)
+        return False
+
+
 def measure(own: Sequence[Variant], beside: Sequence[Variant], layers: Iterable[Layer], batches: Sequence[int],
             keep: bool, repeat: int | None = None) -> list[pd.DataFrame]:
     """Measure kernels, and keep the times of each layer and batch at once.
@@ -73,9 +83,10 @@ def measure(own: Sequence[Variant], beside: Sequence[Variant], layers: Iterable[
     """
     tables = []
     for layer in layers:
+        fitting = [kernel for kernel in beside if fits(kernel, layer)]
         for batch in batches:
             start = time.perf_counter()
-            several = [*own, *own, *(beside if batch == max(batches) else ())]
+            several = [*own, *own, *(fitting if batch == max(batches) else ())]
             first = bench_all(own, layer, batch, repeat=1) if own else ()  # for the layer times alone
             layer_ms = {row.label: row.layer_ms for table in first for row in table.itertuples()}
             for table in bench_all(several, layer, batch, repeat=repeat, layer_time=False) if several else ():
