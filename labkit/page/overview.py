@@ -78,8 +78,8 @@ def caption(results: Recorded) -> str:
         f"{results.date}. {reference_words(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by "
         "default for convolutions; cuDNN TF32 is with it, over the reference time of FP32. Layer time is from host "
         f"memory to host memory with the kernel of {' and '.join(inside)}, over the link's reference time: with "
-        "streams in page-locked memory, without them in ordinary memory. The steps warpgroups use `wgmma`, which needs "
-        "compute capability 9.0."
+        "streams in page-locked memory, without them in ordinary memory. The steps warpgroups (`wgmma`) need compute "
+        f"capability 9.0. The same code differs by up to {100 * results.noise(batch):.1f} %."
         + (f" Kernels have changed since they were measured: {', '.join(changed)}." if changed else "")
     )
 

@@ -220,6 +220,22 @@ class Recorded:
             return over.div(under, axis="columns")
         return over / under
 
+    def noise(self, batch: int = 10_000) -> float:
+        """Return by how much two measurements of the same code on the same layer differ at most: 0.01 for 1 %.
+
+        Pairs are kernels that were timed twice in one run, `op_again_ms`, and kernels with the same code and options. A
+        smaller difference between two kernels is none.
+
+        Raises
+        ------
+        LabError
+            If nothing was recorded with that batch.
+        """
+        rows = store.choose(self.table[self.table["layer"] != ""], f"{self} has no times", batch=batch)
+        twice = rows.melt(["layer", "dtype", "code", "options"], ["op_ms", "op_again_ms"], value_name="ms")
+        spread = twice.groupby(["layer", "dtype", "code", "options"])["ms"].agg(["min", "max"])
+        return float((spread["max"] / spread["min"] - 1).max())
+
     def ladder(self, rung: int | str, network: str = "lenet86", batch: int = 10_000) -> pd.DataFrame:
         """Return the times of the ladder up to a rung, with default options: a row per rung and layer.
 
