@@ -247,7 +247,8 @@ def _count_kept_conflicts(line: dict) -> float:
 def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     """Return the rows of `compare` with the columns of `Code.explain`."""
     nothing = {"as_written": True, "expected": np.nan, "why": ""}
-    explanations = [code.explain(row) if row.counter.startswith("shared") else nothing for row in table.itertuples()]
+    explanations = [code.explain(row) if row.counter.startswith(("shared_load", "shared_store")) else nothing
+                    for row in table.itertuples()]
     joined = table.join(pd.DataFrame(explanations, index=table.index))
     joined["unknown"] = ["unknown" if keys in code.known else "unknown: its machine code has not been recorded"
                          for keys in table[KEYS].itertuples(index=False, name=None)]

@@ -1,5 +1,7 @@
 """The experiments of the page on measuring: each varies one thing. They are timed on a GPU only."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,7 @@ def test_each_experiment_varies_what_it_says(module):
         "one after the other: A", "one after the other: B", "in turns: A", "in turns: B"]
 
 
-def test_a_processor_is_refused():
+def test_a_processor_is_refused(monkeypatch):
+    monkeypatch.setattr(experiments, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
     with pytest.raises(LabError, match="experiments are measured on a GPU; the engine here is the CPU's"):
         experiments.experiments()

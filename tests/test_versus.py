@@ -17,7 +17,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from recording import opponents, versus
+from recording import opponents, options, versus
 from recording.opponents import Given
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
@@ -110,8 +110,7 @@ def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, caps
     here = SimpleNamespace(engine="gpu", name="NVIDIA Test", slug="nvidia-test", software="CUDA 13.0")
     monkeypatch.setattr(versus, "device", lambda: here)
     monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
-    monkeypatch.setattr(versus, "LENET86", [labkit.Layer("lenet86 layer 1", C=1, H=9, W=8, M=3, K=3), LAYER])
-    monkeypatch.setattr(versus, "LENET72", [])
+    monkeypatch.setattr(options, "LAYERS", [labkit.Layer("lenet86 layer 1", C=1, H=9, W=8, M=3, K=3), LAYER])
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
     without = ["triton", "cutile", "cutlass"]
     versus.versus(repeat=2, batch=[6, 4], without=without, out=tmp_path)
