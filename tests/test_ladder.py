@@ -232,11 +232,16 @@ def test_labels_name_what_differs_from_the_default():
     assert variant(1, source=rung(1).source).label == "01 baseline, own source"
 
 
+def test_more_rows_than_a_map_has_are_refused():
+    with pytest.raises(LabError, match=r"07 tuning, rows=9: rows is 4 for .*; leave rows=9 out"):
+        variant(7, rows=9).launches(Layer("low", C=1, H=6, W=8, M=2, K=3))
+
+
 @pytest.mark.parametrize(("number", "step", "options"), [(10, "square", {"pairs": 4}), (10, "warpgroups", {"warps": 8}),
                                                          (11, "warpgroups", {"tall": 3})])
 def test_an_option_that_a_step_ignores_is_refused(number, step, options):
     ((name, value),) = options.items()
-    with pytest.raises(LabError, match=f"this step chooses {name} itself; leave {name}={value} out"):
+    with pytest.raises(LabError, match=rf"{name} is \d+ for .*; leave {name}={value} out"):
         variant(number, step=step, **options).launches(LENET86[1])
     variant(number, **options).launches(LENET86[1])
 

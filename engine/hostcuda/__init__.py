@@ -21,6 +21,7 @@ import ctypes
 import functools
 import importlib
 import os
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -32,6 +33,7 @@ __version__ = "1.0.0"
 
 
 _context = None
+_making, _thread = threading.Lock(), threading.local()
 
 
 def why_no_gpu() -> str | None:
@@ -108,7 +110,7 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def ensure_context() -> Any:
-    """Make a context current if none is, and release it when the process ends.
+    """Make a context current in this thread if none is, and release it when the thread or the process ends.
 
     On a GPU it is the device's primary context, which PyTorch and other libraries share: retained here, released at
     exit (PyCUDA's own ``autoinit`` makes a private one, which collides with theirs). ``CUDA_DEVICE`` chooses the
@@ -120,7 +122,7 @@ def ensure_context() -> Any:
         The current context. Where another library's is left alone, PyCUDA's class, whose methods are static.
     """
     global _context
-    if _context is not None:
+    if getattr(_thread, "pushed", None):
         return _context
     driver, gpu = engine_module("driver"), engine() == "gpu"
     driver.init()
@@ -129,10 +131,23 @@ def ensure_context() -> Any:
     number = os.environ.get("CUDA_DEVICE", "0")
     if not number.isdigit():
         raise EngineError(f"CUDA_DEVICE={number!r} is not a device number: set 0, 1, ..., or unset it")
-    _context = driver.Device(int(number) if gpu else 0).retain_primary_context()
-    _context.push()
-    atexit.register(_release)
+    with _making:
+        if _context is None:
+            _context = driver.Device(int(number) if gpu else 0).retain_primary_context()
+            atexit.register(_release)
+    _thread.pushed = _Pushed(_context)
     return _context
+
+
+class _Pushed:
+    """A context on a thread's stack, popped when the thread ends: a thread's locals go before PyCUDA looks there."""
+
+    def __init__(self, context):
+        context.push()
+        self.context = context
+
+    def __del__(self):
+        self.context.pop()
 
 
 def _has_context(driver: ModuleType) -> bool:
@@ -148,7 +163,7 @@ def _release() -> None:
     """Pop and drop the context, else PyCUDA aborts the process with "context stack was not empty"."""
     global _context
     if _context is not None:
-        _context.pop()
+        vars(_thread).clear()
         if engine() == "gpu":
             importlib.import_module("pycuda.tools").clear_context_caches()
         _context = None

@@ -190,6 +190,24 @@ def test_the_primary_context_is_retained_and_released(fake_pycuda):
     assert out.splitlines() == ["['retain 0', 'push']", "cleared after ['retain 0', 'push', 'pop']"]
 
 
+def test_each_thread_has_the_context_as_long_as_it_runs(fake_pycuda):
+    """PyCUDA aborts the process where a thread ends with a context on its stack."""
+    code = """
+        import threading, hostcuda
+        import hostcuda.driver as cuda
+        for _ in range(2):
+            thread = threading.Thread(target=hostcuda.ensure_context)
+            thread.start()
+            thread.join()
+        print(cuda.log)
+        hostcuda.ensure_context()
+    """
+    status, out, err = python(code, [fake_pycuda()], HOSTCUDA_ENGINE="gpu", CUDA_DEVICE="0")
+    assert status == 0, err
+    threads = ["retain 0", "push", "pop", "push", "pop"]
+    assert out.splitlines() == [str(threads), f"cleared after {[*threads, 'push', 'pop']}"]
+
+
 def test_a_context_that_is_current_stays(fake_pycuda):
     code = """
         import pycuda.driver as cuda

@@ -13,6 +13,7 @@ import functools
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -239,7 +240,7 @@ class Variant:
         LabError
             If the device lacks instructions. With the limit and the number, if the mask exceeds constant memory, a
             block shared memory, or the grid or the layer the limits of the rung; if one image is too large for 32-bit
-            offsets; if an option was chosen that the step chooses itself.
+            offsets; if the step or the layer allows another value of an option only.
         """
         layer = as_layer(layer)
         self._require_instructions()
@@ -250,8 +251,8 @@ class Variant:
                                f"{layer} has {size:,}: take a rung that does not, such as 1 or 6")
         s = self.scope(layer)
         for name, value in self.options.items():
-            if value is not None and getattr(s, name) != value:
-                raise LabError(f"{self.label}: this step chooses {name} itself; leave {name}={short(value)} out")
+            if value is not None and (taken := getattr(s, name)) != value:
+                raise LabError(f"{self.label}: {name} is {short(taken)} for {layer}; leave {name}={short(value)} out")
         if why := self.rung.limit(s):
             raise LabError(f"{self.label} cannot compute {layer}: {why}; take a rung that can, such as 7")
         for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
@@ -304,7 +305,9 @@ class Variant:
         if key not in _modules:
             self._require_instructions()
             hostcuda.ensure_context()
-            with self._name_missing_instruction():
+            with self._name_missing_instruction(), warnings.catch_warnings():
+                if self.path and self.path.is_relative_to(PACKAGE):  # of shapes that only the tests have
+                    warnings.filterwarnings("ignore", "(?s).*Potential Performance Loss", UserWarning)
                 _modules[key] = hostcuda.compiler.SourceModule(**self.compiler_arguments(defines))
         return _modules[key]
 
