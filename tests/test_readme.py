@@ -1,4 +1,7 @@
-"""README.md and docs/results.md: the markers between which scripts write, links, and what they say of the kernels."""
+"""README.md and docs/results.md: the markers between which scripts write, links, and what they say of the kernels.
+
+And what the pages say in words of counters that none of their cells prints.
+"""
 
 import re
 from pathlib import Path
@@ -11,6 +14,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import three
 from labkit.base.paths import data_dir
 from labkit.ladder.rungs import LADDER
+from labkit.notebooks import execute
 from labkit.page import overview
 from recording import versus
 from recording.readme import ladder_table, network_table, page, put
@@ -149,6 +153,63 @@ def test_what_page_10_says_of_the_step_is_what_was_recorded():
     times = labkit.recorded("H200").op_ms(labkit.variant(10, step="warpgroups"), layers)
     ratios = " and ".join(f"{ratio:.2f}" for ratio in times)
     assert f"take {ratios} ms" in (ROOT / "notebooks" / "10_speed_of_light.ipynb").read_text(encoding="utf-8")
+
+
+def counters_in_words():
+    """Yield pages, each with passages that name recorded counts which none of its cells prints."""
+    first, second, third, fourth = [*labkit.LENET86, *labkit.LENET72]
+    count = labkit.recorded("H200").counter
+
+    def millions(name, kernels, layer, words=" in place of ", form=".0f"):
+        """Return a count of two kernels in millions, as "1 in place of 2"."""
+        return words.join(f"{count(name, kernel, layer) / 1e6:{form}}" for kernel in kernels)
+
+    wide, tiles = labkit.variant(4, tile=27), "shared_load_instructions"
+    made = {layer: count(tiles, wide, layer) / count(tiles, 4, layer) for layer in (third, fourth)}
+    cycles = [132 * count("cycles", kernel, third) / count(tiles, kernel, third) for kernel in (wide, 4)]
+    yield ("closer_look/04_tiling", f"compute only {100 * (made[third] - 1):.1f} % more products",
+           "takes {:.1f} cycles in place of {:.1f}".format(*cycles),
+           f"{count('warps_resident_pct', wide, third):.0f} % of a multiprocessor's warps are resident in place of "
+           f"{count('warps_resident_pct', 4, third):.0f}",
+           f"{100 * (1 - made[fourth]):.0f} % fewer products than with 16",
+           f"in 03 L1 answered {count('l1_hit_pct', 3, fourth):.0f} % of them")
+    waves = millions("l1_wavefronts", (labkit.variant(6, tile=8), 6), second,
+                     " million wavefronts for 1000 images in place of ")
+    yield "closer_look/06_fusion", waves
+    rows, maps, constant, shared, runtime = (
+        labkit.variant(7, step=step) for step in ("rows", "maps", "constant", "shared", "runtime"))
+    stopped = [f"{count('stalled_imc_miss', kernel, first):.2g}" for kernel in (maps, rows)]
+    yield ("07_rows", "a miss stops {} warps per instruction in place of {}".format(*stopped),
+           f"busy for {count('constant_cache_busy_pct', maps, second):.0f} % of the time, the L1 data pipe for "
+           f"{count('l1_busy_pct', maps, second):.0f} %")
+    slots = (count("issue_slots_pct", 7, layer) for layer in (first, second))
+    yield "07_tuning", "use {:.0f} and {:.0f} % of their issue slots".format(*slots)
+    more = [100 * count("instructions", runtime, layer) / count("instructions", 7, layer) - 100
+            for layer in (first, second)]
+    barriers = (count("stalled_barrier", kernel, layer) for kernel in (shared, 7) for layer in (first, second))
+    yield ("closer_look/07_tuning", "stop {} of its warps per issued instruction, in place of {}".format(*stopped),
+           f"{more[0]:.0f} % more instructions, and {count('registers', runtime, first):.0f} registers in place of "
+           f"{count('registers', 7, first):.0f}. On layer 2 it costs {more[1]:.0f} % more instructions",
+           f"busy for {count('constant_cache_busy_pct', constant, second):.0f} % of the time, and only "
+           f"{count('issue_slots_pct', constant, second):.0f} % of the issue slots",
+           "for {:.1f} and {:.1f} cycles per instruction in place of {:.1f} and {:.1f}".format(*barriers))
+    direct, eight = "08 fp16, direct", labkit.variant(8, tile=8)
+    misses = "constant_cache_misses"
+    yield ("closer_look/08_fp16", f"{millions(misses, (3, direct), second, ' to ', '.1f')} million",
+           millions(misses, ("08 fp16, mul_add_rn", direct), second, " million in place of ", ".1f"),
+           f"{millions('l1_wavefronts', (eight, 8), first)} on layer 1",
+           f"{millions('l1_wavefronts', (eight, 8), second)} on layer 2")
+    integer = (count("thread_integer_instructions", kernel, second) / 1e9
+               for kernel in (labkit.variant(9, step="plain"), 8, labkit.variant(9, step="pixel")))
+    yield ("09_tensor_cores",
+           "{:.1f} billion integer instructions, those of 08 only {:.1f}, those of `pixel` {:.1f}".format(*integer))
+
+
+def test_counts_that_a_page_names_in_words_are_what_was_recorded():
+    for name, *passages in counters_in_words():
+        cells = execute.read(ROOT / "notebooks" / f"{name}.ipynb").nb.cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        assert not [passage for passage in passages if passage not in text], name
 
 
 def test_the_networks_table_is_what_was_recorded():
