@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.thorough("pages as they are published")
 
 
 def save(folder, name, *cells):
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.ipynb"
     code = [new_code_cell(cell) for cell in cells]
     nbformat.write(new_notebook(cells=[new_markdown_cell(f"# {name[:2]} · Title"), *code]), path)
@@ -51,9 +52,9 @@ def series(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "_overview", lambda: {"first": "", "ladder": "", "table": ""})  # it takes a while
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))
 
-    def made(*cells, fresh=False):
+    def made(*cells, fresh=False, name="01_one"):
         counts = f"open({str(tmp_path / 'log')!r}, 'a').write('x'); print('out' + 'put')"
-        path = save(tmp_path / "notebooks", "01_one", counts, *cells)
+        path = save((tmp_path / "notebooks" / name).parent, Path(name).name, counts, *cells)
         (page,) = report.make([str(path)], tmp_path / "out", fresh=fresh)
         return page, len((tmp_path / "log").read_text())
 
@@ -71,6 +72,11 @@ def test_an_unchanged_notebook_is_not_executed_again(series, monkeypatch):
     assert series("1 + 2", fresh=True)[1] == 3
     monkeypatch.setattr(side_by_side, "state", lambda: "another engine")
     assert series("1 + 2")[1] == 4
+
+
+@pytest.mark.parametrize("name", ["practice/P1_one", "closer_look/01_one"])
+def test_so_are_those_beside_the_series(series, name):
+    assert [series("1 + 1", name=name)[1] for _ in range(2)] == [1, 1]
 
 
 def test_a_notebook_that_fails_is_executed_again(series):

@@ -64,8 +64,8 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
 
 
 def _key(notebook: Notebook) -> tuple:
-    """Return the key under which a series' notebook is kept; () for others, which may read any file."""
-    if not execute.has_series() or notebook.path not in (*execute.series(), *execute.closer_looks()):
+    """Return the key under which one of the lab's notebooks is kept; () for others, which may read any file."""
+    if not execute.has_series() or notebook.path not in execute.list_notebooks():
         return ()
     return ("outputs", notebook.name, *((cell.source, cell.metadata.get("tags")) for cell in execute.code(notebook)))
 
