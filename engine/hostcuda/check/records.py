@@ -307,7 +307,7 @@ def _counters(space, op):
 
 
 def _record(raw):
-    places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc") if finding.get(key)]
+    places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc", "read_pc") if finding.get(key)]
     callers = [place for entry in (raw, *raw["findings"]) for place in entry.get("callers", ())]
     _locate(raw["module"], places + callers + [access["pc"] for access in (*raw["sites"], *raw["requests"])])
     counts = {counter.metric: 0 if counter.space else raw[counter.figure] for counter in COUNTERS}
@@ -334,7 +334,9 @@ def _record(raw):
             site[name] = site.get(name, 0) + value
         if "worst" in access:
             site["worst"] = max(site.get("worst", access["worst"]), access["worst"], key=itemgetter("units"))
-    findings = [_finding(raw, finding) for finding in raw["findings"]]
+    lines = {place: _lines[raw["module"], place][:2] for place in places}
+    findings = [_finding(raw, finding) for finding in raw["findings"]  # an update is of one line
+                if lines.get(finding.get("read_pc"), lines.get(finding["pc"])) == lines.get(finding["pc"])]
     findings = [finding for finding in findings if not _may_discard(raw["module"], finding)]
     order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
     return LaunchRecord(

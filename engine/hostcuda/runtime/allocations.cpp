@@ -339,6 +339,7 @@ size_t end_allocations() {
         free(range.beside);
         range.cells = nullptr;
         range.beside = nullptr;
+        range.step = 2;
         range.stored = false;
         range.unchecked = false;
         if (!range.touched) return;

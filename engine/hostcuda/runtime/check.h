@@ -18,6 +18,8 @@ struct Range {
     uint32_t *loaded = nullptr;           // per sector of global ranges: the number of the last block that has loaded it
     struct GlobalCell *cells = nullptr;   // the last accesses in this launch; null until racecheck needs it
     struct GlobalTouch *beside = nullptr; // accesses that the last ones hide; null until there is one
+    uint8_t step = 2;          // bytes of a cell
+    bool keeps_words = false;  // there was too little memory for cells of one byte
     bool stored = false;       // in this launch, as racecheck has seen
     bool unchecked = false;    // there was too little memory for these
     bool freed = false;        // by a kernel, in this launch

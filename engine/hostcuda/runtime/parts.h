@@ -148,7 +148,7 @@ void note_result(unsigned thread);                   // it uses the result of an
 void note_fence(unsigned thread);
 void order_all(bool acquires);                       // a fence, also of other threads; an atomic operation of the host acquires
 
-bool is_read(const Range &range, size_t offset);     // by the launch that ends, neither volatile nor atomic, and more than a byte
+bool is_read(const Range &range, size_t offset);     // by the launch that ends, neither volatile nor atomic
 
 // ---- copies.cpp -------------------------------------------------------------------------------------------
 
@@ -188,6 +188,7 @@ struct Finding {
     uint64_t count;
     const char *file;                                // the place, if `pc` is 0
     int line;
+    uint32_t read_pc;                                // of a lost update: where the thread has read the variable
     unsigned look;                                   // the site of a plain load that races with an atomic operation, or 0
     std::vector<uint32_t> callers;                   // of the place, if it may be outside the user's source
 };

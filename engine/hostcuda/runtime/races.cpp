@@ -1,6 +1,7 @@
 // Races, and reads of memory that no thread has written.
 //
-// Each byte of shared memory, and each two bytes of global memory, have a record of their last accesses. Those of two threads
+// Each byte of shared memory, and each two bytes of global memory, have a record of their last accesses; so has each byte of an
+// allocation of which a kernel accesses single bytes. Those of two threads
 // are ordered if a barrier is between them, or an operation of their warp that orders accesses (vector clocks).
 //
 // Blocks run one after the other here, but in any order on a GPU. Accesses of two blocks to the same bytes of global memory
@@ -10,14 +11,15 @@
 // the model defines is accepted, and some others are, too. Atomic and volatile accesses do not race with each other. Two
 // cases that are races in the model are not reported, because correct programs have them: stores of a value that is there
 // already (a flag that many threads set; also within a block, and in shared memory), and a plain read of a word before an
-// atomic operation on it (the first read of a loop around atomicCAS).
+// atomic operation on it (the first read of a loop around atomicCAS). One case that is none in the model is reported: a volatile
+// variable that threads read and write anew in one statement, in a launch without fences. It is a counter that is no atomic one.
 #ifdef HOSTCUDA_CHECK
 #include "parts.h"
 #include <algorithm>
 #include <stdlib.h>
 #include <string.h>
 
-// The last accesses to two bytes of global memory, also by other blocks.
+// The last accesses to two bytes of global memory, or to one, also by other blocks.
 struct GlobalTouch : check::Touch {
     uint32_t fences_and_kind = 0;                    // number of fences before it in the launch; bit fields would be slow
     uint32_t fences() const { return fences_and_kind >> 3; }
@@ -59,6 +61,7 @@ struct Again {
     uintptr_t address;
     uint16_t bytes;
     bool copies;                                     // it is a part of a copy, which is made after the last part's call
+    unsigned read;                                   // the site where the thread has read the volatile variable just before, or 0
     char before[16];
 };
 
@@ -75,9 +78,15 @@ struct Order {
     std::vector<uint32_t> published;                 // per block: its accesses before this number of fences are published
     uint32_t fences = 0;                             // in this launch
     bool acquired = false;                           // this block has made a strong read, so it may see what others have published
-    // Per thread the last epoch with what orders accesses of a block without a barrier: the operations of a lock (atomicCAS,
-    // atomicExch), or a fence and a volatile access, a flag; in global memory also a fence and an atomic operation.
+    // Per thread the last epoch with what orders accesses of a block without a barrier: a fence and a volatile access, a flag, or an
+    // operation of a lock (atomicCAS, atomicExch); in global memory also a fence and an atomic operation. Without a fence a lock
+    // orders those that use it.
     uint32_t ordering[most_warps * warp_size] = {}, fenced[most_warps * warp_size] = {}, flagged[most_warps * warp_size] = {};
+    uint32_t locked[most_warps * warp_size] = {};
+    // Threads that meet at addresses, of locks and flags, in this epoch: each has a link to another one of its group, or itself.
+    struct { uint32_t epoch = 0; uint16_t thread = 0; } links[most_warps * warp_size], last_at[1024];   // addresses may share an entry
+    uintptr_t looked_at = 0;                         // of the last volatile read, if its thread has not written since, or read it again
+    unsigned looker = 0, look_site = 0;
     uint32_t updated[most_warps * warp_size] = {};   // an atomic operation on global memory
     uint32_t counted[most_warps * warp_size] = {};   // the result of an atomic operation: the thread may know that others have made theirs
     uint32_t epoch = 0, block_epoch = 0;             // a new one begins with each barrier and each block
@@ -139,6 +148,15 @@ void note_look(Finding &finding, unsigned site, unsigned other) {
     if (a == atomic && b == load) finding.look = other;
 }
 
+// Both threads read a volatile variable and write it anew.
+__attribute__((noinline)) void lose_update(unsigned index, unsigned thread, const Touch &other, uintptr_t address, unsigned read) {
+    size_t before = findings().size();
+    report(findings(), "racecheck", "lost update", places.sites[index].pc, thread, &other, address, places.sites[index].size,
+           "threads read a volatile variable and write it anew, and others do so between: volatile is not atomic, so the update of "
+           "one is lost. Use atomicAdd, or another atomic operation");
+    if (findings().size() > before) findings().back().read_pc = places.sites[read].pc;
+}
+
 __attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, const Touch &other, uintptr_t address) {
     const Site &site = places.sites[index], &other_site = places.sites[other.site];
     for (Finding &f : order.undecided)
@@ -171,8 +189,8 @@ __attribute__((noinline)) void race_in_global(unsigned index, unsigned thread, c
 
 // A store to bytes (one bit each) that another thread has stored.
 __attribute__((noinline)) void store_again(unsigned site, unsigned thread, const Touch &other, uintptr_t address, unsigned size,
-                                           uint16_t bytes) {
-    Again again{site, thread, other, address, bytes, running.copy_bytes != 0, {}};
+                                           uint16_t bytes, unsigned read = 0) {
+    Again again{site, thread, other, address, bytes, running.copy_bytes != 0, read, {}};
     memcpy(again.before, (const void *)address, size);
     order.again.push_back(again);
 }
@@ -190,7 +208,8 @@ __attribute__((noinline)) void settle(bool all) {
         while (i < 16 && !(s.bytes >> i & 1 && ((const char *)s.address)[i] != s.before[i])) i++;
         if (i == 16) continue;
         const Site &site = places.sites[s.site];
-        if (site.space == shared_space) race(s.site, s.thread, s.other, s.address + i, site.size, "both write");
+        if (s.read) lose_update(s.site, s.thread, s.other, s.address, s.read);
+        else if (site.space == shared_space) race(s.site, s.thread, s.other, s.address + i, site.size, "both write");
         else if (s.other.epoch < order.block_epoch) race_of_blocks(s.site, s.thread, s.other, s.address);
         else race_in_global(s.site, s.thread, s.other, s.address + i);
     }
@@ -221,13 +240,29 @@ void note_flag(uint32_t *what, unsigned thread) {
     if (order.fenced[thread] == order.epoch && order.flagged[thread] == order.epoch) order.ordering[thread] = order.epoch;
 }
 
-// Whether one of the two threads may wait for the other, in a way that is not checked.
-bool excused(unsigned thread, unsigned other) {
-    return order.ordering[thread] == order.epoch || order.ordering[other] == order.epoch;
+unsigned leader(unsigned thread) {
+    auto &link = order.links[thread];
+    if (link.epoch != order.epoch) link = {order.epoch, (uint16_t)thread};
+    return link.thread == thread ? thread : leader(link.thread);
 }
 
-bool may_lock(unsigned thread) {
-    return order.ordering[thread] == order.epoch || (order.updated[thread] == order.epoch && order.fenced[thread] == order.epoch);
+// A thread accesses a word that may be a lock or a flag: whoever has done so before may have let it go on.
+void meet(unsigned thread, uintptr_t address) {
+    auto &last = order.last_at[address / 4 % 1024];
+    if (last.epoch == order.epoch && last.thread != thread) {
+        unsigned mine = leader(thread);
+        order.links[mine].thread = leader(last.thread);
+    }
+    last = {order.epoch, (uint16_t)thread};
+}
+
+// Whether one of two threads of a block, that of an access and that of another one, may wait for the other in a way that is not checked.
+bool excused(Operation operation, unsigned thread, const Touch &other, bool global) {
+    auto in = [](const uint32_t *what, unsigned of) { return what[of] == order.epoch; };
+    for (unsigned of : {thread, (unsigned)other.thread})
+        if (in(order.ordering, of) || (global && in(order.updated, of) && in(order.fenced, of))) return true;
+    if (!in(order.locked, thread) && !in(order.locked, other.thread)) return false;
+    return operation == atomic || places.sites[other.site].operation == atomic || leader(thread) == leader(other.thread);
 }
 
 // The access `last` by another thread is about to be replaced: whether to keep it beside those of two warps, or else threads.
@@ -250,14 +285,35 @@ bool knows(unsigned thread, bool of_update) { return of_update && order.counted[
 
 // Keep an access by another thread of the block that the next one hides: a read before a read, an update before an update.
 __attribute__((noinline)) void keep_beside(Range &range, size_t at, const GlobalTouch &last, unsigned thread) {
-    if (!range.beside) range.beside = (GlobalTouch *)calloc(range.bytes / 2 + 1, sizeof(GlobalTouch));
+    if (!range.beside) range.beside = (GlobalTouch *)calloc(range.bytes / range.step + 1, sizeof(GlobalTouch));
     if (!range.beside) without_memory("racecheck", range);
     else if (worth_keeping(last, range.beside[at], thread)) range.beside[at] = last;
 }
 
-// A thread that may hold a lock is not checked against its own block until the next barrier.
-void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread, bool strong) {
+// Give each byte of a range a record of its own. False: there is too little memory.
+__attribute__((noinline)) bool split(Range &range) {
+    if (range.keeps_words) return false;
+    auto cells = (GlobalCell *)calloc_if_there(range.bytes, sizeof(GlobalCell));
+    range.keeps_words = !cells;
+    if (!cells) return false;
+    auto beside = range.beside ? (GlobalTouch *)calloc(range.bytes, sizeof(GlobalTouch)) : nullptr;
+    for (size_t i = 0; range.cells && i < range.bytes; i++) {
+        if (range.cells[i / 2].write.epoch || range.cells[i / 2].read.epoch) cells[i] = range.cells[i / 2];
+        if (beside) beside[i] = range.beside[i / 2];
+    }
+    free(range.cells);
+    free(range.beside);
+    range.cells = cells;
+    range.beside = beside;
+    range.step = 1;
+    return true;
+}
+
+// A thread that may hold a lock is not checked against its own block until the next barrier. `read`: the site where the thread
+// has read the same volatile variable just before, or 0.
+void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread, bool strong, unsigned read) {
     Range &range = *site.range;
+    if (UNLIKELY(size == 1 && range.step == 2) && !split(range)) return;
     if (UNLIKELY(!range.cells)) {
         if (range.unchecked) return;
         range.cells = (GlobalCell *)calloc_if_there(range.bytes / 2 + 1, sizeof(GlobalCell));
@@ -275,11 +331,12 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     now.fences_and_kind = order.fences << 3 | strong << 2 | (site.operation == atomic) << 1 | writes;
     bool told = false;
     Touch stored;                                    // by another thread, a plain store like this one
-    uint16_t again = 0;                              // its bytes
-    size_t first = (address - range.low) / 2;
+    uint16_t again = 0, lost_bits = 0;               // its bytes
+    const unsigned step = range.step, shift = step - 1, bits = (1 << step) - 1;
+    size_t first = (address - range.low) >> shift;
     GlobalCell *cells = range.cells + first;
-    for (unsigned i = 0; i < size; i += 2) {
-        GlobalCell &cell = cells[i / 2];
+    for (unsigned i = 0; i < size; i += step) {
+        GlobalCell &cell = cells[i >> shift];
         bool own_read = cell.read.epoch >= order.block_epoch;
         if (UNLIKELY(updates) && own_read && cell.read.thread == thread) places.sites[cell.read.site].looks = true;
         if (writes || cell.write.epoch) {            // otherwise no thread has written there
@@ -289,17 +346,19 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
             else if (writes && !(cell.read.strong() && strong) && !ordered(cell.read, thread)) other = &cell.read;
             else if (cell.hidden.epoch == order.epoch && cell.hidden.writes() && !ordered(cell.hidden, thread)) other = &cell.hidden;
             else if (UNLIKELY(range.beside)) {
-                const GlobalTouch &beside = range.beside[first + i / 2];
+                const GlobalTouch &beside = range.beside[first + (i >> shift)];
                 if (beside.epoch == order.epoch && (writes || beside.writes()) && !(beside.strong() && strong)
                     && !knows(thread, beside.atomic()) && !ordered(beside, thread)) other = &beside;
             }
-            if (other && !may_lock(thread) && !may_lock(other->thread)) {
+            if (other && !excused(site.operation, thread, *other, true)) {
                 if (other != &cell.write || !both_store) return race_in_global(index, thread, *other, address + i);
-                stored = *other, again |= 3 << i;
+                stored = *other, again |= bits << i;
             }
+            bool lost = UNLIKELY(read) && cell.write.strong() && !cell.write.atomic() && !order.fences;
+            if (lost && (of_another(cell.write) || !ordered(cell.write, thread))) stored = cell.write, lost_bits |= bits << i;
             bool saw = own_read && cell.read.strong() && cell.write.strong();   // this block has read the written value
             if (!saw && unordered(cell.write, strong)) {
-                if (both_store) stored = cell.write, again |= 3 << i;
+                if (both_store) stored = cell.write, again |= bits << i;
                 else elsewhere = &cell.write;
             }
             if (!elsewhere && writes && unordered(cell.read, strong)) elsewhere = &cell.read;
@@ -307,7 +366,7 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
             if (elsewhere && !told) race_of_blocks(index, thread, *elsewhere, address), told = true;
             if (now.atomic() && cell.write.epoch >= order.block_epoch && !cell.write.strong()) cell.hidden = cell.write;
             if (now.atomic() && cell.write.atomic() && cell.write.epoch == order.epoch && cell.write.thread != thread)
-                keep_beside(range, first + i / 2, cell.write, thread);
+                keep_beside(range, first + (i >> shift), cell.write, thread);
         }
         if (writes) {
             cell.write = now;
@@ -315,11 +374,11 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
             bool keeps = UNLIKELY(stored_before) && cell.hidden.writes() && cell.hidden.epoch == order.epoch;
             if (!own_read && cell.read.epoch && !keeps) cell.hidden = cell.read;
             if (UNLIKELY(stored_before) && cell.read.epoch == order.epoch && cell.read.thread != thread)
-                keep_beside(range, first + i / 2, cell.read, thread);
+                keep_beside(range, first + (i >> shift), cell.read, thread);
             cell.read = now;
         }
     }
-    if (again && !told) store_again(index, thread, stored, address, size, again);
+    if ((again || lost_bits) && !told) store_again(index, thread, stored, address, size, again | lost_bits, again ? 0 : read);
 }
 
 }  // namespace
@@ -330,9 +389,20 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     Operation operation = site.operation;
     if (UNLIKELY(!order.again.empty())) settle(false);
     if (strong && operation != atomic) note_flag(order.flagged, thread);
+    unsigned read = 0;
+    if (strong) {
+        meet(thread, address);
+        bool again = order.looked_at == address && order.looker == thread;
+        if (again && operation == store) read = order.look_site;
+        order.looked_at = operation == load && !again ? address : 0;
+        order.looker = thread;
+        order.look_site = index;
+    } else if (operation == store) {
+        order.looked_at = 0;
+    }
     if (site.space == global_space) {
         if (running.racecheck) {
-            if (size > 1) examine_global(site, index, address, size, thread, strong);
+            examine_global(site, index, address, size, thread, strong, read);
             if (strong && operation != load) order.published.back() = order.fences;
             if (strong && operation != store) order.acquired = true;
         }
@@ -377,7 +447,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
             if (UNLIKELY(cell.copies) && operation != store)
                 return race_with_copy(index, thread, cell.write, address + i, size);
             bool both_atomic = operation == atomic && cell.atomic;
-            if (!unwritten && !both_atomic && !ordered(cell.write, thread) && !excused(thread, cell.write.thread)) {
+            if (!unwritten && !both_atomic && !ordered(cell.write, thread) && !excused(operation, thread, cell.write, false)) {
                 if (operation != store || cell.atomic)
                     return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
                 stored = cell.write, again |= 1 << i;
@@ -385,12 +455,12 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
             if (UNLIKELY(hidden)) {
                 const Hidden &other = hidden[i];
                 if (other.epoch == order.epoch && !(operation == atomic && other.atomic) && !knows(thread, other.atomic)
-                    && !ordered(other, thread) && !excused(thread, other.thread))
+                    && !ordered(other, thread) && !excused(operation, thread, other, false))
                     return race(index, thread, other, address + i, size, operation == load ? "write and read" : "both write");
             }
             if (operation != load)
                 for (const Touch &read : cell.read)
-                    if (read.epoch && !ordered(read, thread) && !excused(thread, read.thread))
+                    if (read.epoch && !ordered(read, thread) && !excused(operation, thread, read, false))
                         return race(index, thread, read, address + i, size, "read and write");
         }
         if (UNLIKELY(operation == atomic) && cell.write.epoch == order.epoch)
@@ -462,7 +532,10 @@ void settle_again() {
     if (UNLIKELY(!order.again.empty())) settle(true);
 }
 
-void note_lock(unsigned thread) { order.ordering[thread] = order.epoch; }
+void note_lock(unsigned thread) {
+    order.locked[thread] = order.epoch;
+    note_flag(order.flagged, thread);
+}
 
 void note_result(unsigned thread) { order.counted[thread] = order.epoch; }
 
@@ -511,7 +584,10 @@ void begin_races(char *dynamic_shared, char *static_end) {
         for (int part : {0, 1}) order.cells[part].assign(order.shared_bytes[part], Cell());
     for (auto &each : order.hidden) each.clear();
     order.epoch = 0;
-    for (auto *each : {&order.ordering, &order.fenced, &order.flagged, &order.updated, &order.counted}) memset(each, 0, sizeof *each);
+    order.looked_at = 0;
+    for (auto &each : order.links) each = {};
+    for (auto &each : order.last_at) each = {};
+    for (auto *each : {&order.ordering, &order.fenced, &order.flagged, &order.locked, &order.updated, &order.counted}) memset(each, 0, sizeof *each);
     order.undecided.clear();
     order.again.clear();
     order.first_epoch.clear();
@@ -525,7 +601,7 @@ void end_races() {
 }
 
 bool is_read(const Range &range, size_t offset) {
-    return range.cells && range.cells[offset / 2].read.epoch && !range.cells[offset / 2].read.strong();
+    return range.cells && range.cells[offset / range.step].read.epoch && !range.cells[offset / range.step].read.strong();
 }
 
 }  // namespace check

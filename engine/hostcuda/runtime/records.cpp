@@ -35,6 +35,7 @@ std::string text_of(const Finding &f) {
     if (f.has_other)
         text += format(",\"op\":\"%s\",\"other_op\":\"%s\",\"other_pc\":%u,\"other_thread\":%s", operations[f.operation],
                        operations[f.other_operation], f.other_pc, bracketed(f.other_thread).c_str());
+    if (f.read_pc) text += format(",\"read_pc\":%u", f.read_pc);
     if (f.argument) text += format(",\"argument\":%d", f.argument - 1);
     if (f.has_buffer)
         text += format(",\"buffer\":{\"base\":%zu,\"bytes\":%zu,\"name\":\"%s\",\"offset\":%ld,\"missed_by\":%ld}",

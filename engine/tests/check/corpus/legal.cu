@@ -174,3 +174,37 @@ extern "C" __global__ void one_line(const float *in, float *out) {
     for (int d = 16; d > 0; d /= 2) { float t = __shfl_down_sync(m, v, d); if (threadIdx.x + d < 20) v += t; }
   out[threadIdx.x] = v;
 }
+
+//: kind="single bytes" grid=2 block=33 args=i17,i17
+extern "C" __global__ void bytes_beside_each_other(const unsigned char *in, unsigned char *out) {
+  int i = blockIdx.x * 33 + threadIdx.x;
+  out[i] = in[i] / 2;
+  __syncthreads();
+  out[i] += in[i + 1] > 99;
+}
+
+//: kind="turns" grid=4 block=32 args=i2
+extern "C" __global__ void blocks_take_turns(volatile int *turn) {
+  if (threadIdx.x) return;
+  while (*turn != blockIdx.x) {}
+  (*turn)++;
+}
+
+//: kind="turns" grid=4 block=32 args=i2,f4
+extern "C" __global__ void blocks_number_themselves(volatile int *turn, float *out) {
+  if (threadIdx.x) return;
+  while (*turn != blockIdx.x) {}
+  *turn = blockIdx.x + 1;
+  out[blockIdx.x] = 1;
+}
+
+//: kind="lock" grid=1 block=64 args=i64,i64
+extern "C" __global__ void lock_per_bin(int *locks, int *bins) {
+  int b = threadIdx.x % 2;
+  for (bool done = false; !done;)
+    if (atomicCAS(&locks[b], b, -1) == b) {
+      bins[b] += 1;
+      atomicExch(&locks[b], b);
+      done = true;
+    }
+}

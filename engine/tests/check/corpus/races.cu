@@ -340,3 +340,31 @@ extern "C" __global__ void all_clear_and_add(const float *in, float *out) {
   __syncthreads();
   out[threadIdx.x] = sum;
 }
+
+//: kind="single bytes" grid=1 block=64 args=i17
+extern "C" __global__ void letters_move_left(char *text) {
+  int i = threadIdx.x;
+  char next = text[i + 1];  // BUG
+  PLANTED(, __syncthreads());
+  text[i] = next;  // BUG
+}
+
+//: kind="single bytes" grid=2 block=32 args=i16,i17
+extern "C" __global__ void bytes_between_blocks(const char *in, char *out) {
+  int i = blockIdx.x * 32 + threadIdx.x;
+  out[i] = in[i] + 1;  // BUG
+  if (PLANTED(threadIdx.x == 31, false)) out[i + 1] = 99;  // BUG
+}
+
+//: kind="volatile update" grid=2 block=40 args=i64,i1
+extern "C" __global__ void volatile_counter(const int *in, volatile int *count) {
+  if (in[threadIdx.x] % 3 == 0)
+    PLANTED(*count = *count + 1, atomicAdd((int *)count, 1));  // BUG
+}
+
+//: kind="claimed by an atomic" grid=1 block=64 args=i64,i65
+extern "C" __global__ void queue_of_the_claimed(int *owner, int *queue) {
+  int i = threadIdx.x;
+  if (atomicCAS(&owner[i], i, -1) == i)
+    queue[1 + PLANTED(queue[0]++, i)] = i;  // BUG
+}
