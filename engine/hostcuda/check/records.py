@@ -208,14 +208,20 @@ if TOOLS and "HOSTCUDA_CHECK_OUT" in os.environ:
 
 
 def _copied(raw):
-    """Return a record without a launch, for what the host has copied."""
-    _locate(raw["module"], raw["callers"])
-    places = [_lines[raw["module"], caller][:2] for caller in raw["callers"]]
-    (file, line), *callers = [place for place in places if place[0]] or [(raw["file"] or None, raw["line"])]
-    other = next(({"file": f, "line": n, "thread": None, "op": ""} for f, n in callers if f != file), None)
+    """Return a record without a launch, for what the host has copied, or what may still run."""
+    (file, line), *callers = _callers(raw)
+    others = _callers(raw["first"])[:1] if "first" in raw else [caller for caller in callers if caller[0] != file]
+    other = next(({"file": file, "line": line, "thread": None, "op": ""} for file, line in others if file), None)
     finding = Finding(raw.get("tool", "initcheck"), raw.get("kind", "uninitialized"), raw["copy"], file, line, None,
                       None, other, raw["address"], raw["size"], None, 1, raw["message"])
     return LaunchRecord(-1, raw["copy"], (), (), 0, 0, 0, {}, findings=[finding])
+
+
+def _callers(raw):
+    """Return file and line of each caller of the host's code, the innermost first."""
+    _locate(raw["module"], raw["callers"])
+    places = [_lines[raw["module"], caller][:2] for caller in raw["callers"]]
+    return [place for place in places if place[0]] or [(raw["file"] or None, raw["line"])]
 
 
 def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
@@ -334,9 +340,8 @@ def _record(raw):
             site[name] = site.get(name, 0) + value
         if "worst" in access:
             site["worst"] = max(site.get("worst", access["worst"]), access["worst"], key=itemgetter("units"))
-    lines = {place: _lines[raw["module"], place][:2] for place in places}
-    findings = [_finding(raw, finding) for finding in raw["findings"]  # an update is of one line
-                if lines.get(finding.get("read_pc"), lines.get(finding["pc"])) == lines.get(finding["pc"])]
+    findings = [_finding(raw, finding) for finding in raw["findings"] if "read_pc" not in finding  # else in one line
+                or _lines[raw["module"], finding["read_pc"]][:2] == _lines[raw["module"], finding["pc"]][:2]]
     findings = [finding for finding in findings if not _may_discard(raw["module"], finding)]
     order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
     return LaunchRecord(
@@ -361,8 +366,7 @@ def _error(raw):
 
 def place(module: str, callers: Sequence[int]) -> tuple[str | None, int | None]:
     """Return file and line of the innermost of these return addresses in the user's source."""
-    _locate(module, callers)
-    return next((_lines[module, caller][:2] for caller in callers if _lines[module, caller][0]), (None, None))
+    return _callers({"module": module, "callers": callers, "file": None, "line": None})[0]
 
 
 def _choices(raw):
@@ -402,10 +406,8 @@ def _finding(raw, f):
         file, line = _renamed(raw["module"], _shown(Path(f["file"]))), f["line"]
     elif "callers" in f:
         file, line = place(raw["module"], f["callers"])
-    elif f["pc"]:
-        file, line = _lines[raw["module"], f["pc"]][:2]
-    else:  # it was left from a library
-        file = line = None
+    else:  # it may have been left from a library
+        file, line = _lines[raw["module"], f["pc"]][:2] if f["pc"] else (None, None)
     other = None
     if "other_pc" in f:
         other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]

@@ -374,9 +374,6 @@ class _Runtime:
     def cudaMemcpyAsync(self, to, source, size, kind, stream, to_has, source_has):
         host = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
         self._copy(to, source, size, kind, stream, host, to_has, source_has)
-        if "racecheck" in checkmode.TOOLS and kind in (_TO_DEVICE, _TO_HOST):
-            place, bytes_ = ctypes.c_void_p(to if kind == _TO_HOST else source), ctypes.c_size_t(0 if host else size)
-            native.library().hc_copy_queued(place, bytes_, kind == _TO_DEVICE)
 
     def cudaMemcpy2D(self, to, to_pitch, source, from_pitch, width, height, kind, stream):
         if min(width, height, to_pitch, from_pitch) < 0:

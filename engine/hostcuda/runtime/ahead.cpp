@@ -1,16 +1,21 @@
-// What the host of a whole program accesses while the device may still work on it: managed memory that a kernel uses, and
-// page-locked memory of an asynchronous copy. Here each operation is over before the host goes on; on a GPU it may not be. So
-// memory is noted when an operation is queued, until the host calls a function that may wait.
+// What may still run on a GPU. Here each operation is over before the next one begins; on a GPU, operations of two streams run at
+// the same time, and the host goes on, unless something orders them. Vector clocks say what does: the order of a stream, events,
+// the default stream, and the calls by which the host waits. What an operation accesses is kept until the host has waited for it,
+// and reported where another operation or the host accesses the same bytes without an order, and one of the two writes.
+//
+// Of a launch, racecheck's cells tell the bytes. Two that access them atomically or as volatile variables do not race, and neither
+// do two that signal by such a variable and make fences. A byte to which both write is reported if the second one changes it. Of
+// the host of a whole program the accesses are seen; if it reads a volatile variable that a launch has written as one, it may
+// wait for that launch.
 #ifdef HOSTCUDA_CHECK
 #include "lock.h"
 #include "parts.h"
 #include <algorithm>
 #include <list>
+#include <map>
+#include <memory>
+#include <set>
 #include <string.h>
-#if __has_include(<execinfo.h>)
-#include <dlfcn.h>
-#include <execinfo.h>
-#endif
 
 namespace check {
 
@@ -18,98 +23,247 @@ volatile bool runs_ahead = false;
 
 namespace {
 
-// Memory of an operation. That of a copy to the device may be read.
-struct Queued {
-    uintptr_t low;
-    std::vector<bool> used;                          // each byte; empty: all of them
-    size_t bytes;
-    bool readable;
-    std::string what;
+constexpr size_t most_kept = 64 << 20, most_uses = 1000, most_spans = 1 << 16;   // bytes of an allocation; in all; of a use
+
+struct Stream {
+    bool non_blocking = false;
+    Clock clock;                                     // of its last operation
 };
-std::list<Queued> queued;
-std::vector<std::pair<char *, std::string>> before;  // managed memory when the launch began
+
+struct Queued {                                      // an operation
+    uint64_t number;
+    int stream;
+    Clock clock;                                     // per stream, the operations that are before it, and it
+    std::string what;
+    bool kernel, fences = false;
+    Place place;
+};
+
+struct Span {
+    uintptr_t low, end;
+};
+
+// Bytes that an operation accesses in one way.
+struct Use {
+    std::shared_ptr<Queued> by;
+    std::vector<Span> spans;                         // sorted
+    bool writes, strong, of_host;                    // strong: atomic or volatile; of_host: the host can access it
+};
+
 Mutex mutex;
+std::vector<Stream> streams(1);                      // by number; 0 is the default stream
+Clock of_host;                                       // what the host has waited for
+std::map<uint64_t, std::shared_ptr<Queued>> queued;  // launches that have not ended
+std::list<Use> uses;
+std::vector<std::pair<Span, std::string>> before;    // what others may write at the same time, when the launch began
+std::set<std::string> told;
+thread_local bool launching = false;                 // the host calls a launch, which waits only here
 
-constexpr size_t most_kept = 64 << 20;               // bytes of managed memory
+void join(Clock &clock, const Clock &other) {
+    if (clock.size() < other.size()) clock.resize(other.size());
+    for (size_t i = 0; i < other.size(); i++) clock[i] = std::max(clock[i], other[i]);
+}
 
-void report_access(const Queued &operation, uintptr_t address, size_t bytes, bool reads, void *from) {
-    std::string module, callers;
-#if __has_include(<execinfo.h>)
-    void *frames[24];
-    bool inside = false;
-    for (int i = 0, count = backtrace(frames, 24); i < count; i++) {
-        Dl_info info;
-        inside |= frames[i] == from;
-        if (!inside) continue;                       // in this library
-        if (!dladdr(frames[i], &info) || (!module.empty() && module != info.dli_fname)) break;
-        module = info.dli_fname;
-        callers += format("%s%zu", callers.empty() ? "" : ",", (size_t)((char *)frames[i] - (char *)info.dli_fbase));
+bool is_before(const Queued &operation, const Clock &clock) {
+    return (size_t)operation.stream < clock.size() && operation.clock[operation.stream] <= clock[operation.stream];
+}
+
+// The host has waited: what is over is not looked at any more.
+void forget() {
+    uses.remove_if([](const Use &use) { return is_before(*use.by, of_host); });
+    runs_ahead = std::any_of(uses.begin(), uses.end(), [](const Use &use) { return use.of_host; });
+}
+
+bool may_meet(const Use &a, const Use &b) {
+    return (a.writes || b.writes) && !(a.strong && b.strong) && !is_before(*a.by, b.by->clock) && !is_before(*b.by, a.by->clock);
+}
+
+// Call a function for the bytes that are in both, until it returns true.
+template <class Visit> bool visit_common(const std::vector<Span> &a, const std::vector<Span> &b, Visit visit) {
+    for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end(); i->end < j->end ? ++i : ++j) {
+        uintptr_t low = std::max(i->low, j->low), end = std::min(i->end, j->end);
+        if (low < end && visit(low, end)) return true;
     }
-#endif
-    std::string message = format("the host %s what %s: on a GPU that may not be over yet, because no call, such as "
-                                 "cudaDeviceSynchronize, has waited for it", reads ? "reads" : "writes", operation.what.c_str());
-    add_record(format("{\"copy\":\"host code\",\"tool\":\"racecheck\",\"kind\":\"race\",\"module\":%s,\"callers\":[%s],\"file\":\"\",\"line\":0,"
-                      "\"address\":%zu,\"size\":%zu,\"message\":%s}", quoted(module).c_str(), callers.c_str(), (size_t)address, bytes,
-                      quoted(message).c_str()));
+    return false;
+}
+
+// Whether some of these bytes are not as they were before the launch. Of what was not kept nothing is known.
+bool have_changed(uintptr_t low, uintptr_t end) {
+    for (auto &[span, bytes] : before)
+        for (uintptr_t at = std::max(low, span.low); at < std::min(end, span.end); at++)
+            if (*(const char *)at != bytes[at - span.low]) return true;
+    return false;
+}
+
+bool have_common(const std::vector<Span> &a, const std::vector<Span> &b) {
+    return visit_common(a, b, [](uintptr_t, uintptr_t) { return true; });
+}
+
+// Whether one launch may wait for a variable that the other one sets: one with these uses, and an earlier one.
+bool may_signal(const std::vector<Use> &more, const Queued &other) {
+    for (const Use &a : more)
+        for (const Use &b : uses)
+            if (b.by.get() == &other && a.by->fences && other.fences && a.strong && b.strong && (a.writes || b.writes) && have_common(a.spans, b.spans))
+                return true;
+    return false;
+}
+
+std::string describe(const Queued &operation) {
+    bool of_default = !operation.stream, apart = streams[operation.stream].non_blocking;
+    return format("%s%s in %s", operation.kernel ? "kernel " : "", operation.what.c_str(),
+                  of_default ? "the default stream" : apart ? "a non-blocking stream" : "a stream");
+}
+
+void report_race(const Use &a, const Use &b, uintptr_t address, size_t bytes) {
+    const Use &first = a.by->number < b.by->number ? a : b, &last = &first == &a ? b : a;
+    std::string places = json_of(last.by->place) + ",\"first\":{" + json_of(first.by->place) + "}";
+    if (!told.insert(places + last.by->what + first.by->what).second) return;
+    std::string where = describe_address((void *)address);
+    where = where.compare(0, 5, "byte ") ? "memory of the host" : where.substr(0, where.rfind(" at 0x"));
+    std::string message = format("%s %s what %s %s: %s. Nothing orders the two, so on a GPU they may run at the same time: record an event "
+                                 "after the first (cudaEventRecord) and let the other stream wait for it (cudaStreamWaitEvent)",
+                                 describe(*last.by).c_str(), last.writes ? "writes" : "reads", describe(*first.by).c_str(),
+                                 first.writes ? "writes" : "reads", where.c_str());
+    add_record(format("{\"copy\":%s,\"tool\":\"racecheck\",\"kind\":\"race between streams\",%s,\"address\":%zu,\"size\":%zu,\"message\":%s}",
+                      quoted(last.by->what).c_str(), places.c_str(), (size_t)address, bytes, quoted(message).c_str()));
+}
+
+void report_access(const Queued &operation, bool writes, uintptr_t address, size_t bytes, bool reads, void *from) {
+    std::string message = format("the host %s what %s%s %s: on a GPU that may not be over yet, because no call, such as "
+                                 "cudaDeviceSynchronize, has waited for it", reads ? "reads" : "writes", operation.kernel ? "kernel " : "",
+                                 operation.what.c_str(), writes ? "writes" : "reads");
+    add_record(format("{\"copy\":\"host code\",\"tool\":\"racecheck\",\"kind\":\"race\",%s,\"address\":%zu,\"size\":%zu,\"message\":%s}",
+                      json_of(find_place("", from)).c_str(), (size_t)address, bytes, quoted(message).c_str()));
+}
+
+// Keep what an operation accesses, in one or several ways, and report what races with it.
+void keep(std::vector<Use> &more) {
+    for (const Use &use : more)
+        for (const Use &other : uses) {
+            if (!may_meet(use, other)) continue;
+            visit_common(use.spans, other.spans, [&](uintptr_t low, uintptr_t end) {
+                if (use.writes && other.writes && use.by->kernel && !have_changed(low, end)) return false;
+                if (!may_signal(more, *other.by)) report_race(use, other, low, end - low);
+                return true;
+            });
+        }
+    uses.splice(uses.end(), std::list<Use>(more.begin(), more.end()));
+    while (uses.size() > most_uses) uses.pop_front();
+    forget();
 }
 
 }  // namespace
 
-void run_ahead(uintptr_t address, size_t bytes, bool reads, void *from) {
+void run_ahead(uintptr_t address, size_t bytes, bool reads, bool strong, void *from) {
     Lock lock(mutex);
-    for (auto next = queued.begin(); next != queued.end();) {
-        auto operation = next++;
-        if (reads && operation->readable) continue;
-        uintptr_t begin = std::max(address, operation->low), end = std::min(address + bytes, operation->low + operation->bytes);
-        bool meets = begin < end && operation->used.empty();
-        for (; begin < end && !operation->used.empty() && !meets; begin++) meets = operation->used[begin - operation->low];
-        if (!meets) continue;
-        report_access(*operation, address, bytes, reads, from);
-        queued.erase(operation);
+    bool changes = false;
+    for (auto next = uses.begin(); next != uses.end();) {
+        auto use = next++;
+        if (!use->of_host || (reads ? !use->writes : strong) || !have_common(use->spans, {{address, address + bytes}})) continue;
+        if (strong && !use->strong) continue;
+        if (strong) join(of_host, use->by->clock);
+        else report_access(*use->by, use->writes, address, bytes, reads, from), uses.erase(use);
+        changes = true;
     }
-    runs_ahead = !queued.empty();
+    if (changes) forget();
 }
 
 void begin_ahead() {
-    before.clear();
-    if (!running.racecheck) return;
-    visit_managed([](char *base, size_t bytes) {
-        if (bytes <= most_kept) before.push_back({base, std::string(base, bytes)});
-    });
-}
-
-void end_ahead() {
     Lock lock(mutex);
-    for (auto &[base, old] : before) {
-        const Range *range = find((uintptr_t)base);
-        if (!range) continue;                        // freed
-        for (bool writes : {true, false}) {
-            std::vector<bool> used(old.size());
-            for (size_t i = 0; i < old.size(); i++) used[i] = writes ? base[i] != old[i] : is_read(*range, i);
-            if (std::find(used.begin(), used.end(), true) == used.end()) continue;
-            std::string what = format("kernel %s %s", running.launch->kernel, writes ? "writes" : "reads");
-            queued.push_back({(uintptr_t)base, used, old.size(), !writes, what});
+    before.clear();
+    auto launch = queued.find(running.launch->number);
+    if (!running.racecheck || launch == queued.end()) return;
+    size_t left = most_kept;
+    for (const Use &use : uses)
+        for (const Span &span : use.spans) {         // the host's end of a copy may be gone
+            size_t bytes = span.end - span.low;
+            if (!use.writes || is_before(*use.by, launch->second->clock) || (use.of_host && !use.by->kernel) || bytes > left) break;
+            before.push_back({span, std::string((const char *)span.low, bytes)});
+            left -= bytes;
         }
-    }
-    before.clear();
-    runs_ahead = !queued.empty();
 }
 
-void wait_ahead() {
+void end_ahead(bool fences) {
     Lock lock(mutex);
-    queued.clear();
-    runs_ahead = false;
+    auto launch = queued.find(running.launch->number);
+    if (launch == queued.end()) return;
+    launch->second->fences = fences;
+    std::vector<Use> more;
+    visit_followed([&](const Range &range) {
+        if (range.bytes > most_kept || (streams.size() == 1 && !range.of_host)) return;
+        size_t first = more.size();
+        for (bool writes : {true, false})
+            for (bool strong : {false, true}) more.push_back({launch->second, {}, writes, strong, range.of_host});
+        for (size_t i = 0; i < range.bytes; i += range.step)
+            if (unsigned ways = accesses_of(range, i))
+                for (unsigned way = 0; way < 4; way++) {
+                    std::vector<Span> &spans = more[first + way].spans;
+                    uintptr_t low = range.low + i, end = range.low + std::min(i + range.step, range.bytes);
+                    if (!(ways >> way & 1) || spans.size() > most_spans) continue;
+                    if (!spans.empty() && spans.back().end == low) spans.back().end = end;
+                    else spans.push_back({low, end});
+                }
+    });
+    more.erase(std::remove_if(more.begin(), more.end(), [](const Use &use) { return use.spans.empty(); }), more.end());
+    keep(more);
+    queued.erase(launch);
+    before.clear();
 }
+
+void note_call(const char *call) { launching = !strncmp(call, "launch", 6); }
 
 }  // namespace check
 
 using namespace check;
 
-// An asynchronous copy of page-locked memory: to the device, of which the host may read the source; else from it. 0 bytes: it waits.
-extern "C" EXPORT void hc_copy_queued(void *host, size_t bytes, int to_device) {
-    if (!bytes) return wait_ahead();
+void watch_stream(int number, bool non_blocking) {
     Lock lock(mutex);
-    queued.push_back({(uintptr_t)host, {}, bytes, (bool)to_device, to_device ? "cudaMemcpyAsync reads" : "cudaMemcpyAsync writes"});
-    runs_ahead = true;
+    if (streams.size() <= (size_t)number) streams.resize(number + 1);
+    streams[number].non_blocking = non_blocking;
+}
+
+void watch_queued(uint64_t number, int stream, const char *kernel, Clock *recorded, const Clock *awaited) {
+    if (!watches("racecheck")) return;
+    Lock lock(mutex);
+    Clock &clock = streams[stream].clock;
+    join(clock, of_host);
+    bool blocks = !streams[stream].non_blocking;
+    for (size_t i = 0; i < streams.size() && blocks; i++)
+        if ((!i || !stream) && !streams[i].non_blocking) join(clock, Clock(streams[i].clock));
+    if (awaited) join(clock, *awaited);
+    if (clock.size() <= (size_t)stream) clock.resize(stream + 1);
+    clock[stream]++;
+    if (recorded) *recorded = clock;
+    if (kernel) queued[number] = std::make_shared<Queued>(Queued{number, stream, clock, kernel, true, false, next_place});
+}
+
+void watch_memory(uint64_t number, int stream, const char *to, const char *from, size_t bytes, bool to_host, bool from_host) {
+    if (!watches("racecheck")) return;
+    Lock lock(mutex);
+    std::string what = next_place.call.empty() ? from ? "a copy" : "a fill" : next_place.call;
+    auto operation = std::make_shared<Queued>(Queued{number, stream, streams[stream].clock, what, false, false, next_place});
+    std::vector<Use> more;
+    auto use = [&](const char *low, bool writes, bool of_host) {
+        if (low && (of_host || streams.size() > 1))
+            more.push_back({operation, {{(uintptr_t)low, (uintptr_t)low + bytes}}, writes, false, of_host});
+    };
+    use(to, true, to_host);
+    use(from, false, from_host);
+    keep(more);
+}
+
+void watch_waited(int stream) {
+    if (launching) return;
+    Lock lock(mutex);
+    for (size_t i = 0; i < streams.size(); i++)
+        if (stream < 0 || (size_t)stream == i || (!stream && !streams[i].non_blocking)) join(of_host, streams[i].clock);
+    forget();
+}
+
+void watch_reached(const Clock &clock) {
+    if (launching) return;
+    Lock lock(mutex);
+    join(of_host, clock);
+    forget();
 }
 #endif

@@ -305,15 +305,17 @@ void begin_allocations(char *dynamic_shared, char *static_end) {
     auto add = [](const void *low, size_t bytes, Space space, const char *name = nullptr, uint8_t *written = nullptr) {
         known.ranges.push_back({(uintptr_t)low, bytes, space, name, nullptr, written});
     };
-    visit_allocations([](const char *base, size_t bytes, uint8_t *written, size_t zone) {
+    visit_allocations([](const char *base, size_t bytes, uint8_t *written, size_t zone, bool of_host) {
         known.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, written});
         known.ranges.back().zone = zone;
+        known.ranges.back().of_host = of_host;
     });
     if (running.initcheck)
         for (Range &range : known.ranges)
             if (!range.written) add_unchecked(format("initcheck had too little memory for %s: not checked", named(range).c_str()));
     visit_mapped([](const char *base, size_t bytes) {
         known.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, nullptr});
+        known.ranges.back().of_host = true;
     });
     for (const Range &variable : module.variables) known.ranges.push_back(variable);
     const Launch &launch = *running.launch;
@@ -330,6 +332,11 @@ void begin_allocations(char *dynamic_shared, char *static_end) {
     add(&hostcuda_voters, sizeof hostcuda_voters, unwatched_space);
     std::sort(known.ranges.begin(), known.ranges.end(), [](const Range &a, const Range &b) { return a.low < b.low; });
     known.stacks.bytes = 0;
+}
+
+void visit_followed(const std::function<void(const Range &)> &visit) {
+    for (const Range &range : known.ranges)
+        if (range.cells) visit(range);
 }
 
 size_t end_allocations() {

@@ -100,7 +100,7 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders) {
 void watch_end(bool whole, const std::string &error) {
     step_away();
     end_races();
-    end_ahead();
+    end_ahead(has_fenced());
     end_record(whole, error, end_allocations());
     running.text_bytes = running.checked_bytes = 0;
     end_counting();

@@ -21,6 +21,7 @@ struct Range {
     uint8_t step = 2;          // bytes of a cell
     bool keeps_words = false;  // there was too little memory for cells of one byte
     bool stored = false;       // in this launch, as racecheck has seen
+    bool of_host = false;      // the host of a whole program can access it
     bool unchecked = false;    // there was too little memory for these
     bool freed = false;        // by a kernel, in this launch
     size_t zone = 0;           // bytes before and after it that are mapped and belong to nothing
@@ -36,6 +37,8 @@ struct WatchedModule {
     const char *pieces = nullptr, *accesses = nullptr;
     size_t pieces_bytes = 0, accesses_bytes = 0;
 };
+
+using Clock = std::vector<uint32_t>;   // per stream, a number of operations
 
 #ifdef HOSTCUDA_CHECK
 #define WATCH(...) __VA_ARGS__;
@@ -68,6 +71,12 @@ WATCH(void watch_cancelled(const uintptr_t *places, size_t count))
 WATCH(void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes))   // lanes in the mask have ended
 WATCH(void watch_divergence(const char *file, int line, Index thread, const std::string &sentence))    // of barriers
 WATCH(void note_written(const void *address, size_t bytes))           // by the host
+// Streams and what is queued in them (ahead.cpp). An event's record has a clock, for which operations or the host wait.
+WATCH(void watch_stream(int number, bool non_blocking))
+WATCH(void watch_queued(uint64_t number, int stream, const char *kernel, Clock *recorded, const Clock *awaited))
+WATCH(void watch_memory(uint64_t number, int stream, const char *to, const char *from, size_t bytes, bool to_host, bool from_host))
+WATCH(void watch_waited(int stream))                                  // the host has waited for its operations, or for all (-1)
+WATCH(void watch_reached(const Clock &))
 WATCH(void watch_over())                                              // the program ends
 WATCH_FALSE(uint32_t watch_copy())                                    // the host calls a copy: returns the number of the call
 // A copy within device memory, or of all to the host: what was not set is not set in the copy either, and reported on the host.
@@ -86,9 +95,8 @@ WATCH_FALSE(bool watches(const char *tool))                           // whether
 namespace hostcuda { Switch let_others_run() noexcept; }
 hostcuda::Switch park_lane();                                     // the lane's log is full: let the others continue
 bool in_stacks(uintptr_t address, Range &stacks);
-void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone));
+void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone, bool of_host));
 bool in_stack_of_another(uintptr_t address);                      // than the running thread
-void visit_managed(void (*visit)(char *base, size_t bytes));   // of a whole program
 void visit_mapped(void (*visit)(const char *base, size_t bytes));   // page-locked memory of the host
 void watch_copied(uint32_t number, const void *to, size_t bytes, const char *from, const uint8_t *sizes, const std::string &source, size_t offset);
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes);

@@ -18,18 +18,9 @@
 namespace check {
 
 volatile bool follows_host = false;
+thread_local Place next_place;
 
 namespace {
-
-constexpr int most_callers = 16;
-
-// Where the host has called a copy: its file and line in Python, else return addresses.
-struct Place {
-    std::string call, file;
-    int line = 0, count = 0;
-    void *callers[most_callers];
-};
-thread_local Place next_place;
 
 enum State : uint8_t { set = 0, unset = 1, seen = 2 };
 
@@ -50,19 +41,8 @@ void decide(std::list<HostCopy>::iterator copy) {
     size_t good = 0, read = 0;
     for (uint8_t each : copy->state) good += !(each & unset), read += each == seen;
     if (copy->used || 2 * read < good || !good) {
-        std::string module = "", callers;
-        const Place &place = copy->place;
-#if __has_include(<execinfo.h>)
-        for (int i = 1; i < place.count; i++) {      // 0 is in this library
-            Dl_info info;
-            if (!dladdr(place.callers[i], &info) || (!module.empty() && module != info.dli_fname)) break;
-            module = info.dli_fname;
-            callers += format("%s%zu", callers.empty() ? "" : ",", (size_t)((char *)place.callers[i] - (char *)info.dli_fbase));
-        }
-#endif
-        add_record(format("{\"copy\":%s,\"module\":%s,\"callers\":[%s],\"file\":%s,\"line\":%d,\"address\":%zu,\"size\":%zu,\"message\":%s}",
-                          quoted(place.call).c_str(), quoted(module).c_str(), callers.c_str(), quoted(place.file).c_str(), place.line,
-                          (size_t)copy->low, copy->state.size(), quoted(copy->message).c_str()));
+        add_record(format("{\"copy\":%s,%s,\"address\":%zu,\"size\":%zu,\"message\":%s}", quoted(copy->place.call).c_str(),
+                          json_of(copy->place).c_str(), (size_t)copy->low, copy->state.size(), quoted(copy->message).c_str()));
     }
     copies.erase(copy);
     follows_host = !copies.empty();
@@ -77,6 +57,31 @@ template <class Visit> void visit_copies(uintptr_t address, size_t bytes, Visit 
 }
 
 }  // namespace
+
+Place find_place(const char *call, void *from) {
+    Place place;
+    place.call = call;
+#if __has_include(<execinfo.h>)
+    place.count = backtrace(place.callers, sizeof place.callers / sizeof *place.callers);
+    void **end = place.callers + place.count, **first = std::find(place.callers, end, from);
+    place.count = std::copy(first, end, place.callers) - place.callers;
+#endif
+    return place;
+}
+
+std::string json_of(const Place &place) {
+    std::string module, callers;
+#if __has_include(<execinfo.h>)
+    for (int i = 0; i < place.count; i++) {
+        Dl_info info;
+        if (!dladdr(place.callers[i], &info) || (!module.empty() && module != info.dli_fname)) break;
+        module = info.dli_fname;
+        callers += format("%s%zu", callers.empty() ? "" : ",", (size_t)((char *)place.callers[i] - (char *)info.dli_fbase));
+    }
+#endif
+    return format("\"module\":%s,\"callers\":[%s],\"file\":%s,\"line\":%d", quoted(module).c_str(), callers.c_str(),
+                  quoted(place.file).c_str(), place.line);
+}
 
 size_t first_unset(const uint8_t *sizes, size_t bytes, uintptr_t address) {
     auto hole = (const uint8_t *)memchr(sizes, 0, bytes);
@@ -168,17 +173,12 @@ EXPORT void hc_copy_place(const char *call, const char *file, int line) {
     next_place.file = file;
     next_place.line = line;
 }
-// A whole program calls a function of CUDA's API.
+// A whole program calls a function of CUDA's API. To allocate memory orders all that was queued before and after.
 EXPORT void hostcuda_calls(const char *call) {
-    auto is = [&](const char *name) { return !strcmp(call, name); };
-    if (!is("launch") && !is("cudaMemcpyAsync") && !is("cudaMemsetAsync") && !is("cudaEventRecord") && !is("cudaGetLastError") &&
-        !is("cudaPeekAtLastError"))
-        wait_ahead();                                // it may wait for the device, directly or not
-    if (strncmp(call, "cudaMemcpy", 10)) return;
-    hc_copy_place(call, "", 0);
-#if __has_include(<execinfo.h>)
-    next_place.count = backtrace(next_place.callers, most_callers);
-#endif
+    auto begins = [&](const char *name) { return !strncmp(call, name, strlen(name)); };
+    note_call(call);
+    if (begins("cudaMalloc") || begins("cudaHost")) watch_waited(-1);
+    if (begins("cudaMemcpy") || begins("cudaMemset") || begins("launch")) next_place = find_place(call, HOSTCUDA_CALLER);
 }
 }
 #endif

@@ -26,7 +26,7 @@ __attribute__((noinline)) void check_together(uintptr_t address, unsigned size, 
 // The access is not in a kernel, or the launch was cancelled.
 __attribute__((noinline)) void not_checked(uintptr_t at, uintptr_t address, unsigned size, bool reads, bool strong) {
     if (at < running.text_bytes) leave_cancelled();
-    if (runs_ahead && !strong) run_ahead(address, size, reads, (void *)(at + running.text_begin));
+    if (runs_ahead) run_ahead(address, size, reads, strong, (void *)(at + running.text_begin));
     if (follows_host && !running.copy_bytes) follow_host(address, size, reads);
 }
 

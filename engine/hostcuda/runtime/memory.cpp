@@ -460,17 +460,10 @@ std::string describe_address(const void *address) {
 }
 
 #ifdef HOSTCUDA_CHECK
-void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone)) {
+void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone, bool of_host)) {
     Lock lock(mutex);
     for (auto &[base, allocation] : allocations)
-        if (allocation.mapping) visit(base, allocation.bytes, allocation.written, red_zone);
-}
-
-void visit_managed(void (*visit)(char *base, size_t bytes)) {
-    if (!host_code.tell) return;
-    Lock lock(mutex);
-    for (auto &[base, allocation] : allocations)
-        if (allocation.mapping && !allocation.of_device) visit((char *)base, allocation.bytes);
+        if (allocation.mapping) visit(base, allocation.bytes, allocation.written, red_zone, host_code.tell && !allocation.of_device);
 }
 
 void visit_mapped(void (*visit)(const char *base, size_t bytes)) {

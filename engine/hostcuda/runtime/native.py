@@ -352,25 +352,25 @@ def mem_range(address) -> tuple[int, int] | None:
 def memcpy(kind, to, source, size, stream, wait) -> None:
     """Copy; `kind` is "HtoD", "DtoH" or "DtoD"; `stream` a handle or None."""
     call = f"cuMemcpy{kind}"
-    if kind == "DtoH" and "initcheck" in checkmode.TOOLS:
-        _name_place()
+    _name_place("a copy to the host" if kind == "DtoH" else "a copy")
     check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
 
 
-def _name_place():
+def _name_place(call):
     """Tell check mode the file and line of a Python program's call; a whole program's the runtime knows."""
-    frame, engine = sys._getframe(1), str(Path(__file__).parents[1])
-    while frame and (frame.f_code.co_filename.startswith((engine, "<frozen"))):
+    frame = sys._getframe(1) if checkmode.TOOLS else None
+    while frame and frame.f_code.co_filename.startswith((str(toolchain.RUNTIME.parent), "<frozen")):
         frame = frame.f_back
     if frame:
-        _library.hc_copy_place(b"a copy to the host", os.fsencode(frame.f_code.co_filename), frame.f_lineno)
+        _library.hc_copy_place(call.encode(), os.fsencode(frame.f_code.co_filename), frame.f_lineno)
 
 
 def memset(width, to, value, count, stream, wait) -> None:
     """Fill `count` elements of `width` bytes."""
     call = f"cuMemsetD{8 * width}"
+    _name_place("a fill")
     check(library().hc_memset(to, value, width, count, stream, 0), call)
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
@@ -564,9 +564,8 @@ def variable_at(address) -> str | None:
 
 def launch(kernel, grid, block, shared, packed, stream) -> None:
     """Queue a kernel; `grid` and `block` are `Dim3` values, `packed` the argument bytes."""
-    status = _library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream)
-    if status:
-        check(status, "cuLaunchKernel")
+    _name_place("a launch")
+    check(_library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream), "cuLaunchKernel")
 
 
 Dim3 = c_uint * 3

@@ -8,9 +8,11 @@
 //   steps.cpp        one thread, from statement to statement
 //   races.cpp        races, and reads of memory that was not written
 //   copies.cpp       copies to the host of what was not set
+//   ahead.cpp        what may still run when another operation or the host goes on
 //   records.cpp      findings, and the record of a launch as JSON
 #pragma once
 #include "check.h"
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -83,6 +85,7 @@ unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operat
                          unsigned thread = running.thread);
 // An index beyond a local array of that type, which is in quotes: report it, and end the launch.
 [[noreturn]] void overrun(uint32_t pc, const std::string &type, int64_t index);
+void visit_followed(const std::function<void(const Range &)> &visit);   // what the launch has accessed, as racecheck has seen
 int argument_in(const Range &);                      // 1 + the offset of the argument that points into it; 0: none does
 std::string named(const Range &);                    // for messages: name and size
 std::string element_of(const Range &, long offset, size_t size);   // for messages: where an access of this size is
@@ -148,13 +151,25 @@ void note_result(unsigned thread);                   // it uses the result of an
 void note_fence(unsigned thread);
 void order_all(bool acquires);                       // a fence, also of other threads; an atomic operation of the host acquires
 
-bool is_read(const Range &range, size_t offset);     // by the launch that ends, neither volatile nor atomic
+bool has_fenced();                                   // the launch
+// How the launch that ends has accessed a byte, one bit each: plain writes, strong ones, plain reads, strong ones.
+unsigned accesses_of(const Range &range, size_t offset);
 
 // ---- copies.cpp -------------------------------------------------------------------------------------------
 
 // The offset of the first of these bytes that nothing has set and that is no padding, or their number. `sizes` has of each byte of
 // a whole object, or several, the size of the store that has set it, or 0.
 size_t first_unset(const uint8_t *sizes, size_t bytes, uintptr_t address);
+
+// Where the host has made a call: its file and line in Python, else return addresses.
+struct Place {
+    std::string call, file;
+    int line = 0, count = 0;
+    void *callers[24];
+};
+extern thread_local Place next_place;                // of a copy, a fill or a launch
+Place find_place(const char *call, void *from);      // of the call that returns there
+std::string json_of(const Place &);                  // its members
 extern volatile bool follows_host;                   // the host has copied what was not set
 void follow_host(uintptr_t address, size_t bytes, bool reads);
 void follow_host_copy(uintptr_t to, uintptr_t from, size_t bytes);
@@ -163,10 +178,10 @@ void end_host_block(uintptr_t address);              // the host frees it
 // ---- ahead.cpp --------------------------------------------------------------------------------------------
 
 extern volatile bool runs_ahead;                     // the device may still work on memory that the host can access
-void run_ahead(uintptr_t address, size_t bytes, bool reads, void *from);   // the host accesses memory
+void run_ahead(uintptr_t address, size_t bytes, bool reads, bool strong, void *from);   // the host accesses memory
 void begin_ahead();                                  // a launch
-void end_ahead();
-void wait_ahead();                                   // the host calls a function that may wait
+void end_ahead(bool fences);                         // `fences`: it has made some
+void note_call(const char *call);                    // the host of a whole program calls this function of the API
 
 // ---- records.cpp ------------------------------------------------------------------------------------------
 

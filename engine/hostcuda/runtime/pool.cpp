@@ -43,6 +43,7 @@ struct Record {                           // one record of an event
     bool done;
     double time;
     unsigned users;                       // the event, and operations
+    Clock clock{};                        // check mode
 };
 
 enum Kind { kernel, copy, fill, record, wait_event };
@@ -564,6 +565,7 @@ int synchronize(hc_stream *stream, double timeout) {
     uint64_t last = pool.next_number - 1;
     if (!wait_until(lock, timeout, [&] { return passed(stream, last); }))
         return set_error(HC_NOT_READY, "the work is not finished");
+    watch_waited(stream ? stream->number : -1);
     return take_error(stream);
 }
 
@@ -596,7 +598,12 @@ int enqueue(Operation *op, hc_stream *stream) {
     op->stream = stream_or_default(stream);
     Lock lock(pool.mutex);
     if (op->kind == kernel) install_handlers();
-    op->number = pool.next_number++;
+    op->number = op->launch.number = pool.next_number++;
+    watch_queued(op->number, op->stream->number, op->kind == kernel ? op->launch.kernel : nullptr,
+                 op->kind == record ? &op->event->clock : nullptr, op->kind == wait_event ? &op->event->clock : nullptr);
+    if (op->kind == copy || op->kind == fill)
+        watch_memory(op->number, op->stream->number, op->to, op->from, op->bytes, op->kind == copy && op->what[3] == 'H',
+                     op->kind == copy && op->what[0] == 'H');
     op->stream->queue.push(op);
     if (op->stream->queue.head != op) return HC_OK;
     if ((op->kind == copy || op->kind == fill) && op->bytes <= at_once && may_start(*op)) {
@@ -793,6 +800,7 @@ EXPORT int hc_stream_create(int non_blocking, hc_stream **stream) {
     Lock lock(pool.mutex);
     *stream = new hc_stream{pool.next_stream++, non_blocking != 0};
     pool.streams.push_back(*stream);
+    watch_stream((*stream)->number, non_blocking != 0);
     return HC_OK;
 }
 
@@ -850,6 +858,7 @@ EXPORT int hc_event_synchronize(hc_event *event, double timeout_s) {
     if (!event->latest) return HC_OK;
     Record *record = use(event->latest);
     bool reached = wait_until(lock, timeout_s, [&] { return record->done; });
+    if (reached) watch_reached(record->clock);
     drop(record);
     return reached ? take_error(event->stream) : set_error(HC_NOT_READY, "the event is not reached yet");
 }

@@ -600,8 +600,11 @@ void end_races() {
         if (!f.look || !places.sites[f.look].looks) findings().push_back(f);
 }
 
-bool is_read(const Range &range, size_t offset) {
-    return range.cells && range.cells[offset / range.step].read.epoch && !range.cells[offset / range.step].read.strong();
+bool has_fenced() { return order.fences; }
+
+unsigned accesses_of(const Range &range, size_t offset) {
+    const GlobalCell &cell = range.cells[offset / range.step];
+    return (cell.write.epoch ? 1 << cell.write.strong() : 0) | (cell.read.epoch ? 4 << cell.read.strong() : 0);
 }
 
 }  // namespace check

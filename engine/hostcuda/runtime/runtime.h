@@ -97,6 +97,7 @@ struct Launch {
     double *block_seconds;                 // last measured time of a block; 0 at first
     struct WatchedModule *module;          // check mode
     size_t arguments_bytes;
+    uint64_t number;                       // of the operation
 };
 
 // Whether the thread loops of a kernel are for such a launch; `blocks` is as in include/hostcuda/launch.h. By warp, each warp

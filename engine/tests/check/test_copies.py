@@ -88,6 +88,7 @@ AHEAD = """#include <cstdio>
 __global__ void fill(int *x, int n) { if (threadIdx.x < n) x[threadIdx.x] = threadIdx.x + 7; }
 __global__ void add(const int *x, int *y, int n) { if (threadIdx.x < n) atomicAdd(y, x[threadIdx.x]); }
 __global__ void raise(volatile int *flag) { *flag = 1; }
+__global__ void announce(int *x, volatile int *flag) { *x = 3; __threadfence_system(); *flag = 1; }
 int main() {
     int *managed, *pinned, *d, sum = 0, first;
     volatile int *flag;
@@ -125,11 +126,165 @@ int main() {
     cudaMemcpyAsync(pageable.data(), d, 256, cudaMemcpyDeviceToHost);
     sum += pageable[2];
     fill<<<1, 32>>>(managed, 16);
+    cudaEventRecord(event);
     while (cudaEventQuery(event)) ;
     managed[5]++;
+    cudaStream_t other;
+    cudaStreamCreate(&other);
+    fill<<<1, 32>>>(managed, 32);
+    cudaStreamSynchronize(other);
+    fill<<<1, 1>>>(managed + 40, 1);
+    cudaStreamSynchronize(0);
+    sum += managed[1];
+    fill<<<1, 32>>>(pinned, 32);                                           // page-locked memory that a kernel uses
+    sum += pinned[40];
+    sum += pinned[7];                                                      // found
+    cudaDeviceSynchronize();
+    announce<<<1, 1>>>(pinned + 1, pinned);
+    while (!*(volatile int *)pinned) ;
+    sum += pinned[1];
+    cudaEventRecord(event);
+    fill<<<1, 32, 0, other>>>(managed, 32);
+    cudaEventSynchronize(event);
+    sum += managed[9];                                                     // found
     printf("%d", sum);
 }
 """
+
+# Each case is a block of main; those with marks are wrong: the second one is the line, the first one the other.
+STREAMS = """#include <cstdio>
+__device__ int total;
+__device__ volatile int ready;
+__global__ void fill(int *x) { x[threadIdx.x] = 2 * threadIdx.x + 5; }
+__global__ void add(const int *x, int *y) { y[threadIdx.x] = x[threadIdx.x] + 1; }
+__global__ void twice(int *x) { x[threadIdx.x] *= 2; }
+__global__ void odd(char *x) { x[2 * threadIdx.x + 1] = 1; }
+__global__ void even(char *x) { x[2 * threadIdx.x] = 1; }
+__global__ void count() { atomicAdd(&total, 1); }
+__global__ void send(int *x) { *x = 4; __threadfence(); ready = 1; }
+__global__ void take(int *x) { while (!ready) {} __threadfence(); x[1] = x[0]; }
+int main() {
+    int *a, *b, *h;
+    cudaMalloc(&a, 128);
+    cudaMalloc(&b, 128);
+    cudaMallocHost(&h, 128);
+    cudaStream_t s, t, apart;
+    cudaStreamCreate(&s);
+    cudaStreamCreateWithFlags(&t, 0);
+    cudaStreamCreateWithFlags(&apart, cudaStreamNonBlocking);
+    cudaEvent_t event, never;
+    cudaEventCreate(&event);
+    cudaEventCreate(&never);
+    cudaMemset(a, 0, 128);
+    cudaDeviceSynchronize();
+    {
+        fill<<<1, 32, 0, s>>>(a);                                          // first
+        add<<<1, 32, 0, t>>>(a, b);                                        // found
+        cudaDeviceSynchronize();
+    } {
+        add<<<1, 32, 0, s>>>(a, b);                                        // first
+        cudaMemsetAsync(a, 0, 128, t);                                     // found
+        cudaDeviceSynchronize();
+    } {
+        cudaMemcpyAsync(a, h, 128, cudaMemcpyHostToDevice, s);             // first
+        twice<<<1, 32, 0, t>>>(a);                                         // found
+        cudaDeviceSynchronize();
+    } {
+        fill<<<1, 32>>>(a);                                                // first
+        twice<<<1, 32, 0, apart>>>(a);                                     // found
+        cudaDeviceSynchronize();
+    } {
+        cudaStreamWaitEvent(t, never, 0);
+        fill<<<1, 32, 0, s>>>(b);                                          // first
+        cudaEventRecord(never, s);
+        twice<<<1, 32, 0, t>>>(b);                                         // found
+        cudaDeviceSynchronize();
+    } {
+        fill<<<1, 32, 0, s>>>(a);                                          // first
+        cudaStreamSynchronize(t);
+        cudaMemcpyAsync(h, a, 128, cudaMemcpyDeviceToHost, t);             // found
+        cudaDeviceSynchronize();
+    } {
+        fill<<<1, 32, 0, s>>>(a);
+        cudaEventRecord(event, s);
+        cudaStreamWaitEvent(apart, event, 0);
+        add<<<1, 32, 0, apart>>>(a, b);
+        cudaStreamSynchronize(apart);
+        add<<<1, 32, 0, t>>>(b, a);
+        twice<<<1, 32>>>(a);
+        add<<<1, 32, 0, s>>>(a, b);
+        cudaDeviceSynchronize();
+    } {
+        odd<<<1, 32, 0, s>>>((char *)a);
+        even<<<1, 32, 0, t>>>((char *)a);
+        fill<<<1, 32, 0, s>>>(b);
+        fill<<<1, 32, 0, t>>>(b);
+        cudaDeviceSynchronize();
+    } {
+        count<<<1, 32, 0, s>>>();
+        count<<<1, 32, 0, t>>>();
+        add<<<1, 32, 0, s>>>(a, b);
+        cudaMemcpyAsync(h, a, 128, cudaMemcpyDeviceToHost, t);
+        cudaEventRecord(event, t);
+        cudaEventSynchronize(event);
+        twice<<<1, 32, 0, t>>>((int *)h);
+        cudaDeviceSynchronize();
+    } {
+        send<<<1, 1, 0, s>>>(a);
+        take<<<1, 1, 0, t>>>(a);
+        cudaDeviceSynchronize();
+    } {
+        fill<<<1, 32, 0, s>>>(a);
+        void *more;
+        cudaMalloc(&more, 16);
+        add<<<1, 32, 0, t>>>(a, b);
+    }
+    return cudaDeviceSynchronize();
+}
+"""
+OF_PYTHON = """
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+twice = SourceModule("__global__ void f(float *y) { y[threadIdx.x] *= 2; }").get_function("f")
+d, event, (s, t) = cuda.to_device(np.zeros(32, np.float32)), cuda.Event(), (cuda.Stream(), cuda.Stream())
+cuda.Context.synchronize()
+twice(d, block=(32, 1, 1), stream=s)
+event.record(s)
+t.wait_for_event(event)
+twice(d, block=(32, 1, 1), stream=t)
+cuda.Context.synchronize()
+cuda.memset_d32(d, 0x3f800000, 32)
+cuda.Context.synchronize()
+twice(d, block=(32, 1, 1), stream=s)
+twice(d, block=(32, 1, 1), stream=t)
+cuda.Context.synchronize()
+"""
+
+
+def test_streams_use_the_same_memory_without_an_order(tmp_path):
+    path = tmp_path / "streams.cu"
+    path.write_text(STREAMS)
+    findings = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
+    first, second = ([n for n, line in enumerate(STREAMS.splitlines(), 1) if line.endswith(f"// {mark}")]
+                     for mark in ("first", "found"))
+    assert [(row["other"]["line"], row["line"]) for row in findings.table.to_dict("records")] == [
+        *zip(first, second, strict=True)], findings
+    assert set(findings.table["kind"]) == {"race between streams"} and findings.ended.status == 0
+    said = findings.table["message"]
+    assert "kernel add in a stream reads what kernel fill in a stream writes: byte 0 of the allocation" in said[0]
+    assert "cudaMemsetAsync in a stream writes what kernel add in a stream reads" in said[1]
+    assert "in a non-blocking stream" in said[3] and "in the default stream" in said[3]
+    assert all("cudaStreamWaitEvent" in sentence for sentence in said)
+
+
+def test_streams_of_a_python_program(tmp_path):
+    path = tmp_path / "streams.py"
+    path.write_text(OF_PYTHON)
+    findings = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
+    (row,) = findings.table.to_dict("records")
+    assert (row["line"], row["other"]["line"], row["file"]) == (17, 16, str(path)), findings
 
 
 def test_the_host_goes_on_before_the_device_has_ended(tmp_path):
@@ -139,7 +294,7 @@ def test_the_host_goes_on_before_the_device_has_ended(tmp_path):
     wrong = [n for n, line in enumerate(AHEAD.splitlines(), 1) if line.endswith("// found")]
     assert list(findings.table["line"]) == wrong and set(findings.table["kind"]) == {"race"}, findings
     said = ("reads what kernel fill writes", "writes what kernel add reads", "reads what cudaMemcpyAsync writes",
-            "writes what cudaMemcpyAsync reads")
+            "writes what cudaMemcpyAsync reads", "reads what kernel fill writes", "reads what kernel fill writes")
     for message, what in zip(findings.table["message"], said, strict=True):
         assert what in message and "cudaDeviceSynchronize" in message
 

@@ -232,11 +232,10 @@ TO_JS void hc_written(const char *at, size_t bytes) {
 std::string describe_address(const void *) { return "which is outside of all memory"; }
 
 #ifdef HOSTCUDA_CHECK
-void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone)) {
-    for (Allocation &a : allocations) visit(a.base, a.bytes, a.written, 0);
+void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone, bool of_host)) {
+    for (Allocation &a : allocations) visit(a.base, a.bytes, a.written, 0, false);
 }
 bool is_host_memory(const void *, size_t, bool) { return false; }
-void visit_managed(void (*)(char *, size_t)) {}
 void visit_mapped(void (*)(const char *, size_t)) {}
 bool was_freed(const void *, uintptr_t &, size_t &) { return false; }
 
