@@ -547,6 +547,7 @@ int main(int count, char **arguments)
     if (which == 4) none->value = 5;                                     // 4
     if (which == 5) printf("%d", 5 / (count - 2));                       // 5
     if (which == 6) printf("%d", *(int *)(0x7ff1234567890000 + which));  // 6
+    if (which == 7) cudaMalloc((void **)&x[2], 16);                      // 7
     return 0;
 }
 """
@@ -556,7 +557,7 @@ int main(int count, char **arguments)
     "the host reads byte 0 of an allocation of 400 bytes from cudaMalloc", "the host reads byte 20 of an allocation",
     "the host writes byte 0 of an allocation", "the host reads byte 0 of an allocation",
     "the host writes 0x8, a null pointer", "the host divides an integer by zero",
-    "the host uses a pointer to an address that does not exist",
+    "the host uses a pointer to an address that does not exist", "the host writes byte 8 of an allocation",
 ])])
 def test_a_fault_of_the_host_is_told_with_its_line(which, said, program):
     line = next(n for n, text in enumerate(FAULTS.splitlines(), 1) if text.endswith(f"// {which}"))

@@ -41,6 +41,7 @@ int hc_mem_alloc(size_t bytes, void **address);
 int hc_mem_free(void *address);
 int hc_mem_range(const void *address, void **base, size_t *bytes);   // the allocation that contains address, else HC_NOT_FOUND
 void hc_mem_of_device(const void *address);                           // an allocation that the host of a whole program must not access
+void hc_write_result(const void *address);                            // such a host lets a call write there: as on a GPU, that is a fault
 void hc_host_calls(int begins, int hides);                            // around its calls: after one that `hides`, it cannot
 void hc_mem_mapped(const void *address, size_t bytes);                // page-locked memory of the host, or no longer (0); for check mode
 

@@ -305,14 +305,25 @@ EXPORT void hc_mem_of_device(const void *address) {
     if (auto it = allocations.find((const char *)address); it != allocations.end()) it->second.of_device = true;
 }
 
-// After a fault outside of a kernel, in its handler.
-std::string describe_hidden(const char *address, const char *does) {
-    if (!hidden) return "";                // so no function of this file is interrupted
+static std::string describe_access(const char *address, const char *does) {
     Lock lock(mutex);
     auto it = holder(address);
     if (it == allocations.end() || !it->second.of_device) return "";
     return format("the host %s byte %td of an allocation of %zu bytes from cudaMalloc, which only kernels and copies can access: on a "
                   "GPU, too, this is a segmentation fault. Copy the data with cudaMemcpy", does, address - it->first, it->second.bytes);
+}
+
+// After a fault outside of a kernel, in its handler.
+std::string describe_hidden(const char *address, const char *does) {
+    return hidden ? describe_access(address, does) : "";   // else a function of this file may be interrupted
+}
+
+EXPORT void hc_write_result(const void *address) {
+    std::string text = describe_access((const char *)address, "writes");
+    if (text.empty() || !host_code.tell) return;
+    host_code.tell(text.c_str());
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
 }
 
 EXPORT void hc_mem_mapped(const void *address, size_t bytes) {
