@@ -30,8 +30,11 @@ def main(out: Path) -> None:
     claim_folder(out, *site.PLAYGROUND_BUILD)
     with tempfile.TemporaryDirectory() as place:
         new = Path(place, "playground")
+        _say("the page and its exercises")
         page(new, out)
+        _say("the engine and the lab, in minutes: Python and a C++ compiler as WebAssembly")
         write_lab(new)
+        _say("the list of its files")
         theirs = (new / "engine" / "licences.txt").read_text(encoding="utf-8")
         with open(new / "licences.txt", "a", encoding="utf-8") as file:
             file.write(f"\n{'-' * 80}\n\n{theirs}")
@@ -39,6 +42,11 @@ def main(out: Path) -> None:
         written = [out / path.relative_to(new) for path in new.rglob("*") if path.is_file()]
         shutil.copytree(new, out, dirs_exist_ok=True)
     claim_folder(out, site.PLAYGROUND_BUILD[0], written)
+    print(f"{out / 'index.html'}: {len(written)} files")
+
+
+def _say(step: str) -> None:
+    print(f"building {step}", file=sys.stderr, flush=True)
 
 
 def page(out: Path, at: Path | None = None) -> None:

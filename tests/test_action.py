@@ -36,8 +36,9 @@ def step(tmp_path):
         python = os.pathsep.join(filter(None, [str(hostcuda.settings.HOME), os.environ.get("PYTHONPATH")]))
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[name]["run"]],  # as "shell: bash" means
-            cwd=tmp_path, env={**os.environ, **variables, "PATH": path, "PYTHONPATH": python}, capture_output=True,
-            text=True, check=False,
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+            env={**os.environ, **variables, "PATH": path, "PYTHONPATH": python, "RUNNER_TEMP": str(tmp_path),
+                 "GITHUB_PATH": str(tmp_path / "path")},
         )
 
     return run
@@ -65,9 +66,16 @@ def test_all_commands_run_and_one_failure_fails(step):
     ("hostcuda @ git+https://example.org/lab", "false", ["hostcuda @ git+https://example.org/lab"]),
 ])
 def test_what_is_installed(step, tmp_path, requirement, lab, installed):
-    (tmp_path / "bin" / "python").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    own = tmp_path / "hostcuda" / "bin"
+    made = f"mkdir -p '{own}'; cp \"$0\" '{own}/python'"
+    (tmp_path / "bin" / "python").write_text(f"#!/bin/sh\necho \"$0\"\nprintf '%s\\n' \"$@\"\ntest $2 = pip || {{ {made}; }}\n")
+    environment, pip = own.parent, [str(own / "python"), "-m", "pip", "install", "pytest", *installed]
     ended = step("Install hostcuda", requirement=requirement, lab=lab)
-    assert ended.stdout.splitlines() == ["-m", "pip", "install", "pytest", *installed]
+    first = [str(tmp_path / "bin" / "python"), "-m", "venv", "--system-site-packages", str(environment)]
+    assert ended.stdout.splitlines() == [*first, *pip]
+    assert (tmp_path / "path").read_text().splitlines() == [str(own)]  # later steps get it
+    ended = step("Install hostcuda", requirement=requirement, lab=lab)  # a second use of the action in a job
+    assert ended.stdout.splitlines() == pip
 
 
 def test_inputs_reach_the_shell_only_through_its_environment():

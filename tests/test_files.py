@@ -197,6 +197,19 @@ def test_a_command_writes_into_its_own_folder_or_an_empty_one(tmp_path):
     assert (tmp_path / "empty" / MARK).read_text().split() == ["labkit", "site", *"abcdefgh"]
 
 
+def test_a_report_that_is_stopped_leaves_no_empty_folder(tmp_path, monkeypatch):
+    def stop(notebooks, *_):
+        yield from ()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report.side_by_side, "run", stop)
+    (tmp_path / "mine").mkdir()
+    for name in ("new", "mine"):
+        with pytest.raises(KeyboardInterrupt):
+            report.make(["01"], tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
 @pytest.mark.parametrize("write", [lambda out: report.make(["01"], out, stored=True), site.make])
 def test_nothing_is_written_among_the_files_of_others(tmp_path, write):
     mine = {tmp_path / name: f"mine: {name}" for name in ("index.html", "playground/index.html", "notes.txt")}

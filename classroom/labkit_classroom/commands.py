@@ -236,12 +236,20 @@ def similarity(
     from labkit_classroom.submissions import submissions as handed_in
 
     only = _named(named)
-    compared = [submission for submission in handed_in(submissions) if not only or submission.exercise in only]
+    given = [submission for submission in handed_in(submissions) if not only or submission.exercise in only]
+    compared = [submission for submission in given if not submission.problem]
+    if not compared:
+        raise LabError("there is nothing to compare: " + (given[0].problem if given else "no hand-in to these exercises"))
+    similarity.require_place(out)
     alike = similarity.pairs(compared, most)
+    page = similarity.write_page(out, alike)
     for pair in alike[:most]:
         print(f"{100 * pair.alike:4.0f} %  {pair.exercise}  {' and '.join(pair.students)}")
     print(*(f"        {line}\n" for line in similarity.short(compared)), sep="", end="")
-    print(f"{similarity.write_page(out, alike)}: a reason to look, not a verdict")
+    for submission in given:
+        if submission.problem:
+            print(f"        not compared: {submission.student}: {submission.problem}")
+    print(f"{page}: a reason to look, not a verdict")
 
 
 def autograder(

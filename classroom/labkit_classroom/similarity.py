@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
@@ -21,12 +22,14 @@ from pathlib import Path
 import numpy as np
 
 from hostcuda.source import code_only
+from labkit.base.errors import LabError
 from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name
 from labkit_classroom.grades import page
 from labkit_classroom.submissions import Submission
 
 RUN = 8  # tokens: about a statement
 LEAST = 24  # runs that the starting code lacks: a text with fewer is too short to be compared
+_TITLE = b"<title>Similar hand-ins</title>"  # of the page
 _FLOOR = 0.1  # the least likeness of a pair that is listed
 _COLUMNS = 4096  # runs at a time: a class of 1,000 takes 33 MB
 
@@ -110,6 +113,13 @@ def _group_texts(handed_in: Sequence[Submission]) -> list[tuple[str, dict[str, s
         if isinstance(item.answer, str) and not item.problem and len(item.answer) <= SOURCE_CHARACTERS:
             texts[item.exercise][item.student] = item.answer
     return sorted(texts.items())
+
+
+def require_place(path: Path) -> None:
+    """Refuse a place that has something other than an earlier page, before anything is compared."""
+    there = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+    if os.path.lexists(path) and _TITLE not in there:
+        raise LabError(f"{path} is there, and is no page of an earlier run: name another file with --out")
 
 
 def write_page(path: Path, found: Sequence[Pair]) -> Path:

@@ -1,9 +1,11 @@
 """Bad inputs to both commands: one sentence says what is wrong, exit status 1 or 2, and no file changes."""
 
+import errno
 import hashlib
 import os
 import re
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -76,6 +78,7 @@ run --timeout one ok.cu
 run --timeout 0 ok.cu
 run --timeout -1 ok.cu
 run --timeout nan ok.cu
+run --timeout inf ok.cu
 run --output-limit -1 ok.cu
 run --output-limit many ok.cu
 run --options '"' ok.cu
@@ -109,6 +112,7 @@ sanitize --csv words.txt ok.cu
 sanitize --engine tpu ok.cu
 sanitize --timeout 0 ok.cu
 sanitize --timeout soon ok.cu
+sanitize --timeout inf ok.cu
 sanitize --options '"' ok.cu
 sanitize ok.cu --tool racecheck
 sanitize ok.cu --csv=x.csv
@@ -291,6 +295,7 @@ bench 1 --csv ok.cu/x.csv
 bench 1 --csv LONG.csv
 bench 1 --csv link.csv
 bench 1 --csv pipe
+bench 1 --batch 99999999
 report LONG
 report cells.ipynb
 report version.ipynb
@@ -326,6 +331,10 @@ grade class --jobs -1
 grade class --format ''
 similarity class --most nan
 similarity loop.cu
+similarity broken.ipynb
+similarity class --out full
+similarity class --out words.txt
+similarity class --out link.csv
 autograder --gradescope 04a --out ok.cu/x
 autograder --gradescope 04a --out LONG
 autograder --gradescope 04a --out link.csv
@@ -390,6 +399,8 @@ def test_a_bad_input_is_one_sentence_and_loses_nothing(name, line, desk, monkeyp
     ("HOSTCUDA_WORKERS", "many", "hostcuda run ok.cu"),
     ("HOSTCUDA_MEMORY_MB", "-5", "labkit check 1"),
     ("HOSTCUDA_GEAR", "third", "labkit check 1"),
+    ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.cu"),
+    ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.py"),
     ("HOSTCUDA_OUTPUT_LIMIT", "x", "hostcuda run ok.cu"),
     ("HOSTCUDA_OUTPUT_LIMIT", "-1", "hostcuda profile ok.cu"),
 ])
@@ -401,6 +412,20 @@ def test_a_bad_variable_is_one_sentence_and_loses_nothing(variable, value, line,
                           text=True, check=False)
     require_one_sentence(name, done.returncode, done.stdout, done.stderr)
     assert list_files(desk) == before
+
+
+def test_a_full_disk_is_one_sentence(desk, monkeypatch, capfd):
+    def copy(source, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source), None, str(target))
+
+    monkeypatch.chdir(desk)
+    monkeypatch.setattr(shutil, "copy2", copy)
+    monkeypatch.setattr(sys, "argv", ["labkit", "student", "--out", "edition"])
+    with pytest.raises(SystemExit) as done:
+        labkit.cli.main()
+    out, err = capfd.readouterr()
+    require_one_sentence("labkit", done.value.code, out, err)
+    assert err.startswith("labkit: edition/") and err.endswith(": No space left on device\n")
 
 
 @pytest.mark.parametrize("value", ['"', " ", "no-such-compiler"])

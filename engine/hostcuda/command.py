@@ -96,6 +96,7 @@ def run(
     may import PyCUDA. The exit status is the program's; 124 after a timeout. An error that the program did not look at
     is the last line of its standard error output.
     """
+    from hostcuda.check import mode  # noqa: F401  an unknown tool in HOSTCUDA_CHECK is refused here, not in the program
     from hostcuda.tools import processes
 
     args = _prepare(context, script, args or [], most)

@@ -106,6 +106,14 @@ def test_an_unknown_option_warns_once():
         assert value(WRITE % 1, options=["--no-such-option"]) == 1
 
 
+def test_a_full_disk_is_not_the_compilers_fault(tmp_path):
+    full = tmp_path / "g++"
+    full.write_text("#!/bin/sh\necho 'fatal error: error writing to /tmp/x.s: No space left on device' >&2; exit 1\n")
+    full.chmod(0o755)
+    with pytest.raises(EngineError, match=r"^the disk of .*, where g\+\+ writes, is full: free some space there"):
+        toolchain.run([str(full), "-c", "a.cpp"])
+
+
 def test_an_option_without_its_value():
     assert "the nvcc option -D has no value" in message(WRITE % 1, options=["-D"]).msg
 

@@ -1,12 +1,26 @@
 """Folders that a command writes to. A mark in them says whose they are, so that no command overwrites other files."""
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hostcuda.files import locked, require_writable, write
 from labkit.base.errors import LabError
 
 MARK = ".written-by"  # the command, then the files that it has written: `make clean` removes these
+
+
+@contextlib.contextmanager
+def claiming(folder: Path, command: str, earlier: str = "") -> Iterator[None]:
+    """Claim a folder for what a `with` writes; if it writes nothing, as after Ctrl-C, leave no folder behind."""
+    new = not folder.exists()
+    claim_folder(folder, command, earlier=earlier)
+    try:
+        yield
+    finally:
+        if new and {path.name for path in folder.iterdir()} == {MARK}:
+            (folder / MARK).unlink()
+            folder.rmdir()
 
 
 def claim_folder(folder: Path, command: str, written: Iterable[Path] = (), earlier: str = "") -> None:

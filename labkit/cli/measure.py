@@ -48,10 +48,15 @@ def bench(
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the table to FILE, too.")] = None,
 ) -> None:
     """Check rungs of the ladder, then measure op and layer time."""
+    from labkit.spec.devices import device
+
     files.require_place(csv)
     chosen, variants = _find_layer(layer), [labkit.variant(number) for number in rung]
-    for images in batch or ():
-        chosen.x_shape(images)  # refuses a bad batch before the checks
+    for images in batch or ():  # a bad batch is refused before the checks
+        size, most = min(chosen.bytes(images, variant.io_dtype) for variant in variants), device().memory_bytes
+        if 0 < most < size:
+            raise LabError(f"{chosen} at B = {images} needs {size / 1e9:.2f} GB, and {device().name} has "
+                           f"{most / 1e9:.2f}: take a smaller batch")
     for variant in variants:
         labkit.check(variant, quiet=as_json)
     table = labkit.bench(variants, chosen, batch or None)

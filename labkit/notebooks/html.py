@@ -35,7 +35,7 @@ from hostcuda.files import locked, write
 from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.installation import checkout
-from labkit.base.own import claim_folder
+from labkit.base.own import claim_folder, claiming
 from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
 from labkit.exercises import progress
@@ -138,22 +138,21 @@ def make(
         raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
     if not pages:
         raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
-    claim_folder(out, "labkit report", earlier=f"<title>{TITLE}</title>")  # before minutes of work
-
-    wanted = {page.notebook: page for page in pages if page.notebook.path in chosen}
-    exporter = ReportExporter(pages, documents)
-    as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]
-    others = (notebook for notebook in wanted if notebook not in as_stored)
-    with contextlib.closing(side_by_side.run(others, progress, fresh)) as executed:
-        for notebook in itertools.chain(executed, _start_stored(as_stored, progress)):
-            exporter.write(wanted[notebook])
-            progress.finish(notebook)
-    for page in documents:
-        exporter.write(page)
-    with locked(out / "index.html"):  # pages that another report has written here in the meantime are listed, too
-        index = write(out / "index.html", ReportExporter(_existing_pages(notebooks, chosen, out), documents).series())
-    claim_folder(out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))])
-    return [*wanted.values()]
+    with claiming(out, "labkit report", earlier=f"<title>{TITLE}</title>"):  # before minutes of work
+        wanted = {page.notebook: page for page in pages if page.notebook.path in chosen}
+        exporter = ReportExporter(pages, documents)
+        as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]
+        others = (notebook for notebook in wanted if notebook not in as_stored)
+        with contextlib.closing(side_by_side.run(others, progress, fresh)) as executed:
+            for notebook in itertools.chain(executed, _start_stored(as_stored, progress)):
+                exporter.write(wanted[notebook])
+                progress.finish(notebook)
+        for page in documents:
+            exporter.write(page)
+        with locked(out / "index.html"):  # pages that another report has written here in the meantime are listed, too
+            index = write(out / "index.html", ReportExporter(_existing_pages(notebooks, chosen, out), documents).series())
+        claim_folder(out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))])
+        return [*wanted.values()]
 
 
 def _existing_pages(notebooks: Iterable[Notebook], chosen: Container[Path], out: Path) -> list[ReportPage]:

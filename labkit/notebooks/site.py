@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.base.own import claim_folder
+from labkit.base.own import claim_folder, claiming
 from labkit.notebooks import api, execute, html
 from labkit.notebooks.links import dead_links
 
@@ -57,34 +57,34 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
     root = execute.folder().parent
-    claim_folder(out, "labkit site", earlier=f"<title>{html.TITLE}</title>")
-    pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
-    groups = {name: [html.document(path, out, api.text() if path == root / GENERATED else None) for path in paths]
-              for name, paths in texts(root).items()}
-    documents = [document for group in groups.values() for document in group]
-    exporter = SiteExporter(pages, documents, repository)
-    exporter.common["groups"] = groups
-    built = (root / PLAYGROUND / "lab.mjs").is_file()
-    if built:
-        exporter.common["playground"] = "playground/index.html"
-    for page in (*pages, *documents):
-        exporter.write(page)
-        if page.failure:
-            raise LabError(page.failure.message)
-    site_files = [page.path for page in (*pages, *documents)]
-    if built:
-        claim_folder(playground := out / "playground", *PLAYGROUND_BUILD)
-        shutil.copytree(root / PLAYGROUND, playground, dirs_exist_ok=True)
-        site_files += [playground / "index.html", playground / "licences.txt"]
-    site_files = [write(out / "index.html", exporter.series()), *site_files]
-    home = f"/{repository.partition('/')[2]}/" if repository else "/"
-    lost = exporter.environment.get_template("lost.html.j2").render(home=home, **exporter.common)
-    site_files.append(write(out / "404.html", lost))
-    claim_folder(out, "labkit site", site_files)
-    linked = [path for path in site_files if path.name != "404.html"]  # whose one link is the server's
-    if dead := dead_links(linked, [out / "playground" / "index.html"]):
-        raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
-    return site_files
+    with claiming(out, "labkit site", earlier=f"<title>{html.TITLE}</title>"):
+        pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
+        groups = {name: [html.document(path, out, api.text() if path == root / GENERATED else None) for path in paths]
+                  for name, paths in texts(root).items()}
+        documents = [document for group in groups.values() for document in group]
+        exporter = SiteExporter(pages, documents, repository)
+        exporter.common["groups"] = groups
+        built = (root / PLAYGROUND / "lab.mjs").is_file()
+        if built:
+            exporter.common["playground"] = "playground/index.html"
+        for page in (*pages, *documents):
+            exporter.write(page)
+            if page.failure:
+                raise LabError(page.failure.message)
+        site_files = [page.path for page in (*pages, *documents)]
+        if built:
+            claim_folder(playground := out / "playground", *PLAYGROUND_BUILD)
+            shutil.copytree(root / PLAYGROUND, playground, dirs_exist_ok=True)
+            site_files += [playground / "index.html", playground / "licences.txt"]
+        site_files = [write(out / "index.html", exporter.series()), *site_files]
+        home = f"/{repository.partition('/')[2]}/" if repository else "/"
+        lost = exporter.environment.get_template("lost.html.j2").render(home=home, **exporter.common)
+        site_files.append(write(out / "404.html", lost))
+        claim_folder(out, "labkit site", site_files)
+        linked = [path for path in site_files if path.name != "404.html"]  # whose one link is the server's
+        if dead := dead_links(linked, [out / "playground" / "index.html"]):
+            raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
+        return site_files
 
 
 def texts(root: Path) -> dict[str, list[Path]]:

@@ -76,7 +76,7 @@ def test_the_lock_has_digests_and_no_addresses():
     assert all(package["integrity"].startswith("sha512-") for name, package in packages.items() if name)
 
 
-def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch):
+def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch, capsys):
     def write(out, *_):
         (out / "engine").mkdir(parents=True, exist_ok=True)
         for name in ("licences.txt", "engine/licences.txt", "index.html"):
@@ -91,6 +91,10 @@ def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch):
         build.main(mine)
     assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
     build.main(tmp_path / "new")
+    said = capsys.readouterr()
+    assert [line.split()[:3] for line in said.err.splitlines()] == [
+        ["building", "the", what] for what in ("page", "engine", "list")]
+    assert said.out == f"{tmp_path / 'new' / 'index.html'}: 3 files\n"
     (tmp_path / "new" / "thesis.txt").write_text("mine")
     (tmp_path / "new" / "index.html").write_text("old")
     build.main(tmp_path / "new")

@@ -1,5 +1,6 @@
 """The host's C++ compiler: its command and its options."""
 
+import errno
 import os
 import platform
 import re
@@ -7,13 +8,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import Counter
 from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
 
-from hostcuda.errors import CompileError, Interrupted
+from hostcuda.errors import CompileError, EngineError, Interrupted
 from hostcuda.host import cache
 from hostcuda.util import processor
 
@@ -169,7 +171,11 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
         )
     except KeyboardInterrupt:
         raise Interrupted(f"{Path(command[0]).name} was stopped") from None
-    return result.returncode, result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
+    out, err = result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
+    if result.returncode and os.strerror(errno.ENOSPC) in err:
+        raise EngineError(f"the disk of {tempfile.gettempdir()}, where {Path(command[0]).name} writes, is full: free "
+                          "some space there, or set TMPDIR to another folder")
+    return result.returncode, out, err
 
 
 def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:

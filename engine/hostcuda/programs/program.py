@@ -13,6 +13,7 @@ import shlex
 import signal
 import struct
 import sys
+import warnings
 from pathlib import Path
 from typing import NoReturn
 
@@ -601,6 +602,7 @@ def _load(path, options):
 def main(arguments: list[str]) -> NoReturn:
     """Compile and run a program; does not return."""
     options = shlex.split(arguments.pop(0).partition("=")[2]) if arguments[0].startswith("--options=") else []
+    warnings.showwarning = lambda message, *_: _say(f"warning: {message}")  # the line of Python is the engine's own
     try:
         module = _load(Path(arguments[0]), options)
     except Interrupted:

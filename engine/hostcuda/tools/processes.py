@@ -205,7 +205,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     EngineError
         The time limit is not positive.
     """
-    if timeout is not None and not timeout > 0:
+    if timeout is not None and not 0 < timeout < threading.TIMEOUT_MAX:
         raise EngineError(f"a time limit of {timeout:g} s: give a positive number of seconds, or none")
     path = os.pathsep.join(filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")]))
     limit = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")

@@ -2,6 +2,7 @@
 
 import errno
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Annotated, NoReturn
 
@@ -9,6 +10,9 @@ import typer
 from typer.core import TyperGroup
 
 from hostcuda.errors import EngineError
+
+# What may be wrong with any path: a message, and no error of this program.
+_OF_A_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC, errno.EDQUOT)
 
 
 class _Commands(TyperGroup):
@@ -56,7 +60,7 @@ def application(name: str, version: str, about: str) -> typer.Typer:
 
 
 def run(app: Callable, name: str) -> None:
-    """Run the command `name`; an `EngineError` becomes one line, and neither it nor Ctrl-C prints a traceback.
+    """Run the command `name`; an `EngineError` or a warning becomes one line, and Ctrl-C prints no traceback.
 
     The exit status is then 1, or 130.
     """
@@ -64,10 +68,13 @@ def run(app: Callable, name: str) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        app(prog_name=name)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"{name}: warning: {message}", file=sys.stderr)
+            app(prog_name=name)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):  # of any path
-            fail(name, f"{error.filename}: {error.strerror}")
+        if isinstance(error, OSError) and error.errno in _OF_A_PATH:
+            place = error.filename2 or error.filename  # of a copy, the file that was written
+            fail(name, f"{place}: {error.strerror}" if place else f"{error.strerror}. Free some space, or write elsewhere")
         module = type(error).__module__.partition(".")[0]
         if not isinstance(error, EngineError) and module not in ("pycuda", "hostcuda"):  # an engine's: a message
             raise
