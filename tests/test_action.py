@@ -68,7 +68,8 @@ def test_all_commands_run_and_one_failure_fails(step):
 def test_what_is_installed(step, tmp_path, requirement, lab, installed):
     own = tmp_path / "hostcuda" / "bin"
     made = f"mkdir -p '{own}'; cp \"$0\" '{own}/python'"
-    (tmp_path / "bin" / "python").write_text(f"#!/bin/sh\necho \"$0\"\nprintf '%s\\n' \"$@\"\ntest $2 = pip || {{ {made}; }}\n")
+    script = f"#!/bin/sh\necho \"$0\"\nprintf '%s\\n' \"$@\"\ntest $2 = pip || {{ {made}; }}\n"
+    (tmp_path / "bin" / "python").write_text(script)
     environment, pip = own.parent, [str(own / "python"), "-m", "pip", "install", "pytest", *installed]
     ended = step("Install hostcuda", requirement=requirement, lab=lab)
     first = [str(tmp_path / "bin" / "python"), "-m", "venv", "--system-site-packages", str(environment)]

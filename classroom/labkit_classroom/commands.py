@@ -239,7 +239,8 @@ def similarity(
     given = [submission for submission in handed_in(submissions) if not only or submission.exercise in only]
     compared = [submission for submission in given if not submission.problem]
     if not compared:
-        raise LabError("there is nothing to compare: " + (given[0].problem if given else "no hand-in to these exercises"))
+        why = given[0].problem if given else "no hand-in to these exercises"
+        raise LabError(f"there is nothing to compare: {why}")
     similarity.require_place(out)
     alike = similarity.pairs(compared, most)
     page = similarity.write_page(out, alike)

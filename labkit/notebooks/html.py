@@ -149,8 +149,9 @@ def make(
                 progress.finish(notebook)
         for page in documents:
             exporter.write(page)
-        with locked(out / "index.html"):  # pages that another report has written here in the meantime are listed, too
-            index = write(out / "index.html", ReportExporter(_existing_pages(notebooks, chosen, out), documents).series())
+        with locked(out / "index.html"):  # another report may have written pages here in the meantime: listed, too
+            series = ReportExporter(_existing_pages(notebooks, chosen, out), documents).series()
+            index = write(out / "index.html", series)
         claim_folder(out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))])
         return [*wanted.values()]
 

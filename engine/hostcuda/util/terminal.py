@@ -74,7 +74,7 @@ def run(app: Callable, name: str) -> None:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _OF_A_PATH:
             place = error.filename2 or error.filename  # of a copy, the file that was written
-            fail(name, f"{place}: {error.strerror}" if place else f"{error.strerror}. Free some space, or write elsewhere")
+            fail(name, f"{place}: {error.strerror}" if place else error.strerror)
         module = type(error).__module__.partition(".")[0]
         if not isinstance(error, EngineError) and module not in ("pycuda", "hostcuda"):  # an engine's: a message
             raise
