@@ -318,5 +318,5 @@ def test_the_noise_is_what_was_recorded():
     assert f"differ by at most {batches}" in words
     assert f"under two labels, differ by up to {100 * h100.noise():.1f} %" in words
     assert f"There the same code differs by up to {100 * h200.noise():.1f} %" in words
-    twice = [f"{h200.op_ms(label, labkit.LENET86[0]):.3f}" for label in ("11 split floats", "11 split floats, finite")]
+    twice = [f"{h200.op_ms(label, labkit.LENET86[0]):.3f}" for label in ("11 split floats", "11 split floats, tall=10")]
     assert f"{twice[0]} and {twice[1]} ms are recorded" in words
