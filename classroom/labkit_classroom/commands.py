@@ -43,6 +43,9 @@ def grade(
         list[str] | None,
         typer.Option("--due", metavar="[EXERCISE=]TIME", help="When hand-ins are due: 2026-12-01T23:59+01:00."),
     ] = None,
+    rules: Annotated[
+        Path | None, typer.Option("--rules", metavar="TOML", help="Late points, groups, and marks that you have given.")
+    ] = None,
     points: Annotated[
         list[str] | None, typer.Option("--points", metavar="[EXERCISE=]N", help="The points of an exercise.")
     ] = None,
@@ -83,14 +86,16 @@ def grade(
     import hostcuda
     from labkit_classroom import gradebooks, grades, grading, sandbox
     from labkit_classroom.roster import instant, read_roster
+    from labkit_classroom.rules import Rules, read_rules
     from labkit_classroom.submissions import printable, unused
     from labkit_classroom.submissions import submissions as handed_in
 
     hostcuda.engine()  # refuses an unknown one, before anything is written
     only = _named(named)
+    people = read_roster(roster) if roster else None
     terms = grades.Terms(
-        _per_exercise(points, _number), _number(partial, 1) if partial else None, _per_exercise(due, instant),
-        read_roster(roster) if roster else None, only,
+        _per_exercise(points, _number), _number(partial, 1) if partial else None, _per_exercise(due, instant), people,
+        only, read_rules(rules, people) if rules else Rules(),
     )
     gradebooks.require(formats or (), terms.roster, 0)  # before minutes of work
     if not submissions and not (out / "results").is_dir():
@@ -104,7 +109,7 @@ def grade(
     if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {*terms.exercises}:
         raise LabError(f"{out} holds results of {', '.join(sorted(lost))}, which is no exercise of the lab: give the "
                        "folder of the exercise with --exercise")
-    everything = handed_in(submissions, student) if submissions else []
+    everything = terms.rules.share(handed_in(submissions, student)) if submissions else []
     to_grade = [submission for submission in everything if terms.counts(submission)]
     starts = grading.changed_starts(out, to_grade)
     with (
@@ -120,7 +125,7 @@ def grade(
     output = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
     results = (grading.read_result(out, *name) for name in keys) if keys else filter(
         terms.counts, grading.read_results(out))
-    here = filter(None, results)
+    here = map(terms.apply_marks, filter(None, results))
     if as_json:
         print(json.dumps([asdict(result) for result in here], indent=1))
         return
@@ -141,7 +146,8 @@ def grade(
     ungraded += [f"{one.student} {one.exercise}: {one.verdict}; the earlier result stands" for one in failed]
     gone = [f"{result.student} {result.exercise}".strip() for result in removed]
     for what, lines in (("verdicts changed", changed), ("points changed", output.changed if again else []),
-                        ("removed", gone), ("no points, because", stopped), ("not graded", ungraded)):
+                        ("marks without a hand-in", output.unused), ("removed", gone),
+                        ("no points, because", stopped), ("not graded", ungraded)):
         if what == "no points, because":
             for verdict, count in counts.most_common():
                 print(f"{count:5}  {verdict}")
@@ -239,17 +245,13 @@ def similarity(
     given = [submission for submission in handed_in(submissions) if not only or submission.exercise in only]
     compared = [submission for submission in given if not submission.problem]
     if not compared:
-        why = given[0].problem if given else "no hand-in to these exercises"
-        raise LabError(f"there is nothing to compare: {why}")
-    similarity.require_place(out)
+        raise LabError(f"there is nothing to compare: {given[0].problem if given else 'no hand-in to these exercises'}")
     alike = similarity.pairs(compared, most)
     page = similarity.write_page(out, alike)
     for pair in alike[:most]:
         print(f"{100 * pair.alike:4.0f} %  {pair.exercise}  {' and '.join(pair.students)}")
     print(*(f"        {line}\n" for line in similarity.short(compared)), sep="", end="")
-    for submission in given:
-        if submission.problem:
-            print(f"        not compared: {submission.student}: {submission.problem}")
+    print(*(f"        not compared: {one.student}: {one.problem}\n" for one in given if one.problem), sep="", end="")
     print(f"{page}: a reason to look, not a verdict")
 
 

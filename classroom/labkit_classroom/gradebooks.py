@@ -38,12 +38,13 @@ _SECONDS = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True)
 class Question:
-    """A graded part of an answer: the points reached, the points there are, and the grader's text."""
+    """A graded part of an answer: the points reached, the points there are, the grader's text, and if it is right."""
 
     name: str
     points: Fraction
     of: Fraction
     text: str
+    right: bool = False
 
 
 def require(formats: Iterable[str], roster: Roster | None, students: int) -> None:
@@ -77,7 +78,7 @@ def gradescope(results: Sequence[Result], asked: Mapping[str, Sequence[Question]
     """Return a student's results for Gradescope: a test per question, visible to the student at once."""
     tests = [
         {"name": item.name, "number": f"{place}.{part}", "score": float(item.points), "max_score": float(item.of),
-         "status": "passed" if item.points == item.of and item.of else "failed", "output": item.text,
+         "status": "passed" if item.right else "failed", "output": item.text,
          "output_format": "text", "visibility": "visible"}
         for place, result in enumerate(results, 1) for part, item in enumerate(asked[result.exercise], 1)
     ]
@@ -100,7 +101,7 @@ def classroom50(
                        "they say whose result it is")
     questions = [question for result in results for question in asked[result.exercise]]
     whole = math.lcm(*(value.denominator for question in questions for value in (question.points, question.of)))
-    tests = [{"test-name": question.name, "passed": question.points == question.of and question.of > 0,
+    tests = [{"test-name": question.name, "passed": question.right,
               "score": int(question.points * whole), "max-score": int(question.of * whole), "output": question.text}
              for question in questions]
     now = datetime.now(UTC)
@@ -114,12 +115,12 @@ def classroom50(
 
 def of_class(
     formats: Iterable[str], out: Path, roster: Roster, columns: Mapping[str, tuple[str, Fraction]],
-    book: Mapping[tuple[str, str], Fraction],
+    book: Mapping[tuple[str, str], tuple[Fraction, str]],
 ) -> list[Path]:
     """Write the tables of a class: ``canvas.csv``, ``moodle.csv``.
 
     `columns` maps the number of an exercise to its title and its points. `book` maps the id of a student and the number
-    of an exercise to the points reached; an exercise that is not graded is not in it.
+    of an exercise to the points reached and what is said of them; an exercise that is not graded is not in it.
     """
     makers = {"canvas": canvas, "moodle": moodle}
     return [write(out / f"{name}.csv", _text(make(roster, columns, book)))
@@ -137,14 +138,17 @@ def canvas(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
 
 
 def moodle(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """Return the rows of Moodle's table, whose "ID number" is the roster's `id`. "-" is not graded."""
+    """Return the rows of Moodle's table, whose "ID number" is the roster's `id`: "-" is not graded; then the notes."""
+    said = [number for number in columns if any(of == number and notes for (_, of), (_, notes) in book.items())]
     titles = [f"{number} {title}" for number, (title, _) in columns.items()]
+    titles += [f"{number} {columns[number][0]} (feedback)" for number in said]
     return [["ID number", "Email address", "Name", *titles]] + [
-        [row.id, row.email, shown(row.name), *_cells(row.id, columns, book, "-")] for row in roster.people]
+        [row.id, row.email, shown(row.name), *_cells(row.id, columns, book, "-"),
+         *(shown(book.get((row.id, number), (0, ""))[1]) for number in said)] for row in roster.people]
 
 
 def _cells(student_id: str, columns: Mapping, book: Mapping, none: str) -> list[str]:
-    return [decimal(book[student_id, number]) if (student_id, number) in book else none for number in columns]
+    return [decimal(book[student_id, number][0]) if (student_id, number) in book else none for number in columns]
 
 
 def _text(rows: Iterable[Sequence[str]]) -> str:

@@ -28,11 +28,13 @@ from labkit.notebooks import STYLE
 from labkit_classroom import gradebooks
 from labkit_classroom.grading import BUDGET, Result, others, read_result, read_results
 from labkit_classroom.roster import Person, Roster, instant
+from labkit_classroom.rules import Rules
 from labkit_classroom.submissions import Submission
 
 _TEMPLATES = Path(__file__).parent / "template"
-_COLUMNS = ("student", "exercise", "points", "of", "verdict", "why", "submitted_at", "clock", "late_h",
-            "seconds")
+_COLUMNS = ("student", "exercise", "points", "of", "verdict", "why", "submitted_at", "clock", "late_h", "seconds",
+            "notes")
+INVALID = "invalid"  # the verdict of a hand-in that a mark of the instructor excludes
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Terms:
     roster : Roster, optional
     only : frozenset of str
         The numbers of the exercises that were assigned; by default all.
+    rules : Rules
+        What late hand-ins lose, and the marks that a person has given.
     """
 
     points: Mapping[str, Fraction] = field(default_factory=dict)
@@ -57,6 +61,7 @@ class Terms:
     due: Mapping[str, datetime.datetime] = field(default_factory=dict)
     roster: Roster | None = None
     only: frozenset[str] = frozenset()
+    rules: Rules = field(default_factory=Rules)
 
     @functools.cached_property
     def exercises(self) -> dict[str, Exercise]:
@@ -66,6 +71,17 @@ class Terms:
     def counts(self, item: Result | Submission) -> bool:
         """Return whether a result or a hand-in is shown: not if its exercise was not assigned."""
         return not self.only or item.exercise in self.only or item.exercise not in self.exercises
+
+    def apply_marks(self, result: Result) -> Result:
+        """Return a result, not passed if a mark says that it is invalid."""
+        return replace(result, passed=False, verdict=INVALID) if result.lines and self.rules.mark(result)[0] else result
+
+    def notes(self, result: Result) -> str:
+        """Return why points are less than the grader's, and the comments of a person."""
+        late_h, (invalid, comment) = self.late_h(result), self.rules.mark(result)
+        lost = self.rules.lost(late_h)
+        late = f"{late_h:.1f} h late: {gradebooks.decimal(100 * lost)} % of the points lost" if lost else ""
+        return "; ".join(filter(None, [invalid and f"{INVALID}, because {invalid}", late, comment]))
 
     def worth(self, number: str) -> Fraction:
         """Return the points that an exercise counts for."""
@@ -78,7 +94,7 @@ class Terms:
 
         A kernel that is clean and right gets the share. Each goal that it meets adds a part of the rest, by the goal's
         weight, unless the kernel changes more lines than it may. The starting code gets nothing. An exercise that is
-        answered by numbers has only goals.
+        answered by numbers has only goals. The rules take their part of all points, and the first text has the notes.
         """
         exercise = self.exercises.get(result.exercise, Exercise("", None))
         total = self.worth(result.exercise) if result.exercise else Fraction(0)
@@ -98,7 +114,10 @@ class Terms:
         for (ok, text, part), weight in zip(goals, weigh, strict=True):
             rows.append((f"{result.exercise} {part}", right and short and ok, (1 - share) * weight / (sum(weigh) or 1),
                          [text, *(more for _, more in budget)]))
-        return [gradebooks.Question(name, Fraction(total * of if met else 0), Fraction(total * of), "\n".join(texts))
+        rows[0][3].extend(filter(None, [self.notes(result)]))
+        kept = (result.verdict != INVALID) * (1 - self.rules.lost(self.late_h(result)))
+        return [gradebooks.Question(name, Fraction(total * of * kept if met else 0), Fraction(total * of),
+                                    "\n".join(texts), bool(met and total * of and result.verdict != INVALID))
                 for name, met, of, texts in rows]
 
     def late_h(self, result: Result) -> float | None:
@@ -119,13 +138,15 @@ class Terms:
 class Written(NamedTuple):
     """What `write_all` has written: the files, the table first; the pages; and how many submissions are late.
 
-    `changed` lists the results whose points differ from those in the earlier table, with the same text and verdict.
+    `changed` lists the results whose points differ from those in the earlier table, with the same text and verdict;
+    `unused` lists the marks of a person for which there is no hand-in.
     """
 
     files: list[Path]
     pages: list[Path]
     late: int
     changed: list[str]
+    unused: list[str]
 
 
 def write_all(
@@ -158,10 +179,11 @@ def write_all(
     text, late, met, ungraded, before, changed = io.StringIO(), 0, [], [], _points_before(out / "grades.csv"), []
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
-    book: dict[tuple[str, str], Fraction] = {}  # the points of a person at an exercise
+    book: dict[tuple[str, str], tuple[Fraction, str]] = {}  # the points of a person at an exercise, and the notes
     other_files, pages, names = [], [], _names(places)
     for student in sorted(places):
-        results = [stored for name in sorted(places[student]) if (stored := read_result(out, student, name))]
+        results = [terms.apply_marks(it) for name in sorted(places[student]) if (it := read_result(out, student, name))]
+        notes = {result.exercise: terms.notes(result) for result in results}
         person = terms.person(student)
         parts = {result.exercise: terms.questions(result) for result in results}
         hours = {result.exercise: terms.late_h(result) for result in results}
@@ -169,13 +191,13 @@ def write_all(
         for result in results:
             points, of = _sum_points(parts[result.exercise])
             row = [*([person.id if person else ""] if terms.roster else []), *_row(result, points, of, hours)]
-            sheet.writerow(map(gradebooks.shown, row))
+            sheet.writerow(map(gradebooks.shown, [*row, notes[result.exercise]]))
             old, new = before.get(_result_key(result)), gradebooks.decimal(points)
             if result.lines and old and old != new:
                 changed.append(f"{student} {result.exercise}: {old} -> {new}")
             if person and result.lines:  # what is not graded is an empty cell, and not zero
                 key = person.id, result.exercise
-                book[key] = max(book.get(key, points), points)
+                book[key] = max(book.get(key, (points, "")), (points, notes[result.exercise]))
             if result.passed:
                 met.append(replace(result, lines=[]))
             elif ranking and not result.lines:
@@ -184,9 +206,10 @@ def write_all(
         titles = {name: exercise.title for name, exercise in terms.exercises.items()}
         pages.append(page(out / f"{names[student]}.html", "student.html.j2", student=student, results=results,
                            tried=sum(bool(result.exercise) for result in results), titles=titles, points=_points_text,
-                           passed=sum(result.passed for result in results), asked=parts, hours=hours, budget=BUDGET))
+                           passed=sum(result.passed for result in results), asked=parts, hours=hours, notes=notes,
+                           budget=BUDGET))
     for person in terms.roster.missing(places) if terms.roster else ():
-        row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0]
+        row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
         columns = {key: (exercise.title, terms.worth(key)) for key, exercise in terms.exercises.items()
@@ -195,7 +218,8 @@ def write_all(
     files = [write(out / "grades.csv", text.getvalue()), *other_files]
     if ranking:
         files.append(page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
-    return Written(files, pages, late, changed)
+    found = {(terms.rules.key(student), number) for student, numbers in places.items() for number in numbers}
+    return Written(files, pages, late, changed, [" ".join(key) for key in terms.rules.marks if key not in found])
 
 
 def _result_key(result: Result) -> tuple:

@@ -53,16 +53,16 @@ class Roster:
         rows: dict[str, set[int]] = defaultdict(set)
         for row, person in enumerate(self.people):
             for name in (person.id, person.email, person.email.partition("@")[0], person.name):
-                rows[_plain(name)].add(row)
+                rows[plain(name)].add(row)
         return {name: self.people[min(places)] if len(places) == 1 else None for name, places in rows.items() if name}
 
     def person(self, student: str) -> Person | None:
         """Return the student whom an id, an e-mail address or its first part, or a name identifies, or None."""
-        return self._students_by_name.get(_plain(student))
+        return self._students_by_name.get(plain(student))
 
     def _with_likely_owner(self, student: str) -> str:
         """Return a hand-in's name and, in parentheses, the student whom its first words may name."""
-        words = _plain(student).split()
+        words = plain(student).split()
         begins = (" ".join(words[:count]) for count in range(len(words), 0, -1))
         person = next((self._students_by_name[name] for name in begins if name in self._students_by_name), None)
         return f"{student} (of {person.name}?)" if person else student
@@ -158,5 +158,6 @@ def extended(text: str, due: datetime) -> datetime:
         return instant(text)
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """Return a name in lower case, with one space between its words."""
     return re.sub(r"[\s_.,-]+", " ", name).strip().casefold()

@@ -115,15 +115,11 @@ def _group_texts(handed_in: Sequence[Submission]) -> list[tuple[str, dict[str, s
     return sorted(texts.items())
 
 
-def require_place(path: Path) -> None:
-    """Refuse a place that has something other than an earlier page, before anything is compared."""
+def write_page(path: Path, found: Sequence[Pair]) -> Path:
+    """Write a page that shows each pair side by side; LabError if something other than an earlier page is there."""
     there = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     if os.path.lexists(path) and _TITLE not in there:
         raise LabError(f"{path} is there, and is no page of an earlier run: name another file with --out")
-
-
-def write_page(path: Path, found: Sequence[Pair]) -> Path:
-    """Write a page that shows each pair side by side."""
     return page(path, "similarity.html.j2", pairs=found, least=LEAST)
 
 

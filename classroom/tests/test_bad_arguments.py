@@ -318,6 +318,11 @@ exercise start ''
 grade LONG
 grade loop.cu
 grade class --roster cut.csv
+grade class --rules no-such.toml
+grade class --rules full
+grade class --rules roster.csv
+grade class --rules own/exercise.toml
+grade class --rules binary.json
 grade class --roster LONG
 grade class --roster loop.cu
 grade class --out ok.cu/x

@@ -26,6 +26,7 @@ from labkit.exercises.grade import Grade
 from labkit.spec.devices import device
 from labkit_classroom import gradebooks, grades, grading, sandbox
 from labkit_classroom.roster import Person, Roster
+from labkit_classroom.rules import read_rules
 from labkit_classroom.submissions import Submission, submissions
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
@@ -509,3 +510,134 @@ def test_a_page_says_what_too_many_lines_cost_and_has_the_first_line_of_an_error
     assert "at most 2\nWith more changed lines than that, the goals count for nothing.</span>" in page
     assert page.count("count for nothing") == 1
     assert ": not graded: &lt;first&gt;</h2>" in page and ">second</pre>" in page
+
+
+RULES = """
+[late]
+lost_per_day = 0.2
+grace_hours = 1
+at_most = 0.5
+
+[groups]
+blue = ["Ann Ode", "bob", "3"]
+
+[[marks]]
+student = "cem"
+exercise = "04a"
+invalid = "it is Ann's kernel"
+
+[[marks]]
+student = "blue"
+exercise = "04A"
+comment = "=A good idea: see section 3."
+
+[[marks]]
+student = "Bob"
+exercise = "04a"
+comment = "You did not take part."
+
+[[marks]]
+student = "dora"
+exercise = "04b"
+comment = "Where is it?"
+"""
+PEOPLE = (("Ann Ode", "1"), ("Bob", "2"), ("Eve", "3"), ("Cem", "4"), ("Dora", "5"))
+
+
+def test_marks_late_points_and_groups_survive_a_regrade(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(grading, "_grade", lambda submission, *args: result(submission))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    for name in ("ann", "cem", "dora"):
+        Path("in", name).mkdir(parents=True)
+        Path("in", name, "04a.cu").write_text(f"// {name}")
+    Path("in/bob").mkdir()
+    Path("in/bob/04b.cu").write_text("// bob")
+    Path("in/manifest.csv").write_text("file,submitted_at\nann,2026-12-01T10:00Z\nbob,2026-12-03T10:00Z\n"
+                                       "cem,2026-12-01T10:00Z\ndora,2026-12-02T00:30Z\n")
+    Path("rules.toml").write_text(RULES)
+    Path("class.csv").write_text("name,id,email\n" + "".join(
+        f"{name},{number},{name.split()[0].lower()}@uni.example\n" for name, number in PEOPLE))
+    known = ["--rules", "rules.toml", "--roster", "class.csv", "--due", "2026-12-02T00:00Z",
+             *(word for name in ("canvas", "moodle", "gradescope") for word in ("--format", name))]
+
+    def grade(*words):
+        said = CliRunner().invoke(app, ["grade", *words, *known])
+        assert said.exit_code == 0, said.output
+        with open("grades/grades.csv", newline="") as file:
+            rows = {(row["id"], row["exercise"]): row for row in csv.DictReader(file)}
+        return said.stdout, rows
+
+    said, rows = grade("in")
+    comment = "=A good idea: see section 3."
+    late = "34.0 h late: 40 % of the points lost"
+    assert {key: (row["points"], row["verdict"], row["notes"]) for key, row in rows.items()} == {
+        ("1", "04a"): ("1", "goal met", f"'{comment}"), ("1", "04b"): ("0.6", "goal met", late),
+        ("2", "04a"): ("1", "goal met", f"'{comment}; You did not take part."), ("2", "04b"): ("0.6", "goal met", late),
+        ("3", "04a"): ("1", "goal met", f"'{comment}"), ("3", "04b"): ("0.6", "goal met", late),
+        ("4", "04a"): ("0", "invalid", "invalid, because it is Ann's kernel"),
+        ("5", "04a"): ("1", "goal met", ""),  # late, within the grace
+    }
+    assert "    1  marks without a hand-in:\n       5 04b\n" in said and "    1  invalid\n" in said
+    assert "nothing handed in" not in said and "two names" not in said
+    before = {path: path.read_bytes() for path in Path("grades").rglob("*") if path.suffix in (".csv", ".html")}
+    assert "invalid, because it is Ann&#39;s kernel" in before[Path("grades/cem.html")].decode()
+    report = json.loads(Path("grades/gradescope/cem/results.json").read_text())
+    assert report["score"] == 0 and report["tests"][0]["status"] == "failed"
+    assert report["tests"][0]["output"].endswith("\ninvalid, because it is Ann's kernel")
+    report = json.loads(Path("grades/gradescope/bob/results.json").read_text())
+    assert report["score"] == 1.6 and {test["status"] for test in report["tests"]} == {"passed"}
+    moodle = {row["ID number"]: row for row in csv.DictReader(before[Path("grades/moodle.csv")].decode().splitlines())}
+    assert moodle["4"]["04a Rows apart"] == "0" and moodle["4"]["04a Rows apart (feedback)"].endswith("Ann's kernel")
+    assert moodle["1"]["04a Rows apart (feedback)"] == f"'{comment}"
+    assert "feedback" not in before[Path("grades/canvas.csv")].decode()  # Canvas imports points alone
+
+    monkeypatch.setattr(grading, "state", lambda number: "another lab")
+    for words in (["in", "--again"], []):
+        grade(*words)
+        assert {path: path.read_bytes() for path in before} == before
+    Path("rules.toml").unlink()
+    known.remove("--rules"), known.remove("rules.toml")
+    assert {row["points"] for row in grade()[1].values()} == {"1"}
+
+
+def test_the_last_hand_in_of_a_group_counts_for_those_who_have_none(tmp_path):
+    text = '[groups]\nblue = ["ann", "bob", "cem"]\n'
+    (tmp_path / "rules.toml").write_text(text)
+    shared = read_rules(tmp_path / "rules.toml").share([
+        Submission("Ann", "04a", "early", submitted_at="2026-12-01T00:00:00+00:00"),
+        Submission("bob", "04a", "late", submitted_at="2026-12-02T00:00:00+00:00"),
+        Submission("bob", "", problem="there is no .cu file"),
+        Submission("blue", "04b", "of the group"), Submission("dora", "04a", "hers"),
+        Submission("cem", "04b", problem="handed in twice"),
+    ])
+    assert sorted((item.student, item.exercise, item.answer) for item in shared) == [
+        ("Ann", "04a", "early"), ("Ann", "04b", "of the group"), ("bob", "", ""), ("bob", "04a", "late"),
+        ("bob", "04b", "of the group"), ("cem", "04a", "late"), ("cem", "04b", ""), ("dora", "04a", "hers")]
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("late =", "cannot be read"),
+    ("points = 3", "its tables are late, groups and marks"),
+    ("[late]\nlost_per_day = 10", "shares from 0 to 1"),
+    ("[late]\nlost_per_day = nan", "shares from 0 to 1"),
+    ("[late]\nper_week = 1", "shares from 0 to 1"),
+    ("late = 0.1", "shares from 0 to 1"),
+    ("groups = 1", "a group is a list of names"),
+    ("[groups]\nblue = [1]", "a group is a list of names"),
+    ("[groups]\nblue = ['1']\nred = ['Ann Ode']", "1 is there twice"),
+    ("[groups]\nbob = ['ann']", "2 is there twice: a student has one group, and no student has its name"),
+    ("[groups]\nblue = ['zoe']", "the roster has no student zoe"),
+    ("marks = 'no'", "each of marks has"),
+    ("[[marks]]\nstudent = 'ann'", "each of marks has"),
+    ("[[marks]]\nstudent = 'ann'\nexercise = '04a'\ncoment = ''", "each of marks has"),
+    ("[[marks]]\nstudent = 'ann'\nexercise = '04a'\ncomment = 3", "each of marks has"),
+    ("[[marks]]\nstudent = 'ann'\nexercise = '99z'", "99z"),
+    ("[[marks]]\nstudent = 'zoe'\nexercise = '04a'", "the roster has no student zoe"),
+])
+def test_rules_that_are_wrong_are_one_sentence(tmp_path, text, says):
+    (tmp_path / "rules.toml").write_text(text)
+    roster = Roster(tuple(Person(name, number, f"{name.split()[0].lower()}@x") for name, number in PEOPLE))
+    with pytest.raises(LabError, match=says) as error:
+        read_rules(tmp_path / "rules.toml", roster)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,101 @@
+"""Read an instructor's rules: what late hand-ins lose, who hands in together, and the marks that a person has given.
+
+They are applied whenever results are shown, so that no regrade loses them. docs/instructors.md shows a file.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+
+from labkit.base.errors import LabError
+from labkit.exercises.exercise import by_name
+from labkit_classroom.grading import Result
+from labkit_classroom.roster import Roster, plain
+from labkit_classroom.submissions import Submission
+
+_LATE = {"lost_per_day": 1, "at_most": 1, "grace_hours": 10_000}  # the most that each can be
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The tables of a file of rules; `marks` has (invalid, comment) by `key` of the student and exercise."""
+
+    late: Mapping[str, float] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    marks: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    roster: Roster | None = None
+
+    def key(self, student: str) -> str:
+        """Return what all names of a student have in common."""
+        person = self.roster.person(student) if self.roster else None
+        return person.id if person else plain(student)
+
+    def mark(self, item: Result) -> tuple[str, str]:
+        """Return why a person holds a result for invalid, and a person's comment; either may be empty."""
+        return self.marks.get((self.key(item.student), item.exercise), ("", ""))
+
+    def lost(self, late_h: float | None) -> Fraction:
+        """Return the share of its points that a hand-in loses by being late."""
+        days = math.ceil(max(0, (late_h or 0) - self.late.get("grace_hours", 0)) / 24)
+        shares = days * self.late.get("lost_per_day", 0), self.late.get("at_most", 1)
+        return Fraction(min(shares)).limit_denominator(1000)
+
+    def share(self, handed_in: Iterable[Submission]) -> list[Submission]:
+        """Return hand-ins, those of a group as hand-ins of each member who has handed in none of their own.
+
+        A group's hand-ins are its members' and those under its own name. Of several the last one is taken.
+        """
+        items = [*handed_in]
+        names = {self.key(item.student): item.student for item in items}
+        own = {(self.key(item.student), item.exercise) for item in items}
+        for group, members in self.groups.items():
+            keys = {self.key(member): member for member in members}
+            theirs = [item for item in items if item.exercise and self.key(item.student) in {*keys, self.key(group)}]
+            last = {item.exercise: item for item in sorted(theirs, key=lambda it: (not it.problem, it.submitted_at))}
+            items += [replace(item, student=names.get(key, member)) for key, member in keys.items()
+                      for number, item in last.items() if (key, number) not in own]
+        return [item for item in items if self.key(item.student) not in map(self.key, self.groups)]
+
+
+def read_rules(path: Path, roster: Roster | None = None) -> Rules:
+    """Read rules from a TOML file; LabError if it has something else, or a student of two groups or of no roster."""
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise LabError(f"{path} cannot be read: {error}") from None
+
+    def require(right: bool, sentence: str) -> None:
+        if not right:
+            raise LabError(f"{path}: {sentence}")
+
+    late, groups, marks = (given.get(name, empty) for name, empty in (("late", {}), ("groups", {}), ("marks", [])))
+    require(given.keys() <= {"late", "groups", "marks"}, "its tables are late, groups and marks, and no others")
+    require(isinstance(late, dict) and late.keys() <= _LATE.keys() and all(
+        type(value) in (int, float) and 0 <= value <= _LATE[name] for name, value in late.items()),
+        "late has lost_per_day and at_most, which are shares from 0 to 1, and grace_hours")
+    require(isinstance(groups, dict) and all(
+        isinstance(members, list) and all(isinstance(name, str) for name in members) for members in groups.values()),
+        'a group is a list of names: blue = ["alice", "bob"]')
+    require(isinstance(marks, list) and all(
+        isinstance(mark, dict) and {*mark} - {"invalid", "comment"} == {"student", "exercise"}
+        and all(isinstance(text, str) for text in mark.values()) for mark in marks),
+        "each of marks has the texts student and exercise, and invalid or comment")
+    rules, students = Rules(late, groups, {}, roster), [name for members in groups.values() for name in members]
+    named = [*students, *groups, *(name for name in groups if roster and roster.person(name))]
+    doubled = [name for name, count in Counter(map(rules.key, named)).items() if count > 1]
+    require(not doubled, f"{''.join(doubled[:1])} is there twice: a student has one group, and no student has its name")
+    for mark in marks:
+        for name in groups.get(mark["student"], [mark["student"]]):
+            students.append(name)
+            key = rules.key(name), by_name(mark["exercise"]).number
+            both = zip(rules.marks.get(key, ("", "")), (mark.get("invalid"), mark.get("comment")), strict=True)
+            rules.marks[key] = tuple("; ".join(filter(None, texts)) for texts in both)
+    unknown = [name for name in students if roster and not roster.person(name)]
+    require(not unknown, f"the roster has no student {''.join(unknown[:1])}")
+    return rules
