@@ -5,8 +5,8 @@
 //
 // Of a launch, racecheck's cells tell the bytes. Two that access them atomically or as volatile variables do not race, and neither
 // do two that signal by such a variable and make fences. A byte to which both write is reported if the second one changes it. Of
-// the host of a whole program the accesses are seen; if it reads a volatile variable that a launch has written as one, it may
-// wait for that launch.
+// the host of a whole program the accesses are seen; if it reads as a volatile variable what a launch has written, it may wait for
+// that launch.
 #ifdef HOSTCUDA_CHECK
 #include "lock.h"
 #include "parts.h"
@@ -95,15 +95,12 @@ bool have_changed(uintptr_t low, uintptr_t end) {
     return false;
 }
 
-bool have_common(const std::vector<Span> &a, const std::vector<Span> &b) {
-    return visit_common(a, b, [](uintptr_t, uintptr_t) { return true; });
-}
-
 // Whether one launch may wait for a variable that the other one sets: one with these uses, and an earlier one.
 bool may_signal(const std::vector<Use> &more, const Queued &other) {
     for (const Use &a : more)
         for (const Use &b : uses)
-            if (b.by.get() == &other && a.by->fences && other.fences && a.strong && b.strong && (a.writes || b.writes) && have_common(a.spans, b.spans))
+            if (b.by.get() == &other && a.by->fences && other.fences && a.strong && b.strong && (a.writes || b.writes) &&
+                visit_common(a.spans, b.spans, [](uintptr_t, uintptr_t) { return true; }))
                 return true;
     return false;
 }
@@ -159,8 +156,9 @@ void run_ahead(uintptr_t address, size_t bytes, bool reads, bool strong, void *f
     bool changes = false;
     for (auto next = uses.begin(); next != uses.end();) {
         auto use = next++;
-        if (!use->of_host || (reads ? !use->writes : strong) || !have_common(use->spans, {{address, address + bytes}})) continue;
-        if (strong && !use->strong) continue;
+        if (!use->of_host || (reads ? !use->writes : strong)) continue;
+        auto span = std::upper_bound(use->spans.begin(), use->spans.end(), address, [](uintptr_t at, const Span &s) { return at < s.end; });
+        if (span == use->spans.end() || span->low >= address + bytes) continue;
         if (strong) join(of_host, use->by->clock);
         else report_access(*use->by, use->writes, address, bytes, reads, from), uses.erase(use);
         changes = true;

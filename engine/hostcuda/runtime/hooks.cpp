@@ -98,6 +98,7 @@ void maybe_yield(void *from) {
 void check_only(void *pointer, unsigned size, void *from) {
     uintptr_t at = (uintptr_t)from - running.text_begin;
     if (at < running.text_bytes && running.checks) locate(at, (uintptr_t)pointer, size, load);
+    if (at >= running.text_bytes && runs_ahead) run_ahead((uintptr_t)pointer, size, true, true, from);
 }
 
 }  // namespace

@@ -633,6 +633,7 @@ int wait_for_device() {
     Lock lock(pool.mutex);
     uint64_t last = pool.next_number - 1;
     if (!pool.forked) wait_until(lock, -1, [&] { return passed(nullptr, last); });
+    watch_waited(-1);
     return HC_OK;
 }
 

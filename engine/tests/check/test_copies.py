@@ -143,6 +143,10 @@ int main() {
     announce<<<1, 1>>>(pinned + 1, pinned);
     while (!*(volatile int *)pinned) ;
     sum += pinned[1];
+    cudaDeviceSynchronize();
+    announce<<<1, 1>>>(pinned + 3, pinned + 2);
+    while (!__atomic_load_n(pinned + 2, __ATOMIC_ACQUIRE)) ;
+    sum += pinned[3];
     cudaEventRecord(event);
     fill<<<1, 32, 0, other>>>(managed, 32);
     cudaEventSynchronize(event);
