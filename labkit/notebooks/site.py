@@ -1,15 +1,19 @@
-"""Write the site: the stored report, the documents and the API reference, in pages that load nothing."""
+"""Write the site: the stored report, the documents and the API reference, in pages that load nothing.
+
+Only the playground and the page of the search run scripts, and load files of the site itself.
+"""
 
 from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.base.own import claim_folder, claiming
+from labkit.base.own import MARK, claim_folder, claiming
 from labkit.notebooks import api, execute, html
 from labkit.notebooks.links import dead_links
 
@@ -22,6 +26,8 @@ DOCUMENTS = {
     "The engine": ("engine/docs/*.md",),
 }
 PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playground` writes
+SEARCH = Path("playground", "search.mjs")  # writes the search's script and index, where its node modules are
+PICTURE = Path("docs", "images", "lab.png")  # what a message shows that has a link to the site
 PLAYGROUND_BUILD = "playground/build.py", (), f"<title>Playground – {html.TITLE}</title>"  # the maker of that folder
 
 
@@ -67,6 +73,13 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         built = (root / PLAYGROUND / "lab.mjs").is_file()
         if built:
             exporter.common["playground"] = "playground/index.html"
+        if searched := bool(shutil.which("node")) and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir():
+            exporter.common["search"] = "search.html"
+        if repository and (root / PICTURE).is_file():  # its address has to be a whole one
+            owner, _, name = repository.partition("/")
+            exporter.common["picture"] = f"https://{owner.lower()}.github.io/{name}/{PICTURE.name}"
+            shutil.copy(root / PICTURE, out)
+        exporter.common["sheet"] = write(out / "style.css", exporter.common["style"]).name
         for page in (*pages, *documents):
             exporter.write(page)
             if page.failure:
@@ -77,14 +90,28 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
             shutil.copytree(root / PLAYGROUND, playground, dirs_exist_ok=True)
             site_files += [playground / "index.html", playground / "licences.txt"]
         site_files = [write(out / "index.html", exporter.series()), *site_files]
+        if searched:
+            site_files += _write_search(root, out, exporter)
         home = f"/{repository.partition('/')[2]}/" if repository else "/"
         lost = exporter.environment.get_template("lost.html.j2").render(home=home, **exporter.common)
         site_files.append(write(out / "404.html", lost))
-        claim_folder(out, "labkit site", site_files)
+        claim_folder(out, "labkit site", [*site_files, out / "style.css"])
         linked = [path for path in site_files if path.name != "404.html"]  # whose one link is the server's
         if dead := dead_links(linked, [out / "playground" / "index.html"]):
             raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
         return site_files
+
+
+def _write_search(root: Path, out: Path, exporter: SiteExporter) -> list[Path]:
+    """Write the page of the search, and its index of all pages in the folder; return its pages."""
+    claim_folder(out / "search", str(SEARCH))
+    process = subprocess.run(["node", root / SEARCH, out], capture_output=True, text=True)
+    if process.returncode:
+        raise LabError(f"the site's search cannot be written: {process.stderr.strip() or 'node failed'}")
+    files = [path for path in (out / "search").rglob("*") if path.is_file() and path.name != MARK]
+    claim_folder(out / "search", str(SEARCH), files)
+    page = exporter.environment.get_template("search.html.j2").render(**exporter.common)
+    return [write(out / "search.html", page), out / "search" / "licences.txt"]
 
 
 def texts(root: Path) -> dict[str, list[Path]]:
