@@ -1,5 +1,9 @@
 """The site: the report of the stored outputs and the documents, copied elsewhere and shown by a browser."""
 
+import functools
+import http.server
+import shutil
+import threading
 from importlib import resources
 from pathlib import Path
 
@@ -13,6 +17,7 @@ pytestmark = pytest.mark.thorough("pages as they are published")
 DOCUMENTS = [path.stem.lower() for group in site.texts(execute.folder().parent).values() for path in group]
 NOTEBOOKS = [execute.Notebook(path, None).name for path in execute.find()]
 NAMES = ["index", *DOCUMENTS[:2], *NOTEBOOKS]  # the other documents look as these two do
+SEARCHED = bool(shutil.which("node")) and (execute.folder().parent / site.SEARCH.parent / "node_modules").is_dir()
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 
@@ -29,10 +34,52 @@ def folder(tmp_path_factory):
 def test_every_link_leads_to_a_place_in_the_folder(folder):
     pages = {path: links.Links(path) for path in folder.rglob("*.html")}
     names = {path.relative_to(folder).with_suffix("").as_posix() for path in pages}
-    assert names == {"index", "404", *DOCUMENTS, *NOTEBOOKS}
-    assert links.dead_links([path for path in pages if path.stem != "404"]) == []  # that one is shown at any address
+    assert names == {"index", "404", *DOCUMENTS, *NOTEBOOKS, *(["search"] if SEARCHED else [])}
+    linked = [path for path in pages if path.stem != "404"]  # that one is shown at any address
+    assert links.dead_links([*linked, *folder.glob("search/licences.txt")]) == []
     assert sum("glossary.html#" in link for page in pages.values() for link in page.found) > 20
     assert {f"{name}.html" for name in DOCUMENTS} <= set(pages[folder / "index.html"].found)
+
+
+def test_the_site_without_the_playground_is_small(folder):
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 17_000_000
+
+
+@pytest.fixture
+def searched(chromium, folder):
+    """Yield a tab at the search of the site, which a server has in a folder, and the addresses that it asks for."""
+    if not SEARCHED:
+        pytest.skip("the site has no search here: `make playground` brings its node modules, and needs node")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder.parent)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        tab, asked = chromium.new_page(), []
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto(f"http://127.0.0.1:{server.server_address[1]}/{folder.name}/index.html")
+        yield tab, asked
+        tab.close()
+        server.shutdown()
+
+
+def test_the_search_needs_no_server_and_no_mouse(searched, folder):
+    tab, asked = searched
+    home = tab.url.removesuffix("index.html")
+    tab.locator("[name=q]").press_sequentially("cp.async")
+    tab.keyboard.press("Enter")
+    tab.locator("#results a").first.wait_for()
+    tab.locator("[name=q]").fill("Hillis")
+    first = tab.locator("#results a").first
+    tab.wait_for_url("**?q=Hillis")
+    tab.get_by_text("Hillis").first.wait_for()
+    assert tab.url == f"{home}search.html?q=Hillis" and first.get_attribute("href").startswith(f"/{folder.name}/")
+    for _ in range(2):  # the button, the first page
+        tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.closest('#results') !== null")
+    tab.evaluate((resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    for theme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+        tab.emulate_media(color_scheme=theme)
+        assert tab.evaluate(AXE, ["html", options]) == []
+    assert all(address.startswith((home, "data:")) for address in asked)
 
 
 def test_pages_are_small_and_load_nothing_and_their_formulas_are_mathml(folder):
@@ -111,7 +158,7 @@ def test_nothing_is_cut_off_and_axe_finds_nothing(browse, name, folder, chromium
     a page takes a second to load.
     """
     axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
-    page = (folder / f"{name}.html").read_bytes()
+    page = (folder / f"{name}.html").read_bytes() + (folder / "style.css").read_bytes()
     state, passed = kept.digest(axe, Path(__file__).read_bytes(), page, chromium.version), f"pages/{name}"
     if pytestconfig.cache.get(passed, "") == state:
         return
