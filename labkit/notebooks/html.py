@@ -260,7 +260,13 @@ class ReportExporter(HTMLExporter):
         yield "markdown2html", self.markdown
         yield "picture", _output_picture
         yield "scrolling", _scroll_attributes
+        yield "summary", self.summarize
         yield "tables", _frame_tables
+
+    def summarize(self, page: ReportPage) -> str:
+        """Return what a notebook says of itself as HTML for the first page."""
+        self.page = ReportPage(page.notebook, page.path.parent / page.home)
+        return self.markdown(page.notebook.summary)
 
     def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
         """Convert Markdown to HTML, with links and pictures relative to the current page."""
