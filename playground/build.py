@@ -22,6 +22,7 @@ from labkit.notebooks import execute, html, site
 from labkit_playground.site import write_lab
 
 HERE = Path(__file__).resolve().parent
+_ON_ITS_PAGE = re.compile(r"\b(?:figure|picture|table) (?:at the top|above|below)\b")
 _POSED = r"(?ms)^\*\*{}\b[^*]*\*\*\s*(.*?)(?=^\*\*[0P]?\d+[a-z]\b|^#|\Z)"
 
 
@@ -117,7 +118,8 @@ def text(asked: Exercise, page: html.ReportPage, exporter: site.SiteExporter, ou
     exporter.page = html.ReportPage(page.notebook, out / "index.html")
     for cell in page.notebook.nb.cells:
         if cell.cell_type == "markdown" and (match := re.search(_POSED.format(asked.number), cell.source)):
-            return exporter.markdown(match[1])
+            there = rf"[\g<0>](../{page.notebook.name}.html) of its page"
+            return exporter.markdown(_ON_ITS_PAGE.sub(there, match[1]))
     raise ValueError(f"{page.notebook.path.name} does not pose exercise {asked.number}: begin a paragraph with "
                      f"**{asked.number}**")
 

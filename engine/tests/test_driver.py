@@ -437,6 +437,18 @@ def test_printf_comes_through_pythons_stdout(module, capsys):
     assert sorted(capsys.readouterr().out.splitlines()) == ["thread 0 of 3", "thread 1 of 3", "thread 2 of 3"]
 
 
+def test_printf_keeps_its_beginning_and_says_what_is_missing(module, capsys):
+    for number in range(120):
+        module.get_function("say")(np.int32(number), grid=(1, 1), block=(1024, 1, 1))
+        cuda.Context.synchronize() if number == 119 else None
+    lines = capsys.readouterr().out.splitlines()
+    (gap,) = (i for i, line in enumerate(lines) if line.endswith("of printf are missing here: its buffer holds 1 MB]"))
+    assert lines[0] == "thread 0 of 0" and lines[-1] == "thread 1023 of 119"
+    assert gap > 10_000 and all(line.startswith("thread ") for line in lines[:gap] + lines[gap + 1 :])
+    whole = sum(len(f"thread {i} of {number}\n") for number in range(120) for i in range(1024))
+    assert whole == int(lines[gap][1:].split()[0]) + sum(len(line) + 1 for line in lines) - len(lines[gap]) - 1
+
+
 # -- traces
 
 

@@ -11,7 +11,8 @@ export async function init(progress) {
 }
 
 export const exercises = () => lab.exercises();
-export const run = request => (request.exercise ? lab.runExercise(request) : lab.run(request));
-export const check = request => (request.exercise ? lab.checkExercise(request) : lab.check(request));
-export const grade = request => lab.grade(request);
+export const run = (request, progress) => (request.exercise ? lab.runExercise(request, progress) : lab.run(request, progress));
+export const check = (request, progress) => (request.exercise ? lab.checkExercise(request, progress) : lab.check(request, progress));
+export const grade = (request, progress) => lab.grade(request, progress);
+export const prepare = request => lab.prepare(request);
 export const stop = () => lab?.stop();

@@ -1,16 +1,21 @@
 // The launch of a kernel of one's own: a form for grid, block and arguments, made of the kernel's parameters.
+import { half } from '../../engine/hostcuda/wasm/js/half.mjs';
 import { element } from './show.js';
 
+// The types of an array's elements, on the device and here.
 const ARRAYS = {
   'float': 'float32', 'double': 'float64', '__half': 'float16', 'half': 'float16', 'char': 'int8', 'signed char': 'int8', 'int8_t': 'int8',
   'unsigned char': 'uint8', 'uint8_t': 'uint8', 'bool': 'uint8', 'short': 'int16', 'int16_t': 'int16', 'unsigned short': 'uint16',
   'uint16_t': 'uint16', 'int': 'int32', 'int32_t': 'int32', 'unsigned': 'uint32', 'unsigned int': 'uint32', 'uint32_t': 'uint32',
+  'long long': 'int64', 'long long int': 'int64', 'int64_t': 'int64', 'unsigned long long': 'uint64', 'unsigned long long int': 'uint64', 'uint64_t': 'uint64',
 };
+const VECTORS = { char: 'int8', uchar: 'uint8', short: 'int16', ushort: 'uint16', int: 'int32', uint: 'uint32', longlong: 'int64', ulonglong: 'uint64', float: 'float32', double: 'float64', half: 'float16', __half: 'float16' };
 const NUMBERS = /^(?:(?:unsigned |signed )?(?:char|short|int|long(?: long)?(?: int)?)|unsigned|bool|float|double|size_t|u?int\d+_t)$/;
 const CONSTRUCTORS = {
   float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, uint8: Uint8Array, int16: Int16Array,
-  uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array,
+  uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array, int64: BigInt64Array, uint64: BigUint64Array,
 };
+const LARGEST = 1 << 28; // bytes of all arrays of a launch
 const FILLS = { count: '0, 1, 2, …', zeros: 'zeros', ones: 'ones', random: 'random', nothing: 'nothing yet', values: 'these values' };
 
 export const EXAMPLE = {
@@ -23,19 +28,44 @@ export const EXAMPLE = {
   launch: { grid: '4', block: '64', shared: '0', values: { sum: { length: '256', fill: 'nothing' }, b: { length: '256', fill: 'ones' }, n: { value: '250' } } },
 };
 
-/** The kernels of a source: `{name, parameters: [{name, type, array, number}]}`; `array` is the type of its elements. */
+const DEFINED = /(\btemplate\s*(<[^;{}()]*>)?\s*)?(?:(?:extern\s*"C"|static|inline)\s+)*__global__\s[^;{}()]*?(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*?)?(\w+)\s*(<[^;{}()]*>)?\s*\(([^)]*)\)/g;
+const split = list => list.split(',').map(each => each.trim()).filter(Boolean);
+const plain = text => text.replace(/\s/g, '');
+
+/**
+ * The kernels of a source: `{name, template, made, list}`. `template` has its parameters, `{name, preset}`; `made` the arguments
+ * with which the source itself instantiates it; `list` its parameters as they are written.
+ */
 export function kernels(source) {
-  const code = source.replace(/\/\*[^]*?\*\/|\/\/.*/g, ' ');
-  return Array.from(code.matchAll(/__global__\s[^;{}()]*?(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*?)?(\w+)\s*\(([^)]*)\)/g), ([, name, list]) => ({
-    name, parameters: list.split(',').map(each => each.trim()).filter(Boolean).map(parameter),
-  }));
+  const code = source.replace(/\/\*[^]*?\*\/|\/\/.*/g, ' '), found = new Map(), made = [];
+  for (const [, template, head, name, given, list] of code.matchAll(DEFINED)) {
+    if (given) made.push([name, given.slice(1, -1)]);
+    else if (!found.has(name) && (!template || head)) found.set(name, { name, template: head ? split(head.slice(1, -1)).map(placeholder) : [], made: [], list: split(list) });
+  }
+  for (const [name, given] of made) found.get(name)?.made.push(given);
+  return [...found.values()];
+}
+
+function placeholder(text) {
+  const [declared, preset] = text.split('=').map(part => part.trim()), [, type, name] = declared.match(/^(.*?)\s*(\w+)$/) ?? ['', '', declared];
+  return { name, preset: preset ?? (/typename|class/.test(type) ? 'float' : '4') };
+}
+
+/** The template arguments of a launch, as text; empty for a kernel that is no template. */
+const given = (kernel, launch) => kernel.template.length ? launch.values[`${kernel.name}<>`]?.value ?? kernel.made[0] ?? kernel.template.map(each => each.preset).join(', ') : '';
+
+/** The parameters, `{name, type, array, width, number}`: `array` is the type of the elements' numbers, of which each has `width`. */
+export function parameters(kernel, launch) {
+  const values = split(given(kernel, launch)), bound = text => kernel.template.reduce((words, { name }, i) => words.replace(new RegExp(`\\b${name}\\b`, 'g'), values[i] ?? name), text);
+  return kernel.list.map(text => parameter(bound(text.replace(/=[^]*/, ''))));
 }
 
 function parameter(text) {
   const words = text.replace(/\b(const|volatile|__restrict__|__restrict|restrict)\b/g, ' ').replace(/\[\s*\]/, ' * ');
   const name = words.match(/(\w+)\s*\*?\s*$/)?.[1] ?? '', pointer = words.includes('*');
   const type = words.replace(/\*/g, ' ').replace(new RegExp(`\\b${name}\\s*$`), ' ').replace(/\s+/g, ' ').trim();
-  return { name, type: pointer ? `${type} *` : type, array: pointer && words.split('*').length === 2 ? ARRAYS[type] : undefined, number: !pointer && NUMBERS.test(type) };
+  const [, of, width] = type.match(/^(\w+?)([1-4])$/) ?? [], elements = ARRAYS[type] ?? VECTORS[of];
+  return { name, type: pointer ? `${type} *` : type, array: pointer && words.split('*').length === 2 ? elements : undefined, width: ARRAYS[type] ? 1 : Number(width ?? 1), number: !pointer && NUMBERS.test(type) };
 }
 
 /** The form's content for a source; `launch` is what was entered, and `change()` is called after each entry. */
@@ -49,15 +79,22 @@ export function draw(form, source, launch, change) {
     input.oninput = () => { launch[name] = input.value; change(); };
     return element('label', {}, label, input, hint && element('small', {}, hint));
   };
+  const chosen = kernel?.template.length > 0 && templates(kernel, launch, () => { change(); draw(form, source, launch, change); });
   const several = element('select', { name: 'kernel' }, ...found.map(each => element('option', { value: each.name, selected: each === kernel }, each.name)));
   several.onchange = () => { launch.kernel = several.value; change(); draw(form, source, launch, change); };
   form.replaceChildren(
     element('fieldset', {}, element('legend', {}, 'Launch'),
       element('div', { className: 'sizes' },
-        found.length > 1 && element('label', {}, 'Kernel', several),
+        found.length > 1 && element('label', {}, 'Kernel', several), chosen,
         field('Grid', 'grid', 'blocks: x or x, y, z'), field('Block', 'block', 'threads: x or x, y, z'), field('Dynamic shared memory', 'shared', 'bytes per block')),
-      kernel ? element('div', { className: 'arguments' }, ...kernel.parameters.map(each => argument(each, launch.values[each.name] ??= {}, change)))
+      kernel ? element('div', { className: 'arguments' }, ...parameters(kernel, launch).map(each => argument(each, launch.values[each.name] ??= {}, change)))
         : element('p', {}, 'There is no kernel yet. A kernel begins with __global__ void.')));
+}
+
+function templates(kernel, launch, change) {
+  const input = element('input', { name: 'template', value: given(kernel, launch), autocomplete: 'off' });
+  input.onchange = () => { launch.values[`${kernel.name}<>`] = { value: input.value }; change(); };
+  return element('label', {}, 'Template arguments', input, element('small', {}, `for ${kernel.template.map(each => each.name).join(', ')}`));
 }
 
 function argument({ name, type, array, number }, value, change) {
@@ -81,15 +118,21 @@ function argument({ name, type, array, number }, value, change) {
 export function request(source, launch) {
   const found = kernels(source), kernel = found.find(each => each.name === launch.kernel) ?? found[0];
   if (!kernel) throw new Error('There is no kernel: write a function that begins with __global__ void.');
-  const inputs = {}, values = kernel.parameters.map(({ name, type, array, number }) => {
+  const chosen = given(kernel, launch), full = chosen ? `${kernel.name}<${chosen}>` : kernel.name, asked = parameters(kernel, launch);
+  if (split(chosen).length !== kernel.template.length) throw new Error(`Template arguments: ${kernel.name} has ${kernel.template.length}, for ${kernel.template.map(each => each.name).join(', ')}.`);
+  const inputs = {}, shapes = {}, values = asked.map(({ name, type, array, width, number }) => {
     const given = launch.values[name] ?? {};
     if (number) return whole(given.value, `argument ${name}`, /float|double/.test(type));
     if (!array) throw new Error(`Argument ${name} is a ${type}, and this page passes numbers and arrays of numbers only.`);
-    inputs[name] = content(array, given, name);
+    inputs[name] = content(array, width, given, name);
+    shapes[name] = { half: array === 'float16', width };
     return name;
   });
+  const bytes = Object.values(inputs).reduce((sum, each) => sum + (each.byteLength ?? each.length * CONSTRUCTORS[each.type].BYTES_PER_ELEMENT), 0);
+  if (bytes > LARGEST) throw new Error(`The arrays have ${bytes.toLocaleString('en')} bytes together; here they may have ${LARGEST.toLocaleString('en')}.`);
+  const instance = chosen && !kernel.made.some(made => plain(made) === plain(chosen)) ? `\ntemplate __global__ void ${full}(${asked.map(each => each.type).join(', ')});\n` : '';
   const shared = whole(launch.shared, 'dynamic shared memory');
-  return { source, inputs, launch: { kernel: kernel.name, grid: sizes(launch.grid, 'grid'), block: sizes(launch.block, 'block'), shared, arguments: values } };
+  return { source: source + instance, inputs, shapes, launch: { kernel: full, grid: sizes(launch.grid, 'grid'), block: sizes(launch.block, 'block'), shared, arguments: values } };
 }
 
 function whole(text, what, fraction) {
@@ -105,37 +148,12 @@ function sizes(text, what) {
   return list;
 }
 
-function content(type, { length, fill, values }, name) {
+/** An array, or what the engine makes one of: `{type, length, fill}`. */
+function content(type, width, { length, fill, values }, name) {
   if (fill === 'values') return array(type, String(values).split(/[\s,]+/).filter(Boolean).map(each => whole(each, `array ${name}`, true)));
   const count = whole(length, `elements of ${name}`);
-  if (count < 1 || count > 1 << 26) throw new Error(`Elements of ${name}: an array here has 1 to ${(1 << 26).toLocaleString('en')} elements.`);
-  if (fill === 'nothing') return { type, length: count };
-  let state = 1;
-  const random = () => { state = Math.imul(state, 1664525) + 1013904223 | 0; return (state >>> 8) / (1 << 24); };
-  const integers = !type.startsWith('float');
-  return array(type, Array.from({ length: count }, (_, i) => fill === 'zeros' ? 0 : fill === 'ones' ? 1 : fill === 'random' ? (integers ? Math.floor(100 * random()) : random()) : i));
+  if (count < 1) throw new Error(`Elements of ${name}: an array has 1 element or more.`);
+  return { type, length: count * width, ...(fill !== 'nothing' && { fill }) };
 }
 
-const array = (type, values) => CONSTRUCTORS[type].from(type === 'float16' ? values.map(half) : values);
-
-/** The bits of the half that is nearest to a number, of two the one whose last bit is 0. */
-export function half(value) {
-  const [bits] = new Uint32Array(Float32Array.of(value).buffer), sign = bits >>> 16 & 0x8000, size = Math.abs(value);
-  if (Number.isNaN(value)) return 0x7e00;
-  if (size >= 65520) return sign | 0x7c00;
-  const exponent = Math.max(Math.floor(Math.log2(size || 1e-9)), -14), steps = size / 2 ** (exponent - 10), down = Math.floor(steps);
-  const rounded = down + (steps - down > 0.5 || (steps - down === 0.5 && down % 2)); // 1024 to 2048 if it is normal
-  return sign | (rounded + (exponent + 14) * 1024);
-}
-
-/** The number that a half's bits are. */
-export function number(bits) {
-  const exponent = bits >> 10 & 31, fraction = bits & 1023, sign = bits & 0x8000 ? -1 : 1;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24);
-}
-
-/** The inputs of a request as they are shown beside the outputs: by name, what an array held before the launch. */
-export function before(inputs = {}) {
-  return Object.fromEntries(Object.entries(inputs).filter(([, value]) => ArrayBuffer.isView(value)));
-}
+const array = (type, values) => CONSTRUCTORS[type].from(type === 'float16' ? values.map(half) : /64$/.test(type) && !type.startsWith('float') ? values.map(value => BigInt(Math.trunc(value))) : values);

@@ -7,7 +7,12 @@ import * as show from './show.js';
 
 const { element } = show, $ = id => document.getElementById(id);
 const MEMORY = 600; // megabytes that the engine needs
-const OWN = { number: 'own', title: 'A kernel of your own', text: '<p>Write any kernel, and say with what it is launched. Arrays that it writes are shown after the run.</p>', goals: [], hints: [], start: own.EXAMPLE.source };
+const OWN = { number: 'own', title: 'A kernel of your own', text: `<p>Write any kernel, and say with what it is launched. Arrays that it writes are shown after the run.</p>
+<details><summary>What this page can do</summary><ul>
+<li>One kernel per run; device functions, templates and <code>__constant__</code> variables beside it. Host code does not run here.</li>
+<li>Arguments are numbers and arrays of numbers: of 8 to 64 bits, halves, and vectors such as <code>float4</code>. <code>long</code> has 32 bits here.</li>
+<li>All arrays together have at most 256 MB, a block at most 1,024 threads. Of an array the first 64 numbers are shown, of what is printed the first 20,000 letters.</li>
+<li>The processor runs the blocks one after another. Count and check looks at each access, which takes longer: begin with a small grid.</li></ul></details>`, goals: [], hints: [], start: own.EXAMPLE.source };
 
 const { parts, all } = await fetch('exercises.json').then(answer => answer.json()).then(data => ({ parts: data.parts, all: data.parts.flatMap(part => part.exercises) }));
 const editor = new Editor($('editor'), edited);
@@ -26,6 +31,7 @@ function load() {
     ready = true;
     if (!at) list();
     progress('');
+    if (at) engine.prepare(at === OWN ? { source: editor.text } : { exercise: at.number, source: editor.text }).catch(() => {}); // the first takes longest
     navigator.serviceWorker?.controller?.postMessage('keep all');
   })().catch(error => {
     loading = null;
@@ -98,6 +104,7 @@ async function route() {
   open();
   if (damaged) say('The link is damaged: it carries no kernel.');
   scrollTo(0, 0);
+  if (!navigator.connection?.saveData) load().catch(() => {}); // not for the list: it is large
   if (before || code === undefined) $('task').querySelector('h1').focus({ preventScroll: true });
 }
 
@@ -180,17 +187,18 @@ const DOING = { run: 'Compiling and running …', check: 'Compiling, counting an
 async function act(what) {
   if (!at || working || (what === 'grade' && at === OWN)) return;
   const asked = at, source = editor.text;
+  $('results').replaceChildren();
+  editor.mark([]);
   try {
-    const request = at === OWN ? own.request(source, launch) : { exercise: at.number, source };
+    const request = { ...(at === OWN ? own.request(source, launch) : { exercise: at.number, source }), first: show.SHOWN };
     busy(true);
-    $('results').replaceChildren();
-    editor.mark([]);
     say(ready ? DOING[what] : 'The engine is loading first …');
     await load();
     if (asked.missing) return say(`Exercise ${asked.number} is not offered here: ${asked.missing}`);
     say(DOING[what]);
-    const result = what === 'grade' ? await gradeIt(asked, source) : await engine[what](request);
-    if (asked === at) answer(what, result, request);
+    const { shapes, ...sent } = request;
+    const result = what === 'grade' ? await gradeIt(asked, source) : await engine[what](sent, come);
+    if (asked === at) answer(what, result, shapes);
   } catch (error) {
     say(error.name === 'Stopped' ? 'Stopped.' : error.message);
   } finally {
@@ -202,32 +210,39 @@ async function act(what) {
 async function gradeIt({ number }, source) {
   const [failed, hinted] = ['failed', 'hinted'].map(kind => read(`${number} ${kind}`) ?? []), mine = await digest(source);
   const known = hinted.includes(mine), again = known || failed.some(each => each !== mine);
-  const result = await engine.grade({ exercise: number, source, hint: again ? hinted.length + !known : 0 });
+  const result = await engine.grade({ exercise: number, source, hint: again ? hinted.length + !known : 0 }, come);
   if (result.passed) keep('met', { ...met(), [number]: new Date().toISOString().slice(0, 10) });
   else if (!/starting code|refused/.test(result.verdict) && !failed.includes(mine)) keep(`${number} failed`, [...failed, mine]);
   if (/(^|\n)Hint \d/.test(result.advice) && !known) keep(`${number} hinted`, [...hinted, mine]);
   return result;
 }
 
-function answer(what, result, request) {
+function answer(what, result, shapes) {
   const marks = (result.messages ?? []).filter(each => each.kind !== 'note').map(each => ({ ...each, severity: each.kind.includes('error') ? 'error' : 'warning', message: each.text }));
   for (const { kind, message, line, other } of show.grouped(result.findings)) {
     marks.push({ line, severity: 'error', message: `${kind}: ${message}` });
     if (other?.line && other.line !== line) marks.push({ line: other.line, severity: 'error', message: `${kind}, with line ${line}` });
   }
   editor.mark(marks);
-  $('results').replaceChildren(...(what === 'grade' ? show.graded(result, at.solution) : show.ran(result, what === 'check', own.before(request.inputs))));
+  $('results').replaceChildren(...(what === 'grade' ? show.graded(result, at.solution) : show.ran(result, what === 'check', shapes)));
   say(what === 'grade' ? `${at.number}: ${result.verdict}.` : show.sentence(result, what === 'check'));
   hints();
   if (matchMedia('(max-width: 1000px)').matches) $('status').scrollIntoView(); // a narrow screen has them below the editor
 }
 
-let clock = 0;
+let clock = 0, far = '';
+
+/** How far the work has come: cases of a grade, blocks of a launch. */
+function come({ part, done, total }) {
+  if (part === 'cases') far = `, case ${done} of ${total}`;
+  if (part === 'blocks') far = `${far.replace(/: \d.*/, '')}: ${Math.min(99, Math.floor(100 * done / total))} % of the blocks`;
+}
 
 function busy(now) {
   working = now;
   clearInterval(clock);
-  const start = Date.now(), tick = () => { $('clock').textContent = now && Date.now() - start > 2500 ? `${Math.floor((Date.now() - start) / 1000)} s` : ''; };
+  const start = Date.now(), tick = () => { $('clock').textContent = now && Date.now() - start > 2500 ? `${Math.floor((Date.now() - start) / 1000)} s${far}` : ''; };
+  far = '';
   tick();
   if (now) clock = setInterval(tick, 1000);
   for (const each of ['run', 'check', 'grade']) $(each).setAttribute('aria-disabled', now);
@@ -275,4 +290,3 @@ if (navigator.deviceMemory < 2) notice(`This device reports ${navigator.deviceMe
 if ('serviceWorker' in navigator) register().catch(() => {}); // without one, the page needs the network at each visit
 $('share').hidden = !('CompressionStream' in window);
 await route();
-if (!navigator.connection?.saveData) load().catch(() => {});

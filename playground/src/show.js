@@ -1,5 +1,7 @@
 // Results as elements of the page. A line of the source is a button that leads to it.
 
+import { number } from '../../engine/hostcuda/wasm/js/half.mjs';
+
 /** An element with properties and children; children that are false or null are left out. */
 export function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
@@ -87,34 +89,42 @@ function totals(launches, counts) {
     used.map(name => [name.replaceAll('_', ' '), ...launches.map(each => each[name] ?? 0)]));
 }
 
-const SHOWN = 64; // elements of an array
+export const SHOWN = 64; // numbers of an array
+const PRINTED = 20_000; // letters
 
-/** An array after the launch; elements that differ from those before it are marked. */
-function array(name, values, before) {
-  const first = Array.from(values.subarray(0, SHOWN), (value, i) => {
-    const text = Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
-    return [i ? ', ' : '', before && !Object.is(before[i], value) ? element('mark', {}, text) : text];
+/** An array after the launch, of which the engine has sent the first numbers; those that differ from before are marked. */
+function array(name, { values, length, changed, unset, half }, { width = 1, half: isHalf = half } = {}) {
+  const first = Array.from(values, (bits, i) => {
+    const value = isHalf ? number(bits) : bits, text = typeof value === 'bigint' || Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
+    const open = width > 1 && i % width === 0 ? '(' : '', close = width > 1 && i % width === width - 1 ? ')' : '';
+    return [i ? ', ' : '', open, changed[i] ? element('mark', {}, text) : text, close];
   });
-  const unset = values instanceof Float32Array || values instanceof Float64Array ? values.reduce((count, value) => count + Number.isNaN(value), 0) : 0;
-  return element('div', { className: 'array' }, element('h2', {}, element('code', {}, name), ` ${many(values.length, 'element')}`),
-    element('p', {}, ...first.flat(), values.length > SHOWN ? ', …' : ''),
+  return element('div', { className: 'array' }, element('h2', {}, element('code', {}, name), ` ${many(length / width, 'element')}`),
+    element('p', {}, ...first.flat(), length > values.length ? ', …' : ''),
     unset > 0 && element('p', { className: 'lab-note' }, `${many(unset, 'element')} ${unset === 1 ? 'is' : 'are'} NaN, as is memory that no thread has stored to.`));
 }
 
-/** The elements for a result of `run`, or of `check`; `before` has the arrays before a launch, by name. */
-export function ran(result, checked, before = {}) {
-  const outputs = Object.entries(result.outputs ?? {}), same = ([name, values]) => before[name]?.every((value, i) => Object.is(value, values[i]));
+/** What kernels printed; of much, the beginning. */
+function printed(text) {
+  const shown = text.length > PRINTED ? text.slice(0, text.lastIndexOf('\n', PRINTED) + 1 || PRINTED) : text, left = text.slice(shown.length).split('\n').length - 1;
+  return element('div', { className: 'printed' }, element('h2', {}, 'Printed'), element('pre', { tabIndex: 0, role: 'group', ariaLabel: 'Printed' }, shown),
+    left > 0 && element('p', { className: 'lab-note' }, `${many(left, 'further line')} not shown here.`));
+}
+
+/** The elements for a result of `run`, or of `check`; `shapes` says how to read the arrays of a launch, by name. */
+export function ran(result, checked, shapes = {}) {
+  const outputs = Object.entries(result.outputs ?? {}), same = ([, { same }]) => same;
   const unchanged = outputs.filter(same).map(([name]) => name);
   const failed = result.messages.some(each => each.kind.includes('error'));
   return [
     messages(result.messages),
     result.fault && !result.findings.length && element('p', { className: 'failure' }, ...prose(result.fault)),
     findings(result.findings),
-    result.printed && element('div', { className: 'printed' }, element('h2', {}, 'Printed'), element('pre', {}, result.printed)),
+    result.printed && printed(result.printed),
     lines(result.counts),
     totals(result.totals, result.counts),
     ...(failed || checked ? [] : [
-      ...outputs.filter(each => !same(each)).map(([name, values]) => array(name, values, before[name])),
+      ...outputs.filter(each => !same(each)).map(([name, values]) => array(name, values, shapes[name])),
       unchanged.length > 0 && element('p', { className: 'lab-note' }, `Unchanged: ${unchanged.join(', ')}.`),
     ]),
   ].filter(Boolean);
@@ -127,7 +137,8 @@ export function sentence(result, checked) {
   if (errors.length) return `It does not compile: ${many(errors.length, 'error')}, the first in line ${errors[0].line}.`;
   if (found) return `It ${result.fault ? 'was stopped' : 'ran'}${on}, with ${many(found, 'finding')}. ${seconds}`;
   if (result.fault) return `The launch${on} failed.`;
-  return `It ran${on}${checked ? ', and nothing was found' : ''}. ${seconds}${on && !checked ? ' Grade says whether its results are right.' : ''}`;
+  if (checked) return `It ran${on}, and nothing was found. ${seconds}`;
+  return `It ran${on}, unchecked. ${seconds} Count and check looks for races and bad addresses${on ? ', and Grade says whether its results are right' : ''}.`;
 }
 
 function solved(solution) {

@@ -15,6 +15,8 @@ export class Lab {
 
   async exercises() { return []; }
 
+  async prepare() {}
+
   work(source) {
     const lines = source.split('\n'), at = word => lines.findIndex(line => line.includes(word)) + 1;
     return new Promise((done, failed) => {
@@ -23,23 +25,32 @@ export class Lab {
     });
   }
 
-  runExercise(request) { return this.run(request); }
+  runExercise(request, progress) { return this.run(request, progress); }
 
-  checkExercise(request) { return this.check(request); }
+  checkExercise(request, progress) { return this.check(request, progress); }
 
-  async run({ source, exercise, inputs = {}, launch }) {
+  async run({ source, exercise, inputs = {}, launch, first }, progress) {
+    if (source.includes('long')) {
+      progress({ part: 'blocks', done: 3, total: 8 });
+      await pause(4000);
+    }
     const at = await this.work(source), result = { ok: true, messages: [], fault: '', outputs: {}, printed: '', gears: [], times: { total: 412 }, findings: [], counts: [], totals: [], memory: 0 };
     if (at('oops')) return { ...result, ok: false, messages: [{ kind: 'error', file: 'kernel.cu', line: at('oops'), column: lineOf(source, 'oops'), text: "use of undeclared identifier 'oops'" }] };
     if (at('unused')) result.messages.push({ kind: 'warning', file: 'kernel.cu', line: at('unused'), column: 1, text: "unused variable 'unused'" });
-    if (at('printf')) result.printed = 'thread 0\n';
-    for (const [name, input] of Object.entries(inputs)) result.outputs[name] = ArrayBuffer.isView(input) ? input : new Float32Array(input.length).map((_, i) => (i < 250 ? i + 1 : NaN));
+    if (at('printf')) result.printed = Array.from({ length: 5000 }, (_, i) => `thread ${i}\n`).join('');
+    for (const [name, input] of Object.entries(inputs)) result.outputs[name] = this.output(input, first);
     if (exercise) result.case = 'layer 1';
     if (launch) result.asked = launch;
     return result;
   }
 
-  async check(request) {
-    const at = await this.work(request.source), result = await this.run(request);
+  output({ type, length, fill }, first) {
+    const half = type === 'float16', bits = Array.from({ length: Math.min(length, first) }, (_, i) => (half ? 0x3e00 : type === 'int64' ? 2n ** 62n : i + 1));
+    return { length, values: bits, changed: bits.map(() => !fill), same: Boolean(fill), unset: fill ? 0 : Math.max(0, length - 250) };
+  }
+
+  async check(request, progress) {
+    const at = await this.work(request.source), result = await this.run(request, progress);
     const racy = !request.source.includes('// fixed') && at('__syncthreads');
     return {
       ...result,

@@ -163,7 +163,7 @@ def test_it_loads_nothing_from_elsewhere(tab, address):
     tab.on("request", lambda request: asked.append(request.url))
     tab.goto(f"{address}#04a")
     tab.get_by_role("button", name="Run").click()
-    tab.get_by_text("It ran on layer 1.").wait_for()
+    tab.get_by_text("It ran on layer 1, unchecked.").wait_for()
     assert len(asked) > 4 and all(url.startswith((address, "data:")) for url in asked)
 
 
@@ -286,7 +286,7 @@ def test_it_works_without_a_network_after_the_first_visit(chromium, folder):
     visitor = chromium.new_context()
     try:
         tab = visitor.new_page()
-        tab.goto(address)
+        tab.goto(f"{address}#00a")
         files = len([path for path in folder.rglob("*") if path.is_file() and path.name != "service.js"])
         deadline = time.monotonic() + 30
         while tab.evaluate("caches.open('playground').then(cache => cache.keys()).then(keys => keys.length)") < files:
@@ -304,6 +304,7 @@ def test_it_works_without_a_network_after_the_first_visit(chromium, folder):
 
 def test_its_links_lead_somewhere(folder):
     page = links.Links(folder / "index.html")
+    page.anchors |= {*exercises()}
     for link in page.found:
         there = link == "../index.html" or (folder / link).is_file()
         assert link[1:] in page.anchors if link[0] == "#" else there, link
@@ -328,7 +329,8 @@ def test_stop_ends_an_endless_kernel_and_the_next_run_works(tab, address):
     assert tab.locator(".cm-content").evaluate("each => each === document.activeElement")  # it stays there
     type_in(tab, example)
     tab.keyboard.press("Control+Enter")
-    tab.get_by_text("It ran.").wait_for()
+    tab.get_by_text("It ran, unchecked.").wait_for()
+    assert "races" in tab.locator("#status").inner_text()
     assert tab.get_by_text("6 elements are NaN, as is memory that no thread has stored to.").is_visible()
     assert tab.get_by_text("Unchanged: a, b.").is_visible()
 
@@ -370,6 +372,61 @@ def test_a_wrong_launch_is_refused_with_its_place(tab, address):
     assert tab.locator("#status").inner_text() == 'Block: "many" is no integer.'
 
 
+def test_nothing_of_the_last_result_stays_under_an_error(tab, address):
+    tab.goto(f"{address}#own")
+    tab.get_by_role("button", name="Run").click()
+    tab.locator(".array").first.wait_for()
+    tab.locator("[name=block]").fill("many")
+    tab.get_by_role("button", name="Run").click()
+    tab.get_by_text('Block: "many" is no integer.').wait_for()
+    assert tab.locator("#results").inner_text() == ""
+
+
+def test_the_engine_is_loaded_for_a_desk_and_not_for_the_list(tab, address):
+    asked = []
+    tab.on("request", lambda request: asked.append(request.url.removeprefix(address)))
+    tab.goto(address)
+    tab.locator(".exercises").first.wait_for()
+    assert "38 MB" in tab.locator("#contents").inner_text()
+    tab.wait_for_timeout(300)
+    assert "lab.mjs" not in asked and "engine/large.bin" not in asked
+    tab.get_by_role("link", name="Start here").click()
+    tab.get_by_role("heading", name="00a").wait_for()
+    with tab.expect_request("**/engine/large.bin"):
+        pass
+
+
+def test_arrays_are_shown_as_numbers_and_vectors_and_large_ones_by_their_first(tab, address):
+    tab.goto(f"{address}#own")
+    type_in(tab, "__global__ void f(__half *h, long long *n, float3 *v, float *y) { }")
+    tab.locator("[name='y length']").fill("67000000")
+    for name in "hnvy":
+        tab.get_by_role("group", name=f"Argument {name}").get_by_role("combobox").select_option("nothing")
+    tab.locator("[name='n length']").fill("1")
+    tab.get_by_role("button", name="Run").click()
+    tab.locator(".array").nth(3).wait_for()
+    shown = tab.locator(".array").all_inner_texts()
+    assert "1.5, 1.5" in shown[0] and str(2**62) in shown[1]
+    assert "v 256 elements" in shown[2] and "(1, 2, 3), (4, 5, 6)" in shown[2]
+    assert "y 67,000,000 elements" in shown[3] and shown[3].count(",") < 80
+
+
+def test_much_that_is_printed_keeps_its_beginning(tab, address):
+    tab.goto(f"{address}#own")
+    type_in(tab, '__global__ void f() { printf("x"); }')
+    tab.get_by_role("button", name="Run").click()
+    tab.get_by_text("further lines not shown here.").wait_for()
+    text = tab.locator(".printed pre").inner_text()
+    assert text.startswith("thread 0\nthread 1\n") and len(text) <= 20_000
+
+
+def test_a_long_run_says_how_far_it_is(tab, address):
+    tab.goto(f"{address}#own")
+    type_in(tab, "__global__ void f() { } // long")
+    tab.get_by_role("button", name="Run").click()
+    tab.get_by_text("3 s: 37 % of the blocks").wait_for()
+
+
 def test_too_little_memory_is_said(tab, address):
     tab.add_init_script("globalThis.REFUSES = true")
     tab.goto(f"{address}#04a")
@@ -381,6 +438,7 @@ def in_node(expression, given):
     if not shutil.which("node"):
         pytest.skip("node is not installed")
     script = f"import * as launch from {json.dumps((SOURCES / 'src' / 'launch.js').as_uri())}; " \
+             f"import * as halves from {json.dumps((ROOT / 'engine/hostcuda/wasm/js/half.mjs').as_uri())}; " \
              f"const given = {json.dumps(given)}; console.log(JSON.stringify({expression}));"
     process = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
     return json.loads(process.stdout)
@@ -389,9 +447,9 @@ def in_node(expression, given):
 def test_halves_are_those_of_numpy():
     values = [0.0, -0.0, 1.0, -2.5, 65504.0, 65519.0, 1e-7, 6e-8, 2.0**-14, 0.1, 1 / 3, 2049.0, 2051.0, 1e-4]
     bits = np.array(values).astype(np.float16).view(np.uint16)
-    assert in_node("given.map(launch.half)", values) == bits.tolist()
-    assert in_node("given.map(launch.number)", bits.tolist()) == bits.view(np.float16).astype(float).tolist()
-    assert in_node("given.map(launch.half)", [65520.0, -1e9]) == [0x7C00, 0xFC00]  # infinity
+    assert in_node("given.map(halves.half)", values) == bits.tolist()
+    assert in_node("given.map(halves.number)", bits.tolist()) == bits.view(np.float16).astype(float).tolist()
+    assert in_node("given.map(halves.half)", [65520.0, -1e9]) == [0x7C00, 0xFC00]  # infinity
 
 
 def test_kernels_are_found_with_their_parameters():
@@ -403,14 +461,41 @@ extern "C" __global__ void __launch_bounds__(256) one(const float *__restrict__ 
 __global__
 void two(__half* h, size_t n, bool b, float **deep) {}
 """
-    one, two = in_node("launch.kernels(given)", source)
-    assert (one["name"], two["name"]) == ("one", "two")
+    assert in_node("launch.kernels(given).map(each => each.name)", source) == ["one", "two"]
+    one, two = in_node("launch.kernels(given).map(each => launch.parameters(each, { values: {} }))", source)
 
-    def short(kernel):
+    def short(parameters):
         return [(parameter["name"], parameter["type"], parameter.get("array"), parameter["number"])
-                for parameter in kernel["parameters"]]
+                for parameter in parameters]
 
     assert short(one) == [("x", "float *", "float32", False), ("n", "unsigned int", None, True),
                           ("d", "double *", "float64", False), ("foo", "Foo *", None, False)]
     assert short(two) == [("h", "__half *", "float16", False), ("n", "size_t", None, True), ("b", "bool", None, True),
                           ("deep", "float *", None, False)]
+
+
+REQUEST = "launch.request(given, { grid: '1', block: '32', shared: '0', values: %s })"
+
+
+def test_a_template_is_instantiated_as_the_form_says():
+    source = """
+template <typename T, int N = 3> __global__ void scale(T *y, const float4 *v, T by) { y[threadIdx.x] *= N * by; }
+"""
+    values = "{ y: { length: '8', fill: 'count' }, v: { length: '5', fill: 'zeros' }, by: { value: '2' } }"
+    asked = in_node(REQUEST % values, source)
+    assert asked["launch"]["kernel"] == "scale<float, 3>"
+    assert asked["source"] == f"{source}\ntemplate __global__ void scale<float, 3>(float *, float4 *, float);\n"
+    assert asked["inputs"] == {"y": {"type": "float32", "length": 8, "fill": "count"},
+                               "v": {"type": "float32", "length": 20, "fill": "zeros"}}
+    assert asked["shapes"]["v"] == {"half": False, "width": 4}
+    mine = source + "template __global__ void scale<long long,2>(long long *, const float4 *, long long);\n"
+    asked = in_node(REQUEST % values, mine)
+    assert (asked["source"], asked["launch"]["kernel"]) == (mine, "scale<long long,2>")
+    assert asked["inputs"]["y"]["type"] == "int64"
+
+
+def test_arrays_that_are_too_large_are_refused_before_they_are_made():
+    source = "__global__ void f(long long *y) {}"
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        in_node(REQUEST % "{ y: { length: '67108864' } }", source)
+    assert "536,870,912 bytes together; here they may have 268,435,456" in refused.value.stderr

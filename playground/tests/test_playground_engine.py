@@ -103,6 +103,38 @@ def test_a_kernel_runs_and_prints(lab):
     assert [answer["outputs"]["y"][i] for i in (0, 3, 249, 250)] == [0, 6, 498, -1]
 
 
+def test_a_template_with_64_bits_runs_and_only_the_first_elements_come(lab):
+    source = ("template <class T, int N> __device__ T more(T y) { return y + N; }\n"
+              "template <int N> __global__ void f(long long *y) {\n"
+              "    if (threadIdx.x) y[threadIdx.x] = more<long long, N>(1LL << 40);\n}\n"
+              "template __global__ void f<3>(long long *);")
+    launch = {"kernel": "f< 3 >", "grid": 1, "block": 4, "arguments": ["y"]}
+    answer = lab("run", {"source": source, "launch": launch,
+                         "inputs": {"y": {"type": "int64", "length": 4, "fill": "count"}}, "first": 2})
+    shown = answer["outputs"]["y"]
+    assert answer["ok"] and not shown["same"]
+    assert (shown["length"], shown["changed"], shown["unset"]) == (4, [False, True], 0)
+    assert [shown["values"][i] for i in range(2)] == [0, 2**40 + 3]
+
+
+def test_what_to_do_is_what_a_page_can_do(lab):
+    answer = lab("run", request("__global__ void f(float *y) {}\nint main() { f<<<1, 1>>>(nullptr); }", "y"))
+    assert "keep the kernels, and the page launches them" in answer["messages"][0]["text"]
+    answer = lab("run", request("__global__ void f(float *y) { y[threadIdx.x + 1] = 0; }", "y", n=64, grid=1))
+    assert "a write just past the end of an allocation of 256 bytes: is a guard such as" in answer["fault"]
+
+
+def test_a_launch_tells_how_far_it_is(tab):
+    source = "__global__ void f(float *y) { __shared__ float s[64]; s[threadIdx.x] = 1; __syncthreads(); "\
+             "y[threadIdx.x] = s[0]; }"
+    told = tab.evaluate("""async request => {
+        const told = [];
+        await window.lab.check(request, progress => told.push(progress));
+        return told.filter(each => each.part === 'blocks');
+    }""", request(source, "y", n=64, grid=30_000))
+    assert told and all(0 < progress["done"] <= progress["total"] == 30_000 for progress in told)
+
+
 def test_errors_and_warnings_have_line_and_column(lab):
     answer = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = oops;\n}", "y"))
     assert not answer["ok"]

@@ -7,7 +7,14 @@
 
 static Mutex print_mutex;
 static std::string printed;
-constexpr size_t print_limit = 1 << 20;   // as in CUDA, the oldest lines are lost beyond it
+constexpr size_t print_limit = 1 << 20;       // as in CUDA, lines are lost beyond it; here those in the middle
+constexpr size_t beginning = print_limit / 4;  // of it, at least, stay
+static size_t gap, left_out;                   // where lines are missing, and how many bytes
+
+static size_t end_of_line(size_t at) {
+    size_t line = printed.find('\n', at);
+    return line == std::string::npos ? printed.size() : line + 1;
+}
 
 namespace hostcuda {
 // The number of arguments, which CUDA's printf returns. It has no %n, which would write to an address unseen.
@@ -33,8 +40,10 @@ EXPORT int print(const char *pattern, ...) {
     if ((size_t)length >= sizeof text) length = sizeof text - 1;
     Lock lock(print_mutex);
     if (printed.size() + length > print_limit) {
-        size_t line = printed.find('\n', print_limit / 4);
-        printed.erase(0, line == std::string::npos ? printed.size() : line + 1);
+        if (!left_out) gap = end_of_line(beginning);
+        size_t count = end_of_line(gap + print_limit / 4) - gap;
+        printed.erase(gap, count);
+        left_out += count;
     }
     printed.append(text, length);
     return count;
@@ -43,6 +52,9 @@ EXPORT int print(const char *pattern, ...) {
 
 EXPORT size_t hc_printf_take(char *text, size_t bytes) {
     Lock lock(print_mutex);
+    if (left_out)
+        printed.insert(gap, "[" + std::to_string(left_out) + " bytes of printf are missing here: its buffer holds 1 MB]\n");
+    left_out = 0;
     size_t count = printed.size() < bytes ? printed.size() : bytes;
     memcpy(text, printed.data(), count);
     printed.erase(0, count);

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from dataclasses import asdict
@@ -23,6 +24,8 @@ ALL_TOOLS = ("profile", "memcheck", "racecheck", "initcheck", "synccheck")
 _MESSAGE = re.compile(r"(?m)^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? "
                       r"(?P<kind>[a-z ]*error|warning|note): (?P<text>.*)")
 _VARIABLE = re.compile(r"\b__(?:constant|device)__\s[^;{}()=]*?(\w+)\s*(?=[\[;={])")
+_HERE = (("launch them from Python", "the page launches them"),  # what to do, where there is no Python
+         ("must have C++ linkage", 'must have C++ linkage: write extern "C" before the kernel'))
 _PRODUCT = Path("/product.wasm")
 
 
@@ -89,7 +92,7 @@ def warnings(request: dict) -> str:
 
 def _read_messages(text: str) -> list[dict]:
     return [{**match.groupdict(), "line": int(match["line"]), "column": int(match["column"] or 0)}
-            for match in _MESSAGE.finditer(text)]
+            for match in _MESSAGE.finditer(functools.reduce(lambda words, pair: words.replace(*pair), _HERE, text))]
 
 
 def read(raw: str, places: str) -> str:

@@ -23,8 +23,7 @@ from hostcuda.host import cache
 from hostcuda.util.files import write
 
 _HERE = Path(__file__).parent
-_PACKAGE = _HERE.parent
-_JS = _HERE / "js"
+_PACKAGE, _JS = _HERE.parent, _HERE / "js"
 _MODULES = _JS / "node_modules"
 MISSING = f"npm ci --ignore-scripts --prefix {_JS}"
 # The engine's Python that compiles kernels: modules, and rooms.
@@ -32,7 +31,8 @@ _PYTHON = (
     "__init__", "errors", "files", "findings", "limits", "metrics", "processor", "settings", "source", "temporary",
 )
 _ROOMS = ("build", "check", "frontend", "host", "loops", "util", "wasm")
-_OWN = ("engine.mjs", "worker.mjs", "service.mjs", "compiler.mjs", "instance.mjs", "kernel.mjs", "asyncify.mjs")
+_OWN = ("engine.mjs", "worker.mjs", "service.mjs", "compiler.mjs", "instance.mjs", "kernel.mjs", "asyncify.mjs",
+        "half.mjs")
 _CLANG, _PYODIDE = _MODULES / "@yowasp" / "clang" / "gen", _MODULES / "pyodide"
 _PLAIN = {
     "clang/bundle.js": _CLANG / "bundle.js",

@@ -7,7 +7,8 @@ export class Lab extends Engine {
   constructor() { super(new URL('worker.mjs', import.meta.url)); }
 
   exercises() { return this.ask('exercises'); }
-  runExercise(request) { return this.ask('runExercise', request); }
-  checkExercise(request) { return this.ask('checkExercise', request); }
-  grade(request) { return this.ask('grade', request); }
+  runExercise(request, progress) { return this.ask('runExercise', request, progress); }
+  checkExercise(request, progress) { return this.ask('checkExercise', request, progress); }
+  grade(request, progress) { return this.ask('grade', request, progress); }
+  prepare(request) { return this.ask('prepare', request); }
 }

@@ -1,5 +1,5 @@
 // The playground's worker: the engine's, and the lab's exercises.
-import { ARRAYS, Service, serve } from './engine/service.mjs';
+import { ARRAYS, Service, serve, summary } from './engine/service.mjs';
 
 const RUN_S = 20; // of a case, until its kernel counts as endless
 const TOOLS = 'profile,memcheck,racecheck,initcheck,synccheck';
@@ -37,18 +37,27 @@ class LabService extends Service {
     return plan.cases;
   }
 
+  async prepare({ exercise, source, ...own }) {
+    if (!exercise) return super.prepare({ source, ...own });
+    const asked = (await this.plan(exercise, source)).findLast(each => each.counted);
+    await super.prepare(asked.compile);
+  }
+
   runExercise(request) { return this.onExercise(request, false); }
   checkExercise(request) { return this.onExercise(request, true); }
 
   /** Run an attempt on the case that counts, once, as `run` and `check` do. */
-  async onExercise({ exercise, source }, check) {
+  async onExercise({ exercise, source, first = Infinity }, check) {
     const cases = await this.plan(exercise, source), asked = cases.findLast(each => each.counted), [run] = asked.runs;
     const inputs = Object.fromEntries(Object.entries(asked.buffers).map(([name, bytes]) => [name, { type: 'uint8', length: bytes }]));
     for (const [name, array] of Object.entries(run.write)) inputs[name] = this.array(array).slice();
     if (asked.constant) inputs[asked.constant] = this.array(run.constant).slice();
     const result = await this.perform({ ...asked.compile, launch: asked.launches, inputs }, check), outputs = {};
     for (const { name, type } of run.outputs)
-      if (result.outputs[name]) outputs[name] = new ARRAYS[type](result.outputs[name].buffer);
+      if (result.outputs[name]) {
+        const array = new ARRAYS[type](result.outputs[name].buffer);
+        outputs[name] = first < Infinity ? { ...summary(array, this.array(run.write[name]), first), half: type === 'float16' } : array;
+      }
     return { ...result, outputs, case: asked.name };
   }
 
@@ -84,6 +93,7 @@ class LabService extends Service {
     }
     events.push({ mark: 'warnings', text: built.at(-1).warnings, filled: true });
     for (const [i, asked] of cases.entries()) {
+      this.progress({ part: 'cases', done: i + 1, total: cases.length });
       events.push({ mark: 'case', case: asked.name });
       const answer = await this.execute(built[i], this.job(asked, TOOLS), RUN_S, built.slice(i));
       if (!answer) return { events: [...events, { mark: 'endless', case: asked.name }], arrays, ...about };

@@ -40,8 +40,8 @@ export class Engine {
   }
 
   init(progress) { return this.ask('init', undefined, progress); }
-  run(request) { return this.ask('run', request); }
-  check(request) { return this.ask('check', request); }
+  run(request, progress) { return this.ask('run', request, progress); }
+  check(request, progress) { return this.ask('check', request, progress); }
 
   /** End what runs. A kernel ends at once; if the worker is compiling and does not hear, it begins anew. */
   async stop() {

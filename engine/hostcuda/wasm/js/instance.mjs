@@ -49,6 +49,8 @@ export class Instance {
     return self;
   }
 
+  entered() {} // a worker's, to tell how far a launch has come
+
   bytes(at, length) { return new Uint8Array(this.x.memory.buffer, at, length); }
 
   text(at) {
@@ -58,6 +60,7 @@ export class Instance {
 
   /** Run threads until their block has ended or is left. */
   enter() {
+    this.entered();
     const { x } = this, stack = x.__stack_pointer.value;
     try {
       x.hc_run();
@@ -89,7 +92,7 @@ export class Instance {
 
   /** Launch a kernel; returns an empty text, or why it failed. */
   launch({ kernel, grid, block, shared = 0 }, values) {
-    const number = this.kernels.findIndex(each => each.name === kernel);
+    const plain = name => name.replace(/\s/g, ''), number = this.kernels.findIndex(each => plain(each.name) === plain(kernel));
     if (number < 0) return `there is no kernel ${kernel}: the source has ${this.kernels.map(each => each.name).join(', ') || 'none'}`;
     const { parameters, bytes, threads } = this.kernels[number];
     if (parameters.length !== values.length) return `kernel ${kernel} has ${parameters.length} parameters, and the launch gives ${values.length} arguments`;

@@ -9,6 +9,7 @@ import { Instance, NeedsFibers } from './instance.mjs';
  */
 async function execute({ module, tools, buffers, runs }) {
   const instance = await Instance.make(module, tools), at = {}, outputs = [], records = [];
+  count(instance, runs.flatMap(run => run.launches));
   for (const [name, content] of Object.entries(buffers)) at[name] = instance.allocate(content);
   const start = performance.now();
   let fault = '';
@@ -29,9 +30,24 @@ async function execute({ module, tools, buffers, runs }) {
   return { outputs, fault, records, printed: instance.printed(), kernels: instance.kernels, memory: instance.memory(), ms: performance.now() - start };
 }
 
+const EVERY_MS = 250;
+
+/** Tell how many blocks of all launches have been begun. */
+function count(instance, launches) {
+  const total = launches.reduce((sum, { grid }) => sum + grid.reduce((a, b) => a * b), 0);
+  let done = 0, told = performance.now();
+  instance.entered = () => {
+    done++;
+    if (performance.now() - told < EVERY_MS) return;
+    told = performance.now();
+    postMessage({ progress: { part: 'blocks', done, total } });
+  };
+}
+
 onmessage = async ({ data }) => {
   try {
-    postMessage(await execute(data));
+    const answer = await execute(data);
+    postMessage(answer, answer.outputs.flatMap(Object.values).map(bytes => bytes.buffer));
   } catch (error) {
     postMessage(error instanceof NeedsFibers ? { needsFibers: true } : { error: String(error.message ?? error) });
   }

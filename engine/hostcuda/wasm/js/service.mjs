@@ -1,8 +1,9 @@
 // What runs in the page's worker: the compilers, and a worker of its own for the kernels (kernel.mjs).
 import { Compiler } from './compiler.mjs';
+import { half } from './half.mjs';
 
-export const ARRAYS = { float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, int16: Int16Array,
-                 int32: Int32Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array };
+export const ARRAYS = { float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, int16: Int16Array, int32: Int32Array,
+                 int64: BigInt64Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, uint64: BigUint64Array };
 const TOOLS = 'profile,memcheck,racecheck,initcheck,synccheck';
 const LATER = 'binaryen.wasm'; // loaded when a thread has to wait for the first time
 const KEPT = 4; // modules that were compiled last
@@ -60,12 +61,16 @@ export class Service {
     await this.init();
     const key = JSON.stringify(asked), known = this.modules.get(key);
     if (known) return known;
+    const made = this.build(asked);
+    this.modules.set(key, made); // at once: the same may be asked for while it is made
+    if (this.modules.size > KEPT) this.modules.delete(this.modules.keys().next().value);
+    if ((await made.catch(error => ({ error }))).error) this.modules.delete(key);
+    return made;
+  }
+
+  async build(asked) {
     const start = performance.now(), built = this.compiler.compile(asked);
-    if (!built.error) {
-      Object.assign(built, { bytes: built.wasm, fibers: 0, compile: performance.now() - start, module: await WebAssembly.compile(built.wasm) });
-      this.modules.set(key, built);
-      if (this.modules.size > KEPT) this.modules.delete(this.modules.keys().next().value);
-    }
+    if (!built.error) Object.assign(built, { bytes: built.wasm, fibers: 0, compile: performance.now() - start, module: await WebAssembly.compile(built.wasm) });
     return built;
   }
 
@@ -96,7 +101,7 @@ export class Service {
       const end = (settle, value) => { clearTimeout(late); this.stopWorker = null; worker.terminate(); settle(value); }; // its memory is free at once
       this.stopWorker = () => end(reject, new Stopped());
       if (seconds < Infinity) late = setTimeout(() => end(resolve, null), seconds * 1000);
-      worker.onmessage = ({ data }) => (data.error ? end(reject, new Error(data.error)) : end(resolve, data));
+      worker.onmessage = ({ data }) => (data.progress ? this.progress(data.progress) : data.error ? end(reject, new Error(data.error)) : end(resolve, data));
       worker.onerror = event => end(reject, new Error(event.message));
       worker.postMessage(job);
     });
@@ -107,10 +112,13 @@ export class Service {
   run(request) { return this.perform(request, false); }
   check(request) { return this.perform(request, true); }
 
-  async perform({ source, options = [], name = 'kernel.cu', launch, inputs = {}, include_dirs }, check) {
+  /** Compile what `run` will be asked for, so that the result comes sooner. */
+  async prepare(request) { await this.compile(asked(request, false)); }
+
+  async perform({ source, options, name, launch, inputs = {}, include_dirs, extern_c, first = Infinity }, check) {
     const start = performance.now();
     const result = { ok: false, messages: [], fault: '', outputs: {}, printed: '', gears: [], times: {}, memory: 0, findings: [], counts: [], totals: [] };
-    const built = await this.compile({ source: `#line 1 "${name}"\n${source}`, options, extern_c: !/extern\s*"C"/.test(source), include_dirs, check, warn: true });
+    const built = await this.compile(asked({ source, options, name, include_dirs, extern_c }, check));
     result.messages = built.messages;
     result.times.compile = performance.now() - start;
     if (!built.error) {
@@ -119,15 +127,19 @@ export class Service {
       for (const [input, content] of Object.entries(inputs)) {
         const isArray = ArrayBuffer.isView(content), type = types[input] = isArray ? content.constructor : ARRAYS[content.type];
         if (!type) throw new Error(`${input}: there is no type ${content.type}; there are ${Object.keys(ARRAYS).join(', ')}`);
-        if (!passed.has(input) && built.variables.includes(input)) variables[input] = bytesOf(content);
-        else buffers[input] = isArray ? bytesOf(content) : content.length * type.BYTES_PER_ELEMENT;
+        const array = isArray ? content : content.fill ? filled(type, content) : null;
+        if (!passed.has(input) && built.variables.includes(input)) variables[input] = bytesOf(array);
+        else buffers[input] = array ? bytesOf(array) : content.length * type.BYTES_PER_ELEMENT;
       }
       for (const each of passed) if (!(each in buffers)) throw new Error(`the launch passes ${each}, and there is no input of this name`);
       const shaped = launches.map(each => ({ ...each, grid: three(each.grid), block: three(each.block), arguments: each.arguments.map(value => typeof value === 'boolean' ? +value : value) }));
       const answer = await this.execute(built, { tools: check ? TOOLS : '', buffers, runs: [{ variables, launches: shaped, read: Object.keys(buffers) }] });
       Object.assign(result, { fault: answer.fault, printed: answer.printed, memory: answer.memory });
       result.gears = answer.kernels.map(each => ({ kernel: each.name, loops: each.loops, why: each.why }));
-      for (const [input, bytes] of Object.entries(answer.outputs[0] ?? {})) result.outputs[input] = new types[input](bytes.buffer);
+      for (const [input, bytes] of Object.entries(answer.outputs[0] ?? {})) {
+        const array = new types[input](bytes.buffer);
+        result.outputs[input] = first < Infinity ? summary(array, buffers[input], first) : array;
+      }
       const records = answer.records.flat().map(text => this.compiler.read(text, built.places));
       Object.assign(result, { findings: records.flatMap(each => each.findings), counts: records.flatMap(rows), totals: records.map(each => each.totals) });
       Object.assign(result.times, { fibers: built.fibers, launch: answer.ms });
@@ -136,6 +148,35 @@ export class Service {
     result.times.total = performance.now() - start;
     return result;
   }
+}
+
+/** What page.py is asked to compile for a request. */
+const asked = ({ source, options = [], name = 'kernel.cu', include_dirs, extern_c = false }, check) =>
+  ({ source: `#line 1 "${name}"\n${source}`, options, extern_c, include_dirs, check, warn: true });
+
+/** An array with a content that has a name. */
+function filled(type, { type: name, length, fill }) {
+  const made = new type(length), real = name.startsWith('float'), of = name === 'float16' ? half : made instanceof BigInt64Array || made instanceof BigUint64Array ? BigInt : Number;
+  if (fill === 'ones') return made.fill(of(1));
+  let state = 1;
+  for (let i = 0; i < length && fill !== 'zeros'; i++) {
+    state = Math.imul(state, 1664525) + 1013904223 | 0;
+    const part = (state >>> 8) / (1 << 24);
+    made[i] = of(fill === 'count' ? i : real ? part : Math.floor(100 * part));
+  }
+  return made;
+}
+
+/** Its first elements, which of them are not what they were, whether any is not, and how many hold no number. */
+export function summary(array, before, first) {
+  const bytes = bytesOf(array), width = array.BYTES_PER_ELEMENT, known = before.byteLength !== undefined;
+  const differs = at => known && bytes[at] !== before[at];
+  let same = known, unset = 0;
+  for (let at = 0; same && at < bytes.length; at++) same = bytes[at] === before[at];
+  for (const value of array) unset += value !== value;
+  const values = array.slice(0, first);
+  return { length: array.length, values, same, unset,
+    changed: Array.from(values, (_, i) => Array.from({ length: width }, (_, byte) => differs(i * width + byte)).some(Boolean)) };
 }
 
 const rows = (record, launch) => record.sites.map(site => ({ launch, kernel: record.kernel, ...site }));

@@ -218,7 +218,10 @@ static std::string damage() {
             if (!before && (unsigned char)a.base[a.bytes + i] == red) continue;
             memset(a.base - marked, red, marked);
             memset(a.base + a.bytes, red, marked);
-            return format("a write %zu bytes %s an allocation of %zu bytes", i + before, before ? "before" : "past the end of", a.bytes);
+            std::string away = i ? format("%zu bytes ", i + before) : "just ";
+            return format("a write %s%s an allocation of %zu bytes: %s? A check names the line", away.c_str(),
+                          before ? "before" : "past the end of", a.bytes,
+                          before ? "is an index negative" : "is a guard such as `if (i < n)` missing");
         }
     return "";
 }
