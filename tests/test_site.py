@@ -34,7 +34,8 @@ def test_dead_links_are_found(tmp_path):
 def test_a_summary_leads_from_the_first_page_to_what_its_notebook_names(tmp_path):
     names = ("01_baseline.ipynb", "practice/P1_transpose.ipynb", "practice/P2_histogram.ipynb")
     one, two, three = html.make_pages([execute.read(ROOT / "notebooks" / name) for name in names], tmp_path)
-    texts = (f"# 1\n\nYou will learn [a](practice/{two.notebook.path.name}).", f"# P1\n\nYou will learn [b]({three.notebook.path.name}).")
+    texts = (f"# 1\n\nYou will learn [a](practice/{two.notebook.path.name}).",
+             f"# P1\n\nYou will learn [b]({three.notebook.path.name}).")
     for page, text in zip((one, two), texts, strict=True):
         page.notebook.nb.cells[0].source = text
     (tmp_path / "index.html").write_text(site.SiteExporter([one, two, three]).series())
