@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+import hostcuda
 import labkit.cli
 from hostcuda import command
 
@@ -377,6 +378,8 @@ def require_one_sentence(name, status, out, err):
     """Fail unless a command ended with a usage error, or with one line on standard error alone."""
     assert status in (1, 2), (out, err)
     *usage, said = re.sub(r"\n(?! )", "\0", err.strip()).split("\0") if status == 2 else err.splitlines()
+    if hostcuda.engine() == "gpu" and status == 1:  # nvcc's lines, and those about a fault, follow the sentence
+        usage, said = (), err.partition("\n")[0]
     assert said.startswith("Error: " if status == 2 else f"{name}: "), err
     assert all(text.startswith(("Usage: ", "Try ")) for text in usage if text.strip()), err
     assert "Traceback" not in out + err and not out
@@ -386,9 +389,8 @@ def require_one_sentence(name, status, out, err):
 def test_a_bad_input_is_one_sentence_and_loses_nothing(name, line, desk, monkeypatch, capfd):
     monkeypatch.chdir(desk)
     monkeypatch.setattr(sys, "argv", [name, *shlex.split(line.replace("LONG", LONG))])
-    for variable in ("HOSTCUDA_WARNINGS", "HOSTCUDA_OUTPUT_LIMIT"):  # which the commands set
+    for variable in ("HOSTCUDA_ENGINE", "HOSTCUDA_WARNINGS", "HOSTCUDA_OUTPUT_LIMIT"):  # which the commands set
         monkeypatch.setenv(variable, os.environ.get(variable, ""))
-    monkeypatch.setenv("HOSTCUDA_ENGINE", "cpu")  # on a GPU nvcc's own lines are among the answers
     before = list_files(desk)
     with pytest.raises(SystemExit) as done:
         (command if name == "hostcuda" else labkit.cli).main()

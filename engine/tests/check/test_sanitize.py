@@ -230,6 +230,6 @@ def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_
         ("squares", 53), ("cubes", 57),
     ]
     assert [row["kind"] for row in rows if row["line"] > 50] == ["address of a local variable"] * 2
-    said = "".join(row["message"] for row in rows)  # g++ 13 names the loop's line, others the sum's
-    assert re.search(r"the variable acc has no value when line (4|5|6) uses it", said)
+    said = "".join(row["message"] for row in rows)  # g++ 13 does not say where
+    assert re.search(r"the variable acc has no value when (line 6 uses it|it is used)", said)
     assert any("the variable t.count has no value" in row["message"] for row in rows)
