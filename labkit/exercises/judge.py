@@ -41,7 +41,7 @@ _LOOK = {
                         "stand before the barrier, and for all groups but those that may still be under way?",
     "race between blocks": "Threads of different blocks use the same place: does an index leave out the block, or "
                            "exchange two of its factors?",
-    "lost update": "Two threads read a place and write it back, and one of the changes is lost: should it be an atomic?",
+    "lost update": "Two threads read a place and write it back, and one change is lost: should it be an atomic?",
     "uninitialized": "It is read before it is written: is a barrier missing, a zero at the beginning, or an element "
                      "that no thread fills?",
     "out of bounds": "Put this thread's and this block's numbers into the index: which element of the array is that? "
