@@ -118,7 +118,7 @@ def text(asked: Exercise, page: html.ReportPage, exporter: site.SiteExporter, ou
     exporter.page = html.ReportPage(page.notebook, out / "index.html")
     for cell in page.notebook.nb.cells:
         if cell.cell_type == "markdown" and (match := re.search(_POSED.format(asked.number), cell.source)):
-            there = rf"[\g<0>](../{page.notebook.name}.html) of its page"
+            there = rf"[\g<0>]({page.notebook.path.name}) of its page"
             return exporter.markdown(_ON_ITS_PAGE.sub(there, match[1]))
     raise ValueError(f"{page.notebook.path.name} does not pose exercise {asked.number}: begin a paragraph with "
                      f"**{asked.number}**")

@@ -56,6 +56,7 @@ def test_an_exercise_is_what_its_page_says(listed):
         assert "**" not in entry["text"] and len(re.sub("<[^>]*>", "", entry["text"])) > 50
         assert (ROOT / "notebooks" / entry["page"].removeprefix("../")).with_suffix(".ipynb").is_file()
     assert '<a href="../glossary.html#sector">sectors</a>' in listed["00b"]["text"]
+    assert '<a href="../02_constant.html">figure at the top</a> of its page' in listed["02a"]["text"]
     assert "05b" not in listed["05a"]["text"] and "without a map" not in listed["05a"]["text"]
 
 
