@@ -5,6 +5,7 @@ Only the playground and the page of the search run scripts, and load files of th
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -73,6 +74,8 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         built = (root / PLAYGROUND / "lab.mjs").is_file()
         if built:
             exporter.common["playground"] = "playground/index.html"
+            parts = json.loads((root / PLAYGROUND / "exercises.json").read_bytes())["parts"]
+            exporter.common["desks"] = {entry["number"] for part in parts for entry in part["exercises"]}
         if searched := bool(shutil.which("node")) and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir():
             exporter.common["search"] = "search.html"
         if repository and (root / PICTURE).is_file():  # its address has to be a whole one
