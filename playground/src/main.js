@@ -232,8 +232,9 @@ function answer(what, result, shapes) {
 
 let clock = 0, far = '';
 
-/** How far the work has come: cases of a grade, blocks of a launch. */
+/** How far the work has come: modules and cases of a grade, blocks of a launch. */
 function come({ part, done, total }) {
+  if (part === 'compile') far = `, compiling ${done} of ${total}`;
   if (part === 'cases') far = `, case ${done} of ${total}`;
   if (part === 'blocks') far = `${far.replace(/: \d.*/, '')}: ${Math.min(99, Math.floor(100 * done / total))} % of the blocks`;
 }

@@ -84,7 +84,8 @@ class LabService extends Service {
     const plan = JSON.parse(this.judging.plan(exercise, source)), cases = plan.cases ?? [], arrays = cases.map(() => []);
     const about = { messages: [], findings: [], times, memory: 0 };
     if (plan.refused) return { refused: plan.refused, ...about };
-    for (const { compile } of cases) { // a case may be compiled like the last one, of which warnings are wanted
+    for (const [i, { compile }] of cases.entries()) { // a case may be compiled like the last one, of which warnings are wanted
+      this.progress({ part: 'compile', done: i + 1, total: cases.length });
       const module = await this.compile({ ...compile, check: true, warn: `${compile.options}` === `${cases.at(-1).compile.options}` });
       about.messages = module.messages;
       times.compile = performance.now() - start;
