@@ -95,6 +95,7 @@ lint: $(STAMP)  ## Check the style, which packages import which, how large they 
 lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab; ARGS="--no-browser --port 9000"
 	@$(LAB)/bin/jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
 	@$(LAB)/bin/jupyter lab --notebook-dir=. --LabApp.extra_labextensions_path=labkit/page/labextensions \
+	    --LabApp.app_settings_dir=labkit/page/labsettings \
 	    $(if $(filter 0,$(shell id -u)),--allow-root) $(OUTSIDE) $(ARGS) notebooks/00_start_here.ipynb
 
 student: $(STAMP)  ## Write an edition without solutions to build/student; ARGS="--out DIR --nbgrader"

@@ -29,7 +29,6 @@ LAB = ROOT / ".venv-lab/bin/python"
 LONG = 120_000  # ms, for what the page has to show: the machine may be busy
 SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},  # cells are there though they are out of sight
-    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},  # no network, no question
 }
 ERROR = '[data-mime-type="application/vnd.jupyter.stderr"]'  # as JupyterLab shows a traceback, too
 
@@ -39,6 +38,12 @@ def _find_jupyterlab():
     if LAB.exists():
         return LAB
     return Path(sys.executable) if importlib.util.find_spec("jupyterlab") else None
+
+
+def make_labs_options():
+    """Return the options of JupyterLab's application that `make lab` gives, from the Makefile."""
+    options = dict(re.findall(r"--(LabApp\.\w+)=(\S+)", (ROOT / "Makefile").read_text()))
+    return {name: ROOT / folder for name, folder in options.items()}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +60,7 @@ def server(tmp_path_factory):
     options = {
         "ServerApp.ip": "127.0.0.1", "ServerApp.port": port, "ServerApp.root_dir": folder, "ServerApp.allow_root": True,
         "ServerApp.open_browser": False, "IdentityProvider.token": token,
-        "LabApp.extra_labextensions_path": ROOT / "labkit/page/labextensions",
+        **make_labs_options(),
     }
     own = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR",
                                                "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR",
@@ -76,7 +81,7 @@ def server(tmp_path_factory):
     try:
         address_file = home / f"JUPYTER_RUNTIME_DIR/jpserver-{process.pid}.json"
         until = time.monotonic() + 120
-        while not address_file.exists():
+        while not (address_file.exists() and address_file.read_text().rstrip().endswith("}")):  # all of it
             assert process.poll() is None and time.monotonic() < until, log.read_text()
             time.sleep(0.1)
         url = json.loads(address_file.read_text())["url"]
@@ -266,3 +271,20 @@ def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
     cell.run()
     expect(cell.output).to_contain_text("PASS")
     expect(page.cells.locator(ERROR)).to_have_count(0)
+
+
+def test_cudas_names_are_coloured_and_nothing_asks_for_news(show):
+    comment = "// threadIdx in a comment"
+    lines = "__global__ void copy(float4 *weights)", "{", comment, "int i = threadIdx.x;", "__syncthreads();", "}"
+    page = show("names", of("import labkit as lab\nlab.setup()", "\n".join(["%%cuda names", *lines])))
+    page.run_all()
+    cell = page.cell("%%cuda names")
+    expect(cell.editor).to_have_attribute("data-language", "cpp")
+    expect(cell.editor.locator(".cm-cuda-builtin")).to_have_text(["float4", "threadIdx", "__syncthreads"])
+    expect(cell.editor.locator(".cm-cuda-keyword")).to_have_text("__global__")
+    builtin = cell.editor.locator(".cm-cuda-builtin").nth(1)
+    colours = [element.evaluate("it => getComputedStyle(it).color") for element in (builtin, cell.editor)]
+    assert colours[0] != colours[1]
+
+    page.tab.wait_for_timeout(2_000)  # the question comes when the page is there
+    expect(page.tab.get_by_text("Jupyter news")).to_have_count(0)
