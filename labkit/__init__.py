@@ -6,6 +6,7 @@ the engine (a GPU, or the CPU engine that runs the same ``.cu`` source) when som
 ``HOSTCUDA_ENGINE=cpu`` or ``gpu`` decides for it.
 """
 
+import contextlib
 import sys
 
 import lazy_loader
@@ -16,6 +17,10 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 if _shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
     for _magic in ("cuda", "hostcuda", "kernel", "program"):  # the first use of one loads this package as an extension
         _shell.magics_manager.register_lazy(_magic, __name__)
+    with contextlib.suppress(ImportError):  # an IPython before 8.6 has no such completers
+        from .page import completion
+
+        completion.register(_shell)
 
 
 def load_ipython_extension(shell: object) -> None:

@@ -3,14 +3,18 @@
 import ast
 import inspect
 import json
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import jedi
 import pytest
+from IPython.core.completer import CompletionContext
 
 import labkit
+from labkit.page import completion
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
@@ -44,6 +48,35 @@ def test_jedi_shows_parameters_and_the_docstring(project, name, parameters):
 def test_jedi_completes_in_a_running_notebook(name):
     completions = jedi.Interpreter(f"lab.{name[:-1]}", [{"lab": labkit}]).complete()
     assert name in [completion.name for completion in completions]
+
+
+@pytest.mark.parametrize(("begun", "found", "not_found"), [
+    ("thr", {"threadIdx"}, set()),  # CUDA's
+    ("__sync", {"__syncthreads", "__syncwarp"}, {"__shared__"}),
+    ("y[atomicA", {"atomicAdd"}, set()),
+    ("wei", {"weights"}, {"weird"}),  # the kernel's own, not those of a comment
+    ("pri", set(), {"print"}),  # Python's
+])
+def test_names_of_a_kernel_cell_are_completed(begun, found, not_found):
+    def complete(text):
+        context = CompletionContext("", text, len(begun), 4, None)
+        return completion.complete(context)
+
+    lines = "__global__ void conv(const float *weights)  // weird", "{", "    int column = 3;", begun, "}"
+    said = complete("\n".join(["%%kernel 01 --name mine", *lines]))
+    names = {item.text for item in said["completions"]}
+    assert found <= names and not names & not_found and said["suppress"]
+    assert said["matched_fragment"] == begun.rpartition("[")[2]
+    assert complete("\n".join(["# Python", *lines])) == {"completions": []}
+
+
+def test_the_completions_are_there_before_the_first_kernel_cell(tmp_path):
+    code = ("from IPython.core.interactiveshell import InteractiveShell\n"
+            "shell = InteractiveShell.instance()\nimport sys, labkit\nassert 'labkit.page.cells' not in sys.modules\n"
+            "print([matcher.__module__ for matcher in shell.Completer.custom_matchers])")
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
+                           env={**os.environ, "IPYTHONDIR": str(tmp_path)})
+    assert ended.stdout == "['labkit.page.completion']\n"
 
 
 def test_the_stub_exports_each_name_as_type_checkers_read_it():
