@@ -266,8 +266,10 @@ def test_without_machine_code_there_is_a_unit_and_no_time(copy, monkeypatch):
     monkeypatch.setattr(estimate.nsight, "find", lambda tool: None)
     estimated = estimate.estimated([copy], "coarse", KNOWN)
     assert estimated.busiest == "DRAM"
-    assert "coarse: nvdisasm is missing: pip install nvidia-cuda-nvdisasm (4 MB)" in str(estimated)
-    assert "coarse: nvdisasm is missing" in estimated.note
+    assert str(estimated) == "no time. Busiest: DRAM"  # the reason is told once, in the note
+    told = f"{estimated.against(estimated)}. {estimated.note}"
+    assert told.count("counts alone (nvdisasm is missing: pip install nvidia-cuda-nvdisasm (4 MB))") == 1
+    assert told.count("nvdisasm is missing") == 1 and "coarse" not in told
 
 
 def test_few_blocks_fill_little_of_the_card_and_wait(copy):

@@ -53,7 +53,7 @@ LEAD = ("The convolution layers of a LeNet forward pass, made faster in CUDA C o
 PARTS = (
     (0, "Part 1: a kernel made fast", "Read these pages in their order. At their end there are two ways on. Most "
      "readers go to part 3 first."),
-    (8, "Part 2: tensor cores", "For a third to a sixth of the time, without float32. It goes back to page 06."),
+    (8, "Part 2: tensor cores", "For a third to an eleventh of the time. It goes back to page 06."),
     (12, "Part 3: whole programs", "Copies, a whole network, training. Part 1 is enough for it."),
     (15, "Part 4: beyond this lab", "Profilers, and what others write. Page 03 is enough for 15, page 06 for 16."),
 )

@@ -102,7 +102,9 @@ class Estimate:
 
     @property
     def time(self) -> str:
-        """The interval with two digits, as text, or that there is no time, and why."""
+        """The interval with two digits, as text, or that there is no time, and why if the note does not say it."""
+        if self.kind == "coarse":
+            return "no time"
         if self.why_not:
             return f"no time ({self.why_not})"
         low, high = map(_short, self.interval)
@@ -146,8 +148,8 @@ def _short(ms: float) -> str:
 
 
 def why_coarse() -> str:
-    """Return why an estimate is coarse on this machine."""
-    return f"coarse: {lacking() or 'the machine code was not read: it is too large, or nvcc was left out'}"
+    """Return why an estimate is coarse on this machine: it lacks the machine code."""
+    return lacking() or "the machine code was not read: it is too large, or nvcc was left out"
 
 
 def why_not(found: Mapping[str, float], on: Card) -> str:
