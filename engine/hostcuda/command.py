@@ -252,10 +252,12 @@ def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:
     card(device)  # refused before minutes of work
     records, modules, ended = recorded(processes.program(script, args, "cpu", options), timeout, capture=json)
     _print(ended, "")
-    _exit_on_failure(ended, script)
+    if not records or any(record["error"] for record in records):
+        _exit_on_failure(ended, script)
     estimated = estimate(records, modules if nvcc else (), device)
     print(estimated.table.to_json(orient="records", indent=2) if json else estimated.launches())
     _write(csv, estimated.table, json)
+    _exit_on_failure(ended, script)
 
 
 def _print(ended, result: object) -> None:

@@ -95,6 +95,33 @@ def test_a_broken_kernel_has_its_verdict(kernel, verdict, kind, says):
         assert report["results"][0]["of"] == N
 
 
+DOUBTFUL = """__global__ void other(float *unused) {}
+__global__ void sums(const float *a, float *sums, int rows, int cols, int pitch) {
+  int r = threadIdx.x;
+  unsigned short at = r * 2000;
+  int key = r * 2654435 % 7;
+  float half = rows;
+  if (r >= rows) return;
+  sums[r] = half * 0 + at * 0 + key * 0;
+  for (int c = 0; c < cols; c++) sums[r] += a[r * cols + c];
+}
+"""
+
+
+@slow
+def test_a_wrong_result_names_an_unused_parameter_and_a_cut_integer():
+    case = {"grid": [1], "block": [64], "arguments": {"a": {"shape": [50, 64]}, "sums": {"shape": [50]}, "rows": 50,
+                                                      "cols": 50, "pitch": 64}}
+    reference = "def reference(a, sums, cols, **rest):\n    return a[:, :cols].sum(1)\n"
+    report = inspect("sums", DOUBTFUL, cases=[case], reference=reference)
+    said = {one["line"]: one["says"] for one in report["findings"]}
+    assert report["verdict"] == "wrong_result" and said.keys() == {2, 4, 5}
+    assert "pitch" in said[2] and "short" in said[4] and "2654435 overflows" in said[5]
+    assert "line 2" in report["next"]
+    right = DOUBTFUL.replace("r * cols + c", "r * 64 + c")
+    assert not inspect("sums", right, cases=[case], reference=reference)["findings"]
+
+
 @slow
 def test_a_hang_ends_in_time_and_has_its_line():
     inspect("right")  # compiles the source

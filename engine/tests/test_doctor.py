@@ -48,7 +48,7 @@ def python_says(monkeypatch):
     """Set what processes of our own Python answer, by a word of their code; everything else fails to import."""
     answers = {}
 
-    def ask(code, **environment):
+    def ask(code, *seconds, **environment):
         return next(((0, text) for word, text in answers.items() if word in code), (1, "ImportError: not here"))
 
     monkeypatch.setattr(doctor, "_ask_python", ask)
@@ -131,6 +131,21 @@ def test_a_compiler_that_does_not_compile(path):
 @pytest.mark.parametrize("tools", doctor._MODES.values(), ids=doctor._MODES)
 def test_a_kernel_runs_in_every_mode(tools):
     assert doctor._find_failure(tools) == ""
+
+
+def test_a_trial_that_does_not_end_in_time_is_slow_and_not_missing(path, python_says, monkeypatch):
+    path("g++", f'exec {GXX} "$@"')
+    path("apt-get", "exit 0")
+    python_says["hostcuda.engine()"] = "cpu"
+    ask = doctor._ask_python
+    monkeypatch.setattr(doctor, "_ask_python", lambda code, *seconds, **environment: (
+        doctor._run(["sleep", "5"], 0.01) if code == doctor._KERNEL else ask(code)))
+    path("sleep", "exec sleep 5")
+    report = doctor.examine()
+    finding = report["C++ compiler"]
+    assert finding.state == "slow" and "sleep did not answer within" in finding.found
+    assert "install" not in finding.remedy and "does not work" not in finding.found
+    assert report.ready and "in time" in report.why
 
 
 def test_a_compiler_without_a_version(path, monkeypatch):

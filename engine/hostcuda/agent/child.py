@@ -217,7 +217,7 @@ def _estimate(folder: Path, card: str) -> dict:
         found = estimate(launches, processes.lines(folder / "launches.modules"), card)
     except EngineError as error:
         return {"why_none": str(error).removeprefix("no estimate: ")}
-    facts = {"card": found.card.name, "limiter": ", ".join(found.near)}
+    facts = {"card": found.card.name, "limiter": ", ".join(found.near).replace("launch", "the launch itself")}
     if found.why_not:
         return {**facts, "why_none": found.why_not}
     low, high = (float(f"{1000 * bound:.2g}") for bound in found.interval)

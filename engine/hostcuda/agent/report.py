@@ -19,6 +19,7 @@ import hostcuda
 from hostcuda import checking
 from hostcuda.agent import repair, sandbox
 from hostcuda.errors import EngineError
+from hostcuda.estimate import lacking
 from hostcuda.metrics import COUNTERS
 from hostcuda.source import code_only
 from hostcuda.tools import processes, sanitize, stepping
@@ -31,6 +32,8 @@ _OPTION = re.compile(r"-[DU]\w+(?:=[\w.+-]*)?|-std=[\w+]+|--?use_fast_math|-arch
 _ERROR = re.compile(r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
 _NOT_SAID = re.compile(r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(?=[\w.-])|^\w*Error: "
                        r"|^(?:\w+check(?:, |: ))+")
+_PRODUCT = re.compile(r"[*]\s*(\d{5,10})\b(?![.\w])|(?<![\w.])(\d{5,10})\s*[*]")
+_NOT_TELLING = re.compile(r"\[-Wunused-(?!parameter)|(?:float|double|half).*onversion\]")
 _FIGURES = {"requests": ("requests",), "units": ("sectors", "wavefronts"), "extra": ("conflicts",)}
 
 
@@ -165,7 +168,7 @@ def capabilities() -> dict:
         "tools": [*sanitize.TOOLS], "steps_of_a_thread": stepping.why_not() or "yes",
         "not_seen": [] if checking.fills_variables() else ["uninitialized variables in registers"],
         "not_run": ["clusters", "texture references", "kernels that launch kernels", "cuBLAS and the like"],
-        "time": "estimated for the H200 from counts, with an interval; nothing is measured",
+        "time": f"the busiest unit of the H200, from counts; an interval: {lacking() or 'yes'}; nothing is measured",
         "limits": {"seconds": [5, 300], "cases": _CASES, "source_bytes": _SOURCE, "reference_bytes": _REFERENCE,
                    "memory_bytes": sandbox.MEMORY},
     }
@@ -215,7 +218,8 @@ def _run(job: Mapping, seconds: float, walled: bool) -> Run:
     with temporary.folder() as folder:
         (folder / "job.json").write_text(json.dumps(job))
         (folder / "kernel.cu").write_text(job["source"])
-        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": _choose_tools(job["what"]), "HOSTCUDA_WARNINGS": "1",
+        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": _choose_tools(job["what"]),
+                       "HOSTCUDA_WARNINGS": "1" if job["program"] else "all",
                        "HOSTCUDA_CHECK_OUT": str(folder / "launches")}
         command = [sys.executable, "-m", "hostcuda.agent.child", str(folder)]
         if job["program"]:
@@ -255,8 +259,9 @@ def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
                     and not any(record["error"] for record in run.records),
                     "tools": [*sanitize.TOOLS], "not_seen": [*map(_clean, unseen)]},
         "findings": [{name: fact for name, fact in one.items() if fact} for one in
-                     _list_findings(run, verdict, reason, lines)],
-        "results": [{name: fact for name, fact in answer.items() if fact} for answer in run.wrong],
+                     _list_findings(run, verdict, reason, lines, job["kernel"])],
+        "results": [{name: fact for name, fact in answer.items() if fact} for answer in run.wrong
+                    if "not checked to the end" not in run.findings.note],  # else blocks may not have run
     }
     if job["program"] and ended.output:
         report["printed"] = _clean(ended.output, 600)
@@ -269,7 +274,7 @@ def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     return report
 
 
-def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str]) -> list[dict]:
+def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], kernel: str) -> list[dict]:
     """Return the compiler's errors, or the tools' findings; of a wrong result without any the compiler's warnings."""
     found: list[dict] = []
     if verdict == "compile error":
@@ -290,9 +295,16 @@ def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str]) ->
                           "", other["line"], lines, "", name, other.get("op", "")).items() if fact},
                       "thread": sanitize._format_thread(row), "accesses": row["count"], "cases": cases})
     if verdict == "wrong result" and not rows:
-        found += [_locate("compiler's warning", event["line"], lines, event["message"].partition("warning: ")[2])
+        found = [_locate("compiler's warning", event["line"], lines, event["message"].partition("warning: ")[2])
                   for event in run.findings.events
-                  if event["kind"] == "warning" and event.get("line") and "[-Wunused" not in event["message"]]
+                  if event["kind"] == "warning" and event.get("line") and not _NOT_TELLING.search(event["message"])
+                  and ("[-Wunused" not in event["message"] or kernel in _get_text(event["line"], lines))]
+        found.sort(key=lambda one: one["line"])
+    if verdict == "wrong result" or any(row["tool"] == "memcheck" for row in rows):
+        for number, text in enumerate(code_only("\n".join(lines)).splitlines(), 1):
+            if (product := _PRODUCT.search(text)) and (factor := int(product[1] or product[2])) < 1 << 31:
+                says = f"a product with {factor} overflows 32 bits if the other factor is an int over {2**31 // factor}"
+                found.append(_locate("possible overflow", number, lines, says))
     return found
 
 
@@ -372,16 +384,19 @@ def _say_next(report: Mapping, reason: str) -> str:
     """Return one sentence: what was shown, or where to look. What to write there is said by a repair that was run."""
     verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
     if verdict == "pass":
-        limiter = f"; the busiest unit is {report['time']['limiter']}" if "limiter" in report["time"] else ""
+        limiter = f"; it is limited by {report['time']['limiter']}" if "limiter" in report["time"] else ""
         return ("Nothing was found, and all results are right" if report["checked"]["cases"] else
                 "Nothing was found, and the program ended with status 0") + f"{limiter}."
     if verdict == "wrong_result" and results:
-        return f"Look at the line that writes {results[0]['array']}: {results[0]['pattern']}."
+        place = f"line {findings[0]['line']}: {findings[0]['says']}" if findings else "what is read for it, and where"
+        return f"{results[0]['array']} is wrong. Look at {place}."
     if verdict == "hang" and "line" in findings[0]:
         return f"Look at what ends the loop at line {findings[0]['line']}."
     if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe"):
-        more = "; other findings may follow from it" if len(findings) > 1 else ""
-        return f"Mend line {findings[0]['line']} first{more}."
+        line, other = findings[0]["line"], findings[0].get("other", {}).get("line")
+        if other and other != line:
+            return f"Lines {min(line, other)} and {max(line, other)} access the same element: order them."
+        return f"Look at line {line} first, and at the lines that its values come from."
     return f"{reason.rstrip('.')}."
 
 
@@ -399,7 +414,7 @@ def _shorten(report: dict) -> dict:
 def as_text(report: Mapping) -> str:
     """Return a report as text of at most `MOST_TEXT` bytes."""
     cases, launches = report["checked"]["cases"], report["checked"]["launches"]
-    lines = [f"{report['verdict'].replace('_', ' ')} (cases: {cases}, launches: {launches})"]
+    lines = [f"{report['verdict'].replace('_', ' ')} ({f'cases: {cases}, ' if cases else ''}launches: {launches})"]
     lines += [f"not seen: {text}" for text in report["checked"]["not_seen"]]
     for one in report["findings"]:
         place = f", line {one['line']}" if "line" in one else ""

@@ -113,7 +113,8 @@ def _load(source: Unit, manifest: dict) -> Module:
     """Load a compiled file; return its module."""
     _warn(manifest["unsynchronized"])
     if os.environ.get("HOSTCUDA_WARNINGS"):
-        _show_warnings(source, manifest["path"].with_suffix(".warnings"), manifest["warnings"])
+        kind = "doubts" if os.environ["HOSTCUDA_WARNINGS"] == "all" else "warnings"
+        _show_warnings(source, manifest["path"].with_suffix(f".{kind}"), manifest["warnings"])
     native.library()
     path = modules.make_own_copy(manifest["path"])
     try:

@@ -39,6 +39,7 @@ _WARNINGS = (
     "-Wunused-value", "-Wempty-body", "-Wmisleading-indentation", "-Wreturn-type", "-Wsequence-point", "-Wdiv-by-zero",
     "-Wno-attributes",  # a variable that is declared twice has the engine's twice
 )
+_DOUBTS = ("-Wunused-parameter", "-Wconversion")  # for a kernel with wrong results
 # One of these warnings, with the lines that belong to it; wrong for `t` in ``cudaError_t error = cudaCreate(&t)``.
 _MAYBE = re.compile(r"(?m)^.*: warning: '(\w+)[^']*' may be used uninitialized.*\n?(?:(?: .*|.*: note: .*)(?:\n|$))*")
 
@@ -228,6 +229,7 @@ class Unit:
             text = f"#define HOSTCUDA_WARNS\n{find_doubted(text)}"
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
+            flags += _DOUBTS if os.environ.get("HOSTCUDA_WARNINGS") == "all" else ()
             status, _, err = toolchain.run([*self.command, *flags, "-S", "-o", os.devnull, SKELETON], cwd=folder)
             text = "" if status else messages.tidy(err, folder, SKELETON)
             return _MAYBE.sub(lambda match: "" if re.search(rf"&\s*{match[1]}\b", self.source) else match[0], text)

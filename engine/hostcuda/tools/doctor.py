@@ -25,8 +25,10 @@ from hostcuda.errors import CompileError, EngineError
 from hostcuda.host import toolchain
 from hostcuda.util import files, settings, temporary
 
-OK, MISSING, UNUSED = "ok", "missing", "not needed"
+OK, MISSING, UNUSED, SLOW = "ok", "missing", "not needed", "slow"
 _TIMEOUT = 60  # seconds of one program
+_COMPILING = 240  # seconds of a kernel, the first of which compiles the engine's own files
+_NO_ANSWER = "did not answer within"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Requirement:
     Attributes
     ----------
     what : str
-    state : {"ok", "missing", "not needed"}
-        "not needed": absent, and this machine works without it.
+    state : {"ok", "missing", "not needed", "slow"}
+        "not needed": absent, and this machine works without it. "slow": its trial did not end in time.
     found : str
         The version or the place; or what is wrong.
     remedy : str
@@ -95,24 +97,24 @@ def examine() -> Report:
     return Report(findings, *_choose_engine(findings))
 
 
-def _run(command: list[str], **environment: str) -> tuple[int, str]:
+def _run(command: list[str], seconds: int = _TIMEOUT, **environment: str) -> tuple[int, str]:
     """Run a command; return its exit status and its output. Status 127 if it cannot be run."""
     try:
         result = subprocess.run(
             command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=_TIMEOUT, check=False,
+            stderr=subprocess.STDOUT, timeout=seconds, check=False,
         )
     except subprocess.TimeoutExpired:
-        return 124, f"{command[0]} did not answer within {_TIMEOUT} s"
+        return 124, f"{command[0]} {_NO_ANSWER} {seconds} s"
     except OSError as error:
         return 127, f"{command[0]}: {error.strerror}"
     return result.returncode, result.stdout.decode("utf-8", "replace").strip()
 
 
-def _ask_python(code: str, **environment: str) -> tuple[int, str]:
+def _ask_python(code: str, seconds: int = _TIMEOUT, **environment: str) -> tuple[int, str]:
     """Run Python code that may crash, with this interpreter and package; return its status and last line of output."""
     prelude = f"import sys; sys.path[:] = {[str(settings.HOME), *sys.path]!r}\n"
-    status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code], **environment)
+    status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code], seconds, **environment)
     return status, text.splitlines()[-1] if text else f"it ended with status {status}"
 
 
@@ -174,16 +176,24 @@ def _examine_compiler() -> Requirement:
             status, output = _run([str(program)])
     if status:
         reason = output.splitlines()[-1] if output else f"status {status}"
-        return Requirement(what, MISSING, f"{command[0]} cannot compile and run one line: {reason}", remedy)
+        return _report_failure(what, f"{command[0]} cannot compile and run one line: {reason}", remedy)
     for mode, tools in _MODES.items():
         if problem := _find_failure(tools):
             if variable := re.match(r"HOSTCUDA_\w+", problem):  # the compiler is not to blame
                 return Requirement(what, MISSING, problem, f"unset {variable[0]}")
             problem = f"{' '.join(command)} compiles C++, but {mode} does not work with it: {problem}"
-            return Requirement(what, MISSING, problem, "unset CXX" if os.environ.get("CXX") else remedy)
+            return _report_failure(what, problem, "unset CXX" if os.environ.get("CXX") else remedy)
     _, version = _run([*command, "--version"])
     version = version.partition("\n")[0] or "no version"
     return Requirement(what, OK, f"{version}, {shutil.which(command[0])}")
+
+
+def _report_failure(what: str, problem: str, remedy: str) -> Requirement:
+    """Report something that fails as missing, or as slow if it did not answer: that is no proof that it is missing."""
+    if _NO_ANSWER not in problem:
+        return Requirement(what, MISSING, problem, remedy)
+    problem = problem.replace("does not work with it", "did not end in time").replace("cannot", "did not")
+    return Requirement(what, SLOW, f"{problem}. This machine is slow or busy: try again later", "hostcuda doctor")
 
 
 _MODES = {"running a kernel": "", "profiling": "profile", "sanitizing": "memcheck,racecheck,initcheck,synccheck"}
@@ -208,7 +218,7 @@ except Exception as error:
 
 def _find_failure(tools: str) -> str:
     """Return why the CPU engine cannot run a kernel with these tools of check mode; empty if it can."""
-    status, output = _ask_python(_KERNEL, HOSTCUDA_CHECK=tools)
+    status, output = _ask_python(_KERNEL, _COMPILING, HOSTCUDA_CHECK=tools)
     return output if status else ""
 
 
@@ -253,7 +263,7 @@ def _has_nvidia_hardware() -> bool:
 def _report_absence(what: str, for_gpu: bool, problem: str, remedy: str) -> Requirement:
     """Report something that is absent and that only a GPU needs."""
     if for_gpu:
-        return Requirement(what, MISSING, problem, remedy)
+        return _report_failure(what, problem, remedy)
     return Requirement(what, UNUSED, "for an NVIDIA GPU, and there is none here")
 
 
@@ -286,7 +296,7 @@ def _examine_nvcc(for_gpu: bool) -> Requirement:
         release = next((line for line in text.splitlines() if "release" in line), text[-100:])
         if status == 0:
             return Requirement("nvcc", OK, f"{release.split(', ')[-2] if ', ' in release else release}, {path}")
-        return Requirement("nvcc", MISSING, f"{path} does not work: {text[-100:]}", _find_nvcc_remedy())
+        return _report_failure("nvcc", f"{path} does not work: {text[-100:]}", _find_nvcc_remedy())
     return _report_absence("nvcc", for_gpu, "not on the path; PyCUDA compiles kernels with it", _find_nvcc_remedy())
 
 
@@ -339,6 +349,8 @@ def _choose_engine(findings: list[Requirement]) -> tuple[str | None, str]:
     if status or choice not in ("gpu", "cpu"):
         return None, choice.rstrip(".")
     by_name = {finding.what: finding for finding in findings}
+    if choice == "cpu" and by_name["C++ compiler"].state == SLOW:
+        return choice, "the C++ compiler is here, but its trial did not end in time"
     if choice == "cpu" and by_name["C++ compiler"].state != OK:
         return None, "there is neither a GPU that PyCUDA can use nor a C++ compiler for the CPU engine"
     name, value = settings.variable("ENGINE")
@@ -353,11 +365,11 @@ def _choose_engine(findings: list[Requirement]) -> tuple[str | None, str]:
 def show(report: Report, what: str = "CUDA") -> None:
     """Print a report: a table, the remedies, and whether `what` runs here."""
     console = Console(highlight=False)
-    marks = {OK: ("✓", "green"), MISSING: ("✗", "red"), UNUSED: ("–", "dim")}
+    marks = {OK: ("✓", "green"), MISSING: ("✗", "red"), UNUSED: ("–", "dim"), SLOW: ("?", "yellow")}
     try:
         "✓✗–".encode(console.encoding)
     except UnicodeEncodeError:
-        marks = {OK: ("+", "green"), MISSING: ("x", "red"), UNUSED: ("-", "dim")}
+        marks = {OK: ("+", "green"), MISSING: ("x", "red"), UNUSED: ("-", "dim"), SLOW: ("?", "yellow")}
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
