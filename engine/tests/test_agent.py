@@ -10,7 +10,7 @@ import pytest
 from hostcuda.agent import as_text, check, look
 from hostcuda.agent.patterns import describe_errors
 from hostcuda.agent.repair import _Source
-from hostcuda.agent.report import MOST_JSON, MOST_TEXT
+from hostcuda.agent.report import MOST_JSON, MOST_TEXT, _say_next
 from hostcuda.agent.sandbox import why_not
 from hostcuda.errors import EngineError
 
@@ -254,6 +254,20 @@ def test_patterns_lead_to_the_index():
         "elements 0 to 4 of each 25 (a block's threads), all of them 0")
     assert describe(np.where(np.arange(100) % 10 == 4, -1, want), (10, 10)) == "all of columns 4, all of them -1"
     assert describe(np.where(np.arange(100) >= 90, np.nan, want)).startswith("elements 90 to 99 (the last 10), 10 of")
+
+
+def test_what_comes_next_does_not_accuse_the_line_that_shows_a_fault():
+    def say(verdict, *findings):
+        results = [{"array": "y", "pattern": "every element"}]
+        return _say_next({"verdict": verdict, "findings": findings, "results": results}, "")
+
+    assert say("unsafe", {"line": 9, "other": {"line": 5}}).startswith("Lines 5 and 9 access the same element")
+    assert "Mend" not in say("unsafe", {"line": 5}) and "line 5" in say("unsafe", {"line": 5})
+    assert "every element" not in say("wrong_result") and "line that writes" not in say("wrong_result")
+    checked = {"cases": 0, "launches": 1, "not_seen": []}
+    program = {"verdict": "unsafe", "checked": checked, "findings": [], "results": [], "counts": [], "time": {},
+               "next": ""}
+    assert as_text(program).startswith("unsafe (launches: 1)")
 
 
 def test_the_head_of_a_statement_is_its_loop():
