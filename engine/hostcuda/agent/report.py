@@ -296,10 +296,9 @@ def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], ke
                       "thread": sanitize._format_thread(row), "accesses": row["count"], "cases": cases})
     if verdict == "wrong result" and not rows:
         found = [_locate("compiler's warning", event["line"], lines, event["message"].partition("warning: ")[2])
-                  for event in run.findings.events
-                  if event["kind"] == "warning" and event.get("line") and not _NOT_TELLING.search(event["message"])
-                  and ("[-Wunused" not in event["message"] or kernel in _get_text(event["line"], lines))]
-        found.sort(key=lambda one: one["line"])
+                 for event in sorted(run.findings.events, key=lambda event: event.get("line") or 0)
+                 if event["kind"] == "warning" and event.get("line") and not _NOT_TELLING.search(event["message"])
+                 and ("[-Wunused" not in event["message"] or kernel in _get_text(event["line"], lines))]
     if verdict == "wrong result" or any(row["tool"] == "memcheck" for row in rows):
         for number, text in enumerate(code_only("\n".join(lines)).splitlines(), 1):
             if (product := _PRODUCT.search(text)) and (factor := int(product[1] or product[2])) < 1 << 31:

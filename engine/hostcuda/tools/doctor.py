@@ -26,8 +26,7 @@ from hostcuda.host import toolchain
 from hostcuda.util import files, settings, temporary
 
 OK, MISSING, UNUSED, SLOW = "ok", "missing", "not needed", "slow"
-_TIMEOUT = 60  # seconds of one program
-_COMPILING = 240  # seconds of a kernel, the first of which compiles the engine's own files
+_TIMEOUT, _COMPILING = 60, 240  # seconds of one program; of a kernel, which may compile the engine's own files
 _NO_ANSWER = "did not answer within"
 
 
