@@ -37,9 +37,9 @@ _PROPERTIES = {
 # The classes of the page's own parts, which the style sheet places.
 _OF_THE_PAGE = {
     "all", "anchor", "answer", "badge", "bar", "broken", "button", "cell", "code", "companion", "contents",
-    "desk", "documents", "error", "failed", "failure", "folded", "home", "jump", "ladder", "lead", "name",
-    "neighbours", "notebooks", "number", "output", "outputs", "overview", "pair", "part", "prose", "provenance",
-    "second", "seconds", "series", "sheet", "start", "stderr", "stream", "zoom",
+    "desk", "documents", "error", "failed", "failure", "find", "folded", "found", "home", "jump", "ladder", "lead",
+    "name", "neighbours", "notebooks", "number", "output", "outputs", "overview", "pair", "part", "prose", "provenance",
+    "search", "second", "seconds", "series", "sheet", "start", "stderr", "stream", "zoom",
 }
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)
 _WITH_CONTENT = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
