@@ -296,14 +296,3 @@ def test_cudas_names_are_coloured_and_completed_and_nothing_asks_for_news(show):
         expect(cell.editor.locator(".cm-line").filter(has_text=re.compile(rf"^\s*{name}$"))).to_have_count(1)
     page.tab.wait_for_timeout(2_000)  # the question comes when the page is there
     expect(page.tab.get_by_text("Jupyter news")).to_have_count(0)
-
-
-def test_a_bar_shows_that_an_exercise_is_being_graded(show):
-    kernel = f"%%kernel 04 --exercise 04a --name mine\n{exercise('04a').start}"
-    page = show("bar", of("import labkit as lab\nlab.setup()", kernel, 'lab.grade("04a", mine);'))
-    page.run_all()
-    grade = page.cell("lab.grade")
-    grade.write("for n in range(3):\n    lab.grade('04a', mine.source + f'// {n}')")
-    grade.start()
-    expect(grade.output).to_contain_text(re.compile(r"grading 04a: +\d+%"))
-    expect(grade.output).to_have_text(re.compile(r"(04a Rows apart: goal missed[^%]*){3}$"))  # and it is gone

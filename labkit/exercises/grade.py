@@ -10,13 +10,11 @@ import contextlib
 import hashlib
 import inspect
 import sys
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from hostcuda import processes, temporary
 from hostcuda.errors import EngineError
@@ -92,7 +90,7 @@ def grade(
         if len(attempt) != 1:
             raise LabError(f"exercise {task.number} is answered by one kernel: grade(\"{task.key}\", mine)")
         source = task.attempt(attempt[0])
-        result = grade_source(task, source, seed, show=not quiet)
+        result = grade_source(task, source, seed)
         if result.passed and isinstance(task.subject, InPlaceOf) and device().engine == "gpu":
             result = _check_on_gpu(result, source)
     result = _require_prediction(result)
@@ -195,38 +193,16 @@ def _check_on_gpu(done: Grade, source: str) -> Grade:
     return replace(done, lines=(*done.lines[:at], line, *done.lines[at:]))
 
 
-def grade_source(asked: Exercise, source: str, seed: str = "", show: bool = False) -> Grade:
-    """Grade the text of a kernel in a child of this process; `show` a bar meanwhile, where there is a reader."""
+def grade_source(asked: Exercise, source: str, seed: str = "") -> Grade:
+    """Grade the text of a kernel in a child of this process."""
     text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()  # strings may hold numbers
     asked = asked.drawn(seed or hashlib.sha256(f"{asked.number}\n{text}".encode()).hexdigest()[:16])
     with temporary.folder() as folder:
         command, environment = job(asked, source, folder)
-        with _bar(asked, folder) if show else contextlib.nullcontext():
-            child = processes.run(command, environment, ATTEMPT_S, capture=True)
+        child = processes.run(command, environment, ATTEMPT_S, capture=True)
         if child.interrupted:
             child.require("grading")
         return judge(asked, source, collect(asked, folder, child))
-
-
-@contextlib.contextmanager
-def _bar(asked: Exercise, folder: Path) -> Iterator[None]:
-    """Show a bar in a notebook or a terminal: the cases of which a child has left arrays in its folder."""
-    total, ended = len(asked.subject.cases), threading.Event()
-    is_seen = sys.stdout.isatty() or type(sys.stdout).__module__ == "ipykernel.iostream"
-
-    def watch() -> None:
-        with tqdm(total=total, desc=f"grading {asked.number}", unit="case", delay=1, leave=False, file=sys.stdout,
-                  disable=not is_seen) as bar:
-            while not ended.wait(0.2):
-                bar.update(len({path.name.partition("-")[0] for path in folder.glob("*.npy")}) - bar.n)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()
 
 
 def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
