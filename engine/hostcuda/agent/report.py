@@ -301,7 +301,7 @@ def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], ke
                  and ("[-Wunused" not in event["message"] or kernel in _get_text(event["line"], lines))]
     if verdict == "wrong result" or any(row["tool"] == "memcheck" for row in rows):
         for number, text in enumerate(code_only("\n".join(lines)).splitlines(), 1):
-            if (product := _PRODUCT.search(text)) and (factor := int(product[1] or product[2])) < 1 << 31:
+            if (product := _PRODUCT.search(text)) and 0 < (factor := int(product[1] or product[2])) < 2**31:
                 says = f"a product with {factor} overflows 32 bits if the other factor is an int over {2**31 // factor}"
                 found.append(_locate("possible overflow", number, lines, says))
     return found
