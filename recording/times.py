@@ -154,14 +154,14 @@ def times(
     shapes = {**dict.fromkeys(beside, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}
     jobs.compile_all(jobs.of(kernel, layer) for kernel, several in shapes.items() for layer, _ in several)
     print(f"{len(shapes)} kernels compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    passed = [right(several, shapes[several[0]]) if several else [] for several in (beside, own)]
+    own, beside = (right(several, shapes[several[0]]) if several else [] for several in (own, beside))
     print(f"checked, {time.perf_counter() - start:.0f} s", flush=True)
     if not check_only:
         batches = batch or BATCHES[here.engine]
-        tables = measure(passed[1], passed[0], layers, batches, not dry, repeat)
-        measure_network(passed[1], batches, not dry)
+        tables = measure(own, beside, layers, batches, not dry, repeat)
+        measure_network(own, batches, not dry)
         if tables:
             print(f"{time.perf_counter() - start:.0f} s in all\n\n{summary(tables)}")
-    failed = [kernel.label for kernel in shapes if kernel not in passed[0] + passed[1]]
+    failed = [kernel.label for kernel in shapes if kernel not in own + beside]
     if failed:
         raise LabError(f"these kernels failed: {', '.join(failed)}")
