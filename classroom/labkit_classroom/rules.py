@@ -51,16 +51,18 @@ class Rules:
 
         A group's hand-ins are its members' and those under its own name. Of several the last one is taken.
         """
-        items = [*handed_in]
-        names = {self.key(item.student): item.student for item in items}
-        own = {(self.key(item.student), item.exercise) for item in items}
-        for group, members in self.groups.items():
-            keys = {self.key(member): member for member in members}
-            theirs = [item for item in items if item.exercise and self.key(item.student) in {*keys, self.key(group)}]
+        items = [(self.key(item.student), item) for item in handed_in]
+        names = {key: item.student for key, item in items}
+        own = {(key, item.exercise) for key, item in items}
+        groups = {self.key(group): {self.key(member): member for member in members}
+                  for group, members in self.groups.items()}
+        shared = []
+        for group, members in groups.items():
+            theirs = [item for key, item in items if item.exercise and (key in members or key == group)]
             last = {item.exercise: item for item in sorted(theirs, key=lambda it: (not it.problem, it.submitted_at))}
-            items += [replace(item, student=names.get(key, member)) for key, member in keys.items()
-                      for number, item in last.items() if (key, number) not in own]
-        return [item for item in items if self.key(item.student) not in map(self.key, self.groups)]
+            shared += [replace(item, student=names.get(key, member)) for key, member in members.items()
+                       for number, item in last.items() if (key, number) not in own]
+        return [item for key, item in items if key not in groups] + shared
 
 
 def read_rules(path: Path, roster: Roster | None = None) -> Rules:
