@@ -94,8 +94,8 @@ def test_a_fault_names_its_thread(monkeypatch):
     body = "const int i = threadIdx.x; for (int j = 0; j < 3; ++j) y[i] += x[(j / 2) * n + i];"
     function = compiler.SourceModule(f'extern "C" {{ {source({"f": body})} }}', no_extern_c=True).get_function("f_")
     assert function.gear == "loops"
-    memory = driver.mem_alloc(256)
-    function(memory, memory, memory, np.int32(1 << 30), block=(16, 2, 1))
+    memory, unmapped = driver.mem_alloc(256), np.uintp(4096)  # an address that no allocation has
+    function(unmapped, memory, memory, np.int32(16), block=(16, 2, 1))
     with pytest.raises(driver.LaunchError, match=r"thread \(0,0,0\)"):
         driver.Context.synchronize()
 
