@@ -1,4 +1,4 @@
-"""The figure of page 10."""
+"""The figures of pages 10 and 11."""
 
 import numpy as np
 import pytest
@@ -36,16 +36,38 @@ def test_the_rows_times_a_window_are_the_square(K):
 def test_how_much_is_of_use(said):  # noqa: F811
     assert "8 × 8 inputs; 77 % of the terms are weights" in said(draw.squares).title
     assert "4 × 8 inputs; 28 % of the terms are weights" in said(draw.squares, 3).title
-    assert "64 terms, 4 steps of 16 terms, two rows of the window each: 77 % of them" in said(draw.squares).alt
 
 
-def test_a_lane_supplies_a_word_of_every_row(said):  # noqa: F811
+def test_a_register_holds_two_terms_of_an_output(said):  # noqa: F811
     words = said(draw.squares, lane=2).words
-    assert [words.count(str(lane)) for lane in range(4)] == [8 + 8] * 4
-    assert "lane 2 of the warp" in said(draw.squares, lane=2).subtitle
+    assert [words.count(f"a[{register}]") for register in range(4)] == [1] * 4
+    assert "lane 2 holds" in said(draw.squares, lane=2).subtitle
+    assert said(draw.squares, lane=2).alt != said(draw.squares, lane=3).alt
 
 
-@pytest.mark.parametrize(("K", "lane"), [(0, 0), (8, 0), (7, 4), (7, -1)])
-def test_what_cannot_be_drawn_is_refused(K, lane):
+@pytest.mark.parametrize("down", [1, 2])
+@pytest.mark.parametrize("tall", [1, 7])
+def test_each_k_step_of_a_window_takes_two_rows(drawn, said, down, tall):  # noqa: F811
+    assert not collisions(drawn(draw.stack, down, tall))
+    words, channels, rows = said(draw.stack, down, tall).words, 3 - down, 6 + down + down * (tall - 1)
+    for step in range(7 if down == 1 else 4):
+        lanes = channels * rows if step < 4 else 0  # each row has a word per lane
+        assert words.count(str(step)) == lanes + 2 * tall
+
+
+def test_what_a_stack_of_windows_shares(said):  # noqa: F811
+    assert "is loaded once for 4 windows" in said(draw.stack).title
+    assert "two channels share the last" in said(draw.stack, 1, 5).title
+    assert "a further one begins 2 rows below" in said(draw.stack).alt
+
+
+@pytest.mark.parametrize(("K", "lane"), [(0, 0), (8, 0), (7, 32), (7, -1)])
+def test_squares_that_cannot_be_drawn_are_refused(K, lane):
     with pytest.raises(LabError, match=r"draw\.squares: K, lane = "):
         draw.squares(K, lane)
+
+
+@pytest.mark.parametrize(("down", "tall"), [(0, 4), (3, 4), (2, 0), (1, 8)])
+def test_stacks_that_cannot_be_drawn_are_refused(down, tall):
+    with pytest.raises(LabError, match=r"draw\.stack: down, tall = "):
+        draw.stack(down, tall)

@@ -21,6 +21,7 @@ from .matrices import im2col as im2col
 from .matrices import lanes as lanes
 from .matrices import outputs_per_thread as outputs_per_thread
 from .matrices import squares as squares
+from .matrices import stack as stack
 from .patterns import descriptor as descriptor
 from .patterns import steps as steps
 from .patterns import teams as teams

@@ -8,8 +8,6 @@ from labkit.draw import style
 from labkit.draw.style import Page, count, figure, percent, wide
 from labkit.spec.devices import device
 
-_EMPTY = "#eef1f4"  # the colour of idle parts
-
 
 @figure
 def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, thread: int = 5) -> None:
@@ -170,7 +168,7 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
         top += number * step + 6
         page.small(left - 8, top + 11, "scheduler", style.INK, ha="right", weight="bold")
         for cycle, states in enumerate(zip(*lanes, strict=True)):
-            page.rect(left + cycle * pitch, top, pitch, 14, style.INK if "issues" in states else _EMPTY)
+            page.rect(left + cycle * pitch, top, pitch, 14, style.INK if "issues" in states else style.EMPTY)
         top += 44
     page.alt = (f"A scheduler over {cycles} cycles. Each warp issues {count(work, 'instruction')}, the last of which "
                 f"is a load, and waits {latency} cycles for its word. {'. '.join(texts)}.")
@@ -205,7 +203,7 @@ def shuffle(page: Page, lanes: int = 16) -> None:
         for lane in range(lanes):
             x, y = at(lane, row)
             useful = lane < needed
-            page.rect(x - size / 2, y - size / 2 + 8, size, size, style.BLUE if useful else _EMPTY, zorder=2)
+            page.rect(x - size / 2, y - size / 2 + 8, size, size, style.BLUE if useful else style.EMPTY, zorder=2)
             page.small(x, y + 12, str(1 << row) if useful else "", style.PAPER, ha="center", weight="bold", zorder=4)
         if row < steps:
             y = at(0, row)[1] + 8 + size / 2

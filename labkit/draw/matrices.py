@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from hostcuda.limits import WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, percent, wide
@@ -198,74 +199,81 @@ def place_weights(K: int) -> np.ndarray:
 
 
 @figure
-def squares(page: Page, K: int = 7, lane: int = 1) -> None:
-    """Draw a window as a column of a tensor core's product: its words by lane, the mask in it, the 16 rows.
+def squares(page: Page, K: int = 7, lane: int = 5) -> None:
+    """Draw where the mask lies in a window for each output of a square, and the operand a that this makes.
 
     Parameters
     ----------
     K : int
         Side of the mask, at most 7.
     lane : int
-        The lane whose words are marked, one of the first square's four: 0 to 3.
+        The lane whose registers are marked.
     """
-    if not (1 <= K <= WIDE - 1 and 0 <= lane < WIDE // 2):
-        raise LabError(f"draw.squares: K, lane = {K}, {lane}: K from 1 to {WIDE - 1}, lane from 0 to {WIDE // 2 - 1}")
+    if not (1 <= K <= WIDE - 1 and 0 <= lane < WARP):
+        raise LabError(f"draw.squares: K, lane = {K}, {lane}: K from 1 to {WIDE - 1}, lane from 0 to {WARP - 1}")
     where = place_weights(K)
-    rows, terms = where.shape
-    high, steps, cell, small, tiny, tall = terms // WIDE, terms // 16, 20, 11, 9, 17
-    x0, x1, x2, top = 24, 252, 150, 98
-    below = top + max(high * cell, high * small + 66) + 74
-    page.open(below + 4 * tall + 66,
-              f"Four outputs share a window of {high} × {WIDE} inputs; {percent(where.mean())} of the terms are "
-              "weights",
-              f"a square of 2 × 2 outputs, K = {K}   ·   orange: what lane {lane} of the warp supplies")
+    high, small, cell, x0, x1, top = where.shape[1] // WIDE, 13, 16, 24, 468, 116
+    page.open(top + 17 * cell + 40,
+              f"Four outputs share {high} × {WIDE} inputs; {percent(where.mean())} of the terms are weights",
+              f"K = {K}   ·   blue: weights, white: zeros   ·   orange: what lane {lane} holds")
+    page.caption(x0, top - 36, "A square", "the mask in its window, for A to D")
+    page.caption(x1 - 84, top - 36, "a, in k-step 0", "rows 0 and 1 of the window")
 
-    def draw_word(x, y, word, w, h, face, edge, lw):
-        mine = word % (WIDE // 2) == lane
-        page.rect(x, y, w, h, style.WARM if mine else face, style.ORANGE if mine and edge != style.INK else edge, lw)
-        page.small(x + w / 2, y + h / 2 + 4, str(word % (WIDE // 2)), style.AMBER if mine else style.MUTED, ha="center",
-                   weight="bold" if mine else "normal")
+    def draw_weights(x, y, weights, cell):
+        for i, j in np.argwhere(weights):
+            page.rect(x + j * cell, y + i * cell, cell, cell, style.BLUE)
+        page.cells(x, y, *weights.shape, cell)
 
-    page.caption(x0, top - 14, "A window", f"{high * WIDE // 2} words")
-    for word in range(high * WIDE // 2):
-        draw_word(x0 + word % 4 * 2 * cell, top + word // 4 * cell, word, 2 * cell, cell, "none", style.INK, 1)
-    page.cells(x0, top, high, WIDE, cell)
-    page.small(x0, top + high * cell + 16, "in each word: its lane")
+    for i, name in enumerate("ABCD"):
+        h, w = divmod(i, 2)  # an output's row and column in the square; a register's row of the window, and half of a
+        x, y = x0 + w * (WIDE * small + 50), top + h * (WIDE * small + 48)
+        page.caption(x, y - 6, name, f"row {h}, column {w}")
+        draw_weights(x, y, where[8 * w + h].reshape(high, WIDE), small)
+        x, y = x1 + h * (WIDE * cell + 12), top + w * (WIDE * cell + 12)
+        page.caption(x, y + (WIDE * cell + 18 if w else -6), f"a[{i}]", f"row {h}")
+        draw_weights(x, y, where[8 * w : 8 * w + 8, 8 * h : 8 * h + 8], cell)
+        page.frame(x + lane % 4 * 2 * cell, y + lane // 4 * cell, 2 * cell, cell, style.ORANGE, 2.6)
+        outputs = "\n".join(f"map {row // 2}, {'ACBD'[2 * w + row % 2]}" for row in range(8))
+        page.small(x1 - 8, y + 12, outputs * (1 - h), ha="right")
+    page.alt = (f"For each output of a square, A to D, the mask of {K} by {K} lies at the output's row and column in a "
+                f"window of {high} by {WIDE} inputs, among zeros. Beside it the operand a of k-step 0, 16 by 16. Its "
+                "rows: A and C of maps 0 to 3, then B and D. Its columns: row 0 of the window, then row 1. "
+                f"Lane {lane} holds two terms per quarter: a[0] upper left, a[1] lower left, a[2] upper right, a[3].")
 
-    outputs, names = list(np.ndindex(SIDE, SIDE)), "ABCD"
-    page.caption(x1, top - 14, "Its square", "where the mask lies for each of the four outputs")
-    for i, (h, w) in enumerate(outputs):
-        x, y = x1 + i * (WIDE * small + 36), top + 22
-        page.text(x, y - 6, names[i], weight="bold")
-        page.small(x + 16, y - 6, f"row {h}, column {w}")
-        page.rect(x + w * small, y + h * small, K * small, K * small, style.BLUE)
-        page.cells(x, y, high, WIDE, small)
-    y = top + 42 + high * small
-    page.small(x1, y, f"blue: {K} × {K} weights, white: zeros\n"
-               "from A to B the mask moves by a column, and the words stay where they are")
 
-    page.caption(x0, below - 34, "The same, row by row", f"{SIDE * SIDE} of the {rows} rows of the product: one map")
-    for i, (h, w) in enumerate(outputs):
-        y = below + i * tall
-        for at in np.flatnonzero(where[w * MAPS * SIDE + h]):
-            page.rect(x2 + at * tiny, y, tiny, tall - 2, style.BLUE)
-        page.text(x2 - 12, y + 12, f"output {names[i]}", ha="right", weight="bold")
-        page.cells(x2, y, 1, terms, tiny, high=tall - 2)
-    bottom = below + 4 * tall + 6
-    for word in range(terms // 2):
-        draw_word(x2 + 2 * word * tiny, bottom, word, 2 * tiny, 16, style.PAPER, style.MUTED, 0.6)
-    for step in range(steps):
-        x = x2 + 16 * step * tiny
-        page.small(x + 8 * tiny, below - 10, f"inputs of rows {2 * step} and {2 * step + 1}", ha="center")
-        if step:
-            page.line([x, x], [below - 4, bottom + 20], style.INK, 1.4, zorder=4)
-    page.small(x2 - 10, bottom + 12, "lane of each word", ha="right")
-    extent = f"{count(steps, 'step')} of 16 terms, two rows of the window each"
-    page.small(x2, bottom + 36, extent)
-    page.alt = (f"A window of {high} by {WIDE} inputs, {high * WIDE // 2} words of two; word 0 to 3 of every row is "
-                f"supplied by lane 0 to 3. For each output of a square of 2 by 2 the mask of {K} by {K} lies at the "
-                f"output's row and column, among zeros. Below, the four rows of one map over the product's {terms} "
-                f"terms, {extent}: {percent(where.mean())} of them weights.")
+@figure
+def stack(page: Page, down: int = 2, tall: int = 4) -> None:
+    """Draw windows stacked in an image, for K = 7: which rows of the image each k-step of each window takes.
+
+    Parameters
+    ----------
+    down : int
+        Rows of outputs that share a window: 2, or 1 with two channels, whose last rows share a k-step.
+    tall : int
+        Windows, at most 7.
+    """
+    if down not in (1, 2) or not 1 <= tall <= 7:
+        raise LabError(f"draw.stack: down, tall = {down}, {tall}: down is 1 or 2, tall from 1 to 7")
+    channels, high, cell, broad, top = 3 - down, 6 + down, 16, 26 * down, 124 - 20 * down
+    rows = high + down * (tall - 1)
+    numbers = np.full((channels, rows, 5 + tall), -1)  # lanes of four words, a gap, a k-step per window
+    numbers[:, :, :4] = range(4)
+    for channel, row, window in np.ndindex(channels, high, tall):
+        numbers[channel, down * window + row, 5 + window] = 3 * channel + row // 2 if row < 6 else 3 * channels
+    message, marked = "Seven rows are three k-steps and a half: two channels share the last", numbers == 6
+    if down == 2:
+        message = f"A pair of rows, b[0] and b[1], is loaded once for {count(min(tall, 4), 'window')}"
+        marked[:, (rows - 1) // 4 * 2 + np.arange(2)] = True  # in the middle
+    page.open(top + rows * cell + 14, message, f"{count(tall, 'window')} of {high} rows   ·   orange: what is shared")
+    for channel in range(channels):
+        x = 74 + 352 * channel
+        page.caption(x, top - 30, f"Channel {channel}" * (down == 1))
+        page.small(x, top - 10, "lane of each word")
+        page.small(x + 5 * broad, top - 10, f"k-step, in window 0{f' to {tall - 1}' * (tall > 1)}")
+        page.small(x - 10, top + 12, "\n".join(f"row {row}" for row in range(rows)), ha="right")
+        _draw_numbers(page, x, top, numbers[channel], marked[channel], broad, cell)
+    page.alt = (f"Rows of an image, each of four words, for lanes 0 to 3. Window 0 has rows 0 to {high - 1}; a further "
+                f"one begins {count(down, 'row')} below the one before. Two rows make a k-step. {message}.")
 
 
 @figure
@@ -288,10 +296,16 @@ def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None
     x, places = 24, []
     for name, panel in panels.items():
         page.caption(x, 76, name)
-        for (i, j), at in np.ndenumerate(panel):
-            face = style.ORANGE if at == lane else (style.TINT, style.PALE, style.WARM, style.HAIR)[at % 4]
-            page.rect(x + j * cell, 88 + i * cell, cell, cell, face, style.PAPER, 1)
-            page.small(x + (j + 0.5) * cell, 92 + (i + 0.5) * cell, str(at), style.INK, ha="center")
+        _draw_numbers(page, x, 88, panel, panel == lane, cell, cell)
         places.append(f"{name}: {', '.join(f'({i}, {j})' for i, j in np.argwhere(panel == lane))}")
         x += panel.shape[1] * cell + 24
     page.alt = f"Matrices with the lane of each element. Lane {lane} has these: {'; '.join(places)}."
+
+
+def _draw_numbers(page, x, y, numbers, marked, w, h):
+    """Draw a matrix, without its negative numbers: orange where marked, else with a colour for each four."""
+    for (i, j), number in np.ndenumerate(numbers):
+        if number >= 0:
+            face = style.ORANGE if marked[i, j] else (style.TINT, style.PALE, style.WARM, style.HAIR)[number % 4]
+            page.rect(x + j * w, y + i * h, w, h, face, style.PAPER, 1)
+            page.small(x + (j + 0.5) * w, y + (i + 0.5) * h + 4, str(number), style.INK, ha="center")

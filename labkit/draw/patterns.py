@@ -72,24 +72,22 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2, im
     needed = {"fetch": fetch, "compute": compute, "store": store}
     if not (1 <= images <= 9 and all(0 < time < 1e6 for time in needed.values())):
         raise LabError(f"draw.teams: give 1 to 9 images and times above 0; got {images} images, {needed}")
-    bars, meets, fetched, computed, stored = [], [], 0.0, 0.0, 0.0
+    bars, meets, passed = [], [], [0.0] * 4  # `passed`: when each team was done with its last image
     for image in range(images):
-        bars.append((0, image, fetched, fetched + fetch))
-        fetched = max(fetched + fetch, computed)  # barrier IMAGE: both teams are there
-        bars.append((1, image, fetched, fetched + compute))
-        computed = max(fetched + compute, stored)  # barrier OUTPUT
-        bars.append((2, image, computed, computed + store))
-        stored = computed + store
-        meets += [(0, fetched), (1, computed)]
+        start = passed[0]
+        for team, time in enumerate(needed.values()):
+            bars.append((team, image, start, start + time))
+            start = passed[team] = max(start + time, passed[team + 1])  # a barrier: both teams are there
+            meets += [(team, start)] * (team < 2)
     slowest = max(needed, key=needed.get)
     page.open(316, f"The {slowest} warps set the pace: {needed[slowest]:g} per image, not {sum(needed.values()):g}",
               "time from left to right   ·   numbered by image   ·   thin lines: a team waits")
     left, lane, high, names = 128, 78, 30, ("fetch warps", "compute warps", "store warps")
-    scale = (page.width - left - 16) / stored
+    scale = (page.width - left - 16) / passed[2]
     for i, name in enumerate(names):
         y = 76 + i * lane
         page.small(12, y + 19, name, style.INK, weight="bold")
-        page.line([left, left + stored * scale], [y + high / 2] * 2, style.HAIR)
+        page.line([left, left + passed[2] * scale], [y + high / 2] * 2, style.HAIR)
     for team, image, start, end in bars:
         x, y, face = left + start * scale, 76 + team * lane, (style.SKY, style.BLUE, style.ORANGE)[team]
         page.rect(x + 1, y, (end - start) * scale - 2, high, face, zorder=2)

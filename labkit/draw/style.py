@@ -38,7 +38,7 @@ DENSITY = 2  # device pixels per CSS pixel
 # Colours that stay apart for colour-blind readers (tests/test_draw.py computes by how much), and the greys. Colour
 # never carries a message alone: each figure also says it in words, by position or by a mark.
 BLUE, ORANGE, GREEN, RUST, SKY = "#1f64ad", "#e8961e", "#0b7d61", "#8c2d19", "#6fc3ef"
-INK, MUTED, FAINT, HAIR, PAPER = "#1d2733", "#5b6775", "#c3cbd4", "#e6eaee", "#ffffff"
+INK, MUTED, FAINT, HAIR, EMPTY, PAPER = "#1d2733", "#5b6775", "#c3cbd4", "#e6eaee", "#eef1f4", "#ffffff"
 PALE, TINT, WARM = "#9db9d9", "#dce8f5", "#fbe3c0"  # blue that is context; blue and orange as a ground
 AMBER = "#8a5504"  # orange dark enough for text
 CYCLE = (BLUE, ORANGE, INK, SKY, RUST)

@@ -10,7 +10,6 @@ from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, percent, widest
 from labkit.spec.layers import Layer
 
-_EMPTY = "#eef1f4"  # the colour of unused parts
 HIGH = 172  # pixels of a panel of sectors
 
 
@@ -94,7 +93,7 @@ def sector_boxes(page: Page, left: float, right: float, y: float, high: float, u
     xs = left + (right - left - w * n - before[-1]) / 2 * middle + before + w * np.arange(n)
     place = dict(zip(moved.tolist(), xs.tolist(), strict=True))
     for sector, x in place.items():
-        page.rect(x, y, w, high, _EMPTY)
+        page.rect(x, y, w, high, style.EMPTY)
         inside = used[used // SECTOR == sector] % SECTOR
         for run in np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1):
             page.rect(x + w * run[0] / SECTOR, y, w * len(run) / SECTOR, high, style.BLUE)
@@ -145,7 +144,7 @@ def turn_panel(page: Page, top: float, name: str, words: str, across: str, down:
     page.small(left - 10, top + 37, across, ha="right")
     for i in range(32):
         page.text(left + (i + 0.5) * pitch, top + 37, str(i), ha="center", size=6.4, color=style.MUTED)
-    page.cells(left, top + 42, len(turns), 32, pitch, _EMPTY, style.PAPER, high=step, lw=2, zorder=3)
+    page.cells(left, top + 42, len(turns), 32, pitch, style.EMPTY, style.PAPER, high=step, lw=2, zorder=3)
     for i, turn in enumerate(turns):
         y = top + 42 + step * i
         if i < 3 or i == len(turns) - 1:
