@@ -35,9 +35,8 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     x0, y, tall = 26, 104, max(side * cell, 66)
     page.open(y + tall + 56, f"Load {loaded:,} inputs once instead of asking for {asked:,}",
               f"a tile of {T}×{T} outputs, one channel, K = {K}   ·   {asked / loaded:.1f} times fewer loads")
-    before = (K - 1) // 2  # rows and columns of the halo above and to the left
     page.rect(x0, y, side * cell, side * cell, HALO)
-    page.rect(x0 + before * cell, y + before * cell, T * cell, T * cell, style.BLUE)
+    page.rect(x0, y, T * cell, T * cell, style.BLUE)  # the halo is below it and to its right
     page.cells(x0, y, side, side, cell, edge=style.PAPER)
     for n, (i, j) in enumerate(corners):
         h, w = min(T, side - i) * cell, min(T, side - j) * cell
@@ -46,7 +45,7 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
             page.text(x0 + j * cell + w / 2, y + i * cell + h / 2, str(n + 1), ha="center", va="center", zorder=4,
                       weight="bold", bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 2.5})
     page.frame(x0, y, K * cell, K * cell, style.ORANGE, 3)
-    page.rect(x0 + before * cell, y + before * cell, cell, cell, style.ORANGE, style.PAPER, 1, zorder=3)
+    page.rect(x0, y, cell, cell, style.ORANGE, style.PAPER, 1, zorder=3)
     size = f"{T} + {K} − 1 = {side} wide, {loaded * 4:,} bytes shared"
     page.caption(x0, y - 14, "input tile", size)
     x1 = x0 + max(side * cell + 130, wide("input tile  ", weight="bold") + wide(size) + 40)
@@ -60,7 +59,7 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     page.frame(x0 + 1, y + tall + 11, 10, 10, style.ORANGE)
     page.small(x0 + 18, y + tall + 20, f"the window of one output, {K}×{K}", style.AMBER, weight="bold")
     key = x0 + 40 + wide(f"the window of one output, {K}×{K}", weight="bold")
-    for face, what in ((style.BLUE, "the tile"), (HALO, "the halo around it")):
+    for face, what in ((style.BLUE, "the tile"), (HALO, "the halo")):
         page.rect(key, y + tall + 11, 10, 10, face)
         page.small(key + 17, y + tall + 20, what, style.INK)
         key += 40 + wide(what)
