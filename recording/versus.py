@@ -26,6 +26,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import three
 from labkit.base.paths import data_dir
 from labkit.ladder.variants import variant
+from labkit.measure.bench import quartiles
 from labkit.measure.compare import tolerance
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer
@@ -145,8 +146,7 @@ def measure(given: Given, repeat: int, opponents: Sequence[str], printed_lines: 
         passed = _right(several, given, "after", printed_lines)
     about = {"network": layer.network, "layer": int(layer.name[-1]), "batch": len(given.inputs[0])}
     rows = [{**about, "label": contestant.label, "layout": contestant.layout, "how": contestant.how,
-             **dict(zip(("min_ms", "q1_ms", "median_ms", "q3_ms", "max_ms"), np.quantile(ms, np.arange(5) / 4),
-                        strict=True)), "repeat": repeat}
+             **quartiles(ms), "repeat": repeat}
             for contestant, ms in zip(several, times, strict=True) if contestant in passed]
     return pd.DataFrame(rows)
 

@@ -326,3 +326,8 @@ def test_out_of_memory_names_the_batch(monkeypatch):
 def test_bad_arguments(batch, repeat, says):
     with pytest.raises(LabError, match=says):
         bench(verified(), ODD, batch, repeat)
+
+
+def test_quartiles_are_computed_in_one_place():
+    assert bench_module.quartiles(np.array([4.0, 1.0, 3.0, 2.0, 5.0])) == {
+        "min_ms": 1.0, "q1_ms": 2.0, "median_ms": 3.0, "q3_ms": 4.0, "max_ms": 5.0}

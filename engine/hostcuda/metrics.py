@@ -32,20 +32,13 @@ _MEMORY = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"  # requests or sectors; memory
 _SHARED, _WAVEFRONTS = "smsp__inst_executed_op_shared_{}.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 COUNTERS = (
-    Counter("global_load_requests", _MEMORY.format("requests", "global", "ld"), "global", "ld", "requests"),
-    Counter("global_load_sectors", _MEMORY.format("sectors", "global", "ld"), "global", "ld", "units"),
-    Counter("global_store_requests", _MEMORY.format("requests", "global", "st"), "global", "st", "requests"),
-    Counter("global_store_sectors", _MEMORY.format("sectors", "global", "st"), "global", "st", "units"),
-    Counter("atomic_requests", _MEMORY.format("requests", "global", "atom"), "global", "atom", "requests"),
-    Counter("atomic_sectors", _MEMORY.format("sectors", "global", "atom"), "global", "atom", "units"),
-    Counter("reduction_requests", _MEMORY.format("requests", "global", "red"), "global", "red", "requests"),
-    Counter("reduction_sectors", _MEMORY.format("sectors", "global", "red"), "global", "red", "units"),
-    Counter("shared_load_instructions", _SHARED.format("ld"), "shared", "ld", "requests"),
-    Counter("shared_store_instructions", _SHARED.format("st"), "shared", "st", "requests"),
-    Counter("shared_load_wavefronts", _WAVEFRONTS.format("ld"), "shared", "ld", "units"),
-    Counter("shared_store_wavefronts", _WAVEFRONTS.format("st"), "shared", "st", "units"),
-    Counter("shared_load_conflicts", _CONFLICTS.format("ld"), "shared", "ld", "extra"),
-    Counter("shared_store_conflicts", _CONFLICTS.format("st"), "shared", "st", "extra"),
+    *(Counter(f"{name}_{unit}", _MEMORY.format(unit, "global", op), "global", op, figure)
+      for name, op in (("global_load", "ld"), ("global_store", "st"), ("atomic", "atom"), ("reduction", "red"))
+      for unit, figure in (("requests", "requests"), ("sectors", "units"))),
+    *(Counter(f"shared_{name}_{unit}", metric.format(op), "shared", op, figure)
+      for unit, metric, figure in (("instructions", _SHARED, "requests"), ("wavefronts", _WAVEFRONTS, "units"),
+                                   ("conflicts", _CONFLICTS, "extra"))
+      for name, op in (("load", "ld"), ("store", "st"))),
     Counter("shared_atomic_requests", _SHARED.format("atom"), "shared", "atom", "requests"),
     Counter("shared_atomic_wavefronts", _WAVEFRONTS.format("atom"), "shared", "atom", "units"),
     Counter("constant_requests", "lab__constant_requests.sum", "constant", "", "requests"),

@@ -123,6 +123,27 @@ def test_a_wrong_result_names_an_unused_parameter_and_a_cut_integer():
 
 
 @slow
+@pytest.mark.parametrize(("body", "verdict", "line", "says"), [
+    ("y[i] = 2 * x[i];", "unsafe", 1, "unused parameter 'n': the launch passes it"),
+    ("if (i < 300) y[i] = x[i];", "wrong_result", 1, "unused parameter 'n'"),
+    ("int k = i; if (i < n) y[i] = x[i] + k / n;", "wrong_result", 3, "a quotient of integers has no fraction"),
+    ("short at = i * 512; if (i < n) y[i] = x[at / 512];", "unsafe", 3, "'short int' may change value: take a type"),
+])
+def test_the_first_lines_name_an_ignored_parameter_and_a_cut_integer(body, verdict, line, says):
+    report = inspect("", f"__global__ void k(const float *x, float *y, int n) {{\n{INDEX}  {body}\n}}\n")
+    assert report["verdict"] == verdict
+    assert any(one["line"] == line and says in one["says"] for one in report["findings"]), report["findings"]
+    assert f"line {line}" in report["next"] and says in "\n".join(as_text(report).splitlines()[:9])
+
+
+@slow
+def test_a_refused_launch_is_said_once():
+    program = "__global__ void k(int *n) { *n = 1; }\nint main() { k<<<1, 2048>>>(0); }\n"
+    report = inspect("", program, cases=[], reference="", seconds=200)
+    assert report["verdict"] == "refused" and as_text(report).count("must be 1 to 1024") == 1
+
+
+@slow
 def test_a_hang_ends_in_time_and_has_its_line():
     inspect("right")  # compiles the source
     report = inspect("forever", seconds=40)
@@ -218,6 +239,20 @@ def test_lines_show_elements_and_steps_show_variables():
     assert any(access.startswith("ld x[68]") for step in steps for access in step["accesses"])
 
 
+LOOP = "__global__ void k(const float *x, float *y, int n) {\n  for (int i = 0; i < n; i++)\n    y[i] = x[i];\n}\n"
+
+
+@slow
+def test_a_long_walk_is_cut_and_says_how_to_go_on():
+    case = {**CASE, "grid": [1], "block": [1]}
+    first = look("step", LOOP, "k", case)
+    shown, rest = len(first["steps"]), first["omitted"]
+    assert len(json.dumps(first)) <= MOST_TEXT and 5 < shown < 60 and shown + rest >= 2 * N
+    assert first["next"] == f"{rest} more were cut: ask again with start = {shown}"
+    after = look("step", LOOP, "k", case, start=shown)
+    assert after["steps"][0] not in first["steps"] and after["omitted"] == rest - len(after["steps"])
+
+
 PROGRAM = """#include <cstdio>
 __global__ void fill(float *y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
 int main() {
@@ -237,6 +272,16 @@ def test_a_program_with_a_host_pointer_is_unsafe():
 
 
 # What needs no compiler
+
+
+def test_patterns_show_a_cut_integer():
+    every, none = np.ones(100, bool), np.zeros(100, bool)
+    values = np.arange(1.0, 101.0) ** 2 + 0.5
+    cut = describe_errors(np.trunc(values), values, every, none, (100,), 32)
+    assert "without their fractions, as if integers were divided" in cut
+    values = np.arange(60_000, 60_100, dtype=np.int64) ** 2
+    wrapped = describe_errors(values.astype(np.int32).astype(float), values.astype(float), every, none, (100,), 32)
+    assert "2^32" in wrapped or "off by -4.295e+09" in wrapped
 
 
 def test_patterns_lead_to_the_index():
@@ -262,6 +307,8 @@ def test_what_comes_next_does_not_accuse_the_line_that_shows_a_fault():
         return _say_next({"verdict": verdict, "findings": findings, "results": results}, "")
 
     assert say("unsafe", {"line": 9, "other": {"line": 5}}).startswith("Lines 5 and 9 access the same element")
+    ordered = say("unsafe", {"line": 5, "other": {"line": 5}, "remedy": "use an atomic operation"})
+    assert ordered == "Two threads at line 5 access the same element: use an atomic operation."
     assert "Mend" not in say("unsafe", {"line": 5}) and "line 5" in say("unsafe", {"line": 5})
     assert "every element" not in say("wrong_result") and "line that writes" not in say("wrong_result")
     checked = {"cases": 0, "launches": 1, "not_seen": []}

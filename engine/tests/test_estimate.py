@@ -244,6 +244,7 @@ def test_a_copy_takes_as_long_as_its_bytes(copy):
     assert model.time_ms(copy, H200) == pytest.approx(bytes_moved / (H200.dram_tb_s * 1e9) + H200.launch_ms, rel=0.02)
     estimated = estimate.estimated([copy], "fine", KNOWN)
     assert estimated.busiest == "DRAM" and not estimated.why_not and "not measured" in estimated.note
+    assert "the launch itself" in estimated.units and "launch" not in estimated.units
 
 
 def test_only_an_interval_of_two_digits_is_shown(copy):

@@ -339,7 +339,8 @@ class Flush:
 def _make_row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, layer: Layer, batch: int) -> dict:
     here, dtype = device(), variant.io_dtype
     refuse_impossible(variant, layer, batch, op_ms.min(), here)
-    least, q1, median, q3, largest = np.quantile(op_ms, np.arange(5) / 4).tolist()
+    spread = quartiles(op_ms)
+    median = spread.pop("median_ms")
     return {
         "rung": variant.rung.number,
         "label": variant.label,
@@ -347,10 +348,7 @@ def _make_row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float,
         "batch": batch,
         "dtype": dtype.name,
         "op_ms": median,
-        "op_min_ms": least,
-        "op_q1_ms": q1,
-        "op_q3_ms": q3,
-        "op_max_ms": largest,
+        **{f"op_{name}": ms for name, ms in spread.items()},
         "layer_ms": layer_ms,
         **rates(layer, batch, dtype, median, here),
         "engine": here.engine,
@@ -360,6 +358,12 @@ def _make_row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float,
         "repeat": len(op_ms),
         "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in parts.items()),
     }
+
+
+def quartiles(ms: np.ndarray) -> dict[str, float]:
+    """Return the least of some times, their quartiles and the largest: min_ms, q1_ms, median_ms, q3_ms, max_ms."""
+    names = ("min_ms", "q1_ms", "median_ms", "q3_ms", "max_ms")
+    return dict(zip(names, np.quantile(ms, np.arange(5) / 4).tolist(), strict=True))
 
 
 def rates(layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str) -> dict[str, float]:

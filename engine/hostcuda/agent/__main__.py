@@ -3,18 +3,19 @@
 import json
 import sys
 
-from hostcuda.agent import as_text, capabilities, check, look
+from hostcuda import agent
 from hostcuda.errors import EngineError
 
 if __name__ == "__main__":
     tool, arguments = json.load(sys.stdin)
-    try:
+    try:  # to import the report fails, too, if HOSTCUDA_CHECK names no tool
         if tool == "capabilities":
-            answer = capabilities()
+            answer = agent.capabilities()
         elif tool in ("lines", "step"):
-            answer = look(tool, **arguments, walled=True)
+            answer = agent.look(tool, **arguments, walled=True)
         else:
-            answer = check(**arguments, walled=True)
-        print(json.dumps({"answer": answer, "text": as_text(answer) if "verdict" in answer else json.dumps(answer)}))
+            answer = agent.check(**arguments, walled=True)
+        text = agent.as_text(answer) if "verdict" in answer else json.dumps(answer)
+        print(json.dumps({"answer": answer, "text": text}))
     except EngineError as error:
         print(json.dumps({"error": str(error)}))

@@ -217,7 +217,7 @@ def _estimate(folder: Path, card: str) -> dict:
         found = estimate(launches, processes.lines(folder / "launches.modules"), card)
     except EngineError as error:
         return {"why_none": str(error).removeprefix("no estimate: ")}
-    facts = {"card": found.card.name, "limiter": ", ".join(found.near).replace("launch", "the launch itself")}
+    facts = {"card": found.card.name, "limiter": ", ".join(found.near)}
     if found.why_not:
         return {**facts, "why_none": found.why_not}
     low, high = (float(f"{1000 * bound:.2g}") for bound in found.interval)
@@ -239,7 +239,7 @@ def _follow_thread(case: _Case, job: Mapping, answer: Callable) -> None:
         if isinstance(value, (list, tuple)):
             return [show(part) for part in value[:8]]
         if isinstance(value, dict):
-            return {name: show(part) for name, part in value.items()}
+            return {name: show(part) for name, part in [*value.items()][:8]}
         return "not set" if value is None else value
 
     def find_element(address: int) -> str:
@@ -249,7 +249,7 @@ def _follow_thread(case: _Case, job: Mapping, answer: Callable) -> None:
         return ""
 
     steps = stepping.follow(case.launch, case.function, job["thread"], job["block"])
-    for step in steps[:60]:
+    for step in steps[job["start"] : job["start"] + 60]:
         sets = {name: show(value) for name, value in step.after.items() if value != step.before.get(name)}
         accesses = []
         for access in step.accesses:
@@ -267,7 +267,7 @@ def _look_at_lines(case: _Case, job: Mapping, answer: Callable) -> None:
     sites = [site for site in checking.launches()[-1].sites if "worst" in site and site["line"]]
     sites.sort(key=lambda site: -site.get("sectors", site.get("wavefronts", 0)))
     bases = {int(pointer): name for name, pointer in case.pointers.items()}
-    for site in sites[:8]:
+    for site in sites[job["start"] : job["start"] + 8]:
         worst = site.pop("worst")
         checking.follow(tuple(worst["block"]), worst["warp"])
         case.launch()
@@ -281,6 +281,7 @@ def _look_at_lines(case: _Case, job: Mapping, answer: Callable) -> None:
                      "array": bases.get(request["base"], request["name"]),
                      "worst": {"block": worst["block"], "warp": worst["warp"], "units": request["units"],
                                "lanes": lanes}})
+    answer(ran=len(sites))
 
 
 if __name__ == "__main__":

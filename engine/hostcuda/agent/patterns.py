@@ -63,6 +63,11 @@ def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
         return ""
     if np.ptp(got) == 0:
         return f"all of them {got[0]:g}"
+    if np.array_equal(got, np.trunc(want)):
+        return "the right values without their fractions, as if integers were divided"
+    for bits in (32, 16):
+        if not np.mod(got - want, 2.0**bits).any():
+            return f"off by multiples of 2^{bits}: an integer of {bits} bits overflowed, so convert it before"
     close = {"rtol": 1e-3, "atol": 1e-6 * float(np.abs(want).max())}
     if np.allclose(got - want, np.mean(got - want), **close):
         return f"off by {np.mean(got - want):.4g}"

@@ -34,6 +34,9 @@ _NOT_SAID = re.compile(r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(
                        r"|^(?:\w+check(?:, |: ))+")
 _PRODUCT = re.compile(r"[*]\s*(\d{5,10})\b(?![.\w])|(?<![\w.])(\d{5,10})\s*[*]")
 _NOT_TELLING = re.compile(r"\[-Wunused-(?!parameter)|(?:float|double|half).*onversion\]")
+_WARNED = re.compile(r":(\d+): warning: (.*?)( \[-W.*\])?$")
+_ADVICE = {"unused-par": ": the launch passes it, so use it", "onversion": ": take a type that holds every value",
+           "/": ": a quotient of integers has no fraction, so convert one of them to float first"}
 _FIGURES = {"requests": ("requests",), "units": ("sectors", "wavefronts"), "extra": ("conflicts",)}
 
 
@@ -135,7 +138,7 @@ def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), referenc
 
 
 def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "", thread: Sequence[int] = (0, 0, 0),
-         block: Sequence[int] = (0, 0, 0), seconds: int = 60, walled: bool = False) -> dict:
+         block: Sequence[int] = (0, 0, 0), start: int = 0, seconds: int = 60, walled: bool = False) -> dict:
     """Look at one launch: the counts of its lines with their worst requests, or the steps of one thread.
 
     Parameters
@@ -145,19 +148,25 @@ def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "
         As for `check`.
     thread, block : sequence of int
         Index (x, y, z) of the thread to follow in its block, and of the block.
+    start : int
+        Leave out so many lines or steps before the first.
     """
-    job = _build_job(what, source, kernel, [case], options, seconds, thread=[*thread], block=[*block], program=False)
+    job = _build_job(what, source, kernel, [case], options, seconds, program=False, thread=[*thread], block=[*block],
+                     start=max(0, start))
     _prepare(job["options"], _choose_tools(what))
     done = _run(job, seconds, walled)
     rows, texts = [answer.get("site", answer) for answer in (*done.of("site"), *done.of("line"))], source.splitlines()
     for row in rows:
         row["text"] = _get_text(row["line"], texts).strip()[:80]
-    result: dict = {"steps" if what == "step" else "lines": rows, "omitted": 0}
+    ran = sum(answer["ran"] for answer in done.of("ran"))
+    result: dict = {"steps" if what == "step" else "lines": rows}
     if not rows:
-        result["why_none"] = _clean(done.findings.outcome[1].splitlines()[0])
-    while rows and len(json.dumps(result)) > MOST_JSON:
+        result["why_none"] = f"start is {start} of {ran}" if ran else _clean(done.findings.outcome[1].splitlines()[0])
+    while rows and len(json.dumps(result)) > MOST_TEXT - 100:
         rows.pop()
-        result["omitted"] += 1
+    result["omitted"] = max(0, ran - job["start"] - len(rows))
+    if result["omitted"]:
+        result["next"] = f"{result['omitted']} more were cut: ask again with start = {job['start'] + len(rows)}"
     return result
 
 
@@ -263,14 +272,15 @@ def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
         "results": [{name: fact for name, fact in answer.items() if fact} for answer in run.wrong
                     if "not checked to the end" not in run.findings.note],  # else blocks may not have run
     }
-    if job["program"] and ended.output:
-        report["printed"] = _clean(ended.output, 600)
+    first = reason.partition("\n")[0]
+    if job["program"] and (printed := [line for line in ended.output.splitlines() if not first or first not in line]):
+        report["printed"] = _clean("\n".join(printed), 600)
     report["counts"], report["lines"] = _count(run.records, lines)
     report["time"] = next((answer["time"] for answer in run.of("time") if verdict == "pass"),
                           {"why_none": "a time is estimated only of a kernel that passes"})
     if previous:
         _compare(report, previous)
-    report["next"] = _say_next(report, _clean(reason.splitlines()[0] if reason else ""))
+    report["next"] = _say_next(report, _clean(first))
     return report
 
 
@@ -293,17 +303,21 @@ def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], ke
         found.append({**_locate(row["kind"], row["line"], lines, _clean(row["message"]), name, row["op"]),
                       "other": other and {name: fact for name, fact in _locate(
                           "", other["line"], lines, "", name, other.get("op", "")).items() if fact},
-                      "thread": sanitize._format_thread(row), "accesses": row["count"], "cases": cases})
-    if verdict == "wrong result" and not rows:
-        found = [_locate("compiler's warning", event["line"], lines, event["message"].partition("warning: ")[2])
-                 for event in sorted(run.findings.events, key=lambda event: event.get("line") or 0)
-                 if event["kind"] == "warning" and event.get("line") and not _NOT_TELLING.search(event["message"])
-                 and ("[-Wunused" not in event["message"] or kernel in _get_text(event["line"], lines))]
-    if verdict == "wrong result" or any(row["tool"] == "memcheck" for row in rows):
-        for number, text in enumerate(code_only("\n".join(lines)).splitlines(), 1):
-            if (product := _PRODUCT.search(text)) and 0 < (factor := int(product[1] or product[2])) < 2**31:
-                says = f"a product with {factor} overflows 32 bits if the other factor is an int over {2**31 // factor}"
-                found.append(_locate("possible overflow", number, lines, says))
+                      "thread": sanitize._format_thread(row), "accesses": row["count"], "cases": cases,
+                      "remedy": row["remedy"]})
+    if not (verdict == "wrong result" or any(row["tool"] == "memcheck" for row in rows)):
+        return found
+    for event in sorted(run.findings.events, key=lambda event: event.get("line") or 0):
+        if event["kind"] == "warning" and event.get("line") and (warned := _WARNED.search(event["message"])):
+            (column, says, flag), text = warned.groups(""), _get_text(event["line"], lines)
+            divides = "to 'float'" in says and text[int(column) - 1 :][:1] == "/"
+            if divides or not (_NOT_TELLING.search(event["message"]) or ("unused" in flag and kernel not in text)):
+                advice = "/" if divides else next((part for part in _ADVICE if part in flag), "")
+                found.append(_locate("compiler's warning", event["line"], lines, says + _ADVICE.get(advice, "")))
+    for number, text in enumerate(code_only("\n".join(lines)).splitlines(), 1):
+        if (product := _PRODUCT.search(text)) and 0 < (factor := int(product[1] or product[2])) < 2**31:
+            says = f"a product with {factor} overflows 32 bits if the other factor is an int over {2**31 // factor}"
+            found.append(_locate("possible overflow", number, lines, says))
     return found
 
 
@@ -393,9 +407,11 @@ def _say_next(report: Mapping, reason: str) -> str:
         return f"Look at what ends the loop at line {findings[0]['line']}."
     if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe"):
         line, other = findings[0]["line"], findings[0].get("other", {}).get("line")
-        if other and other != line:
-            return f"Lines {min(line, other)} and {max(line, other)} access the same element: order them."
-        return f"Look at line {line} first, and at the lines that its values come from."
+        if other:
+            who = f"Lines {min(line, other)} and {max(line, other)}" if other != line else f"Two threads at line {line}"
+            return f"{who} access the same element: {findings[0].get('remedy', 'order them')}."
+        hints = [f"line {one['line']}" for one in findings[1:] if "accesses" not in one]
+        return f"Look at line {line} first, and at {' and '.join(hints) or 'the lines that its values come from'}."
     return f"{reason.rstrip('.')}."
 
 

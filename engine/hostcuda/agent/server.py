@@ -59,6 +59,7 @@ Reference = Annotated[str, Field(max_length=16384, description="Python with NumP
 Kernel = Annotated[str, Field(description="the kernel's name, if there is more than one")]
 Options = Annotated[str, Field(max_length=400, description="nvcc's: -D, -U, -std, -arch, -use_fast_math")]
 Seconds = Annotated[int, Field(ge=5, le=300)]
+Start = Annotated[int, Field(ge=0, description="leave out so many rows before the first; the text says where to go on")]
 Index = Annotated[list[int], Field(min_length=3, max_length=3, description="x, y, z")]
 
 server = MCPServer("hostcuda", version=hostcuda.__version__, instructions=(
@@ -121,18 +122,19 @@ async def run_program(source: Annotated[str, Field(max_length=131072, descriptio
 
 
 @server.tool()
-async def lines(source: Source, case: Case, kernel: Kernel = "", options: Options = "",
+async def lines(source: Source, case: Case, kernel: Kernel = "", options: Options = "", start: Start = 0,
                 seconds: Seconds = 60) -> Annotated[CallToolResult, Look]:
     """Count the memory accesses of each line of a launch; show which elements the lanes of its worst request access."""
-    return await _call("lines", seconds, source=source, kernel=kernel, case=case.model_dump(), options=options)
+    return await _call("lines", seconds, source=source, kernel=kernel, case=case.model_dump(), options=options,
+                       start=start)
 
 
 @server.tool()
 async def step(source: Source, case: Case, thread: Index, block: Index, kernel: Kernel = "", options: Options = "",
-               seconds: Seconds = 60) -> Annotated[CallToolResult, Look]:
+               start: Start = 0, seconds: Seconds = 60) -> Annotated[CallToolResult, Look]:
     """Follow one thread of a launch: the lines that it ran, the variables that each set, and its accesses."""
     return await _call("step", seconds, source=source, kernel=kernel, case=case.model_dump(), thread=thread,
-                       block=block, options=options)
+                       block=block, options=options, start=start)
 
 
 @server.tool()

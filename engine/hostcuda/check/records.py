@@ -52,6 +52,8 @@ class Finding:
         One sentence.
     op : str
         Of a race: "ld", "st" or "atom".
+    remedy : str
+        What prevents a race, in one sentence.
     """
 
     tool: str
@@ -68,6 +70,7 @@ class Finding:
     count: int
     message: str
     op: str = ""
+    remedy: str = ""
 
 
 @dataclass
@@ -213,7 +216,7 @@ def _copied(raw):
     others = _callers(raw["first"])[:1] if "first" in raw else [caller for caller in callers if caller[0] != file]
     other = next(({"file": file, "line": line, "thread": None, "op": ""} for file, line in others if file), None)
     finding = Finding(raw.get("tool", "initcheck"), raw.get("kind", "uninitialized"), raw["copy"], file, line, None,
-                      None, other, raw["address"], raw["size"], None, 1, raw["message"])
+                      None, other, raw["address"], raw["size"], None, 1, raw["message"], "", raw.get("remedy", ""))
     return LaunchRecord(-1, raw["copy"], (), (), 0, 0, 0, {}, findings=[finding])
 
 
@@ -421,5 +424,5 @@ def _finding(raw, f):
         buffer = buffer and {**buffer, "name": name}
     return Finding(
         f["tool"], f["kind"], raw["kernel"], file, line, tuple(f["block"]), tuple(f["thread"]), other,
-        f["address"], f["size"], buffer, f["count"], message, f.get("op", ""),
+        f["address"], f["size"], buffer, f["count"], message, f.get("op", ""), f.get("remedy", ""),
     )

@@ -248,7 +248,7 @@ def estimated(found: Sequence[Mapping], kind: str, on: Card) -> Estimate:
     rows, busy_times = [], []
     for launch_work in found:
         own = launch_work if kind == "fine" else without_code(launch_work)
-        times = units(own, on) | {"launch": launches(own) * on.launch_ms}
+        times = units(own, on) | {"the launch itself": launches(own) * on.launch_ms}
         ordered = sorted(times, key=times.__getitem__, reverse=True)
         reason = why_not(own, on)
         low, high = (math.nan, math.nan) if reason else interval_ms(own, on)

@@ -129,7 +129,8 @@ void report_access(const Queued &operation, bool writes, uintptr_t address, size
     std::string message = format("the host %s what %s%s %s: on a GPU that may not be over yet, because no call, such as "
                                  "cudaDeviceSynchronize, has waited for it", reads ? "reads" : "writes", operation.kernel ? "kernel " : "",
                                  operation.what.c_str(), writes ? "writes" : "reads");
-    add_record(format("{\"copy\":\"host code\",\"tool\":\"racecheck\",\"kind\":\"race\",%s,\"address\":%zu,\"size\":%zu,\"message\":%s}",
+    add_record(format("{\"copy\":\"host code\",\"tool\":\"racecheck\",\"kind\":\"race\",%s,\"address\":%zu,\"size\":%zu,\"message\":%s,"
+                      "\"remedy\":\"wait for it before this access, with cudaDeviceSynchronize or with its stream or event\"}",
                       json_of(find_place("", from)).c_str(), (size_t)address, bytes, quoted(message).c_str()));
 }
 

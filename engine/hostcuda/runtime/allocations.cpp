@@ -131,8 +131,8 @@ static bool is_the_hosts(Finding &f, const char *what) {
         return false;
     }
     f.kind = "host pointer";
-    f.message = format("%s at %p: a parameter was given %p, a pointer to memory of the host. A GPU reports an illegal address: copy the "
-                       "data to memory of cudaMalloc", what, (void *)f.address, (void *)nearest);
+    f.message = format("%s: a parameter was given a pointer to memory of the host. A GPU reports an illegal address: copy the data to "
+                       "memory of cudaMalloc", what);
     return true;
 }
 
@@ -178,8 +178,9 @@ static Finding bad_address(uint32_t pc, Operation operation, uintptr_t address, 
     if (freed) f.base = best->low, f.bytes = best->bytes;
     if (misaligned) {
         f.kind = "misaligned";
-        f.message = format("misaligned %s at %p, which is not a multiple of %zu", what.c_str(), (void *)address, size);
-        if (best && !distance) f.message += format(": it is at %s", element_of(*best, address - best->low, size).c_str());
+        f.message = best && !distance ? format("misaligned %s at %s: its address is not a multiple of %zu", what.c_str(),
+                                               element_of(*best, address - best->low, size).c_str(), size)
+                                      : format("misaligned %s at %p, which is not a multiple of %zu", what.c_str(), (void *)address, size);
     } else if (address < 4096) {
         f.kind = "null pointer";
         f.message = format("%s at address %zu: a null pointer", what.c_str(), (size_t)address);

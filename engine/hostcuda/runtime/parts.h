@@ -188,9 +188,10 @@ void note_call(const char *call);                    // the host of a whole prog
 struct Finding {
     const char *tool;
     std::string kind, message;
+    const char *remedy;                              // of a race: what orders the two accesses, or null
     uint32_t pc, other_pc;
     Index block, thread, other_thread;
-    bool has_other;
+    bool has_other, one_warp;                        // of a race of two threads: both are of one warp
     Operation operation, other_operation;            // if there is another access
     uintptr_t address;
     size_t size;
@@ -213,7 +214,7 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes);
 std::vector<Finding> &findings();
 // Add a finding, or count it if there is one of the same kind at the same places.
 void report(std::vector<Finding> &, const char *tool, const char *kind, uint32_t pc, unsigned thread, const Touch *other, uintptr_t address, size_t size,
-            const std::string &message);
+            const std::string &message, const char *remedy = nullptr);
 std::string quoted(const std::string &text);         // for JSON
 void add_record(const std::string &text);            // a line of JSON that Python takes
 void add_unchecked(const std::string &sentence);

@@ -100,6 +100,22 @@ bool ordered(const Touch &other, unsigned thread) {
     return other.thread / warp_size == warp && order.clocks[warp][thread % warp_size][other.thread % warp_size] >= other.clock;
 }
 
+#define BARRIER "put a barrier that all threads of the block reach, __syncthreads(), "
+#define ATOMIC "an atomic operation such as atomicAdd"
+
+// What prevents a race of two threads, in one sentence.
+const char *remedy_of(unsigned site, unsigned other, bool of_blocks) {
+    Operation a = places.sites[site].operation, b = places.sites[other].operation;
+    if (a == store && b == store)
+        return of_blocks ? "let one block write the element, or combine the values with " ATOMIC
+                         : "let one thread write the element, combine the values with " ATOMIC ", or " BARRIER "between the two accesses";
+    if (a == atomic || b == atomic)
+        return of_blocks ? "make the second access in another kernel launch, or both with atomic operations" : BARRIER "between the two accesses";
+    return of_blocks ? "make the second access in another kernel launch, which begins when this one has ended, or, if the blocks update the "
+                       "element together, use " ATOMIC
+                     : BARRIER "between the two accesses, or, if the threads update the element together, use " ATOMIC;
+}
+
 void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address, size_t size, const char *both) {
     Index a = index_of(thread), b = index_of(other.thread);
     const Range *range = find(address);
@@ -107,7 +123,7 @@ void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address,
     report(findings(), "racecheck", "race", places.sites[site].pc, thread, &other, address, size,
            format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s %s without a barrier%s between", b.x, b.y, b.z, a.x,
                   a.y, a.z, both, range ? element_of(*range, (address - range->low) / size * size, size).c_str() : "dynamic shared memory",
-                  one_warp ? " or a __syncwarp" : ""));
+                  one_warp ? " or a __syncwarp" : ""), remedy_of(site, other.site, false));
 }
 
 // An access of bytes that another thread, or this one, still copies.
@@ -118,7 +134,8 @@ __attribute__((noinline)) void race_with_copy(unsigned site, unsigned thread, co
            format("thread (%u,%u,%u) of a block copies to %s in the background, and thread (%u,%u,%u) reads it before thread "
                   "(%u,%u,%u) has waited for the copy", b.x, b.y, b.z,
                   range ? element_of(*range, (address - range->low) / size * size, size).c_str() : "dynamic shared memory",
-                  a.x, a.y, a.z, b.x, b.y, b.z));
+                  a.x, a.y, a.z, b.x, b.y, b.z),
+           "let the copying thread wait for its copies (__pipeline_wait_prior, cp.async.wait_group), and then " BARRIER "in front of the read");
 }
 
 // The block of an access: its number, in the worker's order.
@@ -167,13 +184,15 @@ __attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, c
     auto does = [](Operation operation) { return operation == load ? "reads" : operation == store ? "writes" : "updates"; };
     Index a = block_index(block_of(other)), b = running.block;
     std::string sentence = format(
-        "blocks (%u,%u,%u), which %s, and (%u,%u,%u), which %s, use the same bytes of global memory in one launch, whose "
-        "blocks run in any order", a.x, a.y, a.z, does(other_site.operation), b.x, b.y, b.z, does(site.operation));
+        "blocks (%u,%u,%u), which %s, and (%u,%u,%u), which %s, use %s, in one launch, whose blocks run in any order",
+        a.x, a.y, a.z, does(other_site.operation), b.x, b.y, b.z, does(site.operation),
+        element_of(*site.range, (address - site.range->low) / site.size * site.size, site.size).c_str());
     if (order.acquired)
         sentence += format("; after its access (%u,%u,%u) makes no __threadfence() followed by an atomic operation that signals it",
                            a.x, a.y, a.z);
     size_t before = order.undecided.size();
-    report(order.undecided, "racecheck", "race between blocks", site.pc, thread, &other, address, site.size, sentence);
+    report(order.undecided, "racecheck", "race between blocks", site.pc, thread, &other, address, site.size, sentence,
+           remedy_of(index, other.site, true));
     if (order.undecided.size() > before) note_look(order.undecided.back(), index, other.site);
 }
 
@@ -182,8 +201,9 @@ __attribute__((noinline)) void race_in_global(unsigned index, unsigned thread, c
     Index a = index_of(other.thread), b = index_of(thread);
     size_t before = order.undecided.size(), offset = address - site.range->low;
     report(order.undecided, "racecheck", "race", site.pc, thread, &other, address, site.size,
-           format("threads (%u,%u,%u) and (%u,%u,%u) of a block use %s without a barrier between, and at least one "
-                  "writes", a.x, a.y, a.z, b.x, b.y, b.z, element_of(*site.range, offset / site.size * site.size, site.size).c_str()));
+           format("threads (%u,%u,%u) and (%u,%u,%u) of a block use %s, without a barrier between, and at least one "
+                  "writes", a.x, a.y, a.z, b.x, b.y, b.z, element_of(*site.range, offset / site.size * site.size, site.size).c_str()),
+           remedy_of(index, other.site, false));
     if (order.undecided.size() > before) note_look(order.undecided.back(), index, other.site);
 }
 

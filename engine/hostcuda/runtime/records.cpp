@@ -2,6 +2,7 @@
 #ifdef HOSTCUDA_CHECK
 #include "lock.h"
 #include "parts.h"
+#include <algorithm>
 #include <string.h>
 
 namespace check {
@@ -36,6 +37,7 @@ std::string text_of(const Finding &f) {
         text += format(",\"op\":\"%s\",\"other_op\":\"%s\",\"other_pc\":%u,\"other_thread\":%s", operations[f.operation],
                        operations[f.other_operation], f.other_pc, bracketed(f.other_thread).c_str());
     if (f.read_pc) text += format(",\"read_pc\":%u", f.read_pc);
+    if (f.remedy) text += format(",\"remedy\":%s", quoted(f.remedy).c_str());
     if (f.argument) text += format(",\"argument\":%d", f.argument - 1);
     if (f.has_buffer)
         text += format(",\"buffer\":{\"base\":%zu,\"bytes\":%zu,\"name\":\"%s\",\"offset\":%ld,\"missed_by\":%ld}",
@@ -88,12 +90,16 @@ void add_record(const std::string &text) {
 }
 
 void report(std::vector<Finding> &findings, const char *tool, const char *kind, uint32_t pc, unsigned thread, const Touch *other,
-            uintptr_t address, size_t size, const std::string &message) {
+            uintptr_t address, size_t size, const std::string &message, const char *remedy) {
     uint32_t other_pc = other ? places.sites[other->site].pc : 0;
+    bool one_warp = other && !strcmp(kind, "race") && thread / warp_size == other->thread / warp_size;
+    Finding *known = nullptr;
     for (Finding &f : findings)
         if (f.kind == kind && ((f.pc == pc && f.other_pc == other_pc) || (f.pc == other_pc && f.other_pc == pc))) {
             f.count++;
-            return;
+            if (one_warp || !f.one_warp) return;
+            known = &f;                              // a race of two warps is easier to understand, and replaces it
+            break;
         }
     Finding f{};
     f.tool = tool;
@@ -104,7 +110,10 @@ void report(std::vector<Finding> &findings, const char *tool, const char *kind, 
     f.thread = index_of(thread);
     f.address = address;
     f.size = size;
-    f.count = 1;
+    f.count = known ? known->count : 1;
+    f.look = known ? known->look : 0;
+    f.one_warp = one_warp;
+    f.remedy = remedy;
     if (other) {
         f.has_other = true;
         f.other_pc = other_pc;
@@ -120,7 +129,17 @@ void report(std::vector<Finding> &findings, const char *tool, const char *kind, 
         f.offset = (long)(address - range->low);
         f.argument = argument_in(*range);
     }
-    findings.push_back(f);
+    if (known) *known = f;
+    else findings.push_back(f);
+}
+
+// Of the races on an array, those of two warps come first.
+static void put_races_of_warps_first(std::vector<Finding> &findings) {
+    for (auto late = findings.begin(); late != findings.end(); ++late) {
+        if (late->kind != "race" || late->one_warp || !late->has_buffer) continue;
+        auto early = std::find_if(findings.begin(), late, [=](const Finding &f) { return f.one_warp && f.base == late->base; });
+        std::rotate(early, late, late + (early != late));
+    }
 }
 
 void add_unchecked(const std::string &sentence) { records.unchecked.push_back(sentence); }
@@ -142,6 +161,7 @@ void begin_record() {
 
 void end_record(bool whole, const std::string &error, size_t unique_bytes) {
     const Launch &launch = *running.launch;
+    put_races_of_warps_first(records.findings);
     uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
     std::string text = format("{\"index\":%zu,\"kernel\":%s,\"module\":%s,\"grid\":%s,\"block\":%s,\"shared\":%zu,"
                               "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"matrices\":%zu,\"unique_bytes\":%zu,\"busiest_warp\":%zu",

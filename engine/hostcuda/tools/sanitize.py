@@ -28,7 +28,7 @@ _STUCK = "waits in a loop for memory that nobody writes"  # as in runtime/spins.
 _WARNING = re.compile(r"^(.+?):(\d+):.*\bwarning: .*", re.MULTILINE)
 _FAULTS = [-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)]  # as exit statuses
 COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
-           "launches", "message", "op")
+           "launches", "message", "op", "remedy")
 
 
 # The verdicts with their exit statuses. Ctrl-C makes it 130.
@@ -46,7 +46,7 @@ class Findings:
         ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread, op), ``address``, ``size`` of
         the access [bytes], ``op`` of a race ("ld", "st", "atom"; None if the tool does not report it), ``buffer`` (the
         nearest: base, bytes, name, offset, missed_by), ``count`` (accesses with this error),
-        ``launches`` with it (None if the tool does not report it), ``message``, ``source``.
+        ``launches`` with it (None if the tool does not report it), ``message``, ``remedy`` of a race, ``source``.
     launches : int or None
         Number of launches that were checked; None if the tool does not report it.
     tools : tuple of str
@@ -240,7 +240,7 @@ def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findin
 
 
 def _make_frame(rows: list[dict]) -> pd.DataFrame:
-    frame = pd.DataFrame([{**row, "file": row["file"] or "", "line": row["line"] or 0} for row in rows],
+    frame = pd.DataFrame([{"remedy": "", **row, "file": row["file"] or "", "line": row["line"] or 0} for row in rows],
                          columns=[*COLUMNS, "source"])
     return frame.astype({"line": int, "count": int})
 
@@ -270,14 +270,15 @@ def _format_finding(row: dict) -> str:
         other = row["other"]
         also = f", thread ({','.join(map(str, other['thread']))})" if other.get("thread") else ""
         lines.append(f"  and {_format_place(other)}{also}")
-    if isinstance(row["buffer"], dict):
-        buffer = row["buffer"]
-        missed = buffer["missed_by"]
+    if buffer := row["buffer"] if isinstance(row["buffer"], dict) else None:
+        missed, shared = buffer["missed_by"], "dynamic shared memory"
+        name = buffer.get("name") or (shared if shared in row["message"] else "")
         side = f"{missed:,} bytes beyond the end of" if missed > 0 else f"{-missed:,} bytes before" if missed else "in"
-        of = f"of {buffer['name']} " if buffer.get("name") else ""
-        extent = f"the {buffer['bytes']:,} bytes {of}at {buffer['base']:#x}"
-        lines.append(f"  address {int(row['address']):#x}, {side} {extent}")
+        extent = f"{side} the {buffer['bytes']:,} bytes"
+        lines += [f"  {extent} of {name}" if name else
+                  f"  address {int(row['address']):#x}, {extent} at {buffer['base']:#x}"] if missed or not name else []
     if row["count"] > 1:
         several = f" in {row['launches']:,} launches" if row["launches"] and row["launches"] > 1 else ""
         lines.append(f"  {row['count']:,} such accesses{several}")
+    lines += [f"  remedy: {row['remedy']}"] if row["remedy"] else []
     return "\n".join(lines)

@@ -114,6 +114,13 @@ extern "C" __global__ void flat_tile(float *a, float *u) {
     a[threadIdx.x] = tile[0][63 - threadIdx.x] + r[3 - threadIdx.x % 4];
 }
 extern "C" __global__ void warp_matrix(float *a, float *u) { product<true, true>(a, u); }
+extern "C" __global__ void counted_without_atomic(float *a, float *u) { a[0] += 1; }
+extern "C" __global__ void two_stores(float *a, float *u) { a[0] = threadIdx.x; }
+extern "C" __global__ void two_distances(float *a, float *u) {
+    a[threadIdx.x] = 1;
+    if (threadIdx.x < 8) u[threadIdx.x] = a[threadIdx.x + 1];
+    u[threadIdx.x] = a[63 - threadIdx.x];
+}
 '''
 module = SourceModule(SOURCE, no_extern_c=True)
 names = [l.split("void ")[1].split("(")[0] for l in SOURCE.splitlines() if "__global__" in l]
@@ -180,7 +187,7 @@ def test_an_overrun_names_the_buffer_and_the_distance(found):
     ("far_past_the_end", "a[5000], 4937 past the end of 64 floats"),
     ("shared_overrun", "at element 64 of the __shared__ array s, one past the end of its 64 elements of 4 bytes"),
     ("constant_overrun", "at element 16 of the __constant__ first, one past the end of its 16 elements of 4 bytes"),
-    ("misaligned", "is not a multiple of 16: it is at a[2], one of 64 floats"),
+    ("misaligned", "at a[2], one of 64 floats: its address is not a multiple of 16"),
     ("missing_barrier", " of the __shared__ array s of 64 elements of 4 bytes without a barrier between"),
     ("unset", "read of uninitialized global memory, at u["),
 ])
@@ -195,6 +202,26 @@ def test_a_race_names_both_threads_and_both_lines(found):
     assert {race["line"], race["other"]["line"]} == {17, 18}
     assert race["thread"] != race["other"]["thread"]
     assert found["missing_barrier"][0] == ""  # a race does not end the launch
+
+
+def get_races(found, kernel):
+    return [f for f in found[kernel][1] if f["tool"] == "racecheck"]
+
+
+def test_a_race_of_two_warps_comes_before_one_of_a_warp(found):
+    for kernel in ("counted_without_atomic", "two_distances"):
+        first = get_races(found, kernel)[0]
+        assert first["thread"][0] // 32 != first["other"]["thread"][0] // 32, first
+
+
+@pytest.mark.parametrize(("kernel", "words"), [
+    ("missing_barrier", "put a barrier that all threads of the block reach, __syncthreads(), between the two accesses"),
+    ("counted_without_atomic", "use an atomic operation such as atomicAdd"),
+    ("two_stores", "let one thread write the element"),
+])
+def test_a_race_has_the_remedy_of_its_kind(found, kernel, words):
+    assert words in get_races(found, kernel)[0]["remedy"]
+    assert not found["unset"][1][0]["remedy"]
 
 
 def test_an_overrun_of_registers_names_index_and_array(found):

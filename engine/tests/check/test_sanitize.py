@@ -101,6 +101,19 @@ def test_a_race_is_told_with_both_threads():
     assert "racecheck: 1 finding in 1 launch" in text
 
 
+def test_an_address_is_told_only_without_a_name():
+    """A race and its remedy, with the array's name; the same without a name."""
+    array = {"base": 0x7F0000000000, "bytes": 256, "missed_by": 4, "offset": 256}
+    row = finding(address=0x7F0000000100, buffer={**array, "name": "y"}, remedy="put a barrier between them", op="st")
+    text = repr(checked([{"findings": [row]}], ["racecheck"], processes.Ended(0, 1.0)))
+    assert "4 bytes beyond the end of the 256 bytes of y\n" in text and "0x7f" not in text
+    assert "  remedy: put a barrier between them\n" in text
+    unnamed = repr(checked([{"findings": [{**row, "buffer": array}]}], ["racecheck"], processes.Ended(0, 1.0)))
+    assert "address 0x7f0000000100" in unnamed
+    shared = {**row, "buffer": {**array, "missed_by": 0}, "message": "element 64 of dynamic shared memory"}
+    assert "0x7f" not in repr(checked([{"findings": [shared]}], ["racecheck"], processes.Ended(0, 1.0)))
+
+
 def race(line, other, base=64, **more):
     there = {"file": "/a/races.cu", "line": other, "thread": [1, 0, 0]}
     return finding(line=line, other=there, buffer={"base": base, "bytes": 256, "missed_by": 0}, **more)
