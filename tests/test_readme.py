@@ -179,9 +179,20 @@ def counters_in_words():
     rows, maps, constant, shared, runtime = (
         labkit.variant(7, step=step) for step in ("rows", "maps", "constant", "shared", "runtime"))
     stopped = [f"{count('stalled_imc_miss', kernel, first):.2g}" for kernel in (maps, rows)]
-    yield ("07_rows", "a miss stops {} warps per instruction in place of {}".format(*stopped),
-           f"busy for {count('constant_cache_busy_pct', maps, second):.0f} % of the time, the L1 data pipe for "
-           f"{count('l1_busy_pct', maps, second):.0f} %")
+    missed = [100 * count("constant_cache_misses", kernel, second) / count("constant_cache_requests", kernel, second)
+              for kernel in (3, maps)]
+    tried = pd.read_csv(ROOT / "data" / "experiments" / "weights-nvidia-h100-80gb-hbm3.csv")
+    tried = tried.set_index(["weights", "layer"])
+    stops = tried["smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio"]["one map at a time"]
+    times = tried["gpu__time_duration.sum"] / 1e6
+    yield ("07_rows", "IMC misses stop {} warps in place of {}".format(*stopped),
+           f"{missed[1]:.0f} % of these reads miss in the constant cache",
+           "{:.2g}, {:.2g}, {:.2g}".format(*stops[[third.name, second.name, fourth.name]]),
+           f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms",
+           f"layer 2 of lenet72 takes {times['global memory', fourth.name]:.2f} ms")
+    yield "02_constant", "{:.0f} % of the reads miss with one mask (rung 03), {:.0f} % with eight".format(*missed)
+    yield ("07_tuning", f"{count('stalled_barrier', 7, first):.2f} warps stand at a barrier, and "
+           f"{count('stalled_not_selected', 7, first):.1f} are ready")
     slots = (count("issue_slots_pct", 7, layer) for layer in (first, second))
     yield "07_tuning", "use {:.0f} and {:.0f} % of their issue slots".format(*slots)
     more = [100 * count("instructions", runtime, layer) / count("instructions", 7, layer) - 100
