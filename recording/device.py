@@ -31,7 +31,7 @@ def _measure_best_s(run: Callable[[], object], repeat: int = REPEAT) -> float:
     return min([time_run(run) for _ in range(repeat + 1)][1:]) / 1e3
 
 
-def copies(size: int = BYTES) -> dict[str, float]:
+def measure_copies(size: int = BYTES) -> dict[str, float]:
     """Measure copies and writing [TB/s], and the link [GB/s]; return the rates under their names in devices.toml."""
     driver, rates = hostcuda.driver, {}
     with Buffers() as memory:
@@ -45,7 +45,7 @@ def copies(size: int = BYTES) -> dict[str, float]:
     return rates
 
 
-def products(side: int = SIDE) -> dict[str, float]:
+def measure_products(side: int = SIDE) -> dict[str, float]:
     """Measure PyTorch's matrix products [TFLOP/s]; return no rates if PyTorch is not installed or has no GPU."""
     try:
         torch = importlib.import_module("torch")
@@ -85,14 +85,15 @@ float32_tflop_s = {0.9 * here.peak_flops / 1e12:.3g}
 
 
 def device(dry: Dry = False, out: Folder = None) -> None:
-    """Append the GPU in use: data/devices.toml."""
+    """Measure the GPU in use and append it to data/devices.toml; with `dry`, only print its entry."""
     here = devices.device()
     if here.engine != "gpu":
         raise LabError(f"devices.toml lists GPUs; the engine here is the CPU's ({here.name})")
     if here.name in devices._listed():
         raise LabError(f"data/devices.toml lists {here.name} already: remove its entry to measure it again")
     get, kind = hostcuda.driver.Context.get_device().get_attribute, hostcuda.driver.device_attribute
-    text = entry(here, copies() | products(), get(kind.MEMORY_CLOCK_RATE) * 1e3, get(kind.GLOBAL_MEMORY_BUS_WIDTH))
+    rates = measure_copies() | measure_products()
+    text = entry(here, rates, get(kind.MEMORY_CLOCK_RATE) * 1e3, get(kind.GLOBAL_MEMORY_BUS_WIDTH))
     print(text.strip())
     if not dry:
         path = Path(out or data_dir()) / "devices.toml"

@@ -17,7 +17,7 @@ def test_a_new_card_is_appended_and_found(tmp_path, monkeypatch, capsys):
     own_list = (devices.data_dir() / "devices.toml").read_text()
     (tmp_path / "devices.toml").write_text(own_list)
     monkeypatch.setitem(sys.modules, "torch", None)
-    measured = recorder.copies(1 << 16) | recorder.products()
+    measured = recorder.measure_copies(1 << 16) | recorder.measure_products()
     assert set(measured) == {"copy_tb_s", "write_tb_s"} | {
         f"{way}_device_{kind}_gb_s" for way in ("to", "from") for kind in ("pinned", "pageable")}
     assert all(value > 0 for value in measured.values())

@@ -106,7 +106,7 @@ static float table[4];
 const float weights[2] = {1, 2};
 int overloaded(int x) { return x; }
 __device__ int overloaded(float x) { return 1; }
-constexpr int three() { return 3; }
+__host__ __device__ int declared(int x); int declared(int x) { return x; } constexpr int three() { return 3; }
 int max(int a, int b, int c) { return a > b ? a : c; }
 struct Own {
     int v;
@@ -114,7 +114,7 @@ struct Own {
 };
 __global__ void legal(int *p)
 {
-    p[0] = both(dev(1)) + three() + overloaded(2.0f) + max(p[0], 3) + weights[p[1]] + state.v;
+    p[0] = both(dev(1)) + declared(4) + three() + overloaded(2.0f) + max(p[0], 3) + weights[p[1]] + state.v;
     int *q = new int[3];
     memcpy(q, p, 12);
     delete[] q;
@@ -233,5 +233,5 @@ def test_the_list_of_calls_is_read_as_each_compiler_writes_it(address):
     listed = "".join(f"{symbol} ({shown}){address}\n  Type: function definition analyzed\n  Calls: {calls}\n"
                      for symbol, shown, calls in (("main/1", "int main()", "_Z11device_onlyv/0 "),
                                                   ("_Z11device_onlyv/0", "void device_only()", "")))
-    ((_, line), sentence), = sides.find_crossings(text, listed, True)
+    ((_, line), sentence), = sides.find_side_errors(text, listed, True)
     assert line == 4 and sentence.startswith('error: calling a __device__ function("device_only")'), sentence

@@ -97,7 +97,7 @@ def _draw_row(page: Page, top: float, access: WarpAccess) -> None:
     page.small(right + 14, top + 13, _count_units(access), style.AMBER if access.units > 1 else style.MUTED)
     if access.space == "global":
         used, _ = warps.bytes_used(access.lanes, access.size)
-        warps.sector_boxes(page, left, right, top + 2, 14, used, most=56, middle=False)
+        warps.sector_boxes(page, left, right, top + 2, 14, used, widest=56, centered=False)
         return
     if access.space == "shared":
         groups = warps.wavefronts(access.lanes, access.size, access.op == "ld")

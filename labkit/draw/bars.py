@@ -330,7 +330,7 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     device = f"{rows['device'].iloc[0]}, recorded {rows['date'].max()}" if "device" in rows else ""
     top = 84 + 18 * -(-len(colors) // 2)
     about = style.join_parts("what a warp waits for, by Nsight Compute’s names", device)
-    page.open(top + 27 * len(rows) + 24, _write_lesson(rows, waits), about)
+    page.open(top + 27 * len(rows) + 24, _summarize_stalls(rows, waits), about)
     names = [*map(stall_name, visible), "", "Selected"]
     for i, (name, (words, color)) in enumerate(zip(names, colors.items(), strict=True)):
         x, y = 12 + i % 2 * 374, 72 + i // 2 * 18
@@ -350,8 +350,11 @@ def stall_name(reason: str) -> str:
     return " ".join(word.upper() if word in ("mio", "lg", "imc") else word.title() for word in reason.split("_"))
 
 
-def _write_lesson(rows, waits):
-    """Return what changed most from the first kernel to the last, on the layers of both; for one, its longest wait."""
+def _summarize_stalls(rows, waits):
+    """Return what changed most from the first kernel to the last, in stall cycles on the layers of both.
+
+    If nothing changed by half a cycle, or there is one kernel only: the longest wait of the slowest.
+    """
     first, last = rows["label"].iloc[0], rows["label"].iloc[-1]
     means = waits.groupby([rows["label"], rows["layer"]]).mean()
     change = (means.loc[last] - means.loc[first]).mean()
@@ -360,9 +363,9 @@ def _write_lesson(rows, waits):
         more = f"more {stall_name(change.idxmax())}" if change.max() >= 0.5 else ""
         return f"From {first} to {last}: {', '.join(filter(None, (less, more)))}"
     worst = waits.sum(axis=1).idxmax()
-    cycles, most = waits.loc[worst], waits.loc[worst].idxmax()
-    share = "most" if cycles[most] > cycles.sum() / 2 else percent(cycles[most] / cycles.sum())
-    return f"{rows['label'][worst]} on {rows['layer'][worst]}: {share} of the stall cycles are {stall_name(most)}"
+    cycles, reason = waits.loc[worst], waits.loc[worst].idxmax()
+    share = "most" if cycles[reason] > cycles.sum() / 2 else percent(cycles[reason] / cycles.sum())
+    return f"{rows['label'][worst]} on {rows['layer'][worst]}: {share} of the stall cycles are {stall_name(reason)}"
 
 
 @figure

@@ -83,23 +83,27 @@ def bytes_used(lanes: Mapping[int, int], size: int) -> tuple[np.ndarray, np.ndar
     return used, np.unique(used // SECTOR)
 
 
-def sector_boxes(page: Page, left: float, right: float, y: float, high: float, used: np.ndarray, most: float = 150,
-                 middle: bool = True) -> tuple[dict[int, float], float]:
-    """Draw the sectors of these bytes, with wide gaps for memory left out; return where each begins, and the width."""
-    moved = np.unique(used // SECTOR)
-    apart, n = np.diff(moved, prepend=moved[0]), len(moved)
-    before = np.cumsum(np.select([apart > 1, apart == 1], [18, 5] if n <= 12 else [5, 3]))
-    w = min(most, (right - left - before[-1]) / n)
-    xs = left + (right - left - w * n - before[-1]) / 2 * middle + before + w * np.arange(n)
-    place = dict(zip(moved.tolist(), xs.tolist(), strict=True))
+def sector_boxes(page: Page, left: float, right: float, y: float, height: float, used: np.ndarray, widest: float = 150,
+                 centered: bool = True) -> tuple[dict[int, float], float]:
+    """Draw the sectors of the bytes `used`, with a wide gap where memory is left out.
+
+    Return the x of each sector, by its number, and the width of one, which is at most `widest`.
+    """
+    sectors = np.unique(used // SECTOR)
+    distance, n = np.diff(sectors, prepend=sectors[0]), len(sectors)
+    wide_gap, gap = (18, 5) if n <= 12 else (5, 3)
+    gaps = np.cumsum(np.select([distance > 1, distance == 1], [wide_gap, gap]))  # to the left of each
+    w = min(widest, (right - left - gaps[-1]) / n)
+    margin = (right - left - w * n - gaps[-1]) / 2 if centered else 0
+    place = dict(zip(sectors.tolist(), (left + margin + gaps + w * np.arange(n)).tolist(), strict=True))
     for sector, x in place.items():
-        page.rect(x, y, w, high, style.EMPTY)
+        page.rect(x, y, w, height, style.EMPTY)
         inside = used[used // SECTOR == sector] % SECTOR
         for run in np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1):
-            page.rect(x + w * run[0] / SECTOR, y, w * len(run) / SECTOR, high, style.BLUE)
+            page.rect(x + w * run[0] / SECTOR, y, w * len(run) / SECTOR, height, style.BLUE)
         for word in range(1, 8 if w > 60 else 1):
-            page.line([x + w * word / 8] * 2, [y, y + high], style.PAPER, 0.8)
-        page.frame(x, y, w, high, style.INK, min(1.6, w / 10))
+            page.line([x + w * word / 8] * 2, [y, y + height], style.PAPER, 0.8)
+        page.frame(x, y, w, height, style.INK, min(1.6, w / 10))
     return place, w
 
 

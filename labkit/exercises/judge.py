@@ -156,22 +156,23 @@ class ChildResult:
     arrays: list[list[dict[str, np.ndarray]]]
 
 
-def judge(asked: Exercise, source: str, ran: ChildResult) -> Grade:
+def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     """Return the grade of an attempt, from what its child process left behind."""
-    lines = _answer_questions(asked, source, ran)
+    lines = _answer_questions(exercise, source, result)
     counts = {}
-    if all(line.ok for line in lines):
-        counts = {**_collect_numbers(asked, ran), SOURCE: counts_in(code_only(source))}
-    reached = tuple(goal.number(counts) if counts else float("nan") for goal in asked.goals)
+    if all(line.ok for line in lines):  # else the kernel is wrong: its counts mean nothing
+        counts = {**_collect_numbers(exercise, result), SOURCE: counts_in(code_only(source))}
+    reached = tuple(goal.number(counts) if counts else float("nan") for goal in exercise.goals)
     failed = next((line.text for line in lines if line.ok is False), "")
-    attempt = Attempt(code_only(source), counts, _list_kinds(ran), failed)
+    attempt = Attempt(code_only(source), counts, _list_kinds(result), failed)
     budget = []
-    changed = changed_lines(code_lines(asked.start), code_lines(source))
-    if asked.lines is not None and counts:
-        wanted = f"at most {asked.lines}"
-        budget = [GradeLine(changed <= asked.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)]
-    lines += [*budget, *goal_lines(asked, reached)]
-    return Grade(asked, tuple(lines), reached, changed == 0, find_mistake(asked, attempt, lines) if changed else "")
+    changed = changed_lines(code_lines(exercise.start), code_lines(source))
+    if exercise.lines is not None and counts:
+        wanted = f"at most {exercise.lines}"
+        budget = [GradeLine(changed <= exercise.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)]
+    lines += [*budget, *goal_lines(exercise, reached)]
+    mistake = find_mistake(exercise, attempt, lines) if changed else ""
+    return Grade(exercise, tuple(lines), reached, changed == 0, mistake)
 
 
 def code_lines(source: str) -> list[str]:
@@ -179,9 +180,9 @@ def code_lines(source: str) -> list[str]:
     return [line for line in code_only(source).splitlines() if line.strip()]
 
 
-def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[GradeLine]:
+def goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[GradeLine]:
     """Yield a line per goal."""
-    for goal, got in zip(asked.goals, reached, strict=True):
+    for goal, got in zip(exercise.goals, reached, strict=True):
         if got != got:
             yield GradeLine(None, f"{goal.what}: {_NOT_YET}; wanted {goal.wanted}")
         elif math.isinf(got):
@@ -191,33 +192,33 @@ def goal_lines(asked: Exercise, reached: Sequence[float]) -> Iterator[GradeLine]
             yield GradeLine(goal.met(got), f"{goal.what}: {number(got)}, wanted {goal.wanted}")
 
 
-def find_mistake(asked: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
+def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
     """Return the sentence for a typical mistake; "" if there is none, or if only the number of lines is missed."""
     if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""
-    right = [*asked.start.splitlines(), *asked.solution.splitlines()]
-    sentences = (mistake.sentence for mistake in asked.mistakes if mistake.when(attempt))
+    right = [*exercise.start.splitlines(), *exercise.solution.splitlines()]
+    sentences = (mistake.sentence for mistake in exercise.mistakes if mistake.when(attempt))
     return next(itertools.chain(causes(attempt, map(code_only, right)), sentences), "")
 
 
-def marks(ran: ChildResult) -> dict[str, dict]:
+def marks(result: ChildResult) -> dict[str, dict]:
     """Return the grader's marks by their words."""
-    return {event["mark"]: event for event in ran.events if "mark" in event}
+    return {event["mark"]: event for event in result.events if "mark" in event}
 
 
-def _list_kinds(ran: ChildResult) -> tuple[str, ...]:
+def _list_kinds(result: ChildResult) -> tuple[str, ...]:
     """Return the kinds of the findings; a divergent barrier stands alone, because others may follow from it."""
-    kinds = tuple(finding["kind"] for record in _records(ran) for finding in record["findings"])
+    kinds = tuple(finding["kind"] for record in _records(result) for finding in record["findings"])
     return (_DIVERGENT,) if _DIVERGENT in kinds else kinds
 
 
-def _records(ran: ChildResult) -> list[dict]:
-    return [event for event in ran.events if "mark" not in event]
+def _records(result: ChildResult) -> list[dict]:
+    return [event for event in result.events if "mark" not in event]
 
 
-def _answer_questions(asked: Exercise, source: str, ran: ChildResult) -> list[GradeLine]:
+def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> list[GradeLine]:
     """Return the lines up to the first no: whether it compiles, ends, is clean, is right."""
-    text, notes = source.splitlines(), marks(ran)
+    text, notes = source.splitlines(), marks(result)
     if "compile" in notes:
         output = notes["compile"]["text"]
         return [GradeLine(False, f"compiles\n{errors(output, text) or output.strip()}")]
@@ -231,7 +232,7 @@ def _answer_questions(asked: Exercise, source: str, ran: ChildResult) -> list[Gr
         line = next((n for n, row in enumerate(text, 1) if sums[0] in row), 0)
         message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
         return [GradeLine(False, f"every variable has a value before it is read\n{message}")]
-    if rows := findings.of(_records(ran)):
+    if rows := findings.of(_records(result)):
         first = min(rows, key=lambda finding: finding["kind"] != _DIVERGENT)
         first["line"] = first["line"] or 0
         return [GradeLine(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(first, text)}", first["kind"])]
@@ -243,19 +244,19 @@ def _answer_questions(asked: Exercise, source: str, ran: ChildResult) -> list[Gr
         failed = notes["failed"]
         return [GradeLine(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")]
     if "done" not in notes:
-        what = ran.ended.problem or "ended before the grader had finished: a kernel may not call exit"
+        what = result.ended.problem or "ended before the grader had finished: a kernel may not call exit"
         return [GradeLine(False, f"runs to its end\nit {what}")]
     clean = GradeLine(True, f"clean under {', '.join(TOOLS)}")
-    for case, runs in zip(asked.subject.cases, ran.arrays, strict=True):
+    for case, runs in zip(exercise.subject.cases, result.arrays, strict=True):
         try:
-            asked.subject.compare(source, case, runs)
+            exercise.subject.compare(source, case, runs)
         except CheckFailed as wrong:
             parts = filter(None, ["right", _shorten(str(wrong)), report(doubtful, text)])
             return [clean, GradeLine(False, "\n".join(parts))]
         except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
             return [clean, GradeLine(False, f"runs to its end\nit left no result for {case.name}: grade it again")]
-    hidden = sum(not case.counted for case in asked.subject.cases)
-    counted = [case.name for case in asked.subject.cases if case.counted]
+    hidden = sum(not case.counted for case in exercise.subject.cases)
+    counted = [case.name for case in exercise.subject.cases if case.counted]
     *others, last = [*([f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []), *counted]
     return [clean, GradeLine(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")]
 
@@ -283,18 +284,18 @@ def _shorten(message: str) -> str:
     return "\n".join(lines[: heads[0] + 3] if heads else lines)
 
 
-def _collect_numbers(asked: Exercise, ran: ChildResult) -> dict[str, dict[str, float]]:
+def _collect_numbers(exercise: Exercise, result: ChildResult) -> dict[str, dict[str, float]]:
     """Return the counters of each counted case, and the numbers measured from the results of any case."""
-    numbers = _sum_counters(asked, ran.events)
-    for case, runs in zip(asked.subject.cases, ran.arrays, strict=True):
-        if more := asked.subject.measured(case, runs):
+    numbers = _sum_counters(exercise, result.events)
+    for case, runs in zip(exercise.subject.cases, result.arrays, strict=True):
+        if more := exercise.subject.measured(case, runs):
             numbers.setdefault(case.name, {}).update(more)
     return numbers
 
 
-def _sum_counters(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, float]]:
+def _sum_counters(exercise: Exercise, events: Sequence[dict]) -> dict[str, dict[str, float]]:
     """Return the counters of each counted case, and of each kernel in it, under their friendly names."""
-    counted = {case.name for case in asked.subject.cases if case.counted}
+    counted = {case.name for case in exercise.subject.cases if case.counted}
     sums: dict[str, dict[str, float]] = {}
     case = None
     for event in events:

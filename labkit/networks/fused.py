@@ -255,10 +255,12 @@ class FusedNetwork(Closing):
         self.scales = Scales.of(self.weights)
         self._memory, self._functions = Buffers(), {}
         self._kernel = KERNELS[step]
-        arrange = (*self._kernel.arrange, arrange_matrix)
-        masks = [_split(function(self.weights[name]) * np.float32(scale), self.precision.parts)
-                 for name, function, scale in zip(("conv1", "conv2", "fc1"), arrange, self.scales.weights, strict=True)]
-        self._weights = [self._memory.copy_in(np.ascontiguousarray(mask)) for mask in masks]
+        arrangers = (*self._kernel.arrange, arrange_matrix)
+        factors = [  # in the order of the fragments, scaled into the range of half, and split into halves
+            _split(arrange(self.weights[name]) * np.float32(scale), self.precision.parts)
+            for name, arrange, scale in zip(("conv1", "conv2", "fc1"), arrangers, self.scales.weights, strict=True)
+        ]
+        self._weights = [self._memory.copy_in(np.ascontiguousarray(part)) for part in factors]
         dense = [self.weights[name].ravel() for name in ("fc1_bias", "fc2", "fc2_bias")]
         self._dense = self._memory.copy_in(np.concatenate(dense))
 
@@ -269,24 +271,29 @@ class FusedNetwork(Closing):
         """Free the device's buffers; a second call does nothing."""
         self._memory.close()
 
-    def function(self, source: tuple[int, int] | None = None):
-        """Return the kernel for float32 images, or for bytes of this height and width, compiled at first use."""
-        if source not in self._functions:
-            if source is not None and source != (SIZE, SIZE) and not (source[1] <= 39 and min(source) >= 1):
-                raise LabError(f"pixels of {source[0]} x {source[1]}: the device resizes images of at most 39 columns, "
+    def function(self, byte_size: tuple[int, int] | None = None):
+        """Return the kernel for float32 images, or for images of bytes of this height and width.
+
+        It is compiled at its first use. Images that are resized have at most 39 columns: half-resized, they lie in the
+        shared memory of the second layer.
+        """
+        if byte_size not in self._functions:
+            height, width = byte_size or (SIZE, SIZE)
+            if (height, width) != (SIZE, SIZE) and not (height >= 1 and 1 <= width <= 39):
+                raise LabError(f"pixels of {height} x {width}: the device resizes images of at most 39 columns, "
                                f"and takes those of {SIZE} x {SIZE} as they are; resize others with labkit.dataset")
             defines = {"PRODUCTS": self.precision.products, "LIMIT": f"{LIMIT}f",
                        **self._kernel.sizes(self.precision)}
-            if source is not None:
-                defines |= {"SOURCE_H": source[0], "SOURCE_W": source[1]}
+            if byte_size is not None:
+                defines |= {"SOURCE_H": height, "SOURCE_W": width}
             path, capability = self._kernel.path, device().compute_capability
             options = (f"-D{name}={value}" for name, value in defines.items())
             arch = "sm_90a" if self.step and capability == WGMMA else None
             module = hostcuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options), arch=arch)
             function = module.get_function("network").prepare(_SIGNATURE)
             function.set_attribute(hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared_bytes)
-            self._functions[source] = function
-        return self._functions[source]
+            self._functions[byte_size] = function
+        return self._functions[byte_size]
 
     @staticmethod
     def source(beginning: str, step: str | None = None) -> KernelSource:

@@ -80,7 +80,7 @@ def _read_reference(text: str) -> Callable | None:
 
 def _check_cases(cases: list[_Case], reference: Callable | None, job: Mapping, answer: Callable) -> None:
     for case in cases:
-        want = case.expect(reference) if reference else {}
+        want = case.run_reference(reference) if reference else {}
         answer(launching=case.name)
         try:
             case.launch()
@@ -162,8 +162,11 @@ class _Case:
         self.function(*arguments, grid=self.grid, block=self.block, shared=self.shared)
         cuda.Context.synchronize()
 
-    def expect(self, reference: Callable) -> dict[str, np.ndarray]:
-        """Return what the reference returns: a dict, the only array that is written, or what it changed in place."""
+    def run_reference(self, reference: Callable) -> dict[str, np.ndarray]:
+        """Call the reference with copies of the arguments; return the array that it expects for each parameter.
+
+        A reference returns a dict, or the one array that is written, or None after it has changed its copies.
+        """
         values = {name: self.arrays[name].copy() if name in self.arrays else spec for name, spec in self.specs.items()}
         try:
             result = reference(**values)
@@ -177,7 +180,8 @@ class _Case:
                 raise EngineError(f"the kernel may write {known}: the reference has to return a dict of arrays")
             result = {self.written[0]: result}
         for name, array in result.items():
-            if (name not in self.pointers and name not in self.parameters) or np.size(array) != self.arrays[name].size:
+            is_array = name in self.parameters and name in self.arrays
+            if not is_array or np.size(array) != self.arrays[name].size:
                 raise EngineError(f"the reference's {name} is no array of {self.name}, or has another size: it has "
                                   f"{np.size(array)} elements")
         return {name: np.array(array) for name, array in result.items()}

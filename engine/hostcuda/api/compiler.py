@@ -115,7 +115,7 @@ def _load(source: Unit, manifest: dict) -> Module:
     if os.environ.get("HOSTCUDA_WARNINGS"):
         kind = "doubts" if os.environ["HOSTCUDA_WARNINGS"] == "all" else "warnings"
         _show_warnings(source, manifest["path"].with_suffix(f".{kind}"), manifest["warnings"])
-    native.library()
+    native.library()  # a module's symbols are resolved against the engine's
     path = modules.make_own_copy(manifest["path"])
     try:
         module = Module(path, manifest["kernels"])
@@ -129,9 +129,10 @@ def _load(source: Unit, manifest: dict) -> Module:
             raise CompileError(message) from None
         raise
     _check_sizes(module)
-    unnamed = messages.NAME if messages.name_of(source.source) == messages.NAME else ""
+    default_name = messages.NAME if messages.name_of(source.source) == messages.NAME else ""  # no #line names a file
     parameters = {kernel.name: _find_parameters(kernel, manifest["kernels"]) for kernel in module.kernels()}
-    records.loaded(path, source.nvccs_source, source.options.words, source.options.include_dirs, unnamed, parameters)
+    options = source.options
+    records.loaded(path, source.nvccs_source, options.words, options.include_dirs, default_name, parameters)
     return module
 
 

@@ -193,12 +193,12 @@ def host_span(obj, call, writable=False) -> tuple[int, int, np.ndarray]:
     return array.ctypes.data, array.nbytes, array
 
 
-_locked = []  # sorted (address, end) of page-locked host memory
+_page_locked = []  # sorted (address, end) of page-locked host memory
 
 
 def is_pagelocked(address, size) -> bool:
-    at = bisect_right(_locked, (address, float("inf"))) - 1
-    return at >= 0 and address + size <= _locked[at][1]
+    at = bisect_right(_page_locked, (address, float("inf"))) - 1
+    return at >= 0 and address + size <= _page_locked[at][1]
 
 
 class Raw:
@@ -217,10 +217,11 @@ class Raw:
 class PagelockedHostAllocation:
     """Page-locked memory: the ``base`` of an array from `pagelocked_empty` or `register_host_memory`."""
 
-    def __init__(self, storage, address, size, shape, typestr_array):
+    def __init__(self, storage, address, size, shape, like):
+        """Lock `size` bytes, which `storage` owns: it is kept alive. The arrays have the dtype of the array `like`."""
         self._storage, self._address, self._size = storage, address, size
-        self.__array_interface__ = {**typestr_array.__array_interface__, "data": (address, False), "shape": shape}
-        insort(_locked, (address, address + size))
+        self.__array_interface__ = {**like.__array_interface__, "data": (address, False), "shape": shape}
+        insort(_page_locked, (address, address + size))
         native.map_host_memory(address, size)
 
     def get_device_pointer(self) -> int:
@@ -234,8 +235,8 @@ class PagelockedHostAllocation:
     def free(self) -> None:
         """Unlock the memory; it is freed with its last array."""
         span = (self._address, self._address + self._size)
-        if span in _locked:
-            _locked.remove(span)
+        if span in _page_locked:
+            _page_locked.remove(span)
             native.map_host_memory(self._address, 0)
 
     __del__ = unregister = free

@@ -24,7 +24,7 @@ from hostcuda.frontend.lockstep import unsynchronized
 from hostcuda.frontend.preprocess import SKELETON, Preprocessed, preprocess
 from hostcuda.frontend.rewrite import Rewritten, rewrite
 from hostcuda.frontend.scan import MARKER, Scan, find_kernel_bodies
-from hostcuda.frontend.sides import LIST_CALLS, find_crossings, merged
+from hostcuda.frontend.sides import LIST_CALLS, find_side_errors, merged
 from hostcuda.frontend.sizes import find_doubted
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
@@ -302,7 +302,7 @@ class Unit:
     def _list_crossings(self, path, text):
         """Refuse what nvcc refuses between host and device; return the lines of its warnings."""
         calls = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        lines = sorted({f"{file}:{line}: {what}" for (file, line), what in find_crossings(text, calls, self.program)})
+        lines = sorted({f"{file}:{line}: {what}" for (file, line), what in find_side_errors(text, calls, self.program)})
         if errors := [line for line in lines if ": error: " in line]:
             raise messages.error(self.source, [], "", "\n".join(errors))
         return lines

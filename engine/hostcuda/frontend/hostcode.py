@@ -37,22 +37,23 @@ def picks(kernel, names):
         return ""
     if not defined:
         names.declared.add(key)
-    edits, arguments = _name_parameters(kernel.head, 0) if kernel.template else ([], "")
+    edits, arguments = _name_parameters(kernel.template_head, 0) if kernel.template else ([], "")
     if arguments is None:
         return ""
-    head = apply_edits(kernel.head, edits)
+    head = apply_edits(kernel.template_head, edits)
     names.launched.add(kernel.name)
     pick = f"hostcuda::Pick<{pointer(kernel, arguments)}>"
     parameters = [_add_name(parameter, f"hostcuda_{i}") for i, parameter in enumerate(kernel.parameters)]
     declarations, variables = ", ".join(parameters), [_find_name(parameter) for parameter in parameters]
-    text = f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.tail} {{ return {{}}; }}"
+    text = (f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.requires} "
+            "{ return {}; }")
     if declarations and all(variables) and kernel.name not in variables and (defined or "=" in declarations):
         names.called.add(kernel.name)
         if "=" in declarations:
             names.defaulted.add(kernel.name)
         passed = ", ".join(variables)
         text += (f" {head} static inline void hostcuda_call_{kernel.name}(const hostcuda::Config &hostcuda_config, "
-                 f"{declarations}) {kernel.tail} {{ hostcuda::launch<{pick}>(hostcuda_config)({passed}); }}")
+                 f"{declarations}) {kernel.requires} {{ hostcuda::launch<{pick}>(hostcuda_config)({passed}); }}")
     return f' extern "C++" {{ {text} }}'
 
 

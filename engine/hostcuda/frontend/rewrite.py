@@ -52,7 +52,7 @@ _BOUNDS = "hostcuda_bounds_"
 
 def _keep_bounds(kernel):
     """Return the text after a template's definition that keeps its bounds, which may depend on its parameters."""
-    head = " ".join(kernel.head.split())
+    head = " ".join(kernel.template_head.split())
     return f" {head} struct {_BOUNDS}{kernel.name} {{ static constexpr int value = ({kernel.bounds}); }};"
 
 
@@ -180,10 +180,13 @@ def _read_operands(scan, sections):
 
 
 def _edit_asm(scan):
-    """Replace each asm statement by the call of a lambda; its operands become the arguments, at the same positions."""
+    """Yield edits that replace each asm statement by the call of a lambda.
+
+    Its operands become the arguments, at the same positions.
+    """
     for match in _ASM.finditer(scan.code):
         at, end = match.start(), find_closing_parenthesis(scan.code, match.end() - 1)
-        if end is None or scan.scope(at) is not None:
+        if end is None or scan.scope(at) is not None:  # it stands in no function
             continue
         template, *sections = split(scan.code, ":", match.end(), end, angles=False)
         try:
@@ -200,12 +203,12 @@ def _edit_asm(scan):
             refusal = f'[](auto never) {{ static_assert(sizeof never == 0, "{message}"); }}(0)'
             yield at, end + 1, refusal + scan.newlines(at, end)
             continue
-        parameters = ", ".join(f"auto {'&' * operand.output}p{n}" for n, operand in enumerate(operands))
-        new = f"[]({parameters}) {{ {calls}}}("
-        for operand in operands:
-            yield at, operand.start, new + scan.newlines(at, operand.start)
-            new, at = ", ", operand.end
-        yield at, end + 1, (")" if operands else f"{new})") + scan.newlines(at, end)
+        parameters = ", ".join(f"auto {'&' if operand.output else ''}p{n}" for n, operand in enumerate(operands))
+        before = f"[]({parameters}) {{ {calls}}}("
+        for operand in operands:  # they stay as they are; what stands before and between them is replaced
+            yield at, operand.start, before + scan.newlines(at, operand.start)
+            before, at = ", ", operand.end
+        yield at, end + 1, (")" if operands else f"{before})") + scan.newlines(at, end)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

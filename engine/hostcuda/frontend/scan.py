@@ -20,8 +20,8 @@ class Kernel:
     template: bool  # true for a template's own definition, which has no symbol until it is instantiated
     bounds: str  # the first argument of its ``__launch_bounds__``, or empty
     scope: str | None  # the namespaces around it, for example ``"a::b"``, or empty; None in a class
-    head: str  # ``template <...>`` of a template, with its requires clause
-    tail: str  # a requires clause after the parameters
+    template_head: str  # ``template <...>`` of a template, with its requires clause
+    requires: str  # a requires clause after the parameters
     declared: bool  # whether it is only declared
     # positions: of the declaration, behind its ``__global__``, of its name, and of its braces, or of the semicolon
     start: int
@@ -194,16 +194,17 @@ def opens_scope(head):
 # Kernels
 
 _SPELT_LIKE_CALLS = re.compile(r"\b(?:__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$")
+_REQUIRES = re.compile(r"\brequires\b.*", re.DOTALL)
 _TEMPLATE_HEAD = re.compile(r"\s*(?P<extern>extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
 
 
 def find_kernels(scan):
-    """Yield the `Kernel`s of a text; an ``extern template`` is none."""
+    """Yield the `Kernel`s that a text defines or declares; an ``extern template`` does neither."""
     for match in re.finditer(r"\b__global__\b", scan.code):
-        head = _read_head(scan.code, match.end())
-        if head is None or (scan.code[head[-1]] == "{" and head[-1] not in scan.closing):
+        places = _read_head(scan.code, match.end())
+        if places is None or (scan.code[places[-1]] == "{" and places[-1] not in scan.closing):
             continue
-        name_start, name_end, parameters_start, parameters_end, open_ = head
+        name_start, name_end, parameters_start, parameters_end, open_ = places
         start = skip_registrations(scan, scan.declaration_start(match.start()), match.start())
         template = _TEMPLATE_HEAD.match(scan.code, start)
         if template and template["extern"] and scan.code[open_] == ";":
@@ -214,8 +215,8 @@ def find_kernels(scan):
             template=bool(template and template["any"]),
             bounds=_read_launch_bounds(scan.code, start, open_),
             scope=scan.scope(match.start()),
-            head=_read_template_head(scan.code, start),
-            tail=" ".join(re.search(r"(?:\brequires\b.*)?$", scan.code[parameters_end:open_], re.DOTALL)[0].split()),
+            template_head=_read_template_head(scan.code, start),
+            requires=" ".join((_REQUIRES.search(scan.code[parameters_end:open_]) or [""])[0].split()),
             declared=scan.code[open_] == ";" and (not template or bool(template["parameters"])),
             start=start,
             marker_end=match.end(),

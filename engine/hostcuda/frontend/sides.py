@@ -1,10 +1,11 @@
 """Host and device: which code may call which, and what depends on ``__CUDA_ARCH__``.
 
 nvcc compiles a source twice, for the host without ``__CUDA_ARCH__``. Here both are one text: `merged` puts the two
-together, and `find_crossings` finds the calls that nvcc refuses, from the compiler's list of a text's calls.
+together, and `find_side_errors` finds the calls that nvcc refuses, from the compiler's call graph.
 """
 
 import re
+from collections import defaultdict
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -118,54 +119,75 @@ _OF_DEVICE = re.compile(
 )
 
 
-def find_crossings(text, listed, program):
-    """Yield (place, "error: ...") for what nvcc refuses, or "warning: ..."; `listed` is what `LIST_CALLS` wrote."""
+def find_side_errors(text, call_graph, program):
+    """Yield (place, "error: ..." or "warning: ...") where host code uses what is the device's, or the other way round.
+
+    `call_graph` is what `LIST_CALLS` wrote. `program` says that the host code runs, too, and not the kernels only.
+    """
     scan = Scan(text)
-    own = [function for function in _find_functions(scan) if scan.scope(function.open) is not None]
-    functions, sides = {function.name: function for function in own}, {}
-    for function in own:
-        sides[function.name] = sides.get(function.name, frozenset()) | function.sides
-        found = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, function.open, function.close)
-        of_device = re.search(r"__(?:device|global)__", scan.code[function.start : function.open])
-        if found and of_device and "HOSTCUDA_IN_KERNEL" not in scan.code[function.open : function.close]:
-            yield scan.place(found.start()), "error: device code does not support exception handling"
-    for declared in re.finditer(r"__(host|device)__[^;{}()]*?\b(\w+)\s*\([^{}]*?;", scan.code):
-        sides[declared[2]] = sides.get(declared[2], frozenset()) | {declared[1]}
-    nodes = {node[1]: (_name(node[2]), node[2], *node.group(3, 4)) for node in _NODE.finditer(listed)}
-    spaces = {scan.scope(function.open).rpartition("::")[2] for function in own} - {""} | {"_GLOBAL__N_1"}
+    functions = [function for function in _find_functions(scan) if scan.scope(function.open) is not None]
+    yield from _find_exceptions(scan, functions)
+    sides = _collect_sides(scan, functions)
+    nodes = {node[1]: (_name(node[2]), node[2], *node.group(3, 4)) for node in _NODE.finditer(call_graph)}
+    namespaces = {scan.scope(function.open).rpartition("::")[2] for function in functions} - {""} | {"_GLOBAL__N_1"}
 
     def is_of_source(symbol, name):  # no method, and no function of the standard library
-        nested = any(f"{len(space)}{space}{len(name)}{name}" in symbol for space in spaces)
+        nested = any(f"{len(space)}{space}{len(name)}{name}" in symbol for space in namespaces)
         return nested or symbol == name or re.match(r"_ZL?\d", symbol)
 
-    for caller_symbol, (name, _, about, calls) in nodes.items():
-        defined_twice = sum(function.name == name for function in own) > 1
-        if name not in functions or defined_twice or not is_of_source(caller_symbol, name):
+    for caller_symbol, (name, _, facts, calls) in nodes.items():
+        callers = [function for function in functions if function.name == name]
+        if len(callers) != 1 or not is_of_source(caller_symbol, name):
             continue
-        caller = functions[name]
-        references = re.findall(r"(\S+)/\d+ \((\w+)\)", about[about.find("References:") :].partition("\n")[0])
-        for variable, how in sorted({(re.sub(r"^_ZL\d+", "", symbol), how) for symbol, how in references}):
-            declared = _find_declaration(scan, variable)
-            if declared is None or re.search(r"\bconst(?:expr)?\b|[()]", declared):
-                continue
-            words = set(re.findall(r"__(\w+)__", declared))
-            shadow = words & {"device", "constant"} if "managed" not in words else ()
-            if caller.sides in _ON_DEVICE and not words and (place := _use(scan, variable, caller, "addr")):
-                yield place, f'error: identifier "{variable}" is undefined in device code: {_OF_HOSTS_MEMORY}'
-            elif caller.sides == {"host"} and program and how in _INSTEAD and shadow:
-                place = _use(scan, variable, caller, how) or scan.place(caller.open)
-                yield place, "warning: " + _INSTEAD[how].format(min(shadow), variable)
+        (caller,) = callers
+        yield from _check_variables(scan, caller, facts, program)
         for symbol in re.findall(r"(\S+)/\d+", calls):
-            called, shown, what, _ = nodes.get(symbol, (symbol, symbol, "", ""))
-            known = symbol != called or "definition" in what  # else the C library's of a kernel's name
-            its_sides = sides.get(called) if known and is_of_source(symbol, called) else None
-            if sentence := _judge_call(caller.sides, called, shown, symbol, its_sides, program):
+            called, shown, its_facts, _ = nodes.get(symbol, (symbol, symbol, "", ""))
+            # A function of the C library may have a kernel's name: it has no C++ symbol, and no definition here.
+            is_own = (symbol != called or "definition" in its_facts) and is_of_source(symbol, called)
+            sentence = _judge_call(caller.sides, called, shown, symbol, sides.get(called) if is_own else None, program)
+            if sentence:
                 kind = _OF_CLASSES.search(shown)
                 word = kind[1].removeprefix("basic_") if kind else called
-                place = re.compile(rf"\b{re.escape(word)}\b").search(scan.code, caller.open, caller.close)
-                of = "global" if "kernel" in caller.sides else "device" if "device" in caller.sides else "host"
-                at = place.start() if place else caller.open
-                yield scan.place(at), "error: " + sentence.format(f"std::{word}" if kind else called, of, name)
+                use = re.compile(rf"\b{re.escape(word)}\b").search(scan.code, caller.open, caller.close)
+                side = "global" if "kernel" in caller.sides else "device" if "device" in caller.sides else "host"
+                place = scan.place(use.start() if use else caller.open)
+                yield place, "error: " + sentence.format(f"std::{word}" if kind else called, side, name)
+
+
+def _find_exceptions(scan, functions):
+    """Yield an error for each device function that throws or catches."""
+    for function in functions:
+        thrown = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, function.open, function.close)
+        on_device = re.search(r"__(?:device|global)__", scan.code[function.start : function.open])
+        if thrown and on_device and "HOSTCUDA_IN_KERNEL" not in scan.code[function.open : function.close]:
+            yield scan.place(thrown.start()), "error: device code does not support exception handling"
+
+
+def _collect_sides(scan, functions):
+    """Map each function's name to all sides that its definitions and declarations name."""
+    sides = defaultdict(frozenset)
+    for function in functions:
+        sides[function.name] |= function.sides
+    for declared in re.finditer(r"(__(?:host|device)__[^;{}()]*?)\b(\w+)\s*\([^{}]*?;", scan.code):
+        sides[declared[2]] |= {*re.findall(r"__(host|device)__", declared[1])}
+    return sides
+
+
+def _check_variables(scan, caller, facts, program):
+    """Yield what is wrong with a function's uses of global variables; `facts` are the call graph's about it."""
+    references = re.findall(r"(\S+)/\d+ \((\w+)\)", facts[facts.find("References:") :].partition("\n")[0])
+    for variable, how in sorted({(re.sub(r"^_ZL\d+", "", symbol), how) for symbol, how in references}):
+        declared = _find_declaration(scan, variable)
+        if declared is None or re.search(r"\bconst(?:expr)?\b|[()]", declared):
+            continue
+        words = set(re.findall(r"__(\w+)__", declared))
+        in_device_memory = words & {"device", "constant"} if "managed" not in words else ()
+        if caller.sides in _ON_DEVICE and not words and (place := _use(scan, variable, caller, "addr")):
+            yield place, f'error: identifier "{variable}" is undefined in device code: {_OF_HOSTS_MEMORY}'
+        elif caller.sides == {"host"} and program and how in _INSTEAD and in_device_memory:
+            place = _use(scan, variable, caller, how) or scan.place(caller.open)
+            yield place, "warning: " + _INSTEAD[how].format(min(in_device_memory), variable)
 
 
 _OF_HOSTS_MEMORY = "it is a variable of the host: write __device__ before it, or pass its value to the kernel"

@@ -75,7 +75,7 @@ class File:
         """Return whether a name means the same wherever it is known: it is declared once, or not at all."""
         pieces = [piece for piece in self.pieces if name in piece.words | piece.names]
         heads, bodies = {" ".join(piece.head.split()) for piece in pieces}, [piece for piece in pieces if piece.body]
-        if name in self.declared and (name in _list_known() or PURE.fullmatch(name)):
+        if name in self.declared and (name in _list_safe_names() or PURE.fullmatch(name)):
             return False
         return len(heads) <= 1 and len(bodies) <= 1
 
@@ -141,7 +141,7 @@ class File:
 
     def is_known(self, word):
         """Return whether CUDA or the C library has the function, and it neither waits nor asks for its thread."""
-        return word not in self.own and (word in _list_known() or bool(PURE.fullmatch(word)))
+        return word not in self.own and (word in _list_safe_names() or bool(PURE.fullmatch(word)))
 
     def is_type(self, word):
         """Return whether a word is one of CUDA's or C++'s types."""
@@ -202,8 +202,11 @@ class File:
 
 
 @lru_cache(1)
-def _list_known():
-    """Return the words of the engine's headers whose functions neither wait nor ask for their thread."""
+def _list_safe_names():
+    """Return the names of the library's functions that neither wait nor ask which thread calls them.
+
+    A kernel that calls these alone may run as a loop over its threads.
+    """
     texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _KNOWN_HEADERS]
     text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
     words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(re.findall(r"\w+", " ".join(_MADE.findall(text))))

@@ -123,7 +123,7 @@ def _replace_calls(scan, body, functions, file, numbers, reasons, once):
         return []
     statements, own = reader.statements(), find_own_variables(reader, body, scan, file)
     names = {reader.text(at) for at in find_declared_names(reader, statements)}
-    head = scan.code[body.name_end : body.open] + body.head
+    head = scan.code[body.name_end : body.open] + body.template_head
     names |= set(re.findall(r"\w+", head)) - TYPES - SPECIFIERS - RESTRICT
     for node, parent in walk_with_parents(statements):
         span = node.parts["condition"] if node.kind == "if" else (node.first, node.last - 1)

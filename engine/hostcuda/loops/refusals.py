@@ -55,7 +55,8 @@ def refuse(kernel):
     if kernel.body.name.endswith(">"):
         raise NeedsFibers("it is a specialization of a template")
     declared = {reader.text(at) for at in find_declared_names(reader, reader.statements())}
-    head_words = re.findall(r"\w+", kernel.body.head + kernel.scan.code[kernel.body.name_end : kernel.body.open])
+    signature = kernel.scan.code[kernel.body.name_end : kernel.body.open]
+    head_words = re.findall(r"\w+", kernel.body.template_head + signature)
     if both := {*file.declared, *declared, *head_words} & {*INDICES, "threadIdx"}:
         raise NeedsFibers(f"the source has a {min(both)} of its own")
     if waiting := harmful.keys() & set(head_words):

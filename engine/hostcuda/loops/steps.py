@@ -48,8 +48,9 @@ class KernelPlan:
     def __init__(self, scan, body, file, direct):
         self.scan, self.body, self.file, self.direct = scan, body, file, direct
         self.reader = Reader(scan.code, body.open + 1, body.close)
-        types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", body.head))
-        values = set() if re.search(r"[&*]|\bdecltype\b", body.head) else set(re.findall(r"\w+", body.head)) - types
+        template = body.template_head
+        types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", template))
+        values = set() if re.search(r"[&*]|\bdecltype\b", template) else set(re.findall(r"\w+", template)) - types
         self.constants = file.constants | values
         statements = self.reader.statements()
         self.effects = EffectsReader(self.reader, self.file, types)

@@ -62,6 +62,7 @@ SASS = """
         /*0080*/              @P0  STG.E.64 desc[UR4][R2.64], R4 ;
 .text.other:
         /*0000*/                   REDG.E.ADD.STRONG.GPU desc[UR4][R2.64], R5 ;
+        /*0008*/                   REDG.E.ADD.F64.RN.STRONG.GPU desc[UR4][R2.64], R6 ;
         /*0010*/                   ATOMS.ADD R0, [R1], R2 ;
 """
 
@@ -76,5 +77,6 @@ def test_loads_and_stores_of_machine_code_are_told_by_line_and_width():
         ("conv", 70, "LDS.U16", "shared", "ld", 2, False, 1),
         ("conv", 70, "STG.E.64", "global", "st", 8, True, 1),
         ("other", 0, "ATOMS.ADD", "shared", "atom", 4, False, 1),
+        ("other", 0, "REDG.E.ADD.F64.RN.STRONG.GPU", "global", "red", 8, False, 1),
         ("other", 0, "REDG.E.ADD.STRONG.GPU", "global", "red", 4, False, 1),
     ]

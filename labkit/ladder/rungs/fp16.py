@@ -26,13 +26,14 @@ def _converts(s: Scope) -> bool:
 
 
 def _rounding(options: Mapping) -> Rounding:
+    """Return in which types the rung or a sub-step stores and adds."""
     if options["step"] == "convert":
-        return Rounding(FLOAT, HALF, operands=HALF)
+        return Rounding(storage=FLOAT, accumulate=HALF, operands=HALF)
     if options["step"] in ("half_sum", "half2", *_DIRECT):
-        return Rounding(HALF, HALF)
+        return Rounding(storage=HALF, accumulate=HALF)
     if options["step"] == "storage":
-        return Rounding(HALF, FLOAT)
-    return Rounding(HALF, FLOAT, part=HALF, part_terms=options["tile"])
+        return Rounding(storage=HALF, accumulate=FLOAT)
+    return Rounding(storage=HALF, accumulate=FLOAT, part=HALF, part_terms=options["tile"])  # the rung: half in a tile
 
 
 _CONV = Call(kernel="conv", buffers=("x", "k", "y"), grid=_grid, block=lambda s: (s.tile, s.tile, 1), shared=_shared)

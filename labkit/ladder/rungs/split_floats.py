@@ -7,22 +7,25 @@ from labkit.ladder import warpgroups
 from labkit.ladder.options import Option, count, or_none, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
+# The 16 rows of a product are 8 / DOWN maps times DOWN rows and 2 columns of outputs; its 8 columns are eight places in
+# the map. A warp computes TALL products, one above the other, in turns of one or two channels, each in k-steps.
+
 
 def _plan_turn(s: Scope, down: int) -> tuple[int, int]:
-    """Return the channels and the steps of a turn, if a product is `down` rows of outputs high."""
+    """Return the channels and the k-steps of a turn, if a product covers `down` rows of outputs."""
     window = s.K + down - 1
-    together = 2 if s.C > 1 and window % 2 else 1
-    return together, tiles(together * window, 2)
+    channels = 2 if s.C > 1 and window % 2 else 1  # two channels fill the last step of an odd window
+    return channels, tiles(channels * window, 2)
 
 
 def _count_products(s: Scope, down: int) -> float:
     """Return how many products are needed per image and row of outputs, with one column."""
-    together, steps = _plan_turn(s, down)
-    return tiles(s.M, 8 // down) * tiles(s.C, together) * steps / down
+    channels, steps = _plan_turn(s, down)
+    return tiles(s.M, 8 // down) * tiles(s.C, channels) * steps / down
 
 
-def _count_eights(s: Scope, down: int, tall: int) -> int:
-    """Return the columns of a group of maps, in units of eight."""
+def _count_column_tiles(s: Scope, down: int, tall: int) -> int:
+    """Return how many times a group of maps needs the eight columns of a product."""
     return tiles(tiles(s.Ho, down * tall) * tiles(s.Wo, 2), 8)
 
 
@@ -37,24 +40,25 @@ def _choose_buffers(s: Scope, sizes: dict) -> dict:
 
 
 def _sizes(s: Scope) -> dict:
-    """Return the sizes for a scope. Those that no option gives are the ones that kept an H200 busiest."""
+    """Return the sizes for a scope. Those that no option gives, and the constants, kept an H200 busiest."""
     if s.step == "warpgroups":
         return {"blocks": s.blocks or s.multiprocessors, **warpgroups.sizes(s, parts=2)}
-    down = min((1, 2), key=lambda down: (_count_products(s, down), down))
-    together, steps = _plan_turn(s, down)
-    most = max(1, min(11, tiles(s.Ho, down)))
-    tall = s.tall or min(range(min(4, most), most + 1), key=lambda tall: (_count_eights(s, down, tall) * tall, -tall))
-    eights, groups, turns = _count_eights(s, down, tall), tiles(s.M, 8 // down), tiles(s.C, together)
-    rounds = tiles(eights, 13 if s.C == 1 else 8)  # more warps with more weights would need too many registers
-    compute = s.warps or tiles(eights, rounds)
-    products = 3 * groups * turns * steps * eights * tall
-    inputs = down * (tall - 1) + s.K + down - 1
-    rows = down * tall * (tiles(s.Ho, down * tall) - 1) + inputs
-    fours = ((turns * together - 1) * s.H * s.W + rows * s.W + 11) // 4
-    sizes = {"down": down, "tall": tall, "warps": compute, "steps": steps, "turns": turns, "groups": groups,
+    down = min((1, 2), key=lambda rows: (_count_products(s, rows), rows))
+    channels, steps = _plan_turn(s, down)
+    tallest = max(1, min(11, tiles(s.Ho, down)))
+    tall = s.tall or min(range(min(4, tallest), tallest + 1),
+                         key=lambda height: (_count_column_tiles(s, down, height) * height, -height))
+    column_tiles, groups, turns = _count_column_tiles(s, down, tall), tiles(s.M, 8 // down), tiles(s.C, channels)
+    rounds = tiles(column_tiles, 13 if s.C == 1 else 8)  # more warps with more weights would need too many registers
+    warps = s.warps or tiles(column_tiles, rounds)
+    input_rows = down * tall * (tiles(s.Ho, down * tall) - 1) + down * (tall - 1) + s.K + down - 1  # of all windows
+    fours = ((turns * channels - 1) * s.H * s.W + input_rows * s.W + 11) // 4  # an image in groups of four pixels
+    sizes = {"down": down, "tall": tall, "warps": warps, "steps": steps, "turns": turns, "groups": groups,
              "fours": fours, "blocks": s.blocks or s.multiprocessors}
     sizes |= _choose_buffers(s, sizes)
-    return {**sizes, "fetch": max(1, min(3, 16 - compute - sizes["store"], ceil(1.3 * s.C * s.H * s.W / products)))}
+    products = 3 * groups * turns * steps * column_tiles * tall  # per image: they hide the fetching of the next one
+    fetch = max(1, min(3, 16 - warps - sizes["store"], ceil(1.3 * s.C * s.H * s.W / products)))
+    return {**sizes, "fetch": fetch}
 
 
 def _shared(s: Scope) -> int:
