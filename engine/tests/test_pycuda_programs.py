@@ -33,6 +33,7 @@ from pycuda.curandom import rand
 from pycuda.elementwise import ElementwiseKernel
 from pycuda.reduction import ReductionKernel
 from pycuda.scan import InclusiveScanKernel
+from pycuda.tools import DeviceMemoryPool
 
 x = gpuarray.to_gpu(np.arange(8, dtype=np.float32))
 axpy = ElementwiseKernel("float a, float *x, float *y", "y[i] = a * x[i] + y[i]")
@@ -42,6 +43,9 @@ print(x.get().tolist(), dot(x, x).get(), float(gpuarray.sum(x).get()))
 print(InclusiveScanKernel(np.int32, "a + b")(gpuarray.arange(5, dtype=np.int32)).get().tolist())
 z = gpuarray.to_gpu(np.array([1 + 2j], np.complex64))
 print((z * z).get()[0], float(cumath.sqrt(x).get()[3]), bool((rand((50,)).get() < 1).all()))
+pool = DeviceMemoryPool()
+sizes = [pool.alloc_size(pool.bin_number(size)) for size in (0, 1, 1000)]
+print(sizes[0] > 0, sizes[1] >= 1, sizes[2] >= 1000, pool.bin_number(sizes[2]) == pool.bin_number(1000))
 """
 
 
@@ -118,4 +122,5 @@ def test_pycudas_own_modules_work_on_the_engine(program, tmp_path, monkeypatch):
         "[0.0, 3.0, 6.0, 9.0, 12.0, 15.0, 18.0, 21.0] 1260.0 84.0",
         "[0, 1, 3, 6, 10]",
         "(-3+4j) 3.0 True",
+        "True True True True",
     ], ended.stderr

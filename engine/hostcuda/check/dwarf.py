@@ -159,9 +159,7 @@ def _read_type(die: DIE) -> Type | None:
         return Type(8, "pointer", target)
     if die.tag == "DW_TAG_array_type":
         return _read_array(die)
-    if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
-        return _read_struct(die, size)
-    return None
+    return _read_struct(die, size) if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type") else None
 
 
 def _points_to_a_struct(die: DIE) -> bool:

@@ -85,6 +85,8 @@ def flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
         return [*options, *_STEP]
     if "profile" in tools:
         options += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
+    elif not clang:  # reads of a shared array that nothing writes are kept, and so are writes of one that nothing reads
+        options.append("-fno-ipa-reference-addressable")
     if tools != ("profile",):
         options.append("-DHOSTCUDA_CHECKS")
     if "memcheck" in tools:  # a float4 assembled member by member is then not one access

@@ -254,8 +254,10 @@ def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path]
 
 
 _parameters = {}  # module -> kernel -> offset of a parameter -> its name, and the type of an element
-_PLACE = re.compile(r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) (elements of (\d+) bytes?)")
-_SIZES = {"char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "double": 8}  # bytes
+_PLACE = re.compile(r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?")
+_KINDS = {"bool": 1, "char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "long": 8, "double": 8}  # bytes
+_SIZES = {**_KINDS, "unsigned": 4, "size_t": 8, **{f"{u}int{8 * n}_t": n for u in ("", "u") for n in (1, 2, 4, 8)},
+          **{f"{u}{kind}{n}": n * size for u in ("", "u", "__") for kind, size in _KINDS.items() for n in (1, 2, 3, 4)}}
 _unnamed = {}  # source without a name of its own -> its number
 _names = {}  # module -> the name that its source has for the compiler, and in the records
 
@@ -397,11 +399,17 @@ def _may_discard(module, finding):
     return bool(use) and bool(re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[setting.end() : use.start()]))
 
 
-def _written(at, away, side, count, words, unit, name, kind):
-    """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats"."""
-    scale, rest = divmod(int(unit), _SIZES.get(kind, int(unit) + 1))
-    at, count, many = (int(each) * (scale or 1) for each in (at, count, {"one": 1, None: 0}.get(away, away)))
-    return f"{name}[{at}], {many if many > 1 else 'one'} {side or 'of'} {count} {words if rest else kind + 's'}"
+def _written(at, away, side, count, unit, name, kind, start):
+    """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats".
+
+    The parameter points to the byte `start` of the allocation. If the size of the type is not known, bytes are counted.
+    """
+    at, away, count = (int(n) * int(unit) for n in (at, {"one": 1, None: 0}.get(away, away), count))
+    at, count, size = at - start, count - start, _SIZES.get(kind)
+    if not size:
+        return f"byte {at} of {name}, which has {count} bytes"
+    many, words = -(-away // size), f"{kind}s" if kind in _KINDS else f"elements of {size} byte{'s' * (size > 1)}"
+    return f"{name}[{at // size}], {many if many > 1 else 'one'} {side or 'of'} {count // size} {words}"
 
 
 def _finding(raw, f):
@@ -418,7 +426,7 @@ def _finding(raw, f):
     message, buffer = _renamed(raw["module"], f["message"]), f.get("buffer")
     if found := _parameters.get(raw["module"], {}).get(raw["kernel"], {}).get(f.get("argument")):
         name, kind = found
-        message = _PLACE.sub(lambda place: _written(*place.groups(), name, kind), message)
+        message = _PLACE.sub(lambda place: _written(*place.groups(), name, kind, f["argument_at"]), message)
         message = message.replace(" an allocation of", f" {name}, an allocation of", 1)
         message = message.replace(": a parameter was", f": the parameter {name} was", 1)
         buffer = buffer and {**buffer, "name": name}

@@ -56,8 +56,9 @@ def merged(device, host):
         for n in range(_count_lines(scans[1], own.open) - scans[1].code[own.start : own.open].lstrip().count("\n"),
                        1 + _count_lines(scans[1], own.close))
     }
-    pairs = zip(scans, functions, strict=True)
-    outside = [_remove_bodies(scan.text, [by_line[line] for line in lines_of_both]) for scan, by_line in pairs]
+    outside = [apply_edits(scan.text, [(f.open, f.close, "\n" * scan.text.count("\n", f.open, f.close))
+                                       for f in map(by_line.get, lines_of_both)])
+               for scan, by_line in zip(scans, functions, strict=True)]
     lines = []
     if device.count("\n") != host.count("\n"):
         raise ValueError(f"{_format_place(scans[0], 0)}: error: a header that depends on __CUDA_ARCH__ {_NOT_MERGED}")
@@ -84,11 +85,6 @@ def merged(device, host):
 
 
 _NOT_MERGED = "cannot be compiled for host and device at once: ask with #ifdef __CUDA_ARCH__ within functions"
-
-
-def _remove_bodies(text, functions):
-    """Return the text with spaces in place of the bodies of functions."""
-    return apply_edits(text, [(f.open, f.close, re.sub(r"[^\n]", " ", text[f.open : f.close])) for f in functions])
 
 
 def _count_lines(scan, at):

@@ -266,9 +266,7 @@ class _Use:
         if self._get_text(open_) == "{":
             if open_ == self.first + 1 and before == "=":
                 return self.copied
-            if before in ("{", ",", "="):
-                return self.copied
-            return self.names.is_copied_type([before])
+            return self.copied if before in ("{", ",", "=") else self.names.is_copied_type([before])
         if before in (">", ">>") and (less := self._find_less(open_ - 1)):
             words = [self._get_text(at) for at in range(less + 1, open_ - 1)]
             return self._get_text(less - 1).endswith("_cast") and self.names.is_copied_type(words)

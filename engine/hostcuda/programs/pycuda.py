@@ -104,6 +104,7 @@ class _Pool:
         """Do nothing: no memory is held."""
 
     stop_holding = free_held
+    bin_number = alloc_size = staticmethod(lambda size: max(1, int(size)))  # a bin per size
 
 
 class _PageLockedPool(_Pool):

@@ -85,7 +85,8 @@ template <typename Visit> static int find_argument(Visit is_right) {
 
 int argument_in(const Range &range) {
     if (range.name || range.space != global_space) return 0;
-    return find_argument([&](uintptr_t word) { return word - range.low < range.bytes; });
+    int first = find_argument([&](uintptr_t word) { return word == range.low; });
+    return first ? first : find_argument([&](uintptr_t word) { return word - range.low < range.bytes; });
 }
 
 // An index of an array among the arguments that does not fit into 32 bits where the kernel computes it. Fills in the finding.

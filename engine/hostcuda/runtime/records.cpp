@@ -38,7 +38,11 @@ std::string text_of(const Finding &f) {
                        operations[f.other_operation], f.other_pc, bracketed(f.other_thread).c_str());
     if (f.read_pc) text += format(",\"read_pc\":%u", f.read_pc);
     if (f.remedy) text += format(",\"remedy\":%s", quoted(f.remedy).c_str());
-    if (f.argument) text += format(",\"argument\":%d", f.argument - 1);
+    if (f.argument) {
+        uintptr_t pointer;
+        memcpy(&pointer, running.launch->arguments + f.argument - 1, sizeof pointer);
+        text += format(",\"argument\":%d,\"argument_at\":%ld", f.argument - 1, (long)(pointer - f.base));
+    }
     if (f.has_buffer)
         text += format(",\"buffer\":{\"base\":%zu,\"bytes\":%zu,\"name\":\"%s\",\"offset\":%ld,\"missed_by\":%ld}",
                        (size_t)f.base, f.bytes, f.name ? f.name : "", f.offset, f.missed_by);

@@ -121,6 +121,15 @@ extern "C" __global__ void two_distances(float *a, float *u) {
     if (threadIdx.x < 8) u[threadIdx.x] = a[threadIdx.x + 1];
     u[threadIdx.x] = a[63 - threadIdx.x];
 }
+extern "C" __global__ void misaligned_bytes(uint8_t *a, float *u) { *(int *)(a + 2 * threadIdx.x) = 1; }
+extern "C" __global__ void unset_pairs(float *a, float2 *u) { a[threadIdx.x] = u[2 + threadIdx.x % 8].y; }
+struct Point { float x, y, z; };
+extern "C" __global__ void past_points(float *a, Point *u) { u[threadIdx.x].y = 1; }
+extern "C" __global__ void past_the_middle(float *a, float *u) { a[threadIdx.x] = 1; }
+extern "C" __global__ void never_written(float *a, float *u) {
+    __shared__ float nothing[64];
+    a[threadIdx.x] = nothing[threadIdx.x];
+}
 '''
 module = SourceModule(SOURCE, no_extern_c=True)
 names = [l.split("void ")[1].split("(")[0] for l in SOURCE.splitlines() if "__global__" in l]
@@ -129,7 +138,8 @@ for name in names:
     a, u = cuda.to_device(np.zeros(64, np.float32)), cuda.mem_alloc(256)
     before = len(checking.launches())
     try:
-        module.get_function(name)(a, u, block=(64, 1, 1))
+        pointer = np.uint64(int(a) + 128) if name == "past_the_middle" else a
+        module.get_function(name)(pointer, u, block=(64, 1, 1))
         cuda.Context.synchronize()
         error = ""
     except cuda.Error as problem:
@@ -162,6 +172,7 @@ def found():
         ("registers_overrun", "memcheck", "out of bounds", 83, 0),
         ("register_before", "memcheck", "out of bounds", 88, 0),
         ("matrix_still_read", "racecheck", "race", None, None),
+        ("never_written", "initcheck", "uninitialized", 113, 0),
     ],
 )
 def test_each_mistake_is_found_at_its_line(found, kernel, tool, kind, line, thread):
@@ -195,6 +206,17 @@ def test_a_place_is_an_element_of_its_array(found, kernel, words):
     messages = [finding["message"] for finding in found[kernel][1]]
     assert any(words in each for each in messages), messages
     assert not any("at byte" in each for each in messages)
+
+
+@pytest.mark.parametrize(("kernel", "words"), [
+    ("misaligned_bytes", "at a[2], one of 256 elements of 1 byte"),
+    ("unset_pairs", "at u[2], one of 32 elements of 8 bytes"),
+    ("past_points", "write of 4 bytes at byte 256 of u, which has 256 bytes"),
+    ("past_the_middle", "write of 4 bytes at a[32], one past the end of 32 floats"),
+])
+def test_an_index_is_that_of_the_kernel(found, kernel, words):
+    """It counts elements of the parameter's type, from where the parameter points to; else it would mislead."""
+    assert words in found[kernel][1][0]["message"]
 
 
 def test_a_race_names_both_threads_and_both_lines(found):
