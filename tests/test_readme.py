@@ -186,11 +186,15 @@ def counters_in_words():
     tried = tried.set_index(["weights", "layer"])
     stops = tried["smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio"]["one map at a time"]
     times = tried["gpu__time_duration.sum"] / 1e6
+    before = labkit.recorded("H100").op_ms([3, rows]) / 10
     yield ("07_rows", "IMC misses stop {} warps in place of {}".format(*stopped),
            f"{missed[1]:.0f} % of these reads miss in the constant cache",
            "{:.2g}, {:.2g}, {:.2g}".format(*stops[[third.name, second.name, fourth.name]]),
-           f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms",
-           f"layer 2 of lenet72 takes {times['global memory', fourth.name]:.2f} ms")
+           f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms, "
+           f"in place of {before.at[rows.label, second.name]:.2f}, "
+           f"and of {before[second.name].iloc[0]:.2f} in rung 03",
+           f"layer 2 of lenet72 takes {times['global memory', fourth.name]:.2f} ms, "
+           f"in place of {before.at[rows.label, fourth.name]:.2f}")
     yield "02_constant", "{:.0f} % of the reads miss with one mask (rung 03), {:.0f} % with eight".format(*missed)
     yield ("07_tuning", f"{count('stalled_barrier', 7, first):.2f} warps stand at a barrier, and "
            f"{count('stalled_not_selected', 7, first):.1f} are ready")
