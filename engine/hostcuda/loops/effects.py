@@ -218,9 +218,7 @@ class _Use:
         after = self._get_text(end)
         if type_ in ("class", "struct", "reference") or after in ("(", "."):
             return False
-        if after in ("[", "->"):
-            return type_ == "pointer"
-        return self._is_copied(at, end)
+        return type_ == "pointer" if after in ("[", "->") else self._is_copied(at, end)
 
     def _is_copied(self, at, end):
         """Return whether nothing around tokens[at:end], a variable or what stands for it, refers to it."""

@@ -327,6 +327,11 @@ class _Runtime:
         self.managed.discard(address)
         native.mem_free(address)
 
+    def cudaFreeAsync(self, address, stream):
+        if span := checkmode.TOOLS and native.mem_range(address & _WORD):  # for racecheck, as if its stream wrote it
+            native.memset(1, span[0], 0, span[1], self._handle(stream), False)
+        self.cudaFree(address)
+
     def cudaMallocHost(self, out, size):
         place = _at(out)
         try:

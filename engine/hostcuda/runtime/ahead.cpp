@@ -111,6 +111,8 @@ std::string describe(const Queued &operation) {
                   of_default ? "the default stream" : apart ? "a non-blocking stream" : "a stream");
 }
 
+const char *verb_of(const Use &use) { return use.by->what == "cudaFreeAsync" ? "frees" : use.writes ? "writes" : "reads"; }
+
 void report_race(const Use &a, const Use &b, uintptr_t address, size_t bytes) {
     const Use &first = a.by->number < b.by->number ? a : b, &last = &first == &a ? b : a;
     std::string places = json_of(last.by->place) + ",\"first\":{" + json_of(first.by->place) + "}";
@@ -119,8 +121,7 @@ void report_race(const Use &a, const Use &b, uintptr_t address, size_t bytes) {
     where = where.compare(0, 5, "byte ") ? "memory of the host" : where.substr(0, where.rfind(" at 0x"));
     std::string message = format("%s %s what %s %s: %s. Nothing orders the two, so on a GPU they may run at the same time: record an event "
                                  "after the first (cudaEventRecord) and let the other stream wait for it (cudaStreamWaitEvent)",
-                                 describe(*last.by).c_str(), last.writes ? "writes" : "reads", describe(*first.by).c_str(),
-                                 first.writes ? "writes" : "reads", where.c_str());
+                                 describe(*last.by).c_str(), verb_of(last), describe(*first.by).c_str(), verb_of(first), where.c_str());
     add_record(format("{\"copy\":%s,\"tool\":\"racecheck\",\"kind\":\"race between streams\",%s,\"address\":%zu,\"size\":%zu,\"message\":%s}",
                       quoted(last.by->what).c_str(), places.c_str(), (size_t)address, bytes, quoted(message).c_str()));
 }

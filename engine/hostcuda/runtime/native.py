@@ -344,9 +344,7 @@ def mem_info() -> tuple[int, int]:
 def mem_range(address) -> tuple[int, int] | None:
     """Return the (base, size) of the allocation that contains `address`, or None."""
     base, size = c_void_p(), c_size_t()
-    if library().hc_mem_range(address, byref(base), byref(size)) != OK:
-        return None
-    return base.value, size.value
+    return (base.value, size.value) if library().hc_mem_range(address, byref(base), byref(size)) == OK else None
 
 
 def memcpy(kind, to, source, size, stream, wait) -> None:

@@ -242,6 +242,15 @@ int main() {
         void *more;
         cudaMalloc(&more, 16);
         add<<<1, 32, 0, t>>>(a, b);
+        cudaDeviceSynchronize();
+    } {
+        int *own, *other;
+        cudaMallocAsync(&own, 128, s);
+        cudaMallocAsync(&other, 128, s);
+        fill<<<1, 32, 0, s>>>(own);
+        cudaFreeAsync(own, s);
+        fill<<<1, 32, 0, t>>>(other);  // first
+        cudaFreeAsync(other, s);       // found
     }
     return cudaDeviceSynchronize();
 }
@@ -280,6 +289,7 @@ def test_streams_use_the_same_memory_without_an_order(tmp_path):
     assert "kernel add in a stream reads what kernel fill in a stream writes: byte 0 of the allocation" in said[0]
     assert "cudaMemsetAsync in a stream writes what kernel add in a stream reads" in said[1]
     assert "in a non-blocking stream" in said[3] and "in the default stream" in said[3]
+    assert "cudaFreeAsync in a stream frees what kernel fill in a stream writes" in said.iloc[-1]
     assert all("cudaStreamWaitEvent" in sentence for sentence in said)
 
 

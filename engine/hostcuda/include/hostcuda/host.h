@@ -247,7 +247,7 @@ inline cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned)
     return cudaSuccess;
 }
 HOSTCUDA_CALL(cudaMallocAsync, (void **p, size_t bytes, cudaStream_t), p, bytes)
-HOSTCUDA_CALL(cudaFreeAsync, (void *p, cudaStream_t), p)
+HOSTCUDA_CALL(cudaFreeAsync, (void *p, cudaStream_t s), p, s)
 HOSTCUDA_CALL(cudaPointerGetAttributes, (cudaPointerAttributes *a, const void *p), a, p)
 template <class T> cudaError_t cudaMalloc(T **p, size_t bytes) { return cudaMalloc((void **)p, bytes); }
 template <class T> cudaError_t cudaMallocPitch(T **p, size_t *pitch, size_t width, size_t height) {
