@@ -18,7 +18,8 @@ class Counter(NamedTuple):
     figure : str
         Which number of the record, see ``counts_text`` in ``runtime/counting.cpp``: of an access "requests", "units"
         (sectors of global memory, else wavefronts) or "extra" (units beyond the least possible number), of a launch
-        "barriers", "unique_bytes" or "busiest_warp" (the most memory instructions of a warp).
+        "barriers", "unique_bytes", "busiest_warp" (the most memory instructions of a warp) or "overlapped_bytes"
+        (of asynchronous copies whose thread reads shared memory before it waits for them; counted by racecheck).
     """
 
     name: str
@@ -48,6 +49,7 @@ COUNTERS = (
     Counter("local_requests_address_taken", "lab__local_requests_address_taken.sum", "local", "", "requests"),
     Counter("unique_bytes", "lab__unique_bytes_global.sum", "", "", "unique_bytes"),
     Counter("busiest_warp", "lab__instructions_of_busiest_warp.max", "", "", "busiest_warp"),
+    Counter("overlapped_bytes", "lab__bytes_of_overlapped_copies.sum", "", "", "overlapped_bytes"),
 )
 _NAMED = {counter.name: counter.metric for counter in COUNTERS}
 # Friendly name -> Nsight Compute's metric, for the counters that the CPU engine has, too.

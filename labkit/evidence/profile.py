@@ -59,9 +59,9 @@ class VariantProfile(hostcuda.profile.Profile):
             counts["estimated"] = [self.estimates[label].time for label in counts[self.by]]
         return counts
 
-    def _rows(self, counts: pd.DataFrame, which: int | str) -> pd.DataFrame:
+    def _find_rows(self, counts: pd.DataFrame, which: int | str) -> pd.DataFrame:
         if isinstance(which, str):
-            return super()._rows(counts, which)
+            return super()._find_rows(counts, which)
         rows = counts[counts["rung"] == which]
         # Not its sub-steps: the rung with default options.
         return rows if len(rows) < 2 else rows[~rows["variant"].str.contains(",")]

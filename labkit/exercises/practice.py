@@ -73,14 +73,19 @@ RANKS = Kernels(ranks, (
 ), hidden=(range(1, 600), [32, 64, 128]))
 
 
-def ranks_goals(barriers: int) -> tuple[Goal, ...]:
-    """Return the goals of a kernel of ranks with asynchronous copies and so many barriers per warp."""
+def ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
+    """Return the goals of a kernel of ranks with asynchronous copies and so many barriers per warp.
+
+    With `overlap`, the copies of all tiles but the first are under way while the block compares with another tile.
+    """
     on = "512 numbers"
     return (
         Goal("calls of __pipeline_memcpy_async", lambda counts: counts[SOURCE]["async_copies"], at_least=1),
         counted("global_load_requests", on, what="load requests", at_most=16 * 5, least={"unique_bytes": 2 * 4 * 512}),
         counted("barriers", on, per=16, what="barriers per warp", at_most=barriers, weight=3,
                 least={"shared_load_instructions": 16 * 512 / 4, "barriers": 16 * 4}),
+        *overlap * (counted("overlapped_bytes", on, per=4, at_least=3 * 4 * 128, weight=3,
+                            what="bytes per block that are copied while it compares"),),
     )
 
 

@@ -321,7 +321,8 @@ def _record(raw):
     places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc", "read_pc") if finding.get(key)]
     callers = [place for entry in (raw, *raw["findings"]) for place in entry.get("callers", ())]
     _locate(raw["module"], places + callers + [access["pc"] for access in (*raw["sites"], *raw["requests"])])
-    counts = {counter.metric: 0 if counter.space else raw[counter.figure] for counter in COUNTERS}
+    counts = {counter.metric: 0 if counter.space else raw[counter.figure]
+              for counter in COUNTERS if counter.space or counter.figure in raw}
     sites = {}
     choices = _choices(raw)
     for access in raw["sites"]:

@@ -47,6 +47,7 @@ struct Copy {
     uintptr_t address;
     size_t bytes;
     size_t group;                                    // of its thread's copies: which commit it belongs to
+    uint64_t reads;                                  // of shared memory, by its thread before it began
 };
 
 // What an update of a byte of shared memory hides: a plain write before it, or else an update by another thread.
@@ -74,6 +75,7 @@ struct Order {
     std::vector<Copy> copies[most_warps * warp_size];   // per thread, those that it has not waited for
     size_t groups[most_warps * warp_size] = {};      // per thread, how often it has committed its copies
     bool copying = false;                            // some of this block have been made
+    uint64_t reads[most_warps * warp_size] = {};     // per thread, its reads of shared memory since then
     std::vector<uint32_t> first_epoch;               // of each block
     std::vector<uint32_t> published;                 // per block: its accesses before this number of fences are published
     uint32_t fences = 0;                             // in this launch
@@ -438,6 +440,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
         return;
     }
     if (site.space != shared_space) return;
+    if (UNLIKELY(order.copying) && operation != store) order.reads[thread]++;
     unsigned part = address - order.shared_low[0] < order.shared_bytes[0] ? 0 : 1;
     Cell *cells = &order.cells[part][address - order.shared_low[part]];
     Touch now;
@@ -515,7 +518,7 @@ template <class Visit> static void visit_bytes(const Copy &copy, Visit visit) {
 void begin_copy(unsigned thread, uintptr_t address, size_t bytes) {
     if (!running.racecheck) return;
     order.copying = true;
-    order.copies[thread].push_back({address, bytes, order.groups[thread]});
+    order.copies[thread].push_back({address, bytes, order.groups[thread], order.reads[thread]});
     visit_bytes(order.copies[thread].back(), [](Cell &cell) { cell.copies++; });
 }
 
@@ -525,13 +528,15 @@ void commit_copies(unsigned thread) { order.groups[thread]++; }
 void await_copies(unsigned thread, size_t prior) {
     std::vector<Copy> &copies = order.copies[thread];
     auto copy = copies.begin();
-    for (; copy != copies.end() && copy->group + prior < order.groups[thread]; ++copy)
+    for (; copy != copies.end() && copy->group + prior < order.groups[thread]; ++copy) {
+        if (copy->reads != order.reads[thread]) count_overlapped_copy(copy->bytes);
         visit_bytes(*copy, [=](Cell &cell) {
             if (cell.copies) cell.copies--;
             if (cell.write.thread != thread) return;
             cell.write.epoch = order.epoch;
             cell.write.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
         });
+    }
     copies.erase(copies.begin(), copy);
 }
 

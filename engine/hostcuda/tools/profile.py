@@ -119,11 +119,15 @@ class Profile:
         if name not in counts or not pd.api.types.is_numeric_dtype(counts[name]):
             raise EngineError(f"no counter {name!r} in this profile; it has {', '.join(map(str, counts.columns[1:]))}. "
                               f"{self.note}")
-        rows = counts if which is None else counts[counts[self.by] == which]
+        rows = counts if which is None else self._find_rows(counts, which)
         if len(rows) != 1:
             names = ", ".join(map(str, counts[self.by]))
             raise EngineError(f"{len(rows)} rows of this profile are {which!r}; it has {names}")
         return float(rows[name].iloc[0])
+
+    def _find_rows(self, counts: pd.DataFrame, which: str) -> pd.DataFrame:
+        """Return the rows of a name; a package may find its rows by other names."""
+        return counts[counts[self.by] == which]
 
     def ratio(self, name: str, a: str, b: str) -> float:
         """Return the counter of row `a` over that of `b`: ``ratio("time_ns", "a", "b")``; infinite if only b's is 0."""

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.core("what every count is read from")
 LAUNCH = {
     "index": 0, "kernel": "f", "module": "m", "grid": [2, 1, 1], "block": [32, 1, 1], "shared": 0, "blocks_watched": 2,
     "blocks": 2, "barriers": 7, "unique_bytes": 640, "busiest_warp": 9, "findings": [], "callers": [], "error": "",
-    "unchecked": [], "matrices": 0, "plays": [], "constant_traces": [],
+    "unchecked": [], "matrices": 0, "plays": [], "constant_traces": [], "overlapped_bytes": 5,
 }
 
 
@@ -36,6 +36,8 @@ def test_a_number_of_the_launch(monkeypatch):
     counts = record(monkeypatch).counts
     assert (counts["lab__barriers.sum"], counts["lab__unique_bytes_global.sum"]) == (7, 640)
     assert {*counts} == {counter.metric for counter in metrics.COUNTERS}
+    monkeypatch.delitem(LAUNCH, "overlapped_bytes")  # racecheck counts them: without it they are not known
+    assert {*counts} - {*record(monkeypatch).counts} == {"lab__bytes_of_overlapped_copies.sum"}
 
 
 def test_the_lines_have_the_units_of_their_space(monkeypatch):

@@ -19,8 +19,8 @@ EXERCISE = Exercise(
             and not attempt.count("atomic_requests", "48 rows"),
         ),
         Mistake(
-            "One thread takes a row for its block. The others learn its number through shared memory, with a barrier "
-            "before they read it and another one before the next number comes.",
+            "One thread takes a row for its block, and the others read its number in shared memory. Which barrier says "
+            "that the number is there? Which one says that all threads have used it, before the next number comes?",
             lambda attempt: {"race", "divergent barrier"} & set(attempt.findings),
         ),
     ),

@@ -6,7 +6,8 @@
 
 // d += a b. Of lane 4 g + t: a[0] is row g, columns 2 t and 2 t + 1; a[1] the same of row g + 8; a[2] and a[3] are 8
 // columns further. b[0] is rows 2 t and 2 t + 1 of column g; b[1] is 8 rows further. d[0] and d[1] are row g, columns
-// 2 t and 2 t + 1; d[2] and d[3] are those of row g + 8.
+// 2 t and 2 t + 1; d[2] and d[3] are those of row g + 8. In asm, %0 is the first operand below, "+f" a float register that
+// is read and written, "r" a register of 32 bits. row.col: a goes by rows, b by columns; then the types of d, a, b and c.
 __device__ void mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
