@@ -423,6 +423,8 @@ def test_own_source_without_the_kernels():
         variant(5, rung(6).source)
     with pytest.raises(LabError, match="has to define conv; it defines one, two"):
         variant(1, OWN.format(name="one") + "\n" + OWN.format(name="two"))
+    with pytest.raises(LabError, match="%%kernel 10 --part --name mine takes some functions"):
+        variant(10, "__device__ inline void multiply() {}")
 
 
 def test_own_source_from_a_file(tmp_path):

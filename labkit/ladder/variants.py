@@ -116,7 +116,8 @@ class Variant:
         if set(wanted) <= set(names):
             return wanted
         raise LabError(f"{self.file_name} takes the place of {self.rung.label} and has to define "
-                       f"{' and '.join(wanted)}; it defines {', '.join(names) or 'no __global__ void function'}")
+                       f"{' and '.join(wanted)}; it defines {', '.join(names) or 'no __global__ void function'}. A "
+                       f"cell with %%kernel {self.rung.number} --part --name mine takes some functions: grade mine")
 
     def _require_order(self, code):
         """Refuse a kernel with the rung's parameters in another order: its arguments come in the rung's order."""
