@@ -340,3 +340,23 @@ def test_a_python_program_s_copy_is_found(tmp_path):
     (row,) = findings.table.to_dict("records")
     assert (row["tool"], row["file"], row["line"]) == ("initcheck", str(path), 9)
     assert "nothing has set 928" in row["message"] and findings.launches == 2
+
+
+CUBLAS = """#include <cublas_v2.h>
+int main() {
+    float *a, *c, one = 1, none = 0;
+    cudaMalloc(&a, 64);
+    cudaMalloc(&c, 64);
+    cublasHandle_t handle;
+    cublasCreate(&handle);
+    return cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, a, 4, a, 4, &none, c, 4);
+}
+"""
+
+
+def test_a_product_of_cublas_is_named_where_it_reads_what_nothing_has_set(tmp_path):
+    path = tmp_path / "product.cu"
+    path.write_text(CUBLAS)
+    findings = sanitize_script(str(path), tool="initcheck", engine="cpu", capture=True)
+    (row,) = findings.table.to_dict("records")
+    assert (row["kernel"], row["line"]) == ("cudaMemcpy2DAsync of a cuBLAS product", 8), findings

@@ -36,10 +36,10 @@ template <class T> long long word(T value) {
 extern "C" HOSTCUDA_API void hostcuda_calls(const char *name);
 #endif
 
-// Inlined, with the functions of the API: else a tail call hides the line of its caller.
-template <class... A> inline __attribute__((always_inline)) cudaError_t host(const char *name, A... arguments) {
+// Inlined, with the functions of the API: else a tail call hides the line of its caller. Findings call it `shown`.
+template <class... A> inline __attribute__((always_inline)) cudaError_t host_as(const char *shown, const char *name, A... arguments) {
 #ifdef HOSTCUDA_CHECK
-    hostcuda_calls(name);
+    hostcuda_calls(shown);
 #endif
     const long long words[] = {word(arguments)..., 0};
     if (!hostcuda_host) {
@@ -47,6 +47,9 @@ template <class... A> inline __attribute__((always_inline)) cudaError_t host(con
         abort();
     }
     return (cudaError_t)hostcuda_host(name, words);
+}
+template <class... A> inline __attribute__((always_inline)) cudaError_t host(const char *name, A... arguments) {
+    return host_as(name, name, arguments...);
 }
 
 // Whether this thread runs a kernel: elsewhere no block has a size.

@@ -78,8 +78,9 @@ template <class T> struct Matrix {
     }
     template <class N> cudaError_t copy(N *device, std::vector<N> &host, bool in, cudaStream_t stream) {
         const size_t packed = rows * sizeof(N), pitch = leading * sizeof(N);
-        cudaError_t error = in ? cudaMemcpy2DAsync(host.data(), packed, device, pitch, packed, columns, cudaMemcpyDeviceToHost, stream)
-                               : cudaMemcpy2DAsync(device, pitch, host.data(), packed, packed, columns, cudaMemcpyHostToDevice, stream);
+        const char *const name = "cudaMemcpy2DAsync", *const shown = "cudaMemcpy2DAsync of a cuBLAS product";
+        cudaError_t error = in ? host_as(shown, name, host.data(), packed, device, pitch, packed, columns, cudaMemcpyDeviceToHost, stream)
+                               : host_as(shown, name, device, pitch, host.data(), packed, packed, columns, cudaMemcpyHostToDevice, stream);
         return error ? error : cudaStreamSynchronize(stream);
     }
     cudaError_t read(std::vector<T> &values, cudaStream_t stream) {
