@@ -77,20 +77,20 @@ _OPERATION = re.compile(
     rf"(?P<name>{'|'.join(map(re.escape, sorted(_INPUTS, key=len, reverse=True)))})(?:\.rn)?(?:\.ftz)?"
     rf"\.(?P<type>{'|'.join(_TYPES)})"
 )
-_ALONE = {  # instructions without operands
+_WITHOUT_OPERANDS = {  # instructions without operands
     "trap": "__trap()",
     **dict.fromkeys(("membar.cta", "fence.acq_rel.cta", "fence.sc.cta"), "__threadfence_block()"),
     **dict.fromkeys(("membar.gl", "fence.acq_rel.gpu", "fence.sc.gpu"), "__threadfence()"),
     **dict.fromkeys(("membar.sys", "fence.acq_rel.sys", "fence.sc.sys"), "__threadfence_system()"),
 }
-_BARRIER = re.compile(r"bar(?:rier)?(?:\.cta)?\.(?P<what>sync|arrive)(?:\.aligned)?")
+_BARRIER = re.compile(r"bar(?:rier)?(?:\.cta)?\.(?P<kind>sync|arrive)(?:\.aligned)?")
 _COPY = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\d+B)?")
 _ACCESS = re.compile(
-    r"(?P<what>ld|st)\.(?P<space>global|shared)(?:::cta)?(?:\.(?:nc|c[agsv]|lu|w[bt]|L[12]::\w+))*"
+    r"(?P<kind>ld|st)\.(?P<space>global|shared)(?:::cta)?(?:\.(?:nc|c[agsv]|lu|w[bt]|L[12]::\w+))*"
     rf"(?:\.v(?P<count>[24]))?\.(?P<type>{'|'.join(_TYPES)})"
 )
-_MATRICES = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16")
-_KNOWN = (
+_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16")
+_KNOWN_INSTRUCTIONS = (
     "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, cp.async, bar.sync, membar and fence, "
     f"ld and st, {', '.join(_INPUTS)}, selp, lop3, trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, cvt.rna.tf32, "
     "special registers such as %laneid"
@@ -113,8 +113,8 @@ class _Statement:
         self.operands = operands
         self.declared = {}
 
-    def value(self, text):
-        """Return an operand's expression."""
+    def read(self, text):
+        """Return the expression of an operand that is read."""
         if (number := re.fullmatch(r"%(\d+)", text)) and int(number[1]) < len(self.operands):
             return f"p{number[1]}"
         if text in self.declared:
@@ -129,21 +129,21 @@ class _Statement:
             return f"__builtin_bit_cast(double, 0x{literal['double']}ull)"
         raise ValueError(f"the CPU engine cannot read the operand {text or '(none)'} of inline PTX")
 
-    def result(self, text):
-        """Return the expression of an operand that is written."""
+    def write_to(self, text):
+        """Return the expression of an operand that is written; refuse an input, and what is no register."""
         number = re.fullmatch(r"%(\d+)", text)
         if number and int(number[1]) < len(self.operands) and not self.operands[int(number[1])].output:
             raise ValueError(f"inline PTX writes {text}, which is not an output of its asm statement")
         if not number and text not in self.declared:
             raise ValueError(f"inline PTX cannot write {text or '(none)'}")
-        return self.value(text)
+        return self.read(text)
 
-    def address(self, text):
-        """Return the expression of an address in brackets."""
+    def read_address(self, text):
+        """Return the arguments for an address in brackets: the pointer, and the number of bytes after it."""
         match = re.fullmatch(r"\[\s*([^\[\]+]+?)\s*(?:\+\s*(-?\w+)\s*)?\]", text)
         if not match:
             raise ValueError(f"an address of inline PTX is in brackets, not {text or '(none)'}")
-        return f"{self.value(match[1])}, {match[2] or 0}"
+        return f"{self.read(match[1])}, {match[2] or 0}"
 
     def declare(self, text):
         """Return the definitions of the registers in ``.reg .type name, name<number>``."""
@@ -152,126 +152,120 @@ class _Statement:
             raise ValueError(f"the CPU engine cannot read the inline PTX {text}")
         names = []
         for name in _split(match[2]):
-            several = re.fullmatch(r"(%?\w+)<(\d+)>", name)
-            names += [f"{several[1]}{i}" for i in range(int(several[2]))] if several else [name]
+            numbered = re.fullmatch(r"(%?\w+)<(\d+)>", name)  # r<4> declares r0 to r3
+            names += [f"{numbered[1]}{i}" for i in range(int(numbered[2]))] if numbered else [name]
         if not all(re.fullmatch(r"[A-Za-z_$]\w*", name) for name in names):
             raise ValueError(f"the CPU engine cannot read the inline PTX {text}")
         self.declared.update(dict.fromkeys(names, match[1]))
         return "".join(f"{_TYPES[match[1]]} r_{name}{{}}; " for name in names)
 
-    def product(self, instruction, text):
+    def translate_product(self, instruction, text):
         """Return the call of a product of matrices; refuse registers that are not those it takes."""
         k, element, type_, a, b, sums = _PRODUCTS[instruction]
         letters, operands = (sums, "r" * a, "r" * b, sums), dict(enumerate(self.operands))
         groups = [[int(n) for n in re.findall(r"%(\d+)", group)] for group in text.split("}")[:-1]]
-        spelt = ",".join("{" + ",".join(f"%{n}" for n in group) + "}" for group in groups)
-        actual = tuple("".join(operands[n].letter for n in group if n in operands) for group in groups)
-        if spelt != text.replace(" ", "") or actual != letters or not all(operands[n].output for n in groups[0]):
+        understood = ",".join("{" + ",".join(f"%{n}" for n in group) + "}" for group in groups)
+        given = tuple("".join(operands[n].letter for n in group if n in operands) for group in groups)
+        is_text_understood = understood == text.replace(" ", "")
+        if not is_text_understood or given != letters or not all(operands[n].output for n in groups[0]):
             wanted = ", ".join("{" + ", ".join(f'"{letter}"' for letter in group) + "}" for group in letters)
             raise ValueError(f"{instruction} takes the registers {wanted}, of which the first group are outputs")
-        output, *read = (", ".join(f"hostcuda::ptx::{operands[n].letter}(p{n})" for n in group) for group in groups)
-        arguments = ", ".join(f"{{{group}}}" for group in read)
+        output, *inputs = (", ".join(f"hostcuda::ptx::{operands[n].letter}(p{n})" for n in group) for group in groups)
+        arguments = ", ".join(f"{{{group}}}" for group in inputs)
         return f"hostcuda::ptx::mma<{k}, {element}, {type_}>({arguments}).to({output}); "
 
-    def access(self, match, instruction, operands):
+    def translate_access(self, match, instruction, operands):
         """Return a load, or a store, of one to four values."""
         names, type_, count = _split(operands[0].strip("{}")), _TYPES[match["type"]], int(match["count"] or 1)
         if len(names) != count:
             raise ValueError(f"{instruction} takes {count} registers, not {len(names)}")
-        place = f"hostcuda::ptx::{match['space']}_at({self.address(operands[1])})"
-        if match["what"] == "st":
-            return f"hostcuda::ptx::store<{type_}>({place}, {', '.join(map(self.value, names))}); "
-        return f"hostcuda::ptx::load<{type_}, {count}>({place}).to({', '.join(map(self.result, names))}); "
+        place = f"hostcuda::ptx::{match['space']}_at({self.read_address(operands[1])})"
+        if match["kind"] == "st":
+            return f"hostcuda::ptx::store<{type_}>({place}, {', '.join(map(self.read, names))}); "
+        return f"hostcuda::ptx::load<{type_}, {count}>({place}).to({', '.join(map(self.write_to, names))}); "
 
-    def operation(self, match, instruction, operands):
+    def translate_operation(self, match, instruction, operands):
         """Return an operation on values of one type."""
         name, type_ = match["name"], _TYPES[match["type"]]
         if name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands):
-            whole, parts = (1, 0) if operands[0].startswith("{") else (0, 1)
-            names = _split(operands[parts].strip("{}"))
-            if whole:
-                parts = ", ".join(map(self.result, names))
-                return f"hostcuda::ptx::unpack<{type_}>({self.value(operands[1])}, {parts}); "
-            packed = f"hostcuda::ptx::pack<{type_}>({', '.join(map(self.value, names))})"
-            return f"hostcuda::ptx::put<{type_}>({self.result(operands[0])}, {packed}); "
+            if operands[0].startswith("{"):
+                parts = ", ".join(map(self.write_to, _split(operands[0].strip("{}"))))
+                return f"hostcuda::ptx::unpack<{type_}>({self.read(operands[1])}, {parts}); "
+            parts = ", ".join(map(self.read, _split(operands[1].strip("{}"))))
+            return self._put(type_, operands[0], f"hostcuda::ptx::pack<{type_}>({parts})")
         if len(operands) != 1 + _INPUTS[name]:
             raise ValueError(f"{instruction} takes {1 + _INPUTS[name]} operands, not {len(operands)}")
-        to = "bool" if name.startswith("setp") else type_
+        result_type = "bool" if name.startswith("setp") else type_
         function = re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"
-        shift = name in ("shl", "shr")
-        values = [
-            f"hostcuda::ptx::get<{'unsigned int' if shift and i else type_}>({self.value(operand)})"
-            for i, operand in enumerate(operands[1:])
-        ]
-        result = f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})"
-        return f"hostcuda::ptx::put<{to}>({self.result(operands[0])}, {result}); "
+        is_shift = name in ("shl", "shr")  # its second input, the count, always has 32 bits
+        values = [self._get("unsigned int" if is_shift and i else type_, text) for i, text in enumerate(operands[1:])]
+        return self._put(result_type, operands[0], f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})")
 
-    def instruction(self, instruction, text):
+    def _get(self, type_, operand):
+        """Return the expression of an operand's value as a type; PTX registers have bits, and C++ variables types."""
+        return f"hostcuda::ptx::get<{type_}>({self.read(operand)})"
+
+    def _put(self, type_, operand, value):
+        """Return the statement that writes the bits of a value of a type into an operand."""
+        return f"hostcuda::ptx::put<{type_}>({self.write_to(operand)}, {value}); "
+
+    def translate_matrices(self, match, instruction, operands):
+        """Return the loads of one, two or four 8x8 matrices, whose rows the lanes point to."""
+        names = _split(operands[0].strip("{}"))
+        if len(names) != int(match["count"]):
+            raise ValueError(f"{instruction} writes {match['count']} registers, not {len(names)}")
+        written = ", ".join(f"hostcuda::ptx::r({self.write_to(name)})" for name in names)
+        is_transposed = "true" if match["turned"] else "false"
+        place = f"hostcuda::ptx::shared_at({self.read_address(operands[1])})"
+        return f"hostcuda::ptx::ldmatrix<{match['count']}, {is_transposed}>({place}).to({written}); "
+
+    def translate_copy(self, operands):
+        """Return an asynchronous copy: without a size of the source, it has that of the destination."""
+        destination, source = (self.read_address(operand) for operand in operands[:2])
+        sizes = (self._get("unsigned int", size) for size in (operands[2], operands[-1]))
+        places = f"hostcuda::ptx::shared_at({destination}), hostcuda::ptx::global_at({source})"
+        return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
+
+    def translate(self, instruction, text):
         """Return the C++ statement for one instruction: one form of instructions after the other is tried."""
         operands = _split(text)
         if instruction in _PRODUCTS:
-            return self.product(instruction, text)
-        if instruction in _ALONE and not operands:
-            return f"{_ALONE[instruction]}; "
+            return self.translate_product(instruction, text)
+        if instruction in _WITHOUT_OPERANDS and not operands:
+            return f"{_WITHOUT_OPERANDS[instruction]}; "
         if re.fullmatch(r"cp\.async\.(?:commit_group|wait_all|wait_group)", instruction):
-            return f"hostcuda::ptx::{instruction.replace('.', '_')}({', '.join(map(self.value, operands))}); "
+            return f"hostcuda::ptx::{instruction.replace('.', '_')}({', '.join(map(self.read, operands))}); "
         if (match := _BARRIER.fullmatch(instruction)) and 1 <= len(operands) <= 2:
-            values = [f"hostcuda::ptx::get<unsigned int>({self.value(operand)})" for operand in operands]
-            return f"hostcuda::ptx::bar_{match['what']}({', '.join([*values, '0'][:2])}); "
+            values = [self._get("unsigned int", operand) for operand in operands]
+            return f"hostcuda::ptx::bar_{match['kind']}({', '.join([*values, '0'][:2])}); "
         if instruction == "bar.warp.sync" and len(operands) == 1:
-            return f"__syncwarp(hostcuda::ptx::get<unsigned int>({self.value(operands[0])})); "
+            return f"__syncwarp({self._get('unsigned int', operands[0])}); "
         if _COPY.fullmatch(instruction) and 3 <= len(operands) <= 4:
-            to, source = (self.address(operand) for operand in operands[:2])
-            sizes = (f"hostcuda::ptx::get<unsigned int>({self.value(size)})" for size in (operands[2], operands[-1]))
-            places = f"hostcuda::ptx::shared_at({to}), hostcuda::ptx::global_at({source})"
-            return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
+            return self.translate_copy(operands)
         if (match := _ACCESS.fullmatch(instruction)) and len(operands) == 2:
-            return self.access(match, instruction, operands if match["what"] == "ld" else operands[::-1])
-        if (match := _MATRICES.fullmatch(instruction)) and len(operands) == 2:
-            names = _split(operands[0].strip("{}"))
-            if len(names) != int(match["count"]):
-                raise ValueError(f"{instruction} writes {match['count']} registers, not {len(names)}")
-            written = ", ".join(f"hostcuda::ptx::r({self.result(name)})" for name in names)
-            turned = "true" if match["turned"] else "false"
-            place = f"hostcuda::ptx::shared_at({self.address(operands[1])})"
-            return f"hostcuda::ptx::ldmatrix<{match['count']}, {turned}>({place}).to({written}); "
+            return self.translate_access(match, instruction, operands if match["kind"] == "ld" else operands[::-1])
+        if (match := _LDMATRIX.fullmatch(instruction)) and len(operands) == 2:
+            return self.translate_matrices(match, instruction, operands)
         for pattern, type_, count, form in _FORMULAS:
             if re.fullmatch(pattern, instruction) and len(operands) == 1 + count:
-                values = [*map(self.value, operands[1:])]
-                words = [f"hostcuda::ptx::get<unsigned int>({value})" for value in values]
-                result = form.format(value=values[0], words=words)
-                return f"hostcuda::ptx::put<{type_}>({self.result(operands[0])}, {result}); "
+                words = [self._get("unsigned int", operand) for operand in operands[1:]]
+                return self._put(type_, operands[0], form.format(value=self.read(operands[1]), words=words))
         if (match := re.fullmatch(r"selp\.(\w+)", instruction)) and match[1] in _TYPES and len(operands) == 4:
             type_ = _TYPES[match[1]]
-            one, other = (f"hostcuda::ptx::get<{type_}>({self.value(operand)})" for operand in operands[1:3])
-            choice = f"{self.value(operands[3])} ? {one} : {other}"
-            return f"hostcuda::ptx::put<{type_}>({self.result(operands[0])}, {choice}); "
+            if_true, if_false = (self._get(type_, operand) for operand in operands[1:3])
+            return self._put(type_, operands[0], f"{self.read(operands[3])} ? {if_true} : {if_false}")
         if match := _OPERATION.fullmatch(instruction):
-            return self.operation(match, instruction, operands)
+            return self.translate_operation(match, instruction, operands)
         raise ValueError(
-            f"the CPU engine does not know the inline PTX {instruction}; it knows {_KNOWN}. Write it in CUDA C++, for "
-            "this engine only between #ifdef HOSTCUDA_CPU and #else, or run it on a GPU"
+            f"the CPU engine does not know the inline PTX {instruction}; it knows {_KNOWN_INSTRUCTIONS}. Write it "
+            "in CUDA C++, for this engine only between #ifdef HOSTCUDA_CPU and #else, or run it on a GPU"
         )
 
 
-def calls(template, operands):
-    """Return the C++ statements with the effect of inline PTX.
+def translate(template, operands):
+    """Return the C++ statements with the effect of inline PTX, in which %0 of its `Operand`s is the variable p0.
 
-    Parameters
-    ----------
-    template : str
-        The PTX.
-    operands : list of Operand
-        %0 first; in C++ it is the variable p0.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        The engine does not know an instruction, or an instruction does not have the operands that it needs.
+    Raises ValueError if the engine does not know an instruction, or if one does not have the operands that it needs.
     """
     result, statement = "", _Statement(operands)
     for text in _COMMENT.sub(" ", template).replace("%%", "%").split(";"):
@@ -289,5 +283,5 @@ def calls(template, operands):
         if words.startswith("."):
             result += statement.declare(words)
         else:
-            result += "{ " + statement.instruction(*words.partition(" ")[::2]) + "} "
+            result += "{ " + statement.translate(*words.partition(" ")[::2]) + "} "
     return result

@@ -194,7 +194,7 @@ def _edit_asm(scan):
             operands = list(_read_operands(scan, sections))
             if not operands and not text.strip():
                 continue  # a compiler barrier, also for the host's compiler
-            calls = ptx.calls(text, operands)
+            statements = ptx.translate(text, operands)
         except ValueError as error:
             if not scan.on_device(at):
                 continue  # assembly of the host's processor
@@ -204,7 +204,7 @@ def _edit_asm(scan):
             yield at, end + 1, refusal + scan.newlines(at, end)
             continue
         parameters = ", ".join(f"auto {'&' if operand.output else ''}p{n}" for n, operand in enumerate(operands))
-        before = f"[]({parameters}) {{ {calls}}}("
+        before = f"[]({parameters}) {{ {statements}}}("
         for operand in operands:  # they stay as they are; what stands before and between them is replaced
             yield at, operand.start, before + scan.newlines(at, operand.start)
             before, at = ", ", operand.end
@@ -269,9 +269,6 @@ def _edit_refused(scan, host):
 
 
 _REFERENCE = re.compile(r"&\s*(?:\w*|\w*\s*\)\s*\[.*)$")  # how a parameter ends that is one
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def rewrite(text, names=None):

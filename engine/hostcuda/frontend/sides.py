@@ -187,8 +187,6 @@ def _check_variables(scan, caller, facts, program):
 
 
 _OF_HOSTS_MEMORY = "it is a variable of the host: write __device__ before it, or pass its value to the kernel"
-
-
 _INSTEAD = {
     "read": 'a __{}__ variable "{}" cannot be directly read in a host function: copy it with cudaMemcpyFromSymbol',
     "write": 'a __{}__ variable "{}" cannot be directly written in a host function: copy to it with cudaMemcpyToSymbol',
