@@ -10,9 +10,9 @@ neighbors in a row of the block, which the compiler can then vectorize. Up to 16
     y[i] = sum;                                               for each thread: kept_sum[t] += x[c * n + i] * k[c]
                                                           for each thread: y[i] = kept_sum[t]
 
-To the other modules, a group is a warp whose lanes meet at the begin and the end of each loop. `begin` says where.
-It is not enough that this is right: `require` also asks that neighbors use neighbors in memory, and that the compiler
-can fuse each product of floats with its sum, as nvcc does. All other kernels stay as they are.
+To the other modules, a group is a warp whose lanes meet at the begin and the end of each loop. `mark_loops` says where.
+It is not enough that this is right: `require_vectorizable` also asks that neighbors use neighbors in memory, and that
+the compiler can fuse each product of floats with its sum, as nvcc does. All other kernels stay as they are.
 """
 
 import re
@@ -21,36 +21,38 @@ from hostcuda.loops.order import find_declared_names
 from hostcuda.loops.reader import Node, escapes
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, TYPES, NeedsFibers
 
-_NEVER = {"while", "do", "switch", "break", "continue", "volatile"}
+_REFUSED_WORDS = {"while", "do", "switch", "break", "continue", "volatile"}
 _INTEGERS = {"const", "constexpr", "int", "unsigned", "long", "short", "char", "bool", "size_t", "uint", "ptrdiff_t"}
 _NUMBERS = _INTEGERS | {"float", "double"}
-_IN_LOOPS = {"__ldg", "min", "max", "fminf", "fmaxf", "fabsf", "abs"}
-_HEADS = {"if", "return", "sizeof"}
+_VECTORIZED_FUNCTIONS = {"__ldg", "min", "max", "fminf", "fmaxf", "fabsf", "abs"}
+_SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 
 
-def begin(kernel, nodes):
+def mark_loops(kernel, nodes):
     """Mark a kernel's loops; return its statements, with ``if (!c) return;`` for an ``if (c)`` around its end."""
     reader = kernel.reader
-    head = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
-    if {token.text for token in reader.tokens} & _NEVER:
+    head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
+    if {token.text for token in reader.tokens} & _REFUSED_WORDS:
         raise NeedsFibers("it is not understood")
-    if not sum(map(_mark, nodes)):
+    if not sum(map(_mark_meetings, nodes)):
         raise NeedsFibers("it has no loop")
     while nodes[-1].kind == "if" and nodes[-1].meeting and "otherwise" not in nodes[-1].parts:
         *before, last = nodes
         then, condition = last.parts["then"], last.parts["condition"]
         inner = then.children if then.kind == "block" else [then]
-        names = [{reader.text(at) for at in find_declared_names(reader, statements)} for statements in (before, inner)]
-        if reader.text(last.first + 1) != "(" or (names[0] | head) & names[1]:
-            break
+        names_before, inner_names = (
+            {reader.text(at) for at in find_declared_names(reader, statements)} for statements in (before, inner)
+        )
+        if reader.text(last.first + 1) != "(" or (names_before | head_words) & inner_names:
+            break  # an "if constexpr"; or a name in the braces would meet one outside of them
         jump, start = Node("return", *condition, 0), reader.tokens[condition[0]].start
         nodes = [*before, Node("guard", *condition, start, {"condition": condition}, [jump]), *inner]
     return nodes
 
 
-def _mark(node):
+def _mark_meetings(node):
     """Mark a statement that has a loop as a place where threads meet; return whether it has one."""
-    node.meeting = sum(map(_mark, node.children)) > 0 or node.kind == "for"
+    node.meeting = sum(map(_mark_meetings, node.children)) > 0 or node.kind == "for"
     return node.meeting
 
 
@@ -62,29 +64,29 @@ def find_last_return(steps):
 def take_section(items):
     """Return the last item of a kernel, in which all threads run; only its first region may have returns."""
     *others, section = items
-    alone = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
-    if not alone or any(region.returns and region is not section.items[0] for region in section.regions):
+    no_control = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
+    if not no_control or any(region.returns and region is not section.items[0] for region in section.regions):
         raise NeedsFibers("its threads do not begin and end together")
     return section
 
 
-def require(kernel, section, rows):
+def require_vectorizable(kernel, section, rows):
     """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums."""
     for variable in kernel.variables:
-        plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2
-        stays = variable.role == "kept" and (variable.uses - section.places or variable.region not in section.places)
-        if not plain or variable.addressed or stays or (variable.array and variable.role != "uniform"):
+        is_plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2
+        leaves = variable.role == "kept" and (variable.uses - section.places or variable.region not in section.places)
+        if not is_plain or variable.addressed or leaves or (variable.array and variable.role != "uniform"):
             raise NeedsFibers(f"{variable.name} is not understood")
     loops = [step for step in section.once if step.kind == "loop"]
     for region in section.regions:
-        used = region.uses()
-        while more := set().union(*(variable.needs for variable in used)) - used:
-            used |= more
+        used_variables = region.uses()
+        while needed := set().union(*(variable.needs for variable in used_variables)) - used_variables:
+            used_variables |= needed
         for step in region.steps:
             around = [loop for loop in loops if loop.node.first < step.node.first < loop.node.last]
-            counters = {counter.variable for loop in around for counter in loop.first}
+            counters = {counter.variable for loop in around for counter in loop.counters}
             statement = _Statement(kernel, step, rows)
-            if not (statement.is_known(bool(around)) and statement.is_fused() and counters <= used):
+            if not (statement.is_understood(bool(around)) and statement.is_fused() and counters <= used_variables):
                 raise NeedsFibers(f"line {kernel.line(step.node.first)} is not understood")
 
 
@@ -97,13 +99,13 @@ class _Statement:
         if step.variable:
             self.first, self.last = kernel.initializer(step.variable)
 
-    def is_known(self, in_loop):
+    def is_understood(self, in_loop):
         """Return whether it calls only known functions; in a loop, neighbors must use neighbors in memory, too."""
         text, scope, match = self.text, self.step.scope, self.kernel.reader.match
         for at in range(self.first, self.last):
             word, kind = text(at), self.kernel.reader.tokens[at].kind
-            is_call = kind == "word" and text(at + 1) == "(" and word not in _IN_LOOPS | TYPES
-            if is_call and (in_loop or not (word in _HEADS or self.kernel.file.is_pure(word))):
+            is_call = kind == "word" and text(at + 1) == "(" and word not in _VECTORIZED_FUNCTIONS | TYPES
+            if is_call and (in_loop or not (word in _SPELT_LIKE_CALLS or self.kernel.file.is_pure(word))):
                 return False
             if in_loop and word in ("?", "&&", "||"):
                 return False
@@ -111,7 +113,7 @@ class _Statement:
                 array, index = scope.get(text(at - 1)), (at + 1, match[at], scope)
                 if array is not None and array.role != "uniform":
                     return False
-                if not (self.rows.is_same(*index) or self.rows.terms(*index)):
+                if not (self.rows.is_same(*index) or self.rows.growing_terms(*index)):
                     return False
         return True
 
@@ -120,20 +122,20 @@ class _Statement:
         reader, text = self.kernel.reader, self.text
         outer = [at for at in range(self.first, self.last) if not self._is_in_index(at)]
         products = [at for at in outer if text(at) in ("*", "*=")]
-        if not products or self._is_integer(outer):
+        if not products or self._computes_integers(outer):
             return True
-        signs = [at for at in reader.outer(self.first, self.last) if text(at) in ASSIGNMENTS]
-        if len(products) != 1 or len(signs) != 1 or self.step.node.kind != "expression":
+        assignments = [at for at in reader.outer(self.first, self.last) if text(at) in ASSIGNMENTS]
+        if len(products) != 1 or len(assignments) != 1 or self.step.node.kind != "expression":
             return False
-        parts = reader.split(signs[0] + 1, self.last - 1, "+")
+        parts = reader.split(assignments[0] + 1, self.last - 1, "+")
         terms = [term for part in parts for term in reader.split(*part, "-")]
-        sums = len(terms) == {"=": 2, "+=": 1, "-=": 1}.get(text(signs[0]))
+        is_sum_of_two = len(terms) == {"=": 2, "+=": 1, "-=": 1}.get(text(assignments[0]))
         factors = [factor for term in terms for factor in reader.split(*term, "*") if factor != term]
-        return sums and len(factors) == 2 and any(map(self._differs, *zip(*factors, strict=True)))
+        return is_sum_of_two and len(factors) == 2 and any(map(self._differs, *zip(*factors, strict=True)))
 
     def _differs(self, first, last):
         """Return whether an expression names something that differs between neighbors."""
-        same = {v for v in self.step.scope.values() if v and (v.role == "uniform" or v in self.rows.same)}
+        same = {v for v in self.step.scope.values() if v and (v.role == "uniform" or v in self.rows.same_in_row)}
         return any(variable and variable not in same for variable in map(self._find_variable, range(first, last)))
 
     def _find_variable(self, at):
@@ -141,23 +143,24 @@ class _Statement:
         return self.step.scope.get(self.text(at)) if self.text(at - 1) not in (".", "->", "::") else None
 
     def _is_in_index(self, at):
+        """Return whether token `at` is inside of square brackets: products there are of integers."""
         around = self.kernel.reader.around
         while at >= self.first and self.text(at) != "[":
             at = around[at]
         return at >= self.first
 
-    def _is_integer(self, outer):
-        """Return whether it computes with integers alone, or computes the address in a pointer."""
+    def _computes_integers(self, outer):
+        """Return whether its tokens `outer` of indices compute with integers alone, or the address in a pointer."""
         target = self.step.variable or self.step.scope.get(self.text(self.first))
-        address = target is not None and "*" in target.signs and self.text(self.first + 1) != "["
+        sets_pointer = target is not None and "*" in target.signs and self.text(self.first + 1) != "["
         for at in outer:
             kind, word = self.kernel.reader.tokens[at][:2]
             variable = self._find_variable(at)
             member = self.text(at - 1) == "." and word in "xyz"
             if kind == "word" and variable is None and not member and word not in INDICES | _INTEGERS | {"threadIdx"}:
                 return False
-            if (word == "[" and address) or (kind == "number" and not word.rstrip("uUlL").isdigit()):
+            if (word == "[" and sets_pointer) or (kind == "number" and not word.rstrip("uUlL").isdigit()):
                 return False
-            if variable and not (variable.signs and address) and not set(variable.specifiers.split()) <= _INTEGERS:
+            if variable and not (variable.signs and sets_pointer) and not set(variable.specifiers.split()) <= _INTEGERS:
                 return False
         return True

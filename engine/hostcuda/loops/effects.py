@@ -33,7 +33,7 @@ class KernelVariable:
     addressed: bool = False  # whether something may refer to it, or change it in a way that is not understood
     warp: object = None  # the control statement (a `Node`) that declares it and that a warp runs alone
     steady: bool = False  # whether it has the same value in all lanes of a warp, for good
-    counts: bool = False  # whether it is the number of its thread in the row, for good
+    is_thread_number: bool = False  # whether it is the number of its thread in the row, for good
     type: str = "scalar"  # as `File.type_of` returns it; for an array, that of its elements
     place: int = -1  # the token of its name
     position: int = -1  # where the name of a parameter stands in the text
@@ -56,6 +56,8 @@ class KernelVariable:
 
 @dataclass
 class Effects:
+    """Which variables a piece of code uses, may change, and lets something refer to."""
+
     uses: set = field(default_factory=set)
     changes: set = field(default_factory=set)
     addressed: set = field(default_factory=set)
@@ -110,8 +112,8 @@ class EffectsReader:
     def is_cast(self, first, last, scope):
         """Return whether the parentheses around tokens[first:last] may be those of a cast."""
         token, text = self.reader.tokens[first], self.reader.text
-        is_name = token.kind == "word" and token.text not in scope and token.text not in INDICES | {"threadIdx"}
-        if first == last or not (is_name or token.text == "::"):
+        may_be_type = token.kind == "word" and token.text not in scope and token.text not in INDICES | {"threadIdx"}
+        if first == last or not (may_be_type or token.text == "::"):
             return False
         if text(first + 1) == "(" and token.text not in ("decltype", "typeof", "__typeof__"):
             return False  # a call
@@ -157,11 +159,11 @@ class EffectsReader:
         if word not in scope and (word in names or self.file.is_type(word)) and reader.text(first + 1) != "{":
             raise NeedsFibers("a declaration is not understood")
         for at in range(first, last - 1):
-            one, other = reader.tokens[at : at + 2]
-            if other.kind not in ("word", "number") or one.text in _BEFORE_OPERANDS:
+            token, following = reader.tokens[at : at + 2]
+            if following.kind not in ("word", "number") or token.text in _BEFORE_OPERANDS:
                 continue
-            ends = one.kind in ("word", "number") or one.text == "]"
-            if ends or (one.text == ")" and not self.is_cast(reader.match[at] + 1, at, scope)):
+            ends_operand = token.kind in ("word", "number") or token.text == "]"
+            if ends_operand or (token.text == ")" and not self.is_cast(reader.match[at] + 1, at, scope)):
                 raise NeedsFibers("a declaration is not understood")
 
     def declaration(self, first, last, scope):
@@ -187,9 +189,9 @@ class EffectsReader:
         return effects
 
 
-_STARTS = {"return", "case", "else", "do"}
-_CONTROLS = {"if", "while", "for", "switch", "constexpr"}
-_COPYING = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}
+_STATEMENT_STARTS = {"return", "case", "else", "do"}
+_BEFORE_CONDITIONS = {"if", "while", "for", "switch", "constexpr"}
+_UNEVALUATED = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}  # they only look at their operand's type
 
 
 class _Use:
@@ -198,12 +200,13 @@ class _Use:
     Whether it is changed (`changes`) matters only if it `is_copied`, since otherwise the object itself is used.
     """
 
-    def __init__(self, names, scope, first, last, copied):
-        self.names, self.scope, self.first, self.last, self.copied = names, scope, first, last, copied
-        self.reader, self.match, self.file = names.reader, names.reader.match, names.file
+    def __init__(self, effects_reader, scope, first, last, copied):
+        self.effects_reader, self.scope, self.first, self.last, self.copied = effects_reader, scope, first, last, copied
+        self.reader, self.match, self.file = effects_reader.reader, effects_reader.reader.match, effects_reader.file
         self.changes = False
 
     def _get_text(self, at):
+        """Return the text of token `at`, or nothing outside of the expression."""
         return self.reader.text(at) if self.first <= at < self.last else ""
 
     def is_copied(self, variable, at):
@@ -211,16 +214,16 @@ class _Use:
         type_, end = variable.type, at + 1
         for _ in variable.dimensions:
             if self._get_text(end) != "[":
-                return self._get_text(at - 1) == "(" and self._get_text(at - 2) in _COPYING
+                return self._get_text(at - 1) == "(" and self._get_text(at - 2) in _UNEVALUATED
             end = self.match[end] + 1
         if type_ == "vector" and self._get_text(end) == "." and self._get_text(end + 1) in set("xyzw"):
             type_, end = "scalar", end + 2
         after = self._get_text(end)
         if type_ in ("class", "struct", "reference") or after in ("(", "."):
             return False
-        return type_ == "pointer" if after in ("[", "->") else self._is_copied(at, end)
+        return type_ == "pointer" if after in ("[", "->") else self._is_copied_by_context(at, end)
 
-    def _is_copied(self, at, end):
+    def _is_copied_by_context(self, at, end):
         """Return whether nothing around tokens[at:end], a variable or what stands for it, refers to it."""
         while True:
             before, after = self._get_text(at - 1), self._get_text(end)
@@ -233,8 +236,8 @@ class _Use:
             self.changes |= after in ASSIGNMENTS
             if after in (".", "->", "->*", "(", "["):
                 return False
-            if before == ")" and (cast := self._does_cast_copy(at - 1)) is not None:
-                return cast
+            if before == ")" and (is_copy := self._does_cast_copy(at - 1)) is not None:
+                return is_copy
             if before in BINARY or after in BINARY | {"?"}:
                 return True
             open_ = self.reader.around[at]
@@ -246,44 +249,47 @@ class _Use:
             at, end = open_ - 3 * (self._get_text(open_ - 2) == "::"), self.match[open_] + 1  # of std::max(v, w)
 
     def _is_operand(self, at):
-        return at >= self.first and self.names.is_operand(at, self.scope)
+        """Return whether an operand of the expression ends at token `at`, so that a sign after it has two."""
+        return at >= self.first and self.effects_reader.is_operand(at, self.scope)
 
     def _does_cast_copy(self, close):
         """Return whether the cast that ends at a parenthesis copies; None if this ends a statement's head."""
         open_ = self.match[close]
-        if self._get_text(open_ - 1) in _CONTROLS:
+        if self._get_text(open_ - 1) in _BEFORE_CONDITIONS:
             return None
         words = [self.reader.text(at) for at in range(open_ + 1, close)]
-        return self.names.is_copied_type(words)
+        return self.effects_reader.is_copied_type(words)
 
     def _does_bracket_copy(self, open_):
         """Return whether what is in a bracket is copied; None if the bracket only groups."""
         before = self._get_text(open_ - 1)
-        if self._get_text(open_) == "[" or before in _CONTROLS | _COPYING:
+        if self._get_text(open_) == "[" or before in _BEFORE_CONDITIONS | _UNEVALUATED:
             return True
-        if self._get_text(open_) == "{":
-            if open_ == self.first + 1 and before == "=":
+        if self._get_text(open_) == "{":  # the first value of a variable, of an array's element, or of a type's object
+            if before in ("{", ",", "="):
                 return self.copied
-            return self.copied if before in ("{", ",", "=") else self.names.is_copied_type([before])
-        if before in (">", ">>") and (less := self._find_less(open_ - 1)):
+            return self.effects_reader.is_copied_type([before])
+        if before in (">", ">>") and (less := self._find_less(open_ - 1)):  # static_cast<...>(v)
             words = [self._get_text(at) for at in range(less + 1, open_ - 1)]
-            return self._get_text(less - 1).endswith("_cast") and self.names.is_copied_type(words)
+            return self._get_text(less - 1).endswith("_cast") and self.effects_reader.is_copied_type(words)
         if before in (")", "]", "}"):
             return None if before == ")" and self._is_cast_or_head(open_ - 1) else False
-        if not before.isidentifier() or before in _STARTS:
+        if not before.isidentifier() or before in _STATEMENT_STARTS:
             return None
-        if self._get_text(open_ - 2) in (".", "->") or before in self.scope:
+        if self._get_text(open_ - 2) in (".", "->") or before in self.scope:  # a method, or the call of a variable
             return False
-        if self._get_text(open_ - 2) == "::":
+        if self._get_text(open_ - 2) == "::":  # std::min and std::max return a reference to what they get
             is_pure = self._get_text(open_ - 3) == "std" and self.file.is_pure(before)
             return is_pure if before not in ("min", "max") else None if is_pure else False
         if before.startswith("hostcuda_") or before in self.file.by_value or self.file.is_known(before):
             return True
-        return before not in self.file.own and self.names.is_copied_type([before])
+        return before not in self.file.own and self.effects_reader.is_copied_type([before])
 
     def _is_cast_or_head(self, close):
+        """Return whether the parenthesis `close` ends a cast or the head of a statement, not a call."""
         open_ = self.match[close]
-        return self._get_text(open_ - 1) in _CONTROLS or self.names.is_cast(open_ + 1, close, self.scope)
+        is_head = self._get_text(open_ - 1) in _BEFORE_CONDITIONS
+        return is_head or self.effects_reader.is_cast(open_ + 1, close, self.scope)
 
     def _find_less(self, close):
         """Return the place of the ``<`` in ``f<int>(v)`` whose ``>`` is at `close`; 0 for a comparison."""

@@ -4,7 +4,7 @@ The source is what the compiler sees: macros are expanded, and the user's header
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hostcuda.frontend.brackets import find_closing_parenthesis, split
@@ -30,10 +30,10 @@ _CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\
 _ATTRIBUTES = re.compile(
     r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
 )
-_MADE = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)  # functions that a macro of the headers defines
+_MACRO_CALL = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)  # functions that a macro of the headers defines
 _PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # int (*name)(int)
-_KNOWN_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
-_NOT_OF_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
+_SAFE_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
+_DROPPED_FROM_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
 _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit"}
 
 
@@ -48,7 +48,7 @@ class File:
         Name of each type of the source's own -> its kind, as `type_of` returns it.
     harmful : dict
         Name of a function or type -> the word for which a kernel that uses it runs on fibers.
-    looking : set of str
+    memory_watchers : set of str
         Functions and classes that look at memory that another thread may change meanwhile.
     by_value : set of str
         Own functions whose parameters are copies of their arguments.
@@ -67,9 +67,9 @@ class File:
             self._add_types(piece)
         self.by_value = self._find_by_value()
         uses = [piece.uses for piece in pieces]
-        looking = [piece for piece in pieces if any(map(_LOOKS.match, re.findall(r"\w+", piece.body)))]
-        self.looking = spread(uses, {name: "" for piece in looking for name in piece.names}).keys()
-        self.harmful = spread(uses, {**self._map_operands(), **self._map_harmful()})
+        watchers = [piece for piece in pieces if any(map(_WATCHES_MEMORY.match, re.findall(r"\w+", piece.body)))]
+        self.memory_watchers = spread_to_users(uses, {name: "" for piece in watchers for name in piece.names}).keys()
+        self.harmful = spread_to_users(uses, {**self._map_operands(), **self._map_harmful()})
 
     def is_unique(self, name):
         """Return whether a name means the same wherever it is known: it is declared once, or not at all."""
@@ -89,7 +89,7 @@ class File:
         """
         if "(" in words and {"alignas", "__align__"} & set(words):
             words = words[: words.index("(")] + words[words.index(")") + 1 :]
-        words = [word for word in words if word not in _NOT_OF_TYPES]
+        words = [word for word in words if word not in _DROPPED_FROM_TYPES]
         if words[:2] == ["std", "::"] and words[2:3] and words[2] in TYPES:
             words = words[2:]
         if not words or "decltype" in words or "&" in words or "&&" in words:
@@ -107,6 +107,7 @@ class File:
         return "assumed" if words[0] in parameters else "class"
 
     def _add_types(self, piece):
+        """Add the types that a declaration defines, or names by ``using`` or ``typedef``, with their kinds."""
         words = [token.text for token in tokens(piece.head, 0, len(piece.head))]
         if piece.keyword:
             kind = "class" if not self._is_plain(piece) else "scalar" if piece.keyword == "enum" else "struct"
@@ -117,19 +118,20 @@ class File:
         elif words[:1] == ["template"] and "using" in words:
             self._add_type(words[words.index("using") + 1], "class")
         elif words[:1] == ["typedef"]:
-            plain = not {"(", "[", ","} & set(words)  # else any of its words may be the name
-            for name in words[-1:] if plain else {*filter(str.isidentifier, words[1:])} - TYPES:
-                self._add_type(name, self.type_of(words[1:-1]) if plain else "class")
+            is_last_name = not {"(", "[", ","} & set(words)  # else any of its words may be the name
+            for name in words[-1:] if is_last_name else {*filter(str.isidentifier, words[1:])} - TYPES:
+                self._add_type(name, self.type_of(words[1:-1]) if is_last_name else "class")
 
     def _is_plain(self, piece):
         """Return whether a type is an enumeration, or has nothing but data: no values of its own, no references."""
         head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", piece.head)
         body = re.sub(r"\b(?:struct|union)\s*\w*\s*\{", "", piece.body[1:])
         kinds = {self.types.get(word) for word in re.findall(r"\w+", body)}
-        signs = re.search(r":|\btemplate\b", head) or re.search(r"[(&~:={]", body)
-        return piece.keyword == "enum" or not (piece.keyword == "typedef" or signs or kinds & {"class", "reference"})
+        has_more = re.search(r":|\btemplate\b", head) or re.search(r"[(&~:={]", body)  # bases, methods, first values
+        return piece.keyword == "enum" or not (piece.keyword == "typedef" or has_more or kinds & {"class", "reference"})
 
     def _add_type(self, name, kind):
+        """Add a type; a name that has two kinds in different scopes may be anything, as a class may."""
         if self.types.setdefault(name, kind) != kind:
             self.types[name] = "class"
 
@@ -165,11 +167,11 @@ class File:
         harmful = {}
         for piece in self.pieces:
             names, words = piece.uses
-            needs = [w for w in words if w in ("threadIdx", BARRIER, "hostcuda") or FIBERS_ONLY.fullmatch(w)]
-            if words & {"while", "for", "do"} and (piece.names & self.looking or any(map(_FENCE.match, words))):
+            fiber_words = [w for w in words if w in ("threadIdx", BARRIER, "hostcuda") or FIBERS_ONLY.fullmatch(w)]
+            if words & {"while", "for", "do"} and (piece.names & self.memory_watchers or any(map(_FENCE.match, words))):
                 why = "a loop that may wait"
-            elif needs:
-                why = "inline PTX" if needs == ["hostcuda"] else min(needs)
+            elif fiber_words:
+                why = "inline PTX" if fiber_words == ["hostcuda"] else min(fiber_words)
             elif piece.keyword and not self._is_plain(piece):
                 why = f"the class {min(piece.tags or names)}"
             elif _OPERATOR.search(piece.body):  # of a class in a function
@@ -182,13 +184,14 @@ class File:
         return harmful
 
     def _find_by_value(self):
+        """Return the functions all of whose overloads get copies of their arguments."""
         by_value = {}
         for piece in self.pieces:
             for name in piece.functions:  # if there are several, it is not known which of them is one
-                at = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
-                copies = len(piece.functions) == 1 and at and self._has_copies(piece.head, at[-1])
-                by_value[name] = bool(copies) and by_value.get(name, True)
-        return {name for name, copies in by_value.items() if copies}
+                starts = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
+                is_copied = len(piece.functions) == 1 and starts and self._has_copies(piece.head, starts[-1])
+                by_value[name] = bool(is_copied) and by_value.get(name, True)
+        return {name for name, is_copied in by_value.items() if is_copied}
 
     def _has_copies(self, head, at):
         """Return whether a function's parameters, which start at `at`, are all copied from its arguments."""
@@ -207,9 +210,9 @@ def _list_safe_names():
 
     A kernel that calls these alone may run as a loop over its threads.
     """
-    texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _KNOWN_HEADERS]
+    texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _SAFE_HEADERS]
     text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
-    words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(re.findall(r"\w+", " ".join(_MADE.findall(text))))
+    words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(re.findall(r"\w+", " ".join(_MACRO_CALL.findall(text))))
     words |= {"__threadfence", "__threadfence_block", "__threadfence_system", "memcpy", "memset", "memcmp", "printf"}
     words |= {"clock", "clock64", "malloc", "free", "isnan", "isinf", "isfinite", "signbit", "frexp", "ldexp", "modf"}
     return words - KEYWORDS
@@ -233,11 +236,12 @@ class _Piece:
 
     @property
     def uses(self):
-        """Its names, and the words in it, as `spread` expects them."""
+        """Its names, and the words in it, as `spread_to_users` expects them."""
         return self.names, {*re.findall(r"\w+", self.text), *self.tags}
 
 
 def _read_piece(head, body, after=""):
+    """Return the `_Piece` with this head and body; `after` is the text from its braces to the semicolon."""
     plain = _strip_arguments(head)
     names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))
     for match in _PARENTHESIZED.finditer(head.partition("=")[0]):
@@ -246,26 +250,29 @@ def _read_piece(head, body, after=""):
     names -= TYPES | SPECIFIERS | KEYWORDS | _FUNCTION_WORDS
     words = set(re.findall(r"[A-Za-z_]\w*", head.partition("=")[0])) - TYPES - SPECIFIERS - KEYWORDS - _FUNCTION_WORDS
     text = head + body
-    declared = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*@|\[\[[^\]]*\]\]", " ", plain)
-    declared = re.split(r"(?<!:):(?!:)", declared)[0]  # without bases
-    match = _CLASS.search(declared)
-    if not body or not re.search(r"\b(?:struct|class|union|enum)\b[^@=]*$", declared):
-        if match and not body:  # a forward declaration, or a variable
-            names.add(match[2])
-        member = re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain)
-        if member:
-            names.add(member[1] or member[2])
-        functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
-        return _Piece(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
-    tag = re.search(r"([A-Za-z_]\w*)\s*(?:<.*)?$", re.sub(r"\bfinal\b", "", declared[match.end(1) :]))
+    unattributed = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*@|\[\[[^\]]*\]\]", " ", plain)
+    type_head = re.split(r"(?<!:):(?!:)", unattributed)[0]  # without bases
+    class_ = _CLASS.search(type_head)
+    if body and re.search(r"\b(?:struct|class|union|enum)\b[^@=]*$", type_head):
+        return _read_type(_Piece(head, body, text, names, words), type_head, class_, after)
+    if class_ and not body:  # a forward declaration, or a variable
+        names.add(class_[2])
+    if member := re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain):
+        names.add(member[1] or member[2])
+    functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
+    return _Piece(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
+
+
+def _read_type(piece, type_head, class_, after):
+    """Return a piece that defines a type, with its keyword, its tags and what it names beside them."""
+    tag = re.search(r"([A-Za-z_]\w*)\s*(?:<.*)?$", re.sub(r"\bfinal\b", "", type_head[class_.end(1) :]))
     tags = [tag[1]] if tag and tag[1] not in CLASSES else []
-    others = re.findall(r"[A-Za-z_]\w*", after.partition("=")[0])  # variables, or the names of a typedef
-    tags += others if "typedef" in declared else []
-    names |= {*tags, *others}
-    if match[1] == "enum":
-        names |= set(re.findall(r"(?:^|[{,])\s*(\w+)", body))
-    keyword = "typedef" if set("*&[(") & set(after) else match[1]  # of pointers or references to it
-    return _Piece(head, body, text, names - {""}, words, (), keyword, tuple(tags))
+    declarators = re.findall(r"[A-Za-z_]\w*", after.partition("=")[0])  # variables, or the names of a typedef
+    tags += declarators if "typedef" in type_head else []
+    enumerators = re.findall(r"(?:^|[{,])\s*(\w+)", piece.body) if class_[1] == "enum" else []
+    keyword = "typedef" if set("*&[(") & set(after) else class_[1]  # of pointers or references to it
+    names = (piece.names | {*tags, *declarators, *enumerators}) - {""}
+    return replace(piece, names=names, keyword=keyword, tags=tuple(tags))
 
 
 def _find_pieces(scan, kernels):
@@ -308,10 +315,10 @@ def _strip_arguments(head):
 
 
 _FENCE = re.compile(r"__threadfence")
-_LOOKS = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")
+_WATCHES_MEMORY = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")
 
 
-def spread(uses, reasons):
+def spread_to_users(uses, reasons):
     """Extend `reasons` (name -> reason) to all names that use such a name; `uses`: (names, words) by declaration."""
     harmful = reasons.keys()
     while users := [(names - harmful, words & harmful) for names, words in uses if words & harmful and names - harmful]:

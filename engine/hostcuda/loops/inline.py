@@ -14,15 +14,17 @@ from itertools import count
 from hostcuda.frontend.brackets import apply_edits
 from hostcuda.frontend.scan import find_kernel_bodies, skip_registrations, split_parameters
 from hostcuda.loops.exchange import exchange
-from hostcuda.loops.file import spread
-from hostcuda.loops.order import Statement, find_declared_names, find_own_variables, walk_with_parents
+from hostcuda.loops.file import spread_to_users
+from hostcuda.loops.order import Statement, find_declared_names, find_unshared_names, walk_with_parents
 from hostcuda.loops.reader import Reader
 from hostcuda.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, NeedsFibers
 
 PREFIX = re.compile(r"\bhostcuda_\d+_")  # of the names of a function that stands in a kernel
-_MOST_DEEP = 16  # calls within calls
-_HEAD = re.compile(r"(?:template ?<(?P<template>[^{;]*)> ?)?(?P<result>[\w ]*?)(?P<name>\w+) ?\((?P<given>.*)\)")
-_MARKERS = {"__device__", "__host__", "inline", "__inline__", "__forceinline__", "__noinline__", "static"}
+_DEEPEST_CALL = 16  # calls within calls
+_HEAD = re.compile(
+    r"(?:template ?<(?P<template>[^{;]*)> ?)?(?P<result>[\w ]*?)(?P<name>\w+) ?\((?P<parameters>.*)\)"
+)
+_FUNCTION_SPECIFIERS = {"__device__", "__host__", "inline", "__inline__", "__forceinline__", "__noinline__", "static"}
 
 
 @dataclass
@@ -38,8 +40,8 @@ class _Function:
     type: str
     result: tuple[int, int]  # the span of the expression that it returns
     names: set = field(default_factory=set)  # names that it declares
-    others: set = field(default_factory=set)  # all other words in it
-    shared: bool = False
+    other_words: set = field(default_factory=set)  # all other words in it
+    shared: bool = False  # whether it declares shared memory
 
 
 def inline(scan, bodies, file):
@@ -47,12 +49,12 @@ def inline(scan, bodies, file):
 
     Return what `find_kernel_bodies` returns for the new text; and a kernel's name -> why its warp functions are left.
     """
-    reasons, numbers, once = {}, count(1), set()
-    for _ in range(_MOST_DEEP):
+    reasons, numbers, calls_with_shared = {}, count(1), set()
+    for _ in range(_DEEPEST_CALL):
         functions, edits = _find_functions(scan, file), []
         for body in bodies:
             with contextlib.suppress(NeedsFibers):
-                edits += _replace_calls(scan, body, functions, file, numbers, reasons, once)
+                edits += _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_shared)
         if not edits:
             break
         scan, bodies = find_kernel_bodies(apply_edits(scan.text, edits))
@@ -68,21 +70,22 @@ def _find_functions(scan, file):
         if head and "__device__" in words and scan.scope(open_) == "":
             heads[head["name"]] = head, open_, close
     uses = [({name}, set(re.findall(r"\w+", scan.code[open_:close]))) for name, (_, open_, close) in heads.items()]
-    waiting, functions = spread(uses, dict.fromkeys([BARRIER, *WARP_FUNCTIONS], "")), {}
+    waiting, functions = spread_to_users(uses, dict.fromkeys([BARRIER, *WARP_FUNCTIONS], "")), {}
     for name in waiting.keys() & heads.keys():
         with contextlib.suppress(NeedsFibers):
             function = _read_function(scan, *heads[name])
-            recursive = function.others & spread(uses, {name: ""}).keys()
-            if not recursive and all(map(file.is_unique, {name, *function.others})):  # it means the same in the kernel
+            is_recursive = function.other_words & spread_to_users(uses, {name: ""}).keys()
+            if not is_recursive and all(map(file.is_unique, {name, *function.other_words})):  # also within the kernel
                 functions[name] = function
     return functions
 
 
 def _read_function(scan, head, open_, close):
+    """Return the `_Function` between two braces; raise `NeedsFibers` unless it returns nothing, or once at its end."""
     reader = Reader(scan.code, open_ + 1, close)
     tokens, last, result = reader.tokens, close, (close, close)
     returns = [at for at, token in enumerate(tokens) if token.text == "return"]
-    type_ = " ".join(word for word in head["result"].split() if word not in _MARKERS)
+    type_ = " ".join(word for word in head["result"].split() if word not in _FUNCTION_SPECIFIERS)
     if len(returns) != (type_ != "void") or any(token.text in ";{}" for at in returns for token in tokens[at:-1]):
         raise NeedsFibers("it returns before its end")
     if returns:
@@ -90,7 +93,7 @@ def _read_function(scan, head, open_, close):
     statements = Reader(scan.code, open_ + 1, last).statements()
     function = _Function(
         [_read_parameter(text) for text in split_parameters(head["template"] or "")],
-        [_read_parameter(text) for text in split_parameters(head["given"])],
+        [_read_parameter(text) for text in split_parameters(head["parameters"])],
         open_ + 1, last, type_, result, {reader.text(at) for at in find_declared_names(reader, statements)},
     )
     arguments = {name for _, name in (*function.templates, *function.parameters)}
@@ -100,7 +103,7 @@ def _read_function(scan, head, open_, close):
     words = {
         token.text for at, token in enumerate(tokens) if token.kind == "word" and reader.text(at - 1) not in (".", "->")
     }
-    function.others, function.shared = words - function.names, "__shared__" in words
+    function.other_words, function.shared = words - function.names, "__shared__" in words
     return function
 
 
@@ -115,35 +118,38 @@ def _read_parameter(text):
     return "", match[match.lastindex]
 
 
-def _replace_calls(scan, body, functions, file, numbers, reasons, once):
-    """Return the edits that replace a kernel's calls; `once`: (kernel, function with shared memory) of those before."""
+def _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_shared):
+    """Return the edits that replace the first waiting call of each statement; why one stays goes to `reasons`.
+
+    `calls_with_shared` has (kernel, function) of those before: a second call would get shared memory of its own.
+    """
     reader, edits, waiting = Reader(scan.code, body.open + 1, body.close), [], functions.keys() | WARP_FUNCTIONS.keys()
     words = [token.text for token in reader.tokens]
     if not waiting & set(words) or body.name in reasons:
         return []
-    statements, own = reader.statements(), find_own_variables(reader, body, scan, file)
-    names = {reader.text(at) for at in find_declared_names(reader, statements)}
+    statements, unshared = reader.statements(), find_unshared_names(reader, body, scan, file)
+    kernel_names = {reader.text(at) for at in find_declared_names(reader, statements)}
     head = scan.code[body.name_end : body.open] + body.template_head
-    names |= set(re.findall(r"\w+", head)) - TYPES - SPECIFIERS - RESTRICT
+    kernel_names |= set(re.findall(r"\w+", head)) - TYPES - SPECIFIERS - RESTRICT
     for node, parent in walk_with_parents(statements):
         span = node.parts["condition"] if node.kind == "if" else (node.first, node.last - 1)
         at = next((i for i in range(*span) if words[i] in waiting), None)
         if at is None or node.kind not in ("expression", "declaration", "if"):
             continue
         try:
-            statement = Statement(scan, reader, file, own, node, parent)
+            statement = Statement(scan, reader, file, unshared, node, parent)
             if node.kind == "declaration" and len(reader.declarators(*span)) > 1:
                 edits.append(_split_declaration(scan, reader, node))
             elif at not in range(*statement.span):
                 raise NeedsFibers("a declaration is not understood")
             elif words[at] in WARP_FUNCTIONS:
                 edits += exchange(statement, numbers)
-            elif not (words[at] in names or words[at - 1] in (".", "->", "::")):
+            elif not (words[at] in kernel_names or words[at - 1] in (".", "->", "::")):
                 call = _Call(statement, at, functions[words[at]], f"hostcuda_{next(numbers)}_")
-                if (body.name, words[at]) in once:
+                if (body.name, words[at]) in calls_with_shared:
                     raise NeedsFibers("all calls use the same shared memory")
-                edits += call.replaced(names, functions)
-                once |= {(body.name, words[at])} if call.function.shared else set()
+                edits += call.replace(kernel_names, functions)
+                calls_with_shared |= {(body.name, words[at])} if call.function.shared else set()
         except NeedsFibers as reason:
             if words[at] in WARP_FUNCTIONS:
                 reasons[body.name] = str(reason)
@@ -153,9 +159,9 @@ def _replace_calls(scan, body, functions, file, numbers, reasons, once):
 def _split_declaration(scan, reader, node):
     """Return the edit that gives each variable of a declaration one of its own."""
     end, tokens = reader.type_end(node.first, node.last - 1), reader.tokens
-    kind = scan.text[tokens[node.first].start : tokens[end - 1].end]
+    type_ = scan.text[tokens[node.first].start : tokens[end - 1].end]
     spans = [(tokens[first].start, tokens[last - 1].end) for first, last in reader.split(end, node.last - 1)]
-    new = " ".join(f"{kind} {scan.text[slice(*span)]};" for span in spans)
+    new = " ".join(f"{type_} {scan.text[slice(*span)]};" for span in spans)
     return tokens[node.first].start, tokens[node.last - 1].end, new
 
 
@@ -164,48 +170,58 @@ class _Call:
 
     def __init__(self, statement, at, function, prefix):
         self.statement, self.at, self.function, self.result = statement, at, function, f"{prefix}result"
-        reader, node, given, open_ = statement.reader, statement.node, [], at + 1
+        reader, node, template_arguments, open_ = statement.reader, statement.node, [], at + 1
         if reader.text(open_) == "<":
             close = next((i for i in range(open_, node.last) if reader.text(i) == ">"), node.last)
-            given, open_ = [statement.text(*span) for span in reader.split(open_ + 1, close)], close + 1
+            template_arguments, open_ = [statement.text(*span) for span in reader.split(open_ + 1, close)], close + 1
         self.end = reader.match[open_] + 1 if reader.text(open_) == "(" else 0
         arguments = reader.split(open_ + 1, self.end - 1) if open_ + 2 < self.end else []
-        if len(arguments) != len(function.parameters) or len(given) != len(function.templates):
+        if len(arguments) != len(function.parameters) or len(template_arguments) != len(function.templates):
             raise NeedsFibers("a call is not understood")
-        self.renamed, self.lines = {name: prefix + name for name in function.names}, []
-        for (type_, name), value in zip(function.templates, given, strict=True):
+        self.new_names, self.definitions = {name: prefix + name for name in function.names}, []
+        self._bind_template(prefix, template_arguments)
+        self._bind_parameters(prefix, arguments)
+        self.type = _rename(self.new_names, function.type)
+
+    def _bind_template(self, prefix, arguments):
+        """Define a constant for each value that the function's template gets, and put each type in its place."""
+        for (type_, name), value in zip(self.function.templates, arguments, strict=True):
             if type_ not in ("class", "typename"):
-                self.lines.append(f"constexpr {type_} {prefix}{name} = {value};")
+                self.definitions.append(f"constexpr {type_} {prefix}{name} = {value};")
             elif value in TYPES:
-                self.renamed[name] = value
+                self.new_names[name] = value
             else:
                 raise NeedsFibers("a template's argument is not understood")
-        for (type_, name), (first, last) in zip(function.parameters, arguments, strict=True):
+
+    def _bind_parameters(self, prefix, arguments):
+        """Define a variable for each parameter that is a copy; a reference becomes the variable that it refers to."""
+        statement, reader = self.statement, self.statement.reader
+        for (type_, name), (first, last) in zip(self.function.parameters, arguments, strict=True):
             if type_:
-                self.lines.append(f"{_rename(self.renamed, type_)} {prefix}{name} = {statement.text(first, last)};")
+                value = statement.text(first, last)
+                self.definitions.append(f"{_rename(self.new_names, type_)} {prefix}{name} = {value};")
             elif last == first + 1 and reader.tokens[first].kind == "word":
-                self.renamed[name] = reader.text(first)
+                self.new_names[name] = reader.text(first)
             else:
                 raise NeedsFibers("an argument is not understood")
-        self.type = _rename(self.renamed, function.type)
 
     def _expand(self):
         """Return the function's body, which assigns the result to a variable."""
         scan, function = self.statement.scan, self.function
-        content = _rename(self.renamed, scan.text[function.start : function.end])
-        returned = _rename(self.renamed, scan.text[slice(*function.result)])
+        content = _rename(self.new_names, scan.text[function.start : function.end])
+        returned = _rename(self.new_names, scan.text[slice(*function.result)])
         result = f"{self.result} = {returned};" if returned else ""
-        return f"{{ {' '.join(self.lines)}{scan.marker(function.start)}{content} {result} }}"
+        return f"{{ {' '.join(self.definitions)}{scan.marker(function.start)}{content} {result} }}"
 
-    def replaced(self, names, functions):
-        """Return the edits that replace the call. `names` are those of the kernel."""
+    def replace(self, kernel_names, functions):
+        """Return the edits that replace the call: by the function's body, or by its result after the body."""
         statement, function, span = self.statement, self.function, (self.at, self.end)
         reader, node = statement.reader, statement.node
-        if function.others & names - functions.keys():
+        if function.other_words & kernel_names - functions.keys():
             raise NeedsFibers("its names have another meaning here")
         line = statement.scan.marker(reader.tokens[node.last - 1].end)
         if span == (node.first, node.last - 1):
-            return statement.after(self._expand(), [(node.first, node.last, line)])
+            return statement.put_before(self._expand(), [(node.first, node.last, line)])
         if not set(self.type.split()) <= TYPES - {"void", "auto"}:
             raise NeedsFibers("its type is not understood")
         if choice := self._read_choice(*statement.span):
@@ -216,7 +232,7 @@ class _Call:
             content = self._expand()
         else:
             raise NeedsFibers("the order matters")
-        return statement.after(f"{self.type} {self.result}; {content}{line}", [(*span, f" {self.result} ")])
+        return statement.put_before(f"{self.type} {self.result}; {content}{line}", [(*span, f" {self.result} ")])
 
     def _read_choice(self, first, last):
         """Return the span from c to y in ``[v] = c ? f(x) : y``, and the text that computes it; or None."""
@@ -239,6 +255,6 @@ _NAME = re.compile(
 )
 
 
-def _rename(renamed, text):
-    """Return the text with other names, but for those of members."""
-    return _NAME.sub(lambda match: renamed.get(match["name"], match.group()), text)
+def _rename(new_names, text):
+    """Return the text with new names for some; members, which may be spelt alike, keep theirs."""
+    return _NAME.sub(lambda match: new_names.get(match["name"], match.group()), text)

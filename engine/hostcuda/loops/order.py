@@ -16,7 +16,7 @@ def walk_with_parents(nodes, parent=None):
         yield from walk_with_parents(node.children, node)
 
 
-def is_plain(reader, first, last, file, calls=(), functions=frozenset(), assignments=0):
+def has_no_effects(reader, first, last, file, calls=(), functions=frozenset(), assignments=0):
     """Return whether tokens[first:last] have no effects, apart from `calls`, `functions` and some `assignments`."""
     text, tokens = reader.text, reader.tokens
     for at in _skip_spans(first, last, calls):
@@ -24,9 +24,9 @@ def is_plain(reader, first, last, file, calls=(), functions=frozenset(), assignm
             return False
         assignments -= text(at) in ASSIGNMENTS
         if text(at) == "(" and at > first and tokens[at - 1].kind == "word":
-            before = text(at - 1)
-            plain = file.is_pure(before) or file.is_type(before) or before in functions
-            if not (plain or before.startswith("hostcuda_")):
+            function = text(at - 1)
+            is_harmless = file.is_pure(function) or file.is_type(function) or function in functions
+            if not (is_harmless or function.startswith("hostcuda_")):
                 return False
     return assignments >= 0
 
@@ -36,7 +36,7 @@ def _skip_spans(first, last, spans):
     return [at for at in range(first, last) if not any(begin <= at < end for begin, end in spans)]
 
 
-def declarations(reader, nodes):
+def find_declarations(reader, nodes):
     """Yield the spans of tokens in which statements, at any depth, declare variables."""
     for node, _ in walk_with_parents(nodes):
         if node.kind == "declaration":
@@ -47,18 +47,19 @@ def declarations(reader, nodes):
 
 def find_declared_names(reader, nodes):
     """Yield the tokens with the names of the variables that statements, at any depth, declare."""
-    for span in declarations(reader, nodes):
+    for span in find_declarations(reader, nodes):
         yield from (name for name, *_ in reader.declarators(*span))
 
 
-def find_own_variables(reader, body, scan, file):
-    """Return the names of constants, and those that are a thread's own variables wherever a kernel has them."""
-    own, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
-    for first, last in declarations(reader, reader.statements()):
-        shared = "__shared__" in [reader.text(at) for at in range(first, last)]
+def find_unshared_names(reader, body, scan, file):
+    """Return the names that no other thread can change: of constants, and of a thread's variables in all scopes."""
+    unshared, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
+    for first, last in find_declarations(reader, reader.statements()):
+        is_shared = "__shared__" in [reader.text(at) for at in range(first, last)]
         for name, signs, bounds, _ in reader.declarators(first, last):
-            (others if shared or "&" in signs or bounds[0] < bounds[1] else own).add(reader.text(name))
-    return own - others | file.constants
+            is_array = bounds[0] < bounds[1]
+            (others if is_shared or "&" in signs or is_array else unshared).add(reader.text(name))
+    return unshared - others | file.constants
 
 
 class Statement:
@@ -69,19 +70,19 @@ class Statement:
     node : Node
     span : tuple
         The tokens of its expression; for an if, of the condition.
-    own : set of str
-        The kernel's `find_own_variables`.
+    unshared : set of str
+        The kernel's `find_unshared_names`.
     target : int
         The token after the target of an assignment; the first one of `span` if there is none.
     """
 
-    def __init__(self, scan, reader, file, own, node, parent):
-        self.scan, self.reader, self.file, self.own, self.node = scan, reader, file, own, node
-        self.alone = parent is None or parent.kind == "block"
+    def __init__(self, scan, reader, file, unshared, node, parent):
+        self.scan, self.reader, self.file, self.unshared, self.node = scan, reader, file, unshared, node
+        self.is_in_block = parent is None or parent.kind == "block"
         self.span = node.parts.get("condition", (node.first, node.last - 1))
         if node.kind == "declaration":
             words = {reader.text(at) for at in range(*self.span)}
-            if not self.alone or words & {"auto", "static", "constexpr", "__shared__"}:
+            if not self.is_in_block or words & {"auto", "static", "constexpr", "__shared__"}:
                 raise NeedsFibers("a declaration is not understood")
             self.span = reader.declarators(*self.span)[0][3]
         self.target = next((at for at in reader.outer(*self.span) if reader.text(at) in ASSIGNMENTS), self.span[0])
@@ -105,12 +106,8 @@ class Statement:
             cast = range(self.reader.match[at - 1] + 1, at - 1) if word == "*" and before == ")" else ()
             if cast and {text(i) for i in cast} <= TYPES | {"*"}:
                 return True
-            if kind == "word" and before != "." and not (
-                word in self.own | INDICES | SPECIFIERS | _CONSTANTS
-                or file.is_type(word)
-                or file.is_pure(word)
-                or word.startswith("hostcuda_")
-            ):
+            is_unshared = word in self.unshared | INDICES | SPECIFIERS | _CONSTANTS or word.startswith("hostcuda_")
+            if kind == "word" and before != "." and not (is_unshared or file.is_type(word) or file.is_pure(word)):
                 return True
         return False
 
@@ -121,18 +118,18 @@ class Statement:
         text, around = self.reader.text, self.reader.around
         for at in _skip_spans(first, last, calls):
             open_ = around[at]
-            of_call = open_ > first and text(open_) == "(" and self.reader.tokens[open_ - 1].kind == "word"
-            if at < calls[-1][0] and (text(at) in _LEFT_FIRST or (text(at) == "," and not of_call)):
+            in_arguments = open_ > first and text(open_) == "(" and self.reader.tokens[open_ - 1].kind == "word"
+            if at < calls[-1][0] and (text(at) in _LEFT_FIRST or (text(at) == "," and not in_arguments)):
                 return False
             if text(at) in ASSIGNMENTS and at > calls[0][0]:  # what is assigned comes before where it goes
                 return False
-        return is_plain(self.reader, first, last, self.file, calls, assignments=1)
+        return has_no_effects(self.reader, first, last, self.file, calls, assignments=1)
 
-    def after(self, before, replaced=()):
+    def put_before(self, before, replaced=()):
         """Return the edits that put a text before the statement, and replace spans of its tokens."""
         node, tokens = self.node, self.reader.tokens
         start, end = tokens[node.first].start, tokens[node.last - 1].end
-        open_, close = ("", "") if self.alone else ("{ ", " }")
+        open_, close = ("", "") if self.is_in_block else ("{ ", " }")
         edits = [(tokens[first].start, tokens[last - 1].end, new) for first, last, new in replaced]
         if node.kind == "if":  # there may be other calls in it
             return [(start, start, f"{open_}{before} "), *edits, (end, end, close)]

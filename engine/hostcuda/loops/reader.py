@@ -26,11 +26,12 @@ class Reader:
 
     def __init__(self, code, start, end):
         self.tokens = tokens(code, start, end)
-        self.begin = start
+        self.body_start = start
         # `match` maps the token of a bracket to that of its partner; `around` has the bracket around each token, or -1.
         self._match_brackets()
 
     def _match_brackets(self):
+        """Fill `match` and `around`; raise `NeedsFibers` if a bracket has no partner."""
         match, stack, self.around = {}, [], []
         for at, token in enumerate(self.tokens):
             self.around.append(stack[-1] if stack else -1)
@@ -45,6 +46,7 @@ class Reader:
         self.match = {**match, **{close: open_ for open_, close in match.items()}}
 
     def text(self, at):
+        """Return the text of token `at`, or nothing before the first and after the last one."""
         return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
 
     def statements(self):
@@ -52,6 +54,7 @@ class Reader:
         return self._read_sequence(0, len(self.tokens))
 
     def _read_sequence(self, at, last):
+        """Return the nodes of the statements in tokens[at:last], without empty ones."""
         nodes = []
         while at < last:
             if self.text(at) == ";":
@@ -65,7 +68,7 @@ class Reader:
         """Return the node of the statement at token `at`."""
         if at >= len(self.tokens):
             raise NeedsFibers("a statement does not end")
-        begin = self.tokens[at - 1].end if at else self.begin
+        begin = self.tokens[at - 1].end if at else self.body_start
         node = self._read_statement(at)
         node.start = begin
         nodes = [part for part in node.parts.values() if isinstance(part, Node)] if node.kind != "block" else []
@@ -75,6 +78,7 @@ class Reader:
         return node
 
     def _read_statement(self, at):
+        """Return the node of a statement by its first word; `statement` adds what follows from its parts."""
         word = self.text(at)
         if word == ";":
             return Node("block", at, at + 1, 0)
@@ -112,14 +116,15 @@ class Reader:
     def _read_for(self, at):
         close = self._close_parentheses(at + 1)
         body = self.statement(close + 1)
-        ends = [i for i in self.outer(at + 2, close) if self.text(i) == ";"]
-        if len(ends) != 2:
+        semicolons = [i for i in self.outer(at + 2, close) if self.text(i) == ";"]
+        if len(semicolons) != 2:
             raise NeedsFibers("it has a for loop over a range")
-        first, second = ends
+        first, second = semicolons
         parts = {"first": (at + 2, first), "condition": (first + 1, second), "step": (second + 1, close), "body": body}
         return Node("for", at, body.last, 0, parts)
 
     def _read_simple(self, at):
+        """Return the node of a statement that ends with a semicolon and has no statements in it."""
         end = next((i for i in self.outer(at, len(self.tokens)) if self.text(i) == ";"), None)
         if end is None:
             raise NeedsFibers("a statement does not end")
@@ -142,11 +147,13 @@ class Reader:
         return Node(kind, at, end + 1, 0)
 
     def _close_parentheses(self, at):
+        """Return the token that closes the parenthesis at `at`, where the grammar wants one."""
         if self.text(at) != "(":
             raise NeedsFibers("a statement is not understood")
         return self.match[at]
 
     def _close_condition(self, at):
+        """Return the token that closes the parentheses of a condition; one that declares a variable is refused."""
         close = self._close_parentheses(at)
         signs = {self.text(i) for i in self.outer(at + 1, close)}
         if ";" in signs or ("=" in signs and self.declares(at + 1, close)):
@@ -193,31 +200,31 @@ class Reader:
 
     def type_end(self, first, last):
         """Return the token after the specifiers and the type that start at `first`; None if there is no type."""
-        at, named = first, False
+        at, has_type = first, False
         while at < last:
             word = self.text(at)
             if word in ("alignas", "__align__") and self.text(at + 1) == "(":
                 at = self.match[at + 1] + 1
-            elif word in ("decltype", "typeof", "__typeof__") and self.text(at + 1) == "(" and not named:
-                at, named = self.match[at + 1] + 1, True
+            elif word in ("decltype", "typeof", "__typeof__") and self.text(at + 1) == "(" and not has_type:
+                at, has_type = self.match[at + 1] + 1, True
             elif word in SPECIFIERS:
                 at += 1
             elif word in BUILT_IN:
-                at, named = at + 1, True
-            elif word in CLASSES and not named:
+                at, has_type = at + 1, True
+            elif word in CLASSES and not has_type:
                 at += 1
-            elif self.tokens[at].kind == "word" and not named and word not in RESTRICT:
-                at, named = self._skip_qualified(at, last), True
+            elif self.tokens[at].kind == "word" and not has_type and word not in RESTRICT:
+                at, has_type = self._skip_qualified(at, last), True
             else:
                 break
-        return at if named and at > first else None
+        return at if has_type and at > first else None
 
     def _skip_qualified(self, at, last):
         """Return the token after a name like ``a::b<c>::d``."""
         while True:
             at += 1
             if self.text(at) == "<":
-                depth, end = 0, at
+                depth, end = 0, at  # of angle brackets; where they stay open, "<" was a comparison
                 while end < last:
                     depth += {"<": 1, ">": -1, ">>": -2}.get(self.text(end), 0)
                     end += 1

@@ -16,7 +16,7 @@ from hostcuda.loops.words import (
     NeedsFibers,
 )
 
-_TRUTHS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
+_TRUTH_OPERATORS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
 
 
 def indexes_by_truth(code, start, end):
@@ -26,25 +26,25 @@ def indexes_by_truth(code, start, end):
     instructions: it reads the bits of the comparison as bytes.
     """
     try:
-        reader, names = Reader(code, start, end), set()
+        reader, truth_names = Reader(code, start, end), set()
     except NeedsFibers:
         return True
 
     def is_truth(first, *ends):
         text = " ".join(reader.text(at) for at in range(first, reader.end(first, len(reader.tokens), ends)))
         words = re.sub(r"_cast < [^<>]* >", " ", text).split()
-        return "?" not in words and not {*words}.isdisjoint(names | _TRUTHS)
+        return "?" not in words and not {*words}.isdisjoint(truth_names | _TRUTH_OPERATORS)
 
     for at, (kind, word, *_) in enumerate(reader.tokens):
         before = reader.text(at - 1)
         if kind == "word" and before == "bool":
-            names.add(word)
+            truth_names.add(word)
         if word == "=" and before.isidentifier() and is_truth(at + 1, ";", ","):
-            names.add(before)
+            truth_names.add(before)
     return any(token.text == "[" and is_truth(at + 1) for at, token in enumerate(reader.tokens))
 
 
-def use(name, harmful):
+def explain_use(name, harmful):
     """Return why a kernel that uses the name runs on fibers."""
     return f"{name} uses {harmful[name]}" if name not in harmful[name].split() else f"it uses {harmful[name]}"
 
@@ -57,12 +57,12 @@ def refuse(kernel):
     declared = {reader.text(at) for at in find_declared_names(reader, reader.statements())}
     signature = kernel.scan.code[kernel.body.name_end : kernel.body.open]
     head_words = re.findall(r"\w+", kernel.body.template_head + signature)
-    if both := {*file.declared, *declared, *head_words} & {*INDICES, "threadIdx"}:
-        raise NeedsFibers(f"the source has a {min(both)} of its own")
-    if waiting := harmful.keys() & set(head_words):
-        raise NeedsFibers(use(min(waiting), harmful))
-    inline = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
-    if any(reader.text(at + 2) != "dynamic_shared" for at in inline):
+    if redeclared := {*file.declared, *declared, *head_words} & {*INDICES, "threadIdx"}:
+        raise NeedsFibers(f"the source has a {min(redeclared)} of its own")
+    if harmful_words := harmful.keys() & set(head_words):
+        raise NeedsFibers(explain_use(min(harmful_words), harmful))
+    engine_calls = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
+    if any(reader.text(at + 2) != "dynamic_shared" for at in engine_calls):  # `rewrite` has made them of inline PTX
         raise NeedsFibers("it has inline PTX")
     for at, token in enumerate(reader.tokens):
         _refuse_token(kernel, at, token, declared)
@@ -84,13 +84,13 @@ def _refuse_token(kernel, at, token, declared):
         if token.text in ('"', "'", "\\", "#", "@") or (joined and before + token.text in _DIGRAPHS):
             raise NeedsFibers("a literal is not understood")
         return
-    if token.text == "volatile" and _is_of_memory(reader, at):
+    if token.text == "volatile" and _is_of_shared_memory(reader, at):
         return
-    if FIBERS_ONLY.fullmatch(token.text) or token.text in _REFUSED:
+    if FIBERS_ONLY.fullmatch(token.text) or token.text in _REFUSED_WORDS:
         raise NeedsFibers(f"it uses {token.text}")
     if token.text in harmful and (after == "(" or before not in (".", "->")):
-        raise NeedsFibers(use(token.text, harmful))
-    if after == "(" and before not in (".", "->") and token.text not in declared and not _is_known(kernel, at):
+        raise NeedsFibers(explain_use(token.text, harmful))
+    if after == "(" and before not in (".", "->") and token.text not in declared and not _never_waits(kernel, at):
         raise NeedsFibers(f"it calls {token.text}, which thread loops do not know")
     if token.text == "static" and after not in ("constexpr", "__shared__", "const"):
         raise NeedsFibers("it has a static variable")
@@ -98,7 +98,7 @@ def _refuse_token(kernel, at, token, declared):
         raise NeedsFibers(f"it uses ::{token.text}")
 
 
-_REFUSED = {"this", "operator", "extern", "decltype", "typeof", "__typeof__"}
+_REFUSED_WORDS = {"this", "operator", "extern", "decltype", "typeof", "__typeof__"}
 _DIGRAPHS = {"<%", "%>", "<:", ":>"}
 _BEFORE_PARENTHESES = {
     *KEYWORDS, *WARP_FUNCTIONS, BARRIER, MEETING, "constexpr", "static_assert", "alignas", "__align__", "decltype",
@@ -106,22 +106,17 @@ _BEFORE_PARENTHESES = {
 }
 
 
-def _is_known(kernel, at):
+def _never_waits(kernel, at):
     """Return whether the word before parentheses is no function, or a function that is known not to wait."""
     reader, file = kernel.reader, kernel.file
     word = reader.text(at)
     if reader.text(at - 1) == "::" and reader.text(at - 2) in ("std", "hostcuda"):
         return True
-    return (
-        word in _BEFORE_PARENTHESES
-        or word.startswith("hostcuda_")
-        or word in file.own | kernel.effects.parameters
-        or file.is_type(word)
-        or file.is_known(word)
-    )
+    known_words = _BEFORE_PARENTHESES | file.own | kernel.effects.parameters
+    return word in known_words or word.startswith("hostcuda_") or file.is_type(word) or file.is_known(word)
 
 
-def _is_of_memory(reader, at):
+def _is_of_shared_memory(reader, at):
     """Return whether ``volatile`` at token `at` belongs to memory that threads share: no variable is volatile."""
     ends = {";", "{", "(", "=", "[", ","}
     after = [reader.text(i) for i in range(at, reader.end(at, len(reader.tokens), ends))]
@@ -142,12 +137,12 @@ def _refuse_waiting(kernel):
         unused = before in (";", "{", "}", "else", "do") or after_condition
         if not (unused and text(match[at + 1] + 1) == ";"):
             raise NeedsFibers(f"it uses the result of {token.text}, and may wait for it")
-    names = _find_volatile_names(reader) | kernel.file.looking
+    names = _find_volatile_names(reader) | kernel.file.memory_watchers
     for node, _ in walk_with_parents(reader.statements()):
         if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
             words = {token.text for token in reader.tokens[node.first : node.last] if token.kind == "word"}
-            if watched_names := names & words:
-                raise NeedsFibers(f"it has a loop that looks at volatile {min(watched_names)}, and may wait for it")
+            if names_in_loop := names & words:
+                raise NeedsFibers(f"it has a loop that looks at volatile {min(names_in_loop)}, and may wait for it")
 
 
 def _find_volatile_names(reader):

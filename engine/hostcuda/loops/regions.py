@@ -49,14 +49,14 @@ class Section:
         steps = self.once + [step for region in self.regions for step in region.steps]
         return set().union(*(step.effects.uses for step in steps))
 
-    def given(self):
+    def variables_from_before(self):
         """Return the variables that differ between warps, and that a warp's own steps name but do not declare."""
-        own = {step.variable for step in self.once}
-        return {v for step in self.once for v in step.effects.uses if v.role != "uniform" and not v.shared} - own
+        declared = {step.variable for step in self.once}
+        return {v for step in self.once for v in step.effects.uses if v.role != "uniform" and not v.shared} - declared
 
 
-class Former:
-    """Makes the items of the blocks of a kernel: regions, sections, and steps that are done once per block or warp.
+class RegionBuilder:
+    """Splits the blocks of a kernel into items: regions, sections, and steps that are done once per block or warp.
 
     The regions are added to `regions`.
     """
@@ -65,31 +65,32 @@ class Former:
         self.kernel, self.regions = kernel, regions
         self.guard = find_last_return(kernel.root) if kernel.direct else None
 
-    def items(self, steps, section=None):
+    def split_block(self, steps, section=None):
         """Return the items of a block; with a `section`, a warp runs the block.
 
         The order is that of the statements, but what is uniform moves before the region or section that it stands in.
         One function, because every kind of step changes which region and which section are open.
         """
-        whole = section  # what the regions here are in
-        items, region, last = [], None, None  # last: the region or section that is open here
+        outer_section = section  # the one around the block
+        items, region, open_item = [], None, None  # open_item: the region or section that may still get statements
 
-        def once(step, close):
-            nonlocal region, last, section
-            if last:
+        def insert_once(step, close):
+            """Insert a step that is not repeated per thread: before the open item, or after it where that must end."""
+            nonlocal region, open_item, section
+            if open_item:
                 # If all threads have returned, it may divide by 0.
                 tokens = self.kernel.reader.tokens[step.node.first : step.node.last]
-                close |= last.returns and any(token.text in ("/", "%", "/=", "%=") for token in tokens)
-                close |= step.variable is not None and self._names_it(last, step.variable.name)
+                close |= open_item.returns and any(token.text in ("/", "%", "/=", "%=") for token in tokens)
+                close |= step.variable is not None and self._has_name(open_item, step.variable.name)
             if close:
-                region, last, section = None, None, whole
-            items.insert(len(items) - (last is not None), step)
-            if whole:
-                self._add_once(whole, step)
+                region, open_item, section = None, None, outer_section
+            items.insert(len(items) - (open_item is not None), step)
+            if outer_section:
+                self._add_warp_step(outer_section, step)
 
         for step in steps:
             if step.kind == "barrier":
-                region, last, section = None, None, whole
+                region, open_item, section = None, None, outer_section
             elif step.kind == "meeting" or (step.warp is not None and step.kind in ("loop", "if", "block")):
                 if section is None:
                     section = Section()
@@ -98,25 +99,25 @@ class Former:
                         self._add_to_section(section, region)
                         section.items.append(region)
                     items.append(section)
-                    last = section
+                    open_item = section
                 region = None
                 if step.kind != "meeting":
-                    step.items = [self.items(body, section) for body in step.bodies]
-                self._add_once(section, step)
-                for counter in step.first:
-                    self._add_once(section, counter)
-                (items if whole else section.items).append(step)
-                last = None if whole else section
+                    step.items = [self.split_block(body, section) for body in step.bodies]
+                self._add_warp_step(section, step)
+                for counter in step.counters:
+                    self._add_warp_step(section, counter)
+                (items if outer_section else section.items).append(step)
+                open_item = None if outer_section else section
             elif step.kind in ("loop", "if", "block"):
-                region, last, section = None, None, None
-                step.items = [self.items(body) for body in step.bodies]
+                region, open_item, section = None, None, None
+                step.items = [self.split_block(body) for body in step.bodies]
                 items.append(step)
             elif step.kind == "jump":
-                once(step, close=True)
+                insert_once(step, close=True)
             elif step.kind == "declaration" and (step.variable.role == "uniform" or step.variable.shared):
-                once(step, close=False)
+                insert_once(step, close=False)
             elif step.update and step.update[0].role == "uniform":
-                once(step, close=last is not None and step.update[0] in last.uses())
+                insert_once(step, close=open_item is not None and step.update[0] in open_item.uses())
             else:
                 if region is None:
                     if self.kernel.direct and section is None:
@@ -126,8 +127,9 @@ class Former:
                     self.regions.append(region)
                     if section:
                         self._add_to_section(section, region)
-                    (section.items if section and not whole else items).append(region)
-                    last = section if section and not whole else region
+                    opened_here = section is not None and outer_section is None
+                    (section.items if opened_here else items).append(region)
+                    open_item = section if opened_here else region
                 self._add_to_region(region, step)
                 region = None if step is self.guard else region
         return items
@@ -137,6 +139,7 @@ class Former:
         section.regions.append(region)
 
     def _add_to_region(self, region, step):
+        """Add a step to a region, and note the region at each variable that the step uses or may change."""
         region.steps.append(step)
         region.returns |= "return" in escapes(step.node)
         if step.variable:
@@ -146,13 +149,14 @@ class Former:
         for variable in step.effects.changes | step.effects.addressed:
             variable.changes.add(region.number)
 
-    def _add_once(self, section, step):
+    def _add_warp_step(self, section, step):
+        """Add a step that each warp does once, and note it at each variable that it uses."""
         section.once.append(step)
         for variable in step.effects.uses:
             variable.uses.add(step)
 
-    def _names_it(self, item, name):
-        """Return whether a region or section has that name, which must not be that of a later declaration."""
+    def _has_name(self, item, name):
+        """Return whether a name occurs in a region or section: no declaration of it may move before that."""
         regions = item.regions if isinstance(item, Section) else [item]
         nodes = [step.node for region in regions for step in region.steps]
         nodes += [step.node for step in item.once] if isinstance(item, Section) else []
@@ -162,7 +166,7 @@ class Former:
 def assign_roles(kernel, regions):
     """Give the variables that are not uniform their roles."""
     for region in regions:
-        names = [variable.name for variable in region.uses() if variable.role != "uniform" and not variable.shared]
+        names = [v.name for v in region.uses() if v.role != "uniform" and not v.shared]
         if repeated_names := {name for name in names if names.count(name) > 1}:
             raise NeedsFibers(f"it has two variables {min(repeated_names)} between the same barriers")
     for parameter in kernel.parameters:
@@ -188,10 +192,10 @@ def assign_roles(kernel, regions):
 def _can_recompute(kernel, step):
     """Return whether to repeat the declaration in each region: it is cheap, and its value never changes."""
     variable = step.variable
-    changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
-    plain = variable.type in ("scalar", "pointer", "assumed") and not variable.array
+    is_changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
+    is_plain = variable.type in ("scalar", "pointer", "assumed") and not variable.array
     first, last = kernel.initializer(variable)
-    if changed or not plain or first == last:
+    if is_changed or not is_plain or first == last:
         return False
     if not is_uniform(kernel, first, last, step.scope, {"threadIdx"}, ("uniform", "recomputed")):
         return False
@@ -208,8 +212,9 @@ def _can_recompute(kernel, step):
 
 def _is_costly(kernel, at, first, last, scope):
     """Return whether token `at` divides values that differ between threads, and not by a constant."""
-    divisor, ends = kernel.reader.tokens[at + 1], BINARY - {"*", "/", "%"}
-    constant = divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}
-    if kernel.reader.text(at) not in ("/", "%") or constant:
+    divisor, operand_ends = kernel.reader.tokens[at + 1], BINARY - {"*", "/", "%"}
+    by_constant = divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}
+    if kernel.reader.text(at) not in ("/", "%") or by_constant:
         return False
-    return not is_uniform(kernel, kernel.reader.start(at, first, ends), kernel.reader.end(at, last, ends), scope)
+    start, end = kernel.reader.start(at, first, operand_ends), kernel.reader.end(at, last, operand_ends)
+    return not is_uniform(kernel, start, end, scope)

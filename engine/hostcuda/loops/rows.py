@@ -17,8 +17,12 @@ import re
 from hostcuda.loops.uniform import is_uniform
 from hostcuda.loops.words import ASSIGNMENTS, INDICES
 
-_MOST = {"threadIdx": 1023, "blockDim": 1024, ("blockIdx", "x"): (1 << 20) - 1, "blockIdx": 65535}
-LIMIT = 1 << 30
+# The largest values that a launch may have; for blockIdx.x, the largest for which a block runs as thread loops.
+_LARGEST = {"threadIdx": 1023, "blockDim": 1024, ("blockIdx", "x"): (1 << 20) - 1, "blockIdx": 65535}
+LIMIT = 1 << 30  # two ints up to this have a sum that does not overflow
+_INT_END = 1 << 31
+_UNBOUNDED = 1 << 64
+_LARGEST_STRIDE = 1024  # of a loop's counter, so that its last step does not overflow
 _COUNTS = {"const", "int", "unsigned", "constexpr"}
 _SIGNED = {"const", "int"}
 _INTEGERS = _SIGNED | {"unsigned", "bool", "constexpr"}
@@ -31,27 +35,29 @@ class Rows:
 
     Attributes
     ----------
+    same_in_row, next_in_row : set of KernelVariable
+        Those that are the same along a row, and those that are one more than the neighbor's.
     limits : set of KernelVariable
         Variables of `early` that must not exceed `LIMIT`. A block checks them before its threads begin.
     """
 
     def __init__(self, kernel, early):
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
-        self.same, self.next, self.scopes, self.limits = set(), set(), {}, set()
-        self.loops = {counter.variable: step for step in kernel.steps for counter in step.first}
+        self.same_in_row, self.next_in_row, self.scopes, self.limits = set(), set(), {}, set()
+        self.loops = {counter.variable: step for step in kernel.steps for counter in step.counters}
         self.changed = changed = set().union(*(step.effects.changes | step.effects.addressed for step in kernel.steps))
         for step in kernel.steps:
             variable = step.variable
             if variable is None:
                 continue
-            self.scopes[variable] = step.scope
+            self.scopes[variable] = scope = step.scope
             words, span = set(variable.specifiers.split()), kernel.initializer(variable)
             if variable.signs or variable.array or (variable in changed and not variable.constant):
                 continue
-            if words <= _INTEGERS and span[0] < span[1] and self.is_same(*span, step.scope):
-                self.same.add(variable)
-            elif words <= _SIGNED and self.terms(*span, step.scope) and self._bound(*span, step.scope) < 1 << 31:
-                self.next.add(variable)
+            if words <= _INTEGERS and span[0] < span[1] and self.is_same(*span, scope):
+                self.same_in_row.add(variable)
+            elif words <= _SIGNED and self.growing_terms(*span, scope) and self._bound(*span, scope) < _INT_END:
+                self.next_in_row.add(variable)
 
     def is_same(self, first, last, scope):
         """Return whether an expression has the same value for all threads of a row."""
@@ -60,44 +66,44 @@ class Rows:
             variable = scope.get(text(at)) if text(at - 1) not in (".", "::") else None
             if text(at) == "threadIdx" and text(at + 2) not in ("y", "z"):
                 return False
-            if variable and variable.role != "uniform" and variable not in self.same:
+            if variable and variable.role != "uniform" and variable not in self.same_in_row:
                 return False
         roles = ("uniform", "recomputed", "kept", "local")
         return first < last and is_uniform(self.kernel, first, last, scope, {"threadIdx"}, roles)
 
-    def terms(self, first, last, scope):
+    def growing_terms(self, first, last, scope):
         """Return the spans of the terms of a sum that grows by 1 from thread to thread; empty if it does not."""
         text, terms = self.reader.text, []
         if any(text(at) in _LOWER_THAN_SUMS for at in self.reader.outer(first, last)):
             return []
         for span in self.reader.split(first, last, "+"):
             terms += self.reader.split(*span, "-")
-        growing_terms = [span for span in terms if not self.is_same(*span, scope)]
-        if len(terms) + self.kernel.direct < 2 or len(growing_terms) != 1 or text(growing_terms[0][0] - 1) == "-":
+        growing = [span for span in terms if not self.is_same(*span, scope)]
+        if len(terms) + self.kernel.direct < 2 or len(growing) != 1 or text(growing[0][0] - 1) == "-":
             return []
-        words = [text(at) for at in range(*growing_terms[0])]
-        grows = words == ["threadIdx", ".", "x"] or (len(words) == 1 and scope.get(words[0]) in self.next)
+        words = [text(at) for at in range(*growing[0])]
+        grows = words == ["threadIdx", ".", "x"] or (len(words) == 1 and scope.get(words[0]) in self.next_in_row)
         return terms if grows else []
 
-    def declaration(self, variable):
-        """Return the edits of a variable's first value."""
+    def edit_initializer(self, variable):
+        """Return the edits of a variable's first value: where it grows by 1 per thread, g++ is to see that."""
         span, scope = self.kernel.initializer(variable), self.scopes[variable]
-        if variable not in self.next:
-            return self.edits(*span, scope)
+        if variable not in self.next_in_row:
+            return self.edit_tokens(*span, scope)
         return self._write_sum("hostcuda::sum", *span, scope)
 
     def _bound(self, first, last, scope, positive=False):
-        """Return a bound of an expression's absolute value, by the limits of a launch; 2**64 if none is known.
+        """Return a bound of an expression's absolute value, by the limits of a launch, or `_UNBOUNDED`.
 
         It has to be `positive` where it is divided: an unsigned number that has wrapped is not small then.
         """
         text, match, outer = self.reader.text, self.reader.match, list(self.reader.outer(first, last))
         if first >= last or any(text(at) in _LOWER_THAN_SUMS for at in outer):
-            return 1 << 64
+            return _UNBOUNDED
         for signs, join in ((("+", "-"), sum), (("*",), math.prod)):
             places = [at for at in outer if text(at) in signs]
             if places and positive and any(text(at) == "-" for at in places):
-                return 1 << 64
+                return _UNBOUNDED
             if places:
                 spans = zip([first, *(at + 1 for at in places)], [*places, last], strict=True)
                 return join(self._bound(*span, scope, positive) for span in spans)
@@ -106,57 +112,61 @@ class Rows:
                 return self._bound(first, at, scope, positive=True)
         if text(first) == "(" and match[first] == last - 1:
             return self._bound(first + 1, last - 1, scope, positive)
-        words = [text(at) for at in range(first, last)]
-        if len(words) == 3 and words[1] == ".":
-            return _MOST.get((words[0], words[2]), _MOST.get(words[0], 1 << 64)) if words[0] not in scope else 1 << 64
+        return self._bound_operand([text(at) for at in range(first, last)], scope, positive)
+
+    def _bound_operand(self, words, scope, positive):
+        """Return such a bound of a variable, a decimal number or a member such as ``threadIdx.x``."""
+        name = words[0]
+        if len(words) == 3 and words[1] == "." and name not in scope:
+            return _LARGEST.get((name, words[2]), _LARGEST.get(name, _UNBOUNDED))
         if len(words) != 1:
-            return 1 << 64
-        if number := re.fullmatch(r"(\d+)[uU]?", words[0]):
-            return int(number[1]) if words[0] == "0" or words[0][0] != "0" else 1 << 64
-        variable = scope.get(words[0])
-        return self._bound_variable(variable, positive) if variable else 1 << 64
+            return _UNBOUNDED
+        if number := re.fullmatch(r"(\d+)[uU]?", name):
+            return int(number[1]) if name == "0" or name[0] != "0" else _UNBOUNDED  # 010 is octal
+        return self._bound_variable(scope[name], positive) if scope.get(name) else _UNBOUNDED
 
     def _bound_variable(self, variable, positive):
+        """Return such a bound of a variable; one that a block has early is held to `LIMIT`, and checked."""
         if variable.type != "scalar" or variable.array or not set(variable.specifiers.split()) <= _COUNTS:
-            return 1 << 64
+            return _UNBOUNDED
         if variable in self.loops:
             return self._bound_counter(variable, self.loops[variable], positive)
-        most, first = 1 << 64, variable.initializer
-        if variable in self.same | self.next and first[0] < first[1]:
-            most = self._bound(*self.kernel.initializer(variable), self.scopes[variable], positive)
+        bound, (first, last) = _UNBOUNDED, variable.initializer
+        if variable in self.same_in_row | self.next_in_row and first < last:
+            bound = self._bound(*self.kernel.initializer(variable), self.scopes[variable], positive)
         signed = "unsigned" not in variable.specifiers.split()
-        if most > LIMIT and signed and not positive and variable in self.early - self.changed:
+        if bound > LIMIT and signed and not positive and variable in self.early - self.changed:
             self.limits.add(variable)
-            most = LIMIT
-        return most
+            bound = LIMIT
+        return bound
 
     def _bound_counter(self, variable, loop, positive):
-        """Return such a bound for the counter of a loop like ``for (int i = 0; i < n; i += 16)``, in its body."""
+        """Return such a bound of the counter of a loop like ``for (int i = 0; i < n; i += 16)``, in its body."""
         first, last = loop.node.parts["condition"]
         steps, text = self.kernel.loop_steps(loop), self.reader.text
-        others = (step for step in self.kernel.steps if step is not loop and variable not in {step.variable})
+        others = (step for step in self.kernel.steps if step is not loop and step.variable is not variable)
         if len(steps) != 1 or text(first) != variable.name or any(variable in step.effects.changes for step in others):
-            return 1 << 64
+            return _UNBOUNDED
         words = [text(at) for at in range(*steps[0])]
         span = self.kernel.initializer(variable)
-        start = self._bound(*span, self.scopes[variable], positive) if span[0] < span[1] else 1 << 64
+        start = self._bound(*span, self.scopes[variable], positive) if span[0] < span[1] else _UNBOUNDED
         adds = words in ([variable.name, "++"], ["++", variable.name]) or (
-            words[:2] == [variable.name, "+="] and self._bound(steps[0][0] + 2, steps[0][1], {}) <= 1024
+            words[:2] == [variable.name, "+="] and self._bound(steps[0][0] + 2, steps[0][1], {}) <= _LARGEST_STRIDE
         )
         shrinks = words[1:2] in (["/="], [">>="]) or words in ([variable.name, "--"], ["--", variable.name])
         if adds and text(first + 1) in ("<", "<="):
             return max(start, self._bound(first + 2, last, loop.scope))
-        return start if shrinks and text(first + 1) in (">", ">=") and text(first + 2) == "0" else 1 << 64
+        return start if shrinks and text(first + 1) in (">", ">=") and text(first + 2) == "0" else _UNBOUNDED
 
-    def edits(self, first, last, scope):
-        """Return [(start, end, text)]: what to replace in the text of tokens[first:last]."""
+    def edit_tokens(self, first, last, scope):
+        """Return the edits of tokens[first:last]: indices that grow by 1 per thread, and conditions of a whole row."""
         edits, text, match = [], self.reader.text, self.reader.match
-        done = first
+        next_token = first
         for at in range(first, last):
             word = text(at)
             if word == "if" and text(at + 1) == "(" and self._has_loop(match[at + 1] + 1):
-                done = match[at + 1]  # it is no mask
-            if at < done:
+                next_token = match[at + 1]  # no mask: a condition around a loop stays a jump
+            if at < next_token:
                 continue
             if word == "[" and (variable := scope.get(text(at - 1))) and (variable.array or "*" in variable.signs):
                 edits += self._write_sum("hostcuda::index", at + 1, match[at], scope)
@@ -166,7 +176,7 @@ class Rows:
                     edits += self._mark_condition(at + 1, end, scope) if text(end) != "?" else []
             elif word == "if" and text(at + 1) == "(":
                 edits += self._mark_condition(at + 2, match[at + 1], scope)
-            elif word == "constexpr":
+            elif word == "constexpr":  # HOSTCUDA_ROW is no constant expression
                 return []
         return edits
 
@@ -176,6 +186,7 @@ class Rows:
         return any(self.reader.text(i) in ("for", "while", "do") for i in range(at, end))
 
     def _mark_condition(self, first, last, scope):
+        """Return the edits that let a condition of a whole row seem to depend on the thread; none for a constant."""
         tokens = self.reader.tokens
         constant = all(token.text not in INDICES | scope.keys() | {"threadIdx"} for token in tokens[first:last])
         if constant or not self.is_same(first, last, scope):
@@ -186,7 +197,7 @@ class Rows:
     def _write_sum(self, function, first, last, scope):
         """Return the edits that write a sum as arguments of a function."""
         tokens, edits = self.reader.tokens, []
-        terms = self.terms(first, last, scope)
+        terms = self.growing_terms(first, last, scope)
         for number, (begin, end) in enumerate(terms):
             minus = number > 0 and tokens[begin - 1].text == "-"
             new = f"{', ' if number else function + '('}{'hostcuda::minus(' if minus else ''}"

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from hostcuda.frontend.brackets import apply_edits
-from hostcuda.loops.direct import begin
+from hostcuda.loops.direct import mark_loops
 from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
 from hostcuda.loops.reader import Node, Reader, escapes
 from hostcuda.loops.refusals import refuse
@@ -21,7 +21,7 @@ class PlanStep:
     effects: Effects
     variable: KernelVariable | None = None
     update: tuple | None = None  # (variable, span of the operand) if it is a statement like ``v += operand``
-    first: list = field(default_factory=list)  # of a for loop
+    counters: list = field(default_factory=list)  # of a for loop: the declarations in its head
     # the steps in each body of a loop or an if that has a barrier, or a meeting of a warp's lanes
     bodies: list[list] = field(default_factory=list)
     # the outermost control statement around it, or itself, that has a meeting and no barrier: a warp runs it alone
@@ -59,7 +59,7 @@ class KernelPlan:
         scope = self._declare_parameters()
         self.parameters = list(self.variables)
         if direct:
-            statements = begin(self, statements)
+            statements = mark_loops(self, statements)
         self.root = self._plan(statements, dict(scope), in_loop=False, warp=None)
         for variable in self.variables:
             if variable.type in ("class", "reference") and not variable.shared:
@@ -85,6 +85,7 @@ class KernelPlan:
         return self.reader.split(first, last) if first < last else []
 
     def _declare_parameters(self):
+        """Add the kernel's parameters to its variables; return the scope that they make."""
         code = self.scan.code
         open_ = code.index("(", self.body.name_end)
         reader = Reader(code, open_ + 1, code.rindex(")", open_, self.body.open))
@@ -116,6 +117,7 @@ class KernelPlan:
         return steps
 
     def _make_steps(self, node, scope, in_loop, warp):
+        """Yield the steps of one statement: a declaration has one per variable."""
         if node.kind == "declaration":
             yield from self._declare(node.first, node.last - 1, node, scope, warp)
         elif node.barrier or node.meeting:
@@ -130,6 +132,7 @@ class KernelPlan:
             yield step
 
     def _plan_control(self, node, scope, in_loop, warp):
+        """Return the step of a statement in which threads wait for each other, with the steps of its bodies."""
         inner, parts = dict(scope), node.parts
         if node.kind in ("barrier", "meeting"):
             return PlanStep(node.kind, node, inner, Effects())
@@ -143,15 +146,7 @@ class KernelPlan:
             return step
         step = PlanStep("loop" if node.kind != "if" else "if", node, inner, Effects(), warp=warp)
         if node.kind == "for":
-            first = parts["first"]
-            if self.reader.declares(*first):
-                step.first = list(self._declare(*first, node, inner, warp))
-                for counter in step.first:
-                    counter.warp = warp
-                self.steps += step.first
-            elif first[0] != first[1]:
-                waiting = "barrier" if node.barrier else "warp function"
-                raise NeedsFibers(f"the loop around its {waiting} in line {self.line(node.first)} declares no counter")
+            step.counters = self._declare_counters(node, inner, warp)
             step.scope = dict(inner)
         step.effects = self.effects.expression(*parts["condition"], inner)
         if node.kind == "for":
@@ -163,7 +158,22 @@ class KernelPlan:
                 step.bodies.append(self._plan(nodes, dict(inner), in_loop or step.kind == "loop", warp))
         return step
 
+    def _declare_counters(self, node, scope, warp):
+        """Return the steps that declare the counters of a for loop, whose names are added to `scope`."""
+        first, last = node.parts["first"]
+        if not self.reader.declares(first, last):
+            if first == last:
+                return []
+            waiting = "barrier" if node.barrier else "warp function"
+            raise NeedsFibers(f"the loop around its {waiting} in line {self.line(node.first)} declares no counter")
+        counters = list(self._declare(first, last, node, scope, warp))
+        for counter in counters:
+            counter.warp = warp
+        self.steps += counters
+        return counters
+
     def _declare(self, first, last, node, scope, warp):
+        """Yield a step per variable of the declaration tokens[first:last], and add its name to `scope`."""
         reader = self.reader
         self.effects.require_declaration(first, last, scope)
         end = reader.type_end(first, last)

@@ -15,53 +15,55 @@ from hostcuda.loops.steps import is_jump
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, NeedsFibers
 
 _INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
+_NAMESPACES = {"std", "hostcuda"}
+_CONSTANTS = {"true", "false", "nullptr", "dynamic_shared"}
+_WARP_SIZE = 32
 
 
-def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",), warp=False):
+def is_uniform(kernel, first, last, scope, allowed_words=frozenset(), roles=("uniform",), warp=False):
     """Return whether an expression has the same value in all threads of a block, or of a `warp`.
 
-    Variables of other `roles` and the words `more` can be allowed, too. One function, because each question about a
-    word is one or two lines, and most need the same six things.
+    Variables of other `roles` and the `allowed_words` count as the same, too.
     """
-    reader = kernel.reader
-    after_warp = first
+    next_token = first
     for at in range(first, last):
-        if at < after_warp:
+        if at < next_token:
             continue
         if warp and (end := _skip_same_in_warp(kernel, at, first, last, scope)):
-            after_warp = end
+            next_token = end
             continue
-        kind, word = reader.tokens[at][:2]
-        before, after = reader.text(at - 1), reader.text(at + 1)
+        kind, word = kernel.reader.tokens[at][:2]
         if kind == "sign":
             if _changes_or_reads_memory(kernel, at, first, scope):
                 return False
-        elif kind == "word" and before not in (".",):
-            variable = scope.get(word)
-            if after == "::" and word in ("std", "hostcuda"):
-                continue
-            if before == "::" and not (
-                reader.text(at - 2) in ("std", "hostcuda") and (kernel.file.is_pure(word) or word == "dynamic_shared")
-            ):
+        elif kind == "word":
+            if not _is_uniform_word(kernel, at, scope, allowed_words, roles, warp):
                 return False
-            if variable is not None:
-                steady = warp and variable.steady
-                if variable.shared and not variable.array:  # its value is memory; an array's name is its address
-                    return False
-                if after == "(" or not (variable.shared or variable.role in roles or steady):
-                    return False
-                continue
-            if word in more or word in INDICES or word in SPECIFIERS or kernel.file.is_type(word):
-                continue
-            if word in ("true", "false", "nullptr", "dynamic_shared") or kernel.file.is_pure(word):
-                continue
-            if word in kernel.effects.parameters:
-                kernel.effects.assumed.add(word)
-            elif after == "(" or word not in kernel.constants:
-                return False
-        elif kind == "text" or (kind == "number" and "_" in word):
+        elif kind == "text" or "_" in word:  # a string, or a number whose suffix is an operator of the source
             return False
     return True
+
+
+def _is_uniform_word(kernel, at, scope, allowed_words, roles, warp):
+    """Return whether the word at token `at` stands for the same value in all threads; parameters: see `is_uniform`."""
+    text, file = kernel.reader.text, kernel.file
+    word, before, after = text(at), text(at - 1), text(at + 1)
+    if before == "." or (after == "::" and word in _NAMESPACES):  # the word before or after it is asked, too
+        return True
+    if before == "::" and not (text(at - 2) in _NAMESPACES and (file.is_pure(word) or word == "dynamic_shared")):
+        return False
+    variable = scope.get(word)
+    if variable is not None:
+        if variable.shared and not variable.array:  # its value is memory; an array's name is its address
+            return False
+        is_same = variable.shared or variable.role in roles or (warp and variable.steady)
+        return is_same and after != "("
+    if word in INDICES | SPECIFIERS | _CONSTANTS | allowed_words or file.is_type(word) or file.is_pure(word):
+        return True
+    if word in kernel.effects.parameters:
+        kernel.effects.assumed.add(word)
+        return True
+    return after != "(" and word in kernel.constants
 
 
 def _changes_or_reads_memory(kernel, at, first, scope):
@@ -74,12 +76,14 @@ def _changes_or_reads_memory(kernel, at, first, scope):
     return word == "&" or after not in (")", "*", "const")
 
 
-_BEFORE, _AFTER = {"(", "[", "=", ",", "?", ":", "&&", "||"}, {")", "]", ",", "?", ":", "&&", "||", ";"}
-_THREAD = ["threadIdx", ".", "x"]
+# Between one of these and one of those, an expression is not part of a larger sum or comparison.
+_OPENS_CONDITION = {"(", "[", "=", ",", "?", ":", "&&", "||"}
+_ENDS_CONDITION = {")", "]", ",", "?", ":", "&&", "||", ";"}
+_THREAD_NUMBER = ["threadIdx", ".", "x"]
 
 
 def _skip_same_in_warp(kernel, at, first, last, scope):
-    """Return the token after what starts at token `at`, is made of threadIdx and equal in all lanes; 0 if none."""
+    """Return the token after an expression like ``threadIdx.x / 32``, which is equal in all lanes; 0 for others."""
     reader, text = kernel.reader, kernel.reader.text
     if text(at) == "hostcuda_vote":
         return reader.match[at + 1] + 1
@@ -92,24 +96,25 @@ def _skip_same_in_warp(kernel, at, first, last, scope):
     after = text(end + 2) if end + 2 < last else ")"
     if before in ("+", "-") and not kernel.effects.is_operand(at - 2, scope):
         return 0  # -threadIdx.x / 32
-    good = before in _BEFORE and after in _AFTER
-    if sign == "/" and number in ("32", "warpSize"):
-        good = before in _BEFORE | {"+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}
-    elif (sign, number) != (">>", "5"):
-        good &= sign in ("<", ">=") and bool(re.fullmatch(r"0|[1-9]\d*", number)) and int(number) % 32 == 0
-    return end + 2 if good else 0
+    is_equal = before in _OPENS_CONDITION and after in _ENDS_CONDITION
+    if sign == "/" and number in (str(_WARP_SIZE), "warpSize"):  # it binds more tightly than these
+        is_equal = before in _OPENS_CONDITION | {"+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}
+    elif (sign, number) != (">>", "5"):  # which divides by 32; a comparison is equal if it splits no warp
+        is_decimal = bool(re.fullmatch(r"0|[1-9]\d*", number))
+        is_equal &= sign in ("<", ">=") and is_decimal and int(number) % _WARP_SIZE == 0
+    return end + 2 if is_equal else 0
 
 
 def _skip_thread_number(kernel, at, scope):
     """Return the token after the number of a thread in its row at token `at`; 0 if there is none."""
     text = kernel.reader.text
     if text(at) == "threadIdx":
-        words = [text(i) for i in range(at, at + len(_THREAD))]
-        return at + len(_THREAD) if words == _THREAD else 0
+        end = at + len(_THREAD_NUMBER)
+        return end if [text(i) for i in range(at, end)] == _THREAD_NUMBER else 0
     variable = scope.get(text(at))
     if variable is None or text(at + 1) in (".", "[", "(", "->", "::") or text(at - 1) in (".", "->", "::"):
         return 0
-    return at + 1 if variable.counts else 0
+    return at + 1 if variable.is_thread_number else 0
 
 
 def _is_thread_number(kernel, variable):
@@ -118,13 +123,11 @@ def _is_thread_number(kernel, variable):
     is_integer = variable.type == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
     if not is_integer or variable.array or first >= last:
         return False
-    return [kernel.reader.text(at) for at in range(first, last)] == _THREAD
+    return [kernel.reader.text(at) for at in range(first, last)] == _THREAD_NUMBER
 
 
 def _mark_steady(kernel):
     """Mark the variables that get a value once as steady: `find_uniform` takes it from those that are not."""
-    for variable in kernel.variables:
-        variable.steady = False
     for step in kernel.steps:
         if step.kind == "declaration" and not step.variable.array:
             first, last = step.variable.initializer
@@ -133,45 +136,21 @@ def _mark_steady(kernel):
         for variable in step.effects.changes | step.effects.addressed:
             variable.steady &= step.variable is variable
     for variable in kernel.variables:
-        variable.counts = variable.steady and _is_thread_number(kernel, variable)
+        variable.is_thread_number = variable.steady and _is_thread_number(kernel, variable)
 
 
 def find_uniform(kernel):
     """Take the role `uniform` from all variables that may differ between threads, until none is left."""
-    changed = True
-
-    def demote(variables):
-        nonlocal changed
-        for variable in variables:
-            if variable.role == "uniform" and not variable.shared:
-                variable.role, changed = "local", True
-
-    def may_update(step, update):
-        """Return whether all threads that share a variable update it together, and equally."""
-        alone = step.warp is not None
-        is_own = not alone or update[0].warp is step.warp  # else each warp would update the block's variable
-        return is_own and is_uniform(kernel, *update[1], step.scope, warp=alone)
-
     _mark_steady(kernel)
+    changed = True
     while changed:
         changed = False
         for step in kernel.steps:
-            effects, variable = step.effects, step.variable
-            demote(effects.addressed)
-            if step.kind == "declaration":
-                demote(effects.changes - {variable})
-                initializer = kernel.initializer(variable)
-                if variable.array or not is_uniform(kernel, *initializer, step.scope, warp=step.warp is not None):
-                    demote([variable])
-            elif step.kind == "loop" and step.node.kind == "for":
-                for span in kernel.loop_steps(step):
-                    update = kernel.update(*span, step.scope)
-                    if update is None or not may_update(step, update):
-                        demote(kernel.effects.expression(*span, step.scope).changes)
-            elif step.update and may_update(step, step.update):
-                demote(effects.changes - {step.update[0]})
-            else:
-                demote(effects.changes)
+            for variables in _find_differing(kernel, step):
+                for variable in variables:
+                    if variable.role == "uniform" and not variable.shared:
+                        variable.role, changed = "local", True
+            variable = step.variable
             if variable is not None and variable.steady and not is_uniform(
                 kernel, *kernel.initializer(variable), step.scope, warp=True
             ):
@@ -179,6 +158,33 @@ def find_uniform(kernel):
     for step in kernel.steps:
         for variable in step.effects.addressed:
             variable.addressed = True
+
+
+def _find_differing(kernel, step):
+    """Yield sets of variables that, after a step, may differ between threads; roles may change between two of them."""
+    effects, variable = step.effects, step.variable
+    yield effects.addressed
+    if step.kind == "declaration":
+        yield effects.changes - {variable}
+        initializer = kernel.initializer(variable)
+        if variable.array or not is_uniform(kernel, *initializer, step.scope, warp=step.warp is not None):
+            yield {variable}
+    elif step.kind == "loop" and step.node.kind == "for":
+        for span in kernel.loop_steps(step):
+            update = kernel.update(*span, step.scope)
+            if update is None or not _is_uniform_update(kernel, step, update):
+                yield kernel.effects.expression(*span, step.scope).changes
+    elif step.update and _is_uniform_update(kernel, step, step.update):
+        yield effects.changes - {step.update[0]}
+    else:
+        yield effects.changes
+
+
+def _is_uniform_update(kernel, step, update):
+    """Return whether all threads that share a variable update it together, and equally."""
+    (variable, operand), in_warp = update, step.warp is not None
+    is_shared_by_these = not in_warp or variable.warp is step.warp  # else each warp would update the block's variable
+    return is_shared_by_these and is_uniform(kernel, *operand, step.scope, warp=in_warp)
 
 
 def require_uniform(kernel):
@@ -190,8 +196,8 @@ def require_uniform(kernel):
         reason = f"depends on values that may differ between {group}"
         if step.kind in ("loop", "if"):
             updates = [kernel.update(*span, step.scope) for span in kernel.loop_steps(step)]
-            variables = [update[0] for update in updates if update] + [counter.variable for counter in step.first]
-            if not _is_same(kernel, step) or any(variable.role != "uniform" for variable in variables):
+            variables = [update[0] for update in updates if update] + [counter.variable for counter in step.counters]
+            if not _has_uniform_condition(kernel, step) or any(variable.role != "uniform" for variable in variables):
                 raise NeedsFibers(f"the {waits} in the {step.kind} of line {line} {reason}")
             if not all(updates):
                 raise NeedsFibers(f"the loop around its {waits} in line {line} is not understood")
@@ -199,8 +205,8 @@ def require_uniform(kernel):
                 variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
             jumps = escapes(step.node)
-            alone = "return" in jumps and (step.warp is not None or kernel.direct)  # other warps go on
-            if alone or not is_jump(step.node) or not _is_same(kernel, step):
+            others_go_on = "return" in jumps and (step.warp is not None or kernel.direct)  # the other warps
+            if others_go_on or not is_jump(step.node) or not _has_uniform_condition(kernel, step):
                 if jumps - {"return"}:
                     raise NeedsFibers(f"the jump of line {line}, past a {waits}, {reason}")
                 step.kind = "statement"
@@ -208,7 +214,7 @@ def require_uniform(kernel):
             step.update[0].changed_uniformly.append(step.node.first)
 
 
-def _is_same(kernel, step):
+def _has_uniform_condition(kernel, step):
     """Return whether a step's condition, if it has one, is the same for all threads that reach it together."""
     span = step.node.parts.get("condition")
     return span is None or is_uniform(kernel, *span, step.scope, warp=step.warp is not None)

@@ -3,7 +3,7 @@
 import re
 
 from hostcuda.frontend.brackets import apply_edits
-from hostcuda.loops.direct import find_last_return, require
+from hostcuda.loops.direct import find_last_return, require_vectorizable
 from hostcuda.loops.regions import Region, Section
 from hostcuda.loops.rows import LIMIT, Rows
 from hostcuda.loops.steps import PlanStep
@@ -11,6 +11,7 @@ from hostcuda.loops.words import SHUFFLES, NeedsFibers
 
 PREFIX = "hostcuda_loops_"  # of the names of second versions
 _KEPT_BYTES = 48 << 10  # at most so many per thread, for variables that live across a barrier
+_UNROLLED_FULLY, _MOST_UNROLLED = 32, 64  # rounds of a loop: where a pragma gives no number, and at most
 
 
 class Writer:
@@ -22,8 +23,10 @@ class Writer:
         self.out = []
         self.section = None
         self.changed = set().union(*(step.effects.changes for step in kernel.steps))
-        self.counters = {counter.variable for step in kernel.steps for counter in step.first}
-        self.fixed, self.growing = set(), {}  # in a direct kernel: what a group computes for all its threads
+        self.counters = {counter.variable for step in kernel.steps for counter in step.counters}
+        # In a direct kernel: what a group computes once, and the name of the first thread's value where they grow by 1.
+        self.computed_by_group, self.first_values = set(), {}
+        # Whether threads that have returned must be skipped: others go on after them.
         self.masked = not kernel.direct and (any(region.returns for region in regions[:-1]) or (
             any(region.returns for region in regions) and regions[-1] not in items
         ))
@@ -33,14 +36,13 @@ class Writer:
         body, scan = self.kernel.body, self.scan
         self._write_line(body.start)
         name = scan.text[body.name_start : body.name_end]
-        marked = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
-        self.out.append(marked + scan.text[body.marker_end : body.name_start] + PREFIX + name)
-        fixed = [v.position for v in self.kernel.parameters if v.position >= 0 and self._is_fixed(v)]
-        fixed = [(at, at, "const ") for at in fixed]
-        self.out.append(apply_edits(scan.text, fixed, body.name_end, body.open))
+        specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
+        self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
+        constants = [v for v in self.kernel.parameters if v.position >= 0 and self._never_changes(v)]
+        edits = [(v.position, v.position, "const ") for v in constants]
+        self.out.append(apply_edits(scan.text, edits, body.name_end, body.open))
         self.out.append("{ HOSTCUDA_BLOCK\n")
-        for type_ in sorted(self.kernel.effects.assumed):
-            self.out.append(f"hostcuda_require_plain({type_})\n")
+        self.out += [f"hostcuda_require_plain({type_})\n" for type_ in sorted(self.kernel.effects.assumed)]
         for parameter in self.kernel.parameters:
             self._prove(parameter)
         if self.masked:
@@ -59,6 +61,7 @@ class Writer:
         self.out.append(self.scan.marker(at))
 
     def _write_items(self, items):
+        """Write what `RegionBuilder` has made of a block, each item in its way."""
         for item in items:
             if isinstance(item, Region):
                 self._write_region(item)
@@ -69,7 +72,7 @@ class Writer:
             elif item.kind == "declaration":
                 self._write_line(self.reader.tokens[item.variable.place].start)
                 edits = self._prove_constants(*item.variable.initializer, item.scope)
-                declarator = self._write_declarator(item.variable, edits=edits, fixed=True)
+                declarator = self._write_declarator(item.variable, edits=edits, as_const=True)
                 self.out.append(f"{item.variable.specifiers} {declarator};\n")
                 self._prove(item.variable)
             elif item.kind in ("loop", "if", "block"):
@@ -78,19 +81,17 @@ class Writer:
                 self._copy(item.node, edits=self._prove_constants(item.node.first, item.node.last, item.scope))
 
     def _write_control(self, step):
+        """Write a loop, an if or a block that all threads run together, around the items in it."""
         node, parts = step.node, step.node.parts
         self._write_line(self.reader.tokens[node.first].start)
         if node.kind == "for":
-            counters = ", ".join(
-                self._write_declarator(one.variable, edits=self._prove_constants(*one.variable.initializer, one.scope))
-                for one in step.first
-            )
-            declaration = f"{step.first[0].variable.specifiers} {counters}" if step.first else ""
+            counters = ", ".join(map(self._write_counter, step.counters))
+            declaration = f"{step.counters[0].variable.specifiers} {counters}" if step.counters else ""
             updates = ", ".join(self._write_expression(span, step.scope) for span in self.kernel.loop_steps(step))
             condition = self._write_expression(parts["condition"], step.scope)
             self.out.append(f"for ({declaration}; {condition}; {updates}) {{")
-            for first in step.first:
-                self._prove(first.variable)
+            for counter in step.counters:
+                self._prove(counter.variable)
         elif node.kind == "do":
             self.out.append("do {")
         elif node.kind == "block":
@@ -107,20 +108,25 @@ class Writer:
         condition = self._write_expression(parts["condition"], step.scope) if node.kind == "do" else ""
         self.out.append(f" while ({condition});\n" if condition else "\n")
 
+    def _write_counter(self, step):
+        edits = self._prove_constants(*step.variable.initializer, step.scope)
+        return self._write_declarator(step.variable, edits=edits)
+
     def _write_expression(self, span, scope):
         """Return an expression that is computed once for many threads."""
         return self.kernel.text(*span, self._prove_constants(*span, scope))
 
-    def _write_declarator(self, variable, name=None, edits=(), fixed=False):
+    def _write_declarator(self, variable, name=None, edits=(), as_const=False):
+        """Return a variable's declaration without its specifiers; `as_const`: declare it const if it never changes."""
         signs = f"{variable.signs} " if variable.signs else ""
-        if fixed and self._is_fixed(variable):
+        if as_const and self._never_changes(variable):
             signs += "const "
         bounds, initializer = self.kernel.text(*variable.bounds), self.kernel.text(*variable.initializer, edits)
         return f"{signs}{name or variable.name}{bounds} {initializer}".rstrip()
 
     # -- what the rewriter assumes, and the compiler has to prove
 
-    def _is_fixed(self, variable):
+    def _never_changes(self, variable):
         """Return whether to declare a variable const: all threads are to have the same, which never changes."""
         first, last = variable.initializer
         has_value = variable in self.kernel.parameters or first < last
@@ -144,10 +150,10 @@ class Writer:
         ]
 
     def _rebind(self, region):
-        """Declare what all threads share and what changes elsewhere as const, so that a region cannot change it."""
-        shared = [v for v in region.uses() if v.role == "uniform" and not (v.shared or v.array or v.constant)]
-        shared = [v for v in self.kernel.variables if v in shared and v in self.changed | self.counters]
-        names = {v: f"hostcuda_same_{self.kernel.variables.index(v)}_{region.number}" for v in shared}
+        """Copy what all threads share and what changes elsewhere; return its declarations as const for a region."""
+        used = {v for v in region.uses() if v.role == "uniform" and not (v.shared or v.array or v.constant)}
+        rebound = [v for v in self.kernel.variables if v in used & (self.changed | self.counters)]
+        names = {v: f"hostcuda_same_{self.kernel.variables.index(v)}_{region.number}" for v in rebound}
         self.out += [f"const auto {name} = {variable.name};\n" for variable, name in names.items()]
         types = [f"{self._get_kept_type(v)} __restrict__ const" if "restrict" in v.signs else "const auto"
                  for v in names]
@@ -166,10 +172,10 @@ class Writer:
             self.out.append("HOSTCUDA_FIRST_LEFT\n")
         numbers = [self._read_meeting(step.node)[0] for step in section.once if step.kind == "meeting"]
         self.out.append("".join(f"HOSTCUDA_SLOTS({number}) " for number in numbers) + "\n")
-        given = section.given()
-        for variable in self._find_recomputed(given):
+        from_before = section.variables_from_before()
+        for variable in self._find_recomputed(from_before):
             self._declare(variable)
-        for variable in (v for v in self.kernel.variables if v in given and v.role != "recomputed"):
+        for variable in (v for v in self.kernel.variables if v in from_before and v.role != "recomputed"):
             if variable.role != "kept" or variable.region in places or places & variable.changes:
                 raise NeedsFibers(f"its warps look at {variable.name}, which each thread has")
             lane = "hostcuda_first" if self.masked else "hostcuda_base"
@@ -187,14 +193,14 @@ class Writer:
     def _write_groups(self, section):
         """Write a loop over the groups of neighbors."""
         self.section, root, guarded = section, self.kernel.root, section.regions[0].returns
-        require(self.kernel, section, self.rows)
-        at = root.index(find_last_return(root)) if guarded else 0
+        require_vectorizable(self.kernel, section, self.rows)
+        at = root.index(find_last_return(root)) if guarded else 0  # before it, threads may still return
         self.out.append("HOSTCUDA_GROUPS { HOSTCUDA_WARP HOSTCUDA_GROUP\n")
         self._declare_for_group(root[:at])
         self._write_items(section.items[:guarded])
         self.out.append("hostcuda::runs(hostcuda_live, hostcuda_lanes, HOSTCUDA_RUN {\n")
         self._declare_for_group(root[at:])
-        if section.given() - self.fixed:
+        if section.variables_from_before() - self.computed_by_group:
             raise NeedsFibers("its groups look at what each thread has")
         self._write_items(section.items[guarded:])
         self.out.append("}); }\n")
@@ -202,18 +208,19 @@ class Writer:
     def _declare_for_group(self, steps):
         """Declare variables that are the same, or one more than the neighbor's, for all threads of a group."""
         for variable in (step.variable for step in steps if step.variable and step.variable.role == "recomputed"):
-            if variable in self.rows.same | self.rows.next:
+            if variable in self.rows.same_in_row | self.rows.next_in_row:
                 self._declare(variable)
-                self.fixed.add(variable)
-            if variable in self.rows.next:
-                self.growing[variable] = f"hostcuda_first_{self.kernel.variables.index(variable)}"
-                self.out.append(f"const int {self.growing[variable]} = {variable.name};\n")
+                self.computed_by_group.add(variable)
+            if variable in self.rows.next_in_row:
+                self.first_values[variable] = f"hostcuda_first_{self.kernel.variables.index(variable)}"
+                self.out.append(f"const int {self.first_values[variable]} = {variable.name};\n")
 
     def _read_meeting(self, node):
         """Return the number and the kind of a meeting."""
         return self.reader.text(node.first + 2), self.reader.text(node.first + 4)
 
     def _write_meeting(self, node):
+        """Write which lanes are at a meeting of a warp, and what those get that all get alike."""
         number, kind = self._read_meeting(node)
         self._write_line(self.reader.tokens[node.first].start)
         if kind != "sync":
@@ -244,7 +251,7 @@ class Writer:
         self.out.append("{\n" if not (self.kernel.direct and region.returns) else "bool hostcuda_left = true; {\n")
         for step in region.steps:
             if step.kind != "declaration":
-                self._copy(step.node, region, self.rows.edits(step.node.first, step.node.last, step.scope))
+                self._copy(step.node, region, self.rows.edit_tokens(step.node.first, step.node.last, step.scope))
             elif step.variable.role != "recomputed":
                 self._declare(step.variable)
         for variable in kept:
@@ -271,9 +278,9 @@ class Writer:
         if self.masked:
             self.out.append("if (!hostcuda_live[hostcuda_t]) continue;\n")
         for variable in self._find_recomputed(region.uses()):
-            if variable in self.growing:
-                self.out.append(f"const int {variable.name} = {self.growing[variable]} + (int)hostcuda_lane;\n")
-            elif variable not in self.fixed:
+            if variable in self.first_values:
+                self.out.append(f"const int {variable.name} = {self.first_values[variable]} + (int)hostcuda_lane;\n")
+            elif variable not in self.computed_by_group:
                 self._declare(variable)
         for variable in kept:
             if variable.region != region.number:
@@ -281,20 +288,17 @@ class Writer:
 
     def _keep(self, variable):
         """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/fibers.cpp)."""
-        most = _KEPT_BYTES // sum(other.role == "kept" for other in self.kernel.variables)
+        bytes_per_variable = _KEPT_BYTES // sum(other.role == "kept" for other in self.kernel.variables)
         kept = self._name_array(variable)
         count = "hostcuda_warp" if self._is_in_section(variable) else "hostcuda_threads"
         self.out.append(f"\n{self._get_kept_type(variable)} {kept}[{count}]{self.kernel.text(*variable.bounds)};\n")
-        self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
+        self.out.append(f'static_assert(sizeof *{kept} <= {bytes_per_variable}, "this variable needs fibers");\n')
 
     def _find_recomputed(self, variables):
         """Return the recomputed ones of some variables, and those they need, in the order of declaration."""
         needed = {v for v in variables if v.role == "recomputed"}
-        grew = True
-        while grew:
-            more = {v for variable in needed for v in variable.needs if v.role == "recomputed"} - needed
-            needed |= more
-            grew = bool(more)
+        while missing := {v for variable in needed for v in variable.needs if v.role == "recomputed"} - needed:
+            needed |= missing
         return [v for v in self.kernel.variables if v in needed]
 
     def _fetch(self, variable, changes):
@@ -311,12 +315,13 @@ class Writer:
         return f"{type_} {name} = hostcuda::fetch({kept});"
 
     def _declare(self, variable):
+        """Write a variable's declaration; one that something refers to is its element in the array of kept ones."""
         self._write_line(self.reader.tokens[variable.place].start)
-        edits = self.rows.declaration(variable)
+        edits = self.rows.edit_initializer(variable)
         if variable.role == "recomputed":
             edits = [*edits, *self._prove_constants(*variable.initializer, self.rows.scopes[variable])]
         if variable.role != "kept" or not variable.addressed:
-            self.out.append(f"{variable.specifiers} {self._write_declarator(variable, edits=edits, fixed=True)};\n")
+            self.out.append(f"{variable.specifiers} {self._write_declarator(variable, edits=edits, as_const=True)};\n")
             self._prove(variable)
             return
         kept, const = self._name_kept(variable), "const " * variable.constant
@@ -340,21 +345,21 @@ class Writer:
         self._write_line(begin)
         # Sums in an array are vectorized as they are on fibers, not across the threads.
         kept = [v for v in region.uses() if v.role == "kept"] if region else []
-        unroll = region is not None and not any(v.array or "*" in v.signs for v in kept)
+        keeps_pragmas = region is not None and not any(v.array or "*" in v.signs for v in kept)
         edits = [*edits] + [
-            (d.start, d.end, _unroll(d.rest) if unroll else "")
+            (d.start, d.end, _write_unroll(d.rest) if keeps_pragmas else "")
             for d in self.scan.directives
             if d.word == "pragma" and begin <= d.start < tokens[node.last - 1].end
         ]
-        mask = "hostcuda_live[hostcuda_t] = false; " * self.masked + "hostcuda_left = false; " * self.kernel.direct
+        leave = "hostcuda_live[hostcuda_t] = false; " * self.masked + "hostcuda_left = false; " * self.kernel.direct
         if region is not None:
             for at in range(node.first, node.last):
                 if tokens[at].text == "return":
-                    jump = f"{{ {mask}goto hostcuda_end_{region.number}; }}"
+                    jump = f"{{ {leave}goto hostcuda_end_{region.number}; }}"
                     edits.append((tokens[at].start, tokens[at + 1].end, jump))
         text = apply_edits(self.scan.text, edits, begin, tokens[node.last - 1].end)
         if node.kind == "guard":
-            text = f"if (!({text})) {{ {mask}goto hostcuda_end_{region.number}; }}"
+            text = f"if (!({text})) {{ {leave}goto hostcuda_end_{region.number}; }}"
         self.out.append(f"{text}\n")
 
 
@@ -369,7 +374,7 @@ def _find_early(kernel, items):
     return early
 
 
-def _unroll(rest):
+def _write_unroll(rest):
     """Return what replaces a pragma: the compiler is to unroll the loops that the source wants unrolled."""
     match = re.fullmatch(r"\s+unroll\s*\(?\s*(\d*)\s*\)?\s*", rest)
-    return f"HOSTCUDA_UNROLL({min(int(match[1] or 32), 64)})" if match else ""
+    return f"HOSTCUDA_UNROLL({min(int(match[1] or _UNROLLED_FULLY), _MOST_UNROLLED)})" if match else ""
