@@ -14,10 +14,10 @@ from hostcuda.frontend.scan import Scan
 CONVERSIONS = "-Wfloat-conversion"
 _WORDS = r"(?:(?:unsigned|signed|char|short|int|long)\b\s*)+"
 _NAMES = r"(?:std\s*::\s*)?(?:u?int(?:8|16|32|64)_t|s?size_t|ptrdiff_t|uchar|ushort|uint|ulong)"
-_OWN = re.compile(r"\b(?:typename|class)\s+(\w+)\s*(?=[,>=])|\busing\s+(\w+)\s*=|\btypedef\b[^;(){}]*?(\w+)\s*;")
+_TYPE_NAMES = re.compile(r"\b(?:typename|class)\s+(\w+)\s*(?=[,>=])|\busing\s+(\w+)\s*=|\btypedef\b[^;(){}]*?(\w+)\s*;")
 _SHIFT = re.compile(r"(?<![<>])(?<!operator)(?<!operator )(<<|>>)(=?)(?![<>=])")
-_FEW = re.compile(r"\s*(?:[0-2]?\d|3[01])[uUlL]*\s*(?:[]);,}<>=&|^?:]|$)")  # a count that no width is less than
-_BEFORE = re.compile(r"(?:[\w\]>]|\boperator\s*\(\s*\))\s*$")
+_SMALL_COUNT = re.compile(r"\s*(?:[0-2]?\d|3[01])[uUlL]*\s*(?:[]);,}<>=&|^?:]|$)")  # a count that no width is less than
+_OPERAND_END = re.compile(r"(?:[\w\]>]|\boperator\s*\(\s*\))\s*$")
 _KEYWORD = re.compile(r"\b(?:return|case|else|do|throw)\s*$")
 _OPERAND = re.compile(r"\s*(?!(?:const|noexcept|override|final|volatile|mutable)\b|->)[\w(.'\"+~!*&:-]")
 _PRIMARY = re.compile(r"\s*(?:(?:::)?\s*\w+(?:\s*::\s*\w+)*|\.?\d[\w.']*(?:(?<=[eEpP])[-+]\w+)?|\"[^\"]*\"|'[^']*')")
@@ -27,15 +27,15 @@ _SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\
 def exact(text, whole):
     """Return the text with casts and shifts that do as the hardware; `whole`: not only in device functions."""
     scan = Scan(text)
-    own = {name for names in _OWN.findall(scan.code) for name in names if name}
-    kinds = "|".join([_WORDS, _NAMES, *(rf"{name}\b" for name in sorted(own))])
+    own_types = {name for names in _TYPE_NAMES.findall(scan.code) for name in names if name}
+    kinds = "|".join([_WORDS, _NAMES, *(rf"{name}\b" for name in sorted(own_types))])
     edits = [*_edit_shifts(scan.code), *_edit_casts(scan.code, kinds)]
     return apply_edits(text, [edit for edit in edits if whole or scan.on_device(edit[0])])
 
 
 def _edit_shifts(code):
     for match in _SHIFT.finditer(code):
-        if _FEW.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
+        if _SMALL_COUNT.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
             continue
         yield match.end(), match.end(), f" hostcuda::shift {match[2] or match[1]}"
 
@@ -57,7 +57,7 @@ def _edit_casts(code, kinds):
         yield match.start(), match.end(), "hostcuda_cast<"
     cast = re.compile(rf"\(\s*({kinds})\s*\)(?={_OPERAND.pattern})")
     for match in cast.finditer(code):
-        before = _BEFORE.search(code, max(0, match.start() - 64), match.start())
+        before = _OPERAND_END.search(code, max(0, match.start() - 64), match.start())
         if before and not _KEYWORD.search(code, max(0, match.start() - 64), match.start()):
             continue
         if end := _find_operand_end(code, match.end(), cast):
@@ -103,15 +103,15 @@ def converted(text, printed, file):
         place = warning["locations"][0] if warning["locations"] else {"caret": {"file": ""}}
         if (kind := _CONVERSION.search(warning["message"])) and place["caret"]["file"] == file:
             caret = place["caret"]
-            first, at, last = (
+            first, operator, last = (
                 starts[position["line"] - 1] + position["byte-column"] - 1
                 for position in (place.get("start", caret), caret, place.get("finish", caret))
             )
-            targets.setdefault((first, last + 1), (set(), at))[0].add(kind[2] or kind[1])
+            targets.setdefault((first, last + 1), (set(), operator))[0].add(kind[2] or kind[1])
     edits = []
-    for (start, end), (kinds, caret) in targets.items():
-        if re.compile(r"[-+*/]=").match(text, caret):
-            edits.append((caret + 2, caret + 2, " hostcuda::shift ="))
+    for (start, end), (kinds, operator) in targets.items():
+        if re.compile(r"[-+*/]=").match(text, operator):
+            edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
         elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):
             edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]
     return apply_edits(text, edits)

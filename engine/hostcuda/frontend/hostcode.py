@@ -25,12 +25,12 @@ _TYPE_WORDS = {"class", "typename", "auto", "const", "volatile", "__restrict__",
                "long", "float", "double", "bool"}
 _VARIABLE = re.compile(r"[^=]*[\s*&>.](\w+)\s*(?:\[[^\]]*\]\s*)*(?:=|$)")  # of a parameter
 LAUNCH = re.compile(r"(?<!operator)(?<!operator )<<\s?<(?!<)")  # preprocessors may put a space between << and <
-_CONFIGURED = re.compile(r">>\s?>")
+_CONFIGURED_OR_BRACKET = re.compile(r">>\s?>|[][(){}]")
 _LAMBDA = re.compile(r"(?<![\w)\]\s])\s*\[(?!\[)")
 _NO_TYPE = re.compile(r"(?:\s|\b(?:const|volatile|struct|class|enum|typename|__grid_constant__|__restrict__)\b)*$")
 
 
-def picks(kernel, names):
+def write_picks(kernel, names):
     """Return the text after a kernel's first declaration that lets launches choose it; add its name to `names`."""
     key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
     if "<" in kernel.name or key in names.declared:  # a specialization; the definition of what was declared
@@ -42,7 +42,7 @@ def picks(kernel, names):
         return ""
     head = apply_edits(kernel.template_head, edits)
     names.launched.add(kernel.name)
-    pick = f"hostcuda::Pick<{pointer(kernel, arguments)}>"
+    pick = f"hostcuda::Pick<{write_pointer(kernel, arguments)}>"
     parameters = [_add_name(parameter, f"hostcuda_{i}") for i, parameter in enumerate(kernel.parameters)]
     declarations, variables = ", ".join(parameters), [_find_name(parameter) for parameter in parameters]
     text = (f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.requires} "
@@ -57,7 +57,7 @@ def picks(kernel, names):
     return f' extern "C++" {{ {text} }}'
 
 
-def pointer(kernel, arguments):
+def write_pointer(kernel, arguments):
     """Return an expression for the kernel that chooses among its overloads by the type."""
     types = ", ".join(map(remove_default, kernel.parameters))
     return f"static_cast<void (*)({types})>({kernel.name}{arguments})"
@@ -68,7 +68,7 @@ def register_instances(kernel, code):
     edits, arguments = _name_parameters(code, kernel.start)
     if arguments is None:
         return []
-    text = f" (void)&hostcuda::OfTemplate<{pointer(kernel, arguments)}>::registered;"  # however it is launched
+    text = f" (void)&hostcuda::OfTemplate<{write_pointer(kernel, arguments)}>::registered;"  # however it is launched
     return [*edits, (kernel.open + 1, kernel.open + 1, text)]
 
 
@@ -103,17 +103,17 @@ def _name_parameters(code, at):
         declaration = remove_default(code[start:end])
         name = _NAME.search(" ".join(declaration.split()))
         if name and name["type"].strip() and name["name"] not in _TYPE_WORDS:
-            given = name["name"]
+            argument = name["name"]
         elif declaration.endswith(")"):  # a pointer to a function
             return [], None
         else:
-            given, end = f"hostcuda_{len(arguments)}", start + len(declaration)
-            edits.append((end, end, f" {given}"))
-        arguments.append(given + "..." * ("..." in declaration))
+            argument, end = f"hostcuda_{len(arguments)}", start + len(declaration)
+            edits.append((end, end, f" {argument}"))
+        arguments.append(argument + "..." * ("..." in declaration))
     return edits, f"<{', '.join(arguments)}>"
 
 
-def launches(scan, names):
+def edit_launches(scan, names):
     """Yield edits (start, end, text) for the launches of host code; those in functions for the device stay."""
     for match in LAUNCH.finditer(scan.code):
         if not scan.on_device(match.start()) and (edit := _edit_launch(scan.code, match.start(), match.end(), names)):
@@ -124,33 +124,33 @@ def launches(scan, names):
 def _edit_launch(code, at, inside, names):
     """Return the edit for the launch whose ``<<<`` is at `at`: it replaces kernel and configuration only."""
     start = _find_kernel_start(code, at)
-    close = _find_level_end(code, inside, _CONFIGURED)
-    open_ = close and re.compile(r"\s*\(").match(code, close.end())
-    end = open_ and find_closing_parenthesis(code, close.end())
+    close = _find_configuration_end(code, inside)
+    opening = close and re.compile(r"\s*\(").match(code, close.end())
+    end = opening and find_closing_parenthesis(code, close.end())
     if start is None or not end:
         return None
-    open_ = open_.end() - 1
+    after = opening.end()  # of the parenthesis: what replaces kernel and configuration has one of its own
     kernel, config = " ".join(code[start:at].split()), " ".join(code[inside : close.start()].split())
-    arguments = " ".join(code[open_ + 1 : end].split())
+    arguments = " ".join(code[after:end].split())
     name = re.fullmatch(r"((?:\w+\s*::\s*)*)(\w+)((?:\s*<.*>)?)", kernel)
     has_lambda = bool(_LAMBDA.search(arguments))  # it has no place within decltype
     with_lambda = name and has_lambda and name[2] in names.called
     if with_lambda or (name and name[2] in names.defaulted):
         comma = ", " if arguments else ""
-        return start, open_ + 1, f"{name[1]}hostcuda_call_{kernel[name.start(2):]}(hostcuda::Config({config}){comma}"
+        return start, after, f"{name[1]}hostcuda_call_{kernel[name.start(2):]}(hostcuda::Config({config}){comma}"
     if name and name[2] in names.launched and not has_lambda:
         pick = f"decltype({name[1]}hostcuda_pick_{name[2]}{name[3]}({arguments}))"
-        return start, open_ + 1, f"hostcuda::launch<{pick}>(hostcuda::Config({config}))("
-    return start, open_ + 1, f"hostcuda::launch_pointer({kernel}, hostcuda::Config({config}))("
+        return start, after, f"hostcuda::launch<{pick}>(hostcuda::Config({config}))("
+    return start, after, f"hostcuda::launch_pointer({kernel}, hostcuda::Config({config}))("
 
 
 def _find_kernel_start(code, at):
     """Return where the expression before `at` begins: ``name``, ``a::name<3, T>``, ``(*pointer)``, ``t[i].f``."""
-    start = before = None
+    start = start_before = None  # start_before: without the parentheses that were skipped last
     while True:
         at = find_text_end(code, at)
         if code[at - 1 : at] in (">", "]", ")"):
-            before, opening = start, find_level_start(code, at - 1)
+            start_before, opening = start, find_level_start(code, at - 1)
             if opening is None:
                 return start
             start, at = opening if code[at - 1] == ")" else start, opening
@@ -159,7 +159,7 @@ def _find_kernel_start(code, at):
         if not name or name.group() in ("return", "else", "do"):
             return start
         if name.group() in ("if", "for", "while", "switch"):
-            return before  # without the condition
+            return start_before  # without the condition
         start = at = at - len(name.group())
         joined = re.search(r"(?:::|\.|->)\s*$", code[max(0, at - 256) : at])
         if not joined:
@@ -167,10 +167,10 @@ def _find_kernel_start(code, at):
         start = at = at - len(joined.group())
 
 
-def _find_level_end(code, at, what):
-    """Return the first match of `what` from `at` on that is in no bracket."""
+def _find_configuration_end(code, at):
+    """Return the match of the first ``>>>`` from `at` on that is in no bracket; None if a bracket closes before it."""
     depth = 0
-    for match in re.compile(rf"{what.pattern}|[][(){{}}]").finditer(code, at):
+    for match in _CONFIGURED_OR_BRACKET.finditer(code, at):
         if depth == 0 and match[0][0] == ">":
             return match
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(match[0], 0)
@@ -180,17 +180,10 @@ def _find_level_end(code, at, what):
 
 
 class Names:
-    """The kernels of a program and of its headers.
-
-    Attributes
-    ----------
-    launched : set of str
-        Names for which there is a ``hostcuda_pick_``.
-    called, defaulted : set of str
-        Names for which there is a ``hostcuda_call_``; of these, the kernels with default arguments.
-    declared : set
-        (scope, name, number of parameters) of kernels that were declared before they were defined.
-    """
+    """The kernels of a program and of its headers."""
 
     def __init__(self):
-        self.launched, self.called, self.defaulted, self.declared = set(), set(), set(), set()
+        self.launched = set()  # names for which there is a ``hostcuda_pick_``
+        self.called = set()  # names for which there is a ``hostcuda_call_``
+        self.defaulted = set()  # of these, the kernels with default arguments
+        self.declared = set()  # (scope, name, number of parameters) of kernels declared before they were defined

@@ -40,36 +40,36 @@ def unsynchronized(text):
         if scan.scope(start) is None or scan.scope(start + 1) is not None:
             continue  # within a function, or a namespace
         head = scan.declaration_start(start)
-        kernel = "__global__" in scan.code[head:start]
-        for name in _find_names(scan.code[start if kernel else head : end], shared, kernel):
-            if read := _find_first(scan.code, name, start, end):
+        is_kernel = "__global__" in scan.code[head:start]  # whose parameters point to global memory
+        for name in _find_volatile_names(scan.code[start if is_kernel else head : end], shared, is_kernel):
+            if read := _find_unsafe_read(scan.code, name, start, end):
                 reads.append((*scan.place(read[0]), *read[1:]))
     return sorted(reads)
 
 
-def _find_names(code, shared, kernel):
+def _find_volatile_names(code, shared, is_kernel):
     """Return the volatile arrays and pointers in a function that may be shared memory."""
     names = {}
     for match in _DECLARATION.finditer(code):
-        pointer, array = "*" in match["type"], match["next"] == "["
-        sources = set(re.findall(r"\w+", match["init"]))
-        if match["name"] in shared or (pointer and not array and (not kernel or sources & shared)):
+        is_pointer = "*" in match["type"] and match["next"] != "["
+        may_be_shared = not is_kernel or set(re.findall(r"\w+", match["init"])) & shared
+        if match["name"] in shared or (is_pointer and may_be_shared):
             names[match["name"]] = None
     return names
 
 
-def _find_first(code, name, start, end):
+def _find_unsafe_read(code, name, start, end):
     """Return the first read that needs a synchronization: its position, it, and the write before it."""
     events = sorted(_find_events(code, name, start, end))
     loops = (loop.start() for loop in _LOOP.finditer(code, start, end))  # a loop may run twice
     for first, last, times in ((start, end, 1), *((loop, find_statement_end(code, loop), 2) for loop in loops)):
-        indices = []
+        written = []  # the indices since the last synchronization
         for at, kind, index in [event for event in events if first <= event[0] < last] * times:
             if kind == "sync":
-                indices = []
+                written = []
             elif kind == "write":
-                indices.append(index)
-            elif others := [other for other in indices if other != index]:
+                written.append(index)
+            elif others := [other for other in written if other != index]:
                 return at, name + index, name + others[-1]
     return None
 

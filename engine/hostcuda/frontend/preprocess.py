@@ -83,7 +83,7 @@ class _Assembly:
         self.folder = folder
         self.written = []  # pieces of the text
         self.place = None  # file and line of what is written next
-        self.line = ()  # file, line and text of what is to be written
+        self.pending = ()  # file, line and text of what is to be written
         self.held = []  # pieces of the text that is held back
         self.files = 0  # the number of files that hold such text
         self.macros = {}  # name of a macro without parameters -> what it stands for
@@ -103,24 +103,24 @@ class _Assembly:
     def text(self, output):
         """Return the text for the compiler's `output`."""
         markers = [*_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))]
-        includer, of_user = None, True  # the user's last line, and whether the current file is the user's
-        around = []  # for the files around it: whether they are the user's, and what is written next there
+        last_place, of_user = None, True  # the user's last line, and whether the current file is the user's
+        includers = []  # for the files around it: whether they are the user's, and what is written next there
         for marker, following in zip(markers, [*markers[1:], None], strict=True):
             chunk = output[marker.end() : following.start() if following else len(output)]
             file, line, flags = marker["file"], int(marker["line"]), marker["flags"].split()
             if "1" in flags:
-                around.append((of_user, self.place))
+                includers.append((of_user, self.place))
                 of_user = not ("3" in flags or _is_engines(file))
                 if of_user:
-                    if self.place is None or self.place[0] != includer[0]:
-                        self._mark(*includer)
+                    if self.place is None or self.place[0] != last_place[0]:
+                        self._mark(*last_place)
                     self._enter(file)
-            elif "2" in flags and around:
-                was_users, (of_user, place) = of_user, around.pop()
-                if was_users:
+            elif "2" in flags and includers:
+                of_user_before, (of_user, place) = of_user, includers.pop()
+                if of_user_before:
                     self._mark(*((file, line) if of_user else place), " 2")
             if of_user:
-                includer = file, line
+                last_place = file, line
                 self._write(file, line, chunk)
             elif chunk.strip():
                 self._end_line()
@@ -130,18 +130,21 @@ class _Assembly:
         return "".join(self.written)
 
     def _enter(self, file):
+        """Begin a header of the user; its lines are read, too, since those without macros stay as they are."""
         self._mark(file, 1, " 1")
         path = self.folder / re.sub(r"\\(.)", r"\1", file)
         if path.is_file():
             self._read_originals(file, _read(path))
 
     def _mark(self, file, line, flags=""):
+        """Write a line marker: what follows is this line of the file."""
         self._end_line()
         self._include_held()
         self.written.append(f'# {line} "{file}"{flags}\n')
         self.place = file, line
 
     def _include_held(self):
+        """Move the text that is held back to a file of its own, and include that."""
         text, self.held = "".join(self.held), []
         if _MARKER.sub("", text).strip():
             name = f"held-{self.files}.h"
@@ -153,9 +156,9 @@ class _Assembly:
 
     def _write(self, file, line, chunk):
         """Write those lines of a file that are not empty, each where it belongs."""
-        below = line
+        next_line = line
         for text in chunk.split("\n"):
-            line, below = below, below + 1 + text.count(_BREAK)
+            line, next_line = next_line, next_line + 1 + text.count(_BREAK)
             if macro := _MACRO.match(text):
                 self.macros.pop(macro["gone"] or macro["name"], None)
                 if macro["name"] and not macro["parameters"]:
@@ -163,17 +166,18 @@ class _Assembly:
             elif text and not text.isspace():
                 if _UNROLL.match(text):
                     text = self._expand_pragma(text)
-                if self.line[:2] == (file, line) and "#" not in (self.line[2][0], text[0]):
+                if self.pending[:2] == (file, line) and "#" not in (self.pending[2][0], text[0]):
                     # A macro of a system header stood there, which g++ marks.
-                    self.line = file, line, f"{self.line[2]} {text.lstrip()}"
+                    self.pending = file, line, f"{self.pending[2]} {text.lstrip()}"
                 else:
                     self._end_line()
-                    self.line = file, line, text
+                    self.pending = file, line, text
 
     def _end_line(self):
-        if not self.line:
+        """Write the line that is to be written, in its place; as the user wrote it if no macro stood there."""
+        if not self.pending:
             return
-        (file, line, text), self.line = self.line, ()
+        (file, line, text), self.pending = self.pending, ()
         self._include_held()
         if self.place is None or self.place[0] != file or self.place[1] > line:
             self._mark(file, line)

@@ -40,7 +40,7 @@ def _register(kernel, overloaded, bounded):
     """Return the text that registers a kernel; `bounded` are the names of templates with launch bounds."""
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
-        name = f"*{hostcode.pointer(kernel, '')}"
+        name = f"*{hostcode.write_pointer(kernel, '')}"
     bounds, (template, arguments, _) = kernel.bounds, kernel.name.partition("<")
     if not bounds and arguments and template.strip() in bounded:
         bounds = f"{_BOUNDS}{kernel.name}::value"
@@ -97,16 +97,17 @@ _ALIAS = 'asm("hostcuda_dynamic_shared") __attribute__((tls_model("initial-exec"
 
 
 def _edit_dynamic_shared(scan):
-    last = None  # the braces around the array before
+    """Yield edits of arrays of dynamic shared memory; the compiler is to warn of a second one in the same braces."""
+    braces = None  # around the last such array
     for match in re.finditer(r"\b__shared__\b", scan.code):
         start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
         end = scan.code.find(";", match.end())
         new = _replace_shared(scan.code[start:end], scan.scope(match.start()) is None, scan.code) if end >= 0 else None
         if new:
-            before, last = last, scan._open_at(match.start())
+            previous_braces, braces = braces, scan._open_at(match.start())
             first, call, others = new.partition("_shared()")  # "(0)" has the compiler warn of a second array
-            new = first + (call.replace("()", "(0)") if before is last else call) + others.replace("d()", "d(0)")
-            yield start, end, new + scan.newlines(start, end)
+            call = call.replace("()", "(0)") if previous_braces is braces else call
+            yield start, end, first + call + others.replace("d()", "d(0)") + scan.newlines(start, end)
 
 
 _STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*")
@@ -227,8 +228,8 @@ _HAS_NO = {
 }
 
 
-def _refuse(what):
-    return f'static_assert(false, "the CPU engine has no {_HAS_NO[what]}");'
+def _write_refusal(feature):
+    return f'static_assert(false, "the CPU engine has no {_HAS_NO[feature]}");'
 
 
 def _reaches_device(scan, name, seen):
@@ -237,10 +238,10 @@ def _reaches_device(scan, name, seen):
     for use in re.finditer(rf"\b{name}\b", scan.code):
         if (start := scan.function(use.start())) is None:
             continue
-        around = re.search(r"(\w+)\s*(?:\(|$)", scan.code[scan.declaration_start(start) : start].strip())
-        if not around or scan.on_device(use.start()):
+        user = re.search(r"(\w+)\s*(?:\(|$)", scan.code[scan.declaration_start(start) : start].strip())
+        if not user or scan.on_device(use.start()):
             return True
-        if around[1] not in seen and _reaches_device(scan, around[1], seen):
+        if user[1] not in seen and _reaches_device(scan, user[1], seen):
             return True
     return False
 
@@ -250,22 +251,22 @@ def _edit_refused(scan, host):
 
     The sentence goes before a thread_local variable that code for the device reaches.
     """
-    after = 0
+    refused_end = 0  # of the last function that is replaced
     for match in hostcode.LAUNCH.finditer(scan.code):
         start = scan.function(match.start())
-        if match.start() < after or start not in scan.closing or (host and not scan.on_device(match.start())):
+        if match.start() < refused_end or start not in scan.closing or (host and not scan.on_device(match.start())):
             continue
-        after = scan.closing[start]
-        text = _refuse("device" if scan.on_device(match.start()) else "host")
-        new = scan.newlines(start, match.start()) + text
-        yield start + 1, after, new + scan.newlines(match.start(), after)
+        refused_end = scan.closing[start]
+        refusal = _write_refusal("device" if scan.on_device(match.start()) else "host")
+        new = scan.newlines(start, match.start()) + refusal  # in the line of the launch
+        yield start + 1, refused_end, new + scan.newlines(match.start(), refused_end)
     for match in _THREAD_LOCAL.finditer(scan.code):
         if _reaches_device(scan, match["name"], set()):
             start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
-            yield start, start, _refuse("thread_local")
+            yield start, start, _write_refusal("thread_local")
     for match in _TEXTURE.finditer(scan.code):
         if scan.scope(match.start()) is not None:
-            yield match.start(), match.end(), _refuse("texture") + scan.newlines(*match.span())
+            yield match.start(), match.end(), _write_refusal("texture") + scan.newlines(*match.span())
 
 
 _REFERENCE = re.compile(r"&\s*(?:\w*|\w*\s*\)\s*\[.*)$")  # how a parameter ends that is one
@@ -282,7 +283,19 @@ def rewrite(text, names=None):
     refused = list(_edit_refused(scan, names is not None))
     edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)] + refused
     kernels = list(find_kernels(scan))
-    defined = tuple(kernel for kernel in kernels if not kernel.declared)
+    edits += _edit_kernels(scan, kernels)
+    if names is not None:
+        for kernel in kernels:
+            edits.append((kernel.close + 1, kernel.close + 1, hostcode.write_picks(kernel, names)))
+            if kernel.template and kernel.open < kernel.close:
+                edits += hostcode.register_instances(kernel, scan.code)
+        edits += hostcode.edit_launches(scan, names)
+    return Rewritten(apply_edits(scan.text, edits), tuple(kernel for kernel in kernels if not kernel.declared))
+
+
+def _edit_kernels(scan, kernels):
+    """Yield edits that register each kernel, keep the bounds of a template, or refuse what nvcc refuses."""
+    defined = [kernel for kernel in kernels if not kernel.declared]
     variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}
     variants = Counter((name, scope) for name, scope, _ in variants)
     templates = Counter(k.name for k in defined if k.template)
@@ -293,17 +306,10 @@ def rewrite(text, names=None):
             refusal = "takes no references: pass a pointer or a value"
         if refusal:
             at = _skip_statement_head(scan.code, kernel.start)
-            edits.append((at, at, f'static_assert(false, "a __global__ function {refusal}"); '))
+            yield at, at, f'static_assert(false, "a __global__ function {refusal}"); '
         elif not kernel.template:
             deduced = kernel.open == kernel.close  # of an instantiation, the template's arguments
             overloaded = (deduced or variants[kernel.name, kernel.scope] > 1) and not kernel.name.endswith(">")
-            edits.append((kernel.close + 1, kernel.close + 1, _register(kernel, overloaded, bounded)))
+            yield kernel.close + 1, kernel.close + 1, _register(kernel, overloaded, bounded)
         elif kernel.name in bounded:
-            edits.append((kernel.close + 1, kernel.close + 1, _keep_bounds(kernel)))
-    if names is not None:
-        for kernel in kernels:
-            edits.append((kernel.close + 1, kernel.close + 1, hostcode.picks(kernel, names)))
-            if kernel.template and kernel.open < kernel.close:
-                edits += hostcode.register_instances(kernel, scan.code)
-        edits += hostcode.launches(scan, names)
-    return Rewritten(apply_edits(scan.text, edits), defined)
+            yield kernel.close + 1, kernel.close + 1, _keep_bounds(kernel)

@@ -122,12 +122,13 @@ class Scan:
         self._match_braces()
 
     def _match_braces(self):
+        """Fill `closing`, and note where declarations start and which braces are open where."""
         marks = [(m.start(), m.end(), m.group()) for m in re.finditer(r"[{};]", self.code)]
         marks += [(directive.start, directive.end, "#") for directive in self.directives]
         open_ = _NONE_OPEN
         for start, end, mark in sorted(marks):
             if mark == "{":
-                open_ = open_.add_brace(start, _read_scope(self.code[self._starts[-1] : start]))
+                open_ = open_.add_brace(start, read_scope(self.code[self._starts[-1] : start]))
             elif mark == "}" and open_.outer:
                 self.closing[open_.start] = start
                 open_ = open_.outer
@@ -179,15 +180,10 @@ MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\
 _NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
 
 
-def _read_scope(head):
+def read_scope(head):
     """Return the scope that the brace after `head` opens: a namespace, "" for ``extern "C"``, None for others."""
     match = _NAMESPACE.search(head, 1 + max(map(head.rfind, "()=")))
     return (match["name"] or "") if match else None
-
-
-def opens_scope(head):
-    """Return whether the brace after `head` opens a namespace or ``extern "C"``."""
-    return _read_scope(head) is not None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -228,6 +224,7 @@ def find_kernels(scan):
 
 
 def _read_launch_bounds(code, start, end):
+    """Return the first argument of ``__launch_bounds__`` in a declaration, or nothing."""
     match = re.compile(r"\b__launch_bounds__\s*\(").search(code, start, end)
     close = find_closing_parenthesis(code, match.end() - 1) if match else None
     return split_parameters(code[match.end() : close])[0] if close else ""
@@ -248,9 +245,9 @@ def _read_head(code, at):
         close = find_closing_parenthesis(code, at)
         if close is None:
             return None
-        name = _find_name(code, at)
-        if name and not _SPELT_LIKE_CALLS.search(code[name[0] : name[1]]):
-            spans = (*name, at, close)
+        name_span = _find_name(code, at)
+        if name_span and not _SPELT_LIKE_CALLS.search(code[slice(*name_span)]):
+            spans = (*name_span, at, close)
         at = close + 1
     return None
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from hostcuda.frontend.brackets import apply_edits
-from hostcuda.frontend.scan import Scan, find_function_name, opens_scope
+from hostcuda.frontend.scan import Scan, find_function_name, read_scope
 from hostcuda.host.toolchain import INCLUDE
 
 LIST_CALLS = "-fdump-ipa-visibility="  # followed by a file: g++ writes the calls before it moves any
@@ -31,7 +31,7 @@ def _find_functions(scan):
     for open_, close in sorted(scan.closing.items()):
         start = scan.declaration_start(open_)
         head = scan.code[start:open_]
-        if open_ < after or opens_scope(head) or _CLASS.search(head):
+        if open_ < after or read_scope(head) is not None or _CLASS.search(head):
             continue
         after = close
         if "(" in head:
@@ -48,40 +48,50 @@ def merged(device, host):
     """
     if device == host:
         return device
-    scans = [Scan(device), Scan(host)]
-    functions = [{_count_lines(scan, function.open): function for function in _find_functions(scan)} for scan in scans]
-    lines_of_both = functions[0].keys() & functions[1].keys()
-    of_device = {
-        n for own in functions[1].values() if "host" not in own.sides
-        for n in range(_count_lines(scans[1], own.open) - scans[1].code[own.start : own.open].lstrip().count("\n"),
-                       1 + _count_lines(scans[1], own.close))
-    }
-    outside = [apply_edits(scan.text, [(f.open, f.close, "\n" * scan.text.count("\n", f.open, f.close))
-                                       for f in map(by_line.get, lines_of_both)])
-               for scan, by_line in zip(scans, functions, strict=True)]
-    lines = []
+    scans = device_scan, host_scan = Scan(device), Scan(host)
     if device.count("\n") != host.count("\n"):
-        raise ValueError(f"{_format_place(scans[0], 0)}: error: a header that depends on __CUDA_ARCH__ {_NOT_MERGED}")
-    columns = [text.split("\n") for text in (device, host, *outside)]
-    for n, (device_line, host_line, *both_outside) in enumerate(zip(*columns, strict=True)):
-        if len({" ".join(text.split()) for text in both_outside}) > 1 and n not in of_device:
-            if device_line.strip() and host_line.strip():
-                place = _format_place(scans[0], len("\n".join([*lines, ""])))
-                raise ValueError(f"{place}: error: a declaration that depends on __CUDA_ARCH__ {_NOT_MERGED}")
-            device_line = device_line if device_line.strip() else host_line
-        lines.append(device_line)
-    scan = Scan("\n".join(lines))
+        place = _format_place(device_scan, 0)
+        raise ValueError(f"{place}: error: a header that depends on __CUDA_ARCH__ {_NOT_MERGED}")
+    functions = [{_count_lines(scan, function.open): function for function in _find_functions(scan)} for scan in scans]
+    scan = Scan("\n".join(_merge_lines(scans, functions)))
     edits = []
     for function in _find_functions(scan):
         counterpart = functions[1].get(_count_lines(scan, function.open))
         body = scan.text[function.open : function.close + 1]
-        host_body = counterpart and scans[1].text[counterpart.open : counterpart.close + 1]
+        host_body = counterpart and host_scan.text[counterpart.open : counterpart.close + 1]
         if host_body and host_body.split() != body.split() and "host" in function.sides:
             if "device" in function.sides:
                 start = scan.marker(function.open)
                 host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {host_body} }}"
             edits.append((function.open, function.close + 1, host_body + scan.marker(function.close + 1)))
     return apply_edits(scan.text, edits)
+
+
+def _merge_lines(scans, functions):
+    """Return the device's lines, with the host's where the device's are empty; refuse other differences.
+
+    What is between the braces of functions of both may differ, and so may functions that are not the host's.
+    """
+    device_scan, host_scan = scans
+    lines_of_both = functions[0].keys() & functions[1].keys()
+    lines_of_device = {
+        n for function in functions[1].values() if "host" not in function.sides
+        for n in range(_count_lines(host_scan, function.open)
+                       - host_scan.code[function.start : function.open].lstrip().count("\n"),
+                       1 + _count_lines(host_scan, function.close))
+    }
+    without_bodies = [apply_edits(scan.text, [(f.open, f.close, "\n" * scan.text.count("\n", f.open, f.close))
+                                              for f in map(by_line.get, lines_of_both)])
+                      for scan, by_line in zip(scans, functions, strict=True)]
+    lines, columns = [], [text.split("\n") for text in (device_scan.text, host_scan.text, *without_bodies)]
+    for n, (device_line, host_line, *outside) in enumerate(zip(*columns, strict=True)):
+        if len({" ".join(text.split()) for text in outside}) > 1 and n not in lines_of_device:
+            if device_line.strip() and host_line.strip():
+                place = _format_place(device_scan, len("\n".join([*lines, ""])))
+                raise ValueError(f"{place}: error: a declaration that depends on __CUDA_ARCH__ {_NOT_MERGED}")
+            device_line = device_line if device_line.strip() else host_line
+        lines.append(device_line)
+    return lines
 
 
 _NOT_MERGED = "cannot be compiled for host and device at once: ask with #ifdef __CUDA_ARCH__ within functions"
@@ -124,7 +134,7 @@ def find_side_errors(text, call_graph, program):
     functions = [function for function in _find_functions(scan) if scan.scope(function.open) is not None]
     yield from _find_exceptions(scan, functions)
     sides = _collect_sides(scan, functions)
-    nodes = {node[1]: (_name(node[2]), node[2], *node.group(3, 4)) for node in _NODE.finditer(call_graph)}
+    nodes = {node[1]: (_read_name(node[2]), node[2], *node.group(3, 4)) for node in _NODE.finditer(call_graph)}
     namespaces = {scan.scope(function.open).rpartition("::")[2] for function in functions} - {""} | {"_GLOBAL__N_1"}
 
     def is_of_source(symbol, name):  # no method, and no function of the standard library
@@ -138,26 +148,26 @@ def find_side_errors(text, call_graph, program):
         (caller,) = callers
         yield from _check_variables(scan, caller, facts, program)
         for symbol in re.findall(r"(\S+)/\d+", calls):
-            called, shown, its_facts, _ = nodes.get(symbol, (symbol, symbol, "", ""))
+            called, shown, facts_of_called, _ = nodes.get(symbol, (symbol, symbol, "", ""))
             # A function of the C library may have a kernel's name: it has no C++ symbol, and no definition here.
-            is_own = (symbol != called or "definition" in its_facts) and is_of_source(symbol, called)
+            is_own = (symbol != called or "definition" in facts_of_called) and is_of_source(symbol, called)
             sentence = _judge_call(caller.sides, called, shown, symbol, sides.get(called) if is_own else None, program)
             if sentence:
-                kind = _OF_CLASSES.search(shown)
-                word = kind[1].removeprefix("basic_") if kind else called
+                class_ = _OF_CLASSES.search(shown)
+                word = class_[1].removeprefix("basic_") if class_ else called
                 use = re.compile(rf"\b{re.escape(word)}\b").search(scan.code, caller.open, caller.close)
                 side = "global" if "kernel" in caller.sides else "device" if "device" in caller.sides else "host"
                 place = scan.place(use.start() if use else caller.open)
-                yield place, "error: " + sentence.format(f"std::{word}" if kind else called, side, name)
+                yield place, "error: " + sentence.format(f"std::{word}" if class_ else called, side, name)
 
 
 def _find_exceptions(scan, functions):
     """Yield an error for each device function that throws or catches."""
     for function in functions:
-        thrown = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, function.open, function.close)
+        exception = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, function.open, function.close)
         on_device = re.search(r"__(?:device|global)__", scan.code[function.start : function.open])
-        if thrown and on_device and "HOSTCUDA_IN_KERNEL" not in scan.code[function.open : function.close]:
-            yield scan.place(thrown.start()), "error: device code does not support exception handling"
+        if exception and on_device and "HOSTCUDA_IN_KERNEL" not in scan.code[function.open : function.close]:
+            yield scan.place(exception.start()), "error: device code does not support exception handling"
 
 
 def _collect_sides(scan, functions):
@@ -165,8 +175,8 @@ def _collect_sides(scan, functions):
     sides = defaultdict(frozenset)
     for function in functions:
         sides[function.name] |= function.sides
-    for declared in re.finditer(r"(__(?:host|device)__[^;{}()]*?)\b(\w+)\s*\([^{}]*?;", scan.code):
-        sides[declared[2]] |= {*re.findall(r"__(host|device)__", declared[1])}
+    for prototype in re.finditer(r"(__(?:host|device)__[^;{}()]*?)\b(\w+)\s*\([^{}]*?;", scan.code):
+        sides[prototype[2]] |= {*re.findall(r"__(host|device)__", prototype[1])}
     return sides
 
 
@@ -174,20 +184,20 @@ def _check_variables(scan, caller, facts, program):
     """Yield what is wrong with a function's uses of global variables; `facts` are the call graph's about it."""
     references = re.findall(r"(\S+)/\d+ \((\w+)\)", facts[facts.find("References:") :].partition("\n")[0])
     for variable, how in sorted({(re.sub(r"^_ZL\d+", "", symbol), how) for symbol, how in references}):
-        declared = _find_declaration(scan, variable)
-        if declared is None or re.search(r"\bconst(?:expr)?\b|[()]", declared):
+        declaration = _find_declaration(scan, variable)
+        if declaration is None or re.search(r"\bconst(?:expr)?\b|[()]", declaration):
             continue
-        words = set(re.findall(r"__(\w+)__", declared))
+        words = set(re.findall(r"__(\w+)__", declaration))
         in_device_memory = words & {"device", "constant"} if "managed" not in words else ()
-        if caller.sides in _ON_DEVICE and not words and (place := _use(scan, variable, caller, "addr")):
+        if caller.sides in _DEVICE_SIDES and not words and (place := _find_use(scan, variable, caller, "addr")):
             yield place, f'error: identifier "{variable}" is undefined in device code: {_OF_HOSTS_MEMORY}'
-        elif caller.sides == {"host"} and program and how in _INSTEAD and in_device_memory:
-            place = _use(scan, variable, caller, how) or scan.place(caller.open)
-            yield place, "warning: " + _INSTEAD[how].format(min(in_device_memory), variable)
+        elif caller.sides == {"host"} and program and how in _COPY_INSTEAD and in_device_memory:
+            place = _find_use(scan, variable, caller, how) or scan.place(caller.open)
+            yield place, "warning: " + _COPY_INSTEAD[how].format(min(in_device_memory), variable)
 
 
 _OF_HOSTS_MEMORY = "it is a variable of the host: write __device__ before it, or pass its value to the kernel"
-_INSTEAD = {
+_COPY_INSTEAD = {
     "read": 'a __{}__ variable "{}" cannot be directly read in a host function: copy it with cudaMemcpyFromSymbol',
     "write": 'a __{}__ variable "{}" cannot be directly written in a host function: copy to it with cudaMemcpyToSymbol',
 }
@@ -209,16 +219,16 @@ def _find_declaration(scan, variable):
     return None
 
 
-def _use(scan, variable, function, how):
+def _find_use(scan, variable, function, how):
     """Return the place where a function uses a variable: as the compiler says that it does, if that is found."""
-    def fit(use):
+    def rate(use):
         before, assigns = scan.code[function.open : use.start()], _ASSIGNS.match(scan.code, use.end())
         changes = assigns["operator"] != "" if assigns else before.rstrip().endswith(("++", "--"))
-        right = {"addr": True, "write": assigns or changes, "read": changes or not assigns}[how]
-        return bool(right and not _UNREAD.search(before)) * (1 + 2 * changes + (scan.code[use.end()] in "[."))
+        is_such_use = {"addr": True, "write": assigns or changes, "read": changes or not assigns}[how]
+        return bool(is_such_use and not _UNREAD.search(before)) * (1 + 2 * changes + (scan.code[use.end()] in "[."))
 
     uses = re.compile(rf"\b{re.escape(variable)}\b").finditer(scan.code, function.open, function.close)
-    best = max(uses, key=fit, default=None)
+    best = max(uses, key=rate, default=None)
     return best and scan.place(best.start())
 
 
@@ -227,13 +237,13 @@ def _read_headers():
     return "\n".join(path.read_text() for path in INCLUDE.rglob("*.h"))
 
 
-_ON_DEVICE = ({"kernel"}, {"device"})
+_DEVICE_SIDES = ({"kernel"}, {"device"})
 _CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}") is not allowed'
 
 
 def _judge_call(caller, called, shown, symbol, own, program):
     """Return what is wrong with a call, or None; `own` are the sides of the source's functions of that name."""
-    if caller in _ON_DEVICE:
+    if caller in _DEVICE_SIDES:
         in_header = rf"\b{called}\s*\("
         if re.match(r"_ZL?\d", symbol):  # in no class or namespace: nor is the header's
             in_header = rf"(?m)^\S.*{in_header}|{in_header}.*\\$"
@@ -249,9 +259,9 @@ def _judge_call(caller, called, shown, symbol, own, program):
     return None
 
 
-def _name(shown):
+def _read_name(shown):
     """Return the plain name of a function as the compiler shows it; a lambda has none."""
     plain = shown.partition(" [with ")[0].rpartition(")::")[2]  # in a function: without that one's
     while (inner := re.sub(r"<[^<>]*>", "", plain)) != plain:
         plain = inner
-    return found[1] if (found := _DECLARED.search(plain)) else plain
+    return match[1] if (match := _DECLARED.search(plain)) else plain
