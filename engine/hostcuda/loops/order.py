@@ -65,26 +65,19 @@ def find_unshared_names(reader, body, scan, file):
 class Statement:
     """An expression, a declaration of one variable, or an if: some of its calls are to come before it.
 
-    Attributes
-    ----------
-    node : Node
-    span : tuple
-        The tokens of its expression; for an if, of the condition.
-    unshared : set of str
-        The kernel's `find_unshared_names`.
-    target : int
-        The token after the target of an assignment; the first one of `span` if there is none.
+    `unshared` are the kernel's `find_unshared_names`.
     """
 
     def __init__(self, scan, reader, file, unshared, node, parent):
         self.scan, self.reader, self.file, self.unshared, self.node = scan, reader, file, unshared, node
         self.is_in_block = parent is None or parent.kind == "block"
-        self.span = node.parts.get("condition", (node.first, node.last - 1))
+        self.span = node.parts.get("condition", (node.first, node.last - 1))  # of its expression, or an if's condition
         if node.kind == "declaration":
             words = {reader.text(at) for at in range(*self.span)}
             if not self.is_in_block or words & {"auto", "static", "constexpr", "__shared__"}:
                 raise NeedsFibers("a declaration is not understood")
             self.span = reader.declarators(*self.span)[0][3]
+        # The token after the target of an assignment; without one, the first of `span`.
         self.target = next((at for at in reader.outer(*self.span) if reader.text(at) in ASSIGNMENTS), self.span[0])
 
     def text(self, first, last, replaced=()):

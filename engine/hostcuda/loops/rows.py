@@ -31,19 +31,12 @@ _ENDS_CONDITION = {"?", "&&", "||", ":", ",", ";", "return", "{", "}", *ASSIGNME
 
 
 class Rows:
-    """Finds the variables that, along a row of threads, are the same, or one more than the neighbor's.
-
-    Attributes
-    ----------
-    same_in_row, next_in_row : set of KernelVariable
-        Those that are the same along a row, and those that are one more than the neighbor's.
-    limits : set of KernelVariable
-        Variables of `early` that must not exceed `LIMIT`. A block checks them before its threads begin.
-    """
+    """Finds the variables that, along a row of threads, are the same, or one more than the neighbor's."""
 
     def __init__(self, kernel, early):
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
-        self.same_in_row, self.next_in_row, self.scopes, self.limits = set(), set(), {}, set()
+        self.same_in_row, self.next_in_row, self.scopes = set(), set(), {}
+        self.limits = set()  # variables of `early` that must not exceed `LIMIT`: a block checks it before its threads
         self.loops = {counter.variable: step for step in kernel.steps for counter in step.counters}
         self.changed = changed = set().union(*(step.effects.changes | step.effects.addressed for step in kernel.steps))
         for step in kernel.steps:
