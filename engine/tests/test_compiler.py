@@ -98,7 +98,7 @@ def test_arch_keyword():
 
 
 def test_an_unknown_option_warns_once():
-    nvcc_options._ignored.discard("--no-such-option")
+    nvcc_options._ignored_options.discard("--no-such-option")
     with pytest.warns(UserWarning, match="'--no-such-option'"):
         assert value(WRITE % 1, options=["--no-such-option"]) == 1
     with warnings.catch_warnings():

@@ -15,7 +15,7 @@ _UNKNOWN = re.compile(
 _LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
                              r"(?:curand|cublas\w*|cufft\w*|cusparse|cusolver\w*|cudnn\w*|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)")
 
-_SENTENCE = re.compile("error: .*(?:the CPU engine (?:has no|reads)|a __global__ function takes no) ")
+_REFUSAL = re.compile("error: .*(?:the CPU engine (?:has no|reads)|a __global__ function takes no) ")
 
 
 def name_of(source: str) -> str:
@@ -29,10 +29,10 @@ def error(source: str, command: list[str], out: str, err: str) -> CompileError:
     err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
-    if missing := [line for line in err.splitlines() if _SENTENCE.search(line)]:
-        first = {line.partition("error: ")[2]: line for line in reversed(missing)}  # the first line of each sentence
-        bound = any("texture references" in sentence for sentence in first)  # cudaBindTexture follows from them
-        unique = [line for sentence, line in first.items() if not (bound and "indTexture" in sentence)]
+    if refusals := [line for line in err.splitlines() if _REFUSAL.search(line)]:
+        first_lines = {line.partition("error: ")[2]: line for line in reversed(refusals)}  # of each sentence
+        has_references = any("texture references" in sentence for sentence in first_lines)  # cudaBindTexture follows
+        unique = [line for sentence, line in first_lines.items() if not (has_references and "indTexture" in sentence)]
         err = "\n".join(reversed(unique))  # the compiler's other errors follow from these
     message = f"compilation of {name_of(source)} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
@@ -50,10 +50,10 @@ _LOCATED = re.compile(
 _NOISE = re.compile(
     r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
 )
-_OURS = r"hostcuda::\w+|cudaMemcpy|__(?:shfl|ballot|any|all)"
-_OUR_WARNING = re.compile(rf"(?<=warning: )'[^']*\b(?:{_OURS})[^']*' is deprecated: (.*?)(?: \[-W.*\])?$")
+_ENGINE_NAMES = r"hostcuda::\w+|cudaMemcpy|__(?:shfl|ballot|any|all)"
+_ENGINE_WARNING = re.compile(rf"(?<=warning: )'[^']*\b(?:{_ENGINE_NAMES})[^']*' is deprecated: (.*?)(?: \[-W.*\])?$")
 _ASSERTED = re.compile(r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$")  # clang's
-_OUR_WORDS = re.compile(r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)")
+_MACRO_USE = re.compile(r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)")
 _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested here")  # g++, clang
 
 
@@ -64,23 +64,23 @@ def tidy(text: str, folder: Path, generated: str) -> str:
     the text `generated` around the source in the build `folder`. An error inside the engine's headers is reported at
     the user's line that caused it; g++ names that line before the error, clang after it.
     """
-    output, dropping, blamed, pending = [], False, None, None
+    output, is_dropped, user_place, engine_error = [], False, None, None
     for line in text.replace(f"{folder}{os.sep}", "").splitlines():
         located = _LOCATED.match(line)
         if located:
             file, what = located["file"] or located["head"], located["what"] or ""
-            ours = file in (generated, "<scratch space>") or file.startswith(_INCLUDE) or "hostcuda.h" in file
-            dropping = ours or bool(_OUR_WORDS.search(what))
-            if ours and what.startswith(("error: ", "fatal error: ")):
-                pending = what
-            elif not ours and _LEADS_HERE.match(what):
-                blamed, dropping = located["place"], True
-            if pending and blamed:
-                output.append(f"{blamed}: {pending}")
-                blamed = pending = None
+            is_engines = file in (generated, "<scratch space>") or file.startswith(_INCLUDE) or "hostcuda.h" in file
+            is_dropped = is_engines or bool(_MACRO_USE.search(what))
+            if is_engines and what.startswith(("error: ", "fatal error: ")):
+                engine_error = what
+            elif not is_engines and _LEADS_HERE.match(what):
+                user_place, is_dropped = located["place"], True
+            if engine_error and user_place:
+                output.append(f"{user_place}: {engine_error}")
+                user_place = engine_error = None
         elif re.match(r"\S+: ", line):
-            dropping = False
-        if not dropping and not _NOISE.match(line):
-            output.append(_OUR_WARNING.sub(r"\1", line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip()))
+            is_dropped = False
+        if not is_dropped and not _NOISE.match(line):
+            output.append(_ENGINE_WARNING.sub(r"\1", line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip()))
     output = [_ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line) for line in output]
     return "\n".join(output) + "\n" if output else ""

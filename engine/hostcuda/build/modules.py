@@ -62,6 +62,7 @@ def _obtain_in_entry(entry, unit, keep, compiled):
 
 
 def _compile_into(entry, unit, keep):
+    """Compile in a folder of its own, and publish the result in the cache: another process never sees half of it."""
     prefix, where = ("hostcuda-kernel-", None) if keep else ("build-", cache.scratch())
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
     cache.trim_daily(f"modules/??/{38 * '?'}")
@@ -81,7 +82,7 @@ def _compile_into(entry, unit, keep):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-_loaded = set()
+_loaded_paths = set()
 _loading = threading.Lock()
 _copies = itertools.count()
 
@@ -89,8 +90,8 @@ _copies = itertools.count()
 def make_own_copy(path: Path) -> Path:
     """Return a path from which this process has loaded no module: each module has its own variables, as on a GPU."""
     with _loading:
-        if path not in _loaded:
-            _loaded.add(path)
+        if path not in _loaded_paths:
+            _loaded_paths.add(path)
             return path
         copy = cache.scratch() / f"{path.stem}-{next(_copies)}.so"
     shutil.copyfile(path, copy)

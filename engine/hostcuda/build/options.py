@@ -68,7 +68,7 @@ _MEANINGLESS = re.compile(
     r"--extra-device-vectorization|-lto|--?cubin|--?ptx|--?fatbin|-l.+|-L.+|--?time(=.*)?|-std|-diag.*|--?arch-list.*"
 )
 SOURCE = re.compile(r"\.(?:cu|cpp|cc|cxx|c)$")
-_ignored = set()  # unknown options that a warning was given for
+_ignored_options = set()  # unknown options that a warning was given for
 
 
 def _add_macro(options: Options, definition: str) -> None:
@@ -81,13 +81,13 @@ def _set_standard(options: Options, value: str) -> None:
     options.standard = max(17, int(standard[1])) if standard else 17
 
 
-def _read_compilers_options(options: Options, value: str) -> None:
+def _read_compiler_options(options: Options, value: str) -> None:
     options.openmp |= "-fopenmp" in value.split(",")
     options.wrap |= "-fwrapv" in value.split(",")
 
 
 # What an option with a value does to the `Options`. The value follows "=", or is the next word.
-_WITH_VALUE: dict[str, Callable[[Options, str], None]] = {name: use for names, use in (
+_WITH_VALUE: dict[str, Callable[[Options, str], None]] = {name: apply for names, apply in (
     ("-D --define-macro", _add_macro),
     ("-U --undefine-macro", lambda options, macro: options.prologue.append(f"#undef {macro.partition('=')[0]}")),
     ("-I --include-path -isystem --system-include",
@@ -98,7 +98,7 @@ _WITH_VALUE: dict[str, Callable[[Options, str], None]] = {name: use for names, u
     ("-fmad --fmad", lambda options, value: setattr(options, "fuse", value != "false")),
     ("-rdc --relocatable-device-code", lambda options, value: setattr(options, "joined", value == "true")),
     ("-arch --gpu-architecture", lambda options, value: setattr(options, "arch", value)),
-    ("-Xcompiler --compiler-options", _read_compilers_options),
+    ("-Xcompiler --compiler-options", _read_compiler_options),
 ) for name in names.split()}
 _SWITCHES = {
     **dict.fromkeys(("-use_fast_math", "--use_fast_math"), ("fast_math", "flush")),
@@ -130,8 +130,8 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
                 setattr(options, setting, True)
         elif SOURCE.search(word):
             options.sources.append(Path(word).absolute())
-        elif not _MEANINGLESS.fullmatch(word) and word not in _ignored:
-            _ignored.add(word)
+        elif not _MEANINGLESS.fullmatch(word) and word not in _ignored_options:
+            _ignored_options.add(word)
             warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)
     if number := re.search(r"_(\d+)", options.arch or ""):
         options.prologue += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {int(number[1]) * 10}"]

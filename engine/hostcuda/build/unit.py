@@ -126,10 +126,10 @@ class Unit:
         lines = [*(['#include "hostcuda/host.h"'] if self.program else []), '#include "hostcuda/keep.h"', *prologue]
         line, _, rest = self.source.partition("\n")
         name = messages.name_of(line) if self.program else messages.NAME
-        relative = name != messages.NAME and not os.path.isabs(name)
-        shown = folder / (name if relative else messages.NAME)  # for the compiler's messages
-        shown.parent.mkdir(parents=True, exist_ok=True)
-        shown.write_text(rest if relative else self.source, encoding="utf-8", errors="surrogateescape")
+        is_relative = name != messages.NAME and not os.path.isabs(name)
+        quoted = folder / (name if is_relative else messages.NAME)  # the compiler's messages quote lines of it
+        quoted.parent.mkdir(parents=True, exist_ok=True)
+        quoted.write_text(rest if is_relative else self.source, encoding="utf-8", errors="surrogateescape")
         command = [*self.command, *self.flags]
         if text and _HOST_FILE.match(text):  # nvcc leaves such a file to the host's compiler
             plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
@@ -206,14 +206,14 @@ class Unit:
             status, out, err = toolchain.run(command, cwd=folder)
             if status:
                 self.refuse(folder, command, out, err)
-        crossed = [line for place, file in zip(folders, rewritten, strict=True)
-                   for line in self._list_crossings(place / "calls.txt", file.text)]
+        side_warnings = [line for place, file in zip(folders, rewritten, strict=True)
+                         for line in self._list_side_warnings(place / "calls.txt", file.text)]
         headers = {path for file in preprocessed for path in file.headers}
         return folder / "kernel.so", {
             "headers": [(str(path), cache.digest(path.read_bytes())) for path in sorted(headers)],
             "asked": [(str(path), path.exists()) for file in preprocessed for path in file.asked],
             "kernels": {kernel.name: kernel.parameters for file in rewritten for kernel in file.kernels},
-            "warnings": "".join(f"{line}\n" for line in crossed),
+            "warnings": "".join(f"{line}\n" for line in side_warnings),
             "unsynchronized": [place for file in preprocessed for place in unsynchronized(file.text)],
         }
 
@@ -241,39 +241,39 @@ class Unit:
     def _compile_texts(self, texts, of_cuda, folders, target):
         """Compile the result of `rewrite` for each file; return the commands, and the status and output of each.
 
-        A kernel whose thread loops do not compile runs on fibers; the compiler's messages name it. A text that `exact`
-        has made impossible to compile is compiled unchanged.
+        A kernel whose thread loops do not compile runs on fibers; the compiler's messages name it. Before that, the
+        text is compiled unchanged, since `exact` may have made it impossible to compile.
         """
-        why_fibers, failed, as_is = self.why_fibers, set(), False
-        plain = [flag for flag in self.flags if flag != "-w"]
+        why_fibers, without_loops, is_unchanged = self.why_fibers, set(), False
+        flags_with_warnings = [flag for flag in self.flags if flag != "-w"]
         while True:
             commands, with_loops = [], False
             for place, text, cuda in zip(folders, texts, of_cuda, strict=True):
                 if cuda:
-                    text = self.text(text, why_fibers, failed)
-                    text = text if as_is else exact(text, not self.program)
+                    text = self.text(text, why_fibers, without_loops)
+                    text = text if is_unchanged else exact(text, not self.program)
                 (place / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
-                halves = re.search(r"\b(?:__)?half2?\b", text)
-                fewer = toolchain.loops_flags(self.command, bool(halves)) if PREFIX in text else []
+                has_halves = bool(re.search(r"\b(?:__)?half2?\b", text))
+                loops_flags = toolchain.loops_flags(self.command, has_halves) if PREFIX in text else []
                 with_loops |= PREFIX in text
                 includes = self.includes if cuda else self.includes[2:]
-                flags = self.flags if as_is or not cuda else [*plain, CONVERSIONS]
+                flags = self.flags if is_unchanged or not cuda else [*flags_with_warnings, CONVERSIONS]
                 if cuda and not toolchain.is_clang(self.command):
                     flags = [*flags, f"{LIST_CALLS}calls.txt", *(_APART if self.program else ())]
-                commands.append([*self.command, *flags, *includes, *fewer, SKELETON, *target])
+                commands.append([*self.command, *flags, *includes, *loops_flags, SKELETON, *target])
             results = toolchain.run_all(commands, folders)
-            if not as_is and not toolchain.is_clang(self.command):
+            if not is_unchanged and not toolchain.is_clang(self.command):
                 results = list(map(self._compile_with_conversions, commands, folders, results))
-            failing = any(status for status, _, _ in results)
-            if not failing or (as_is and not with_loops):
+            has_failed = any(status for status, _, _ in results)
+            if not has_failed or (is_unchanged and not with_loops):
                 return commands, results
-            as_is = not as_is
-            if as_is:
+            is_unchanged = not is_unchanged
+            if is_unchanged:
                 continue
-            named = {name for _, _, err in results for name in re.findall(rf"\b{PREFIX}(\w+)", err)}
-            if failed or not named:
+            kernels_in_errors = {name for _, _, err in results for name in re.findall(rf"\b{PREFIX}(\w+)", err)}
+            if without_loops or not kernels_in_errors:  # leaving out those that errors name did not suffice
                 why_fibers = "its thread loops do not compile"
-            failed |= named
+            without_loops |= kernels_in_errors
 
     @staticmethod
     def _compile_with_conversions(command, folder, result):
@@ -299,10 +299,11 @@ class Unit:
             '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels'
         )
 
-    def _list_crossings(self, path, text):
+    def _list_side_warnings(self, path, text):
         """Refuse what nvcc refuses between host and device; return the lines of its warnings."""
-        calls = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        lines = sorted({f"{file}:{line}: {what}" for (file, line), what in find_side_errors(text, calls, self.program)})
+        call_graph = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        found = find_side_errors(text, call_graph, self.program)
+        lines = sorted({f"{file}:{line}: {sentence}" for (file, line), sentence in found})
         if errors := [line for line in lines if ": error: " in line]:
             raise messages.error(self.source, [], "", "\n".join(errors))
         return lines
