@@ -7,7 +7,7 @@ import pytest
 
 import hostcuda.api.driver as cuda
 from hostcuda.api.compiler import SourceModule
-from hostcuda.frontend.lockstep import unsynchronized
+from hostcuda.frontend.lockstep import find_unsynchronized
 from hostcuda.source import warnings_about
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")
@@ -60,7 +60,7 @@ def test_with_syncwarp_it_is_right_and_silent():
     ],
 )
 def test_each_form_is_found(body):
-    (place,) = unsynchronized(f"__global__ void f(int *x) {{ int t = threadIdx.x;\n{body} }}")
+    (place,) = find_unsynchronized(f"__global__ void f(int *x) {{ int t = threadIdx.x;\n{body} }}")
     assert place[1] == 2
 
 
@@ -76,7 +76,7 @@ def test_each_form_is_found(body):
     ],
 )
 def test_what_is_in_order_or_not_shared_is_silent(body):
-    assert unsynchronized(f"__global__ void f(int *x) {{ int t = threadIdx.x; {body} }}") == []
+    assert find_unsynchronized(f"__global__ void f(int *x) {{ int t = threadIdx.x; {body} }}") == []
 
 
 SHARED = """__global__ void two(float *x) {

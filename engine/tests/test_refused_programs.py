@@ -222,9 +222,9 @@ def test_host_code_does_not_see_the_devices_macro(tmp_path):
 
 def test_what_belongs_to_a_kernel_may_depend_on_the_architecture():
     device = "int a;\n__global__ void __attribute__((launch_bounds(1024, 2)))\nk(int *x) {\n *x = 2;\n}\n"
-    assert sides.merged(device, device.replace("1024, 2", "1024, 1").replace("= 2", "= 1")) == device
+    assert sides.merge_sides(device, device.replace("1024, 2", "1024, 1").replace("= 2", "= 1")) == device
     with pytest.raises(ValueError, match=r"kernel\.cu:1: error: a declaration that depends on __CUDA_ARCH__"):
-        sides.merged(device.replace("int a", "float a"), device)
+        sides.merge_sides(device.replace("int a", "float a"), device)
 
 
 @pytest.mark.parametrize("address", ["", " @0x7ff57c784440"], ids=["g++ 13", "g++ 12"])

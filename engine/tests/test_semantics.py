@@ -9,7 +9,7 @@ from running import run_program
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
-from hostcuda.frontend.exact import exact
+from hostcuda.frontend.exact import make_exact
 
 pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 
@@ -74,6 +74,6 @@ def test_signed_integers_wrap_if_asked(gear, monkeypatch):
     ],
 )
 def test_casts_and_shifts_are_found(text, rewritten):
-    assert exact(text, True) == rewritten
-    assert exact(f"void f() {{ {text}; }}", False) == f"void f() {{ {text}; }}"
-    assert exact(f"__device__ void f() {{ {text}; }}", False) == f"__device__ void f() {{ {rewritten}; }}"
+    assert make_exact(text, True) == rewritten
+    assert make_exact(f"void f() {{ {text}; }}", False) == f"void f() {{ {text}; }}"
+    assert make_exact(f"__device__ void f() {{ {text}; }}", False) == f"__device__ void f() {{ {rewritten}; }}"

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from hostcuda.frontend.brackets import apply_edits, closed, find_statement_end
+from hostcuda.frontend.brackets import apply_edits, find_statement_end, skip_bracket
 from hostcuda.frontend.scan import Scan
 
 _MOST_STEPS, _MOST_EDITS = 4, 8  # edits of one repair; proposals per finding
@@ -96,7 +96,8 @@ class _Source:
         """Return the start of the statement that a position is in, with the `for` or `if` that it belongs to."""
         while True:
             start = max(self.code.rfind(sign, 0, at) for sign in "{};") + 1
-            around = [open_ for open_ in range(start) if self.code[open_] == "(" and closed(self.code, open_) >= start]
+            opening = (place for place in range(start) if self.code[place] == "(")
+            around = [place for place in opening if skip_bracket(self.code, place) >= start]
             if not around:  # else the sign is in a `for (…; …; …)`
                 return start + len(self.code[start:]) - len(self.code[start:].lstrip())
             at = around[0]
@@ -128,7 +129,7 @@ def _order(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tupl
             yield "barrier", [source.before(source.head(start), _BARRIER), *closing]
         head = source.head(b)
         loop = re.compile(r"(?:for|while)\s*(?=\()").match(source.code, head)
-        body = closed(source.code, loop.end()) if loop else 0
+        body = skip_bracket(source.code, loop.end()) if loop else 0
         if body and source.code[body:].lstrip()[:1] != "{":  # a loop without braces
             end, tab = find_statement_end(source.code, body), source.indent(head)
             braces = [(body, body, " {"), (end, end, f"{tab}  {_BARRIER}{tab}}}")]
@@ -148,7 +149,7 @@ def _guard(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tupl
     access = re.compile(rf"\b{re.escape(name) or '[A-Za-z_]+'}\s*(?=\[)").search(source.code, start, end)
     if not access:
         return
-    stop = closed(source.code, access.end())
+    stop = skip_bracket(source.code, access.end())
     index, text = source.code[access.end() + 1 : stop - 1].strip(), source.text[access.start() : stop]
     blocks = source.blocks(start)
     for head in (source.head(start), *(source.head(block[0]) for block in blocks[:0:-1])):

@@ -18,13 +18,13 @@ from hostcuda.build.prelude import WITHOUT_MACROS, prelude
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import CompileError
 from hostcuda.frontend.brackets import apply_edits
-from hostcuda.frontend.exact import CONVERSIONS, converted, exact
+from hostcuda.frontend.exact import CONVERSIONS, cast_conversions, make_exact
 from hostcuda.frontend.hostcode import MAIN, Names
-from hostcuda.frontend.lockstep import unsynchronized
+from hostcuda.frontend.lockstep import find_unsynchronized
 from hostcuda.frontend.preprocess import SKELETON, Preprocessed, preprocess
 from hostcuda.frontend.rewrite import Rewritten, rewrite
 from hostcuda.frontend.scan import MARKER, Scan, find_kernel_bodies
-from hostcuda.frontend.sides import LIST_CALLS, find_side_errors, merged
+from hostcuda.frontend.sides import LIST_CALLS, find_side_errors, merge_sides
 from hostcuda.frontend.sizes import find_doubted
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
@@ -148,7 +148,7 @@ class Unit:
         if of_host.error:
             self.refuse(folder, *of_host.error)
         try:
-            return replace(result, text=merged(result.text, of_host.text))
+            return replace(result, text=merge_sides(result.text, of_host.text))
         except ValueError as error:
             raise messages.error(self.source, command, "", str(error)) from None
 
@@ -214,7 +214,7 @@ class Unit:
             "asked": [(str(path), path.exists()) for file in preprocessed for path in file.asked],
             "kernels": {kernel.name: kernel.parameters for file in rewritten for kernel in file.kernels},
             "warnings": "".join(f"{line}\n" for line in side_warnings),
-            "unsynchronized": [place for file in preprocessed for place in unsynchronized(file.text)],
+            "unsynchronized": [place for file in preprocessed for place in find_unsynchronized(file.text)],
         }
 
     def warnings(self) -> str:
@@ -242,7 +242,7 @@ class Unit:
         """Compile the result of `rewrite` for each file; return the commands, and the status and output of each.
 
         A kernel whose thread loops do not compile runs on fibers; the compiler's messages name it. Before that, the
-        text is compiled unchanged, since `exact` may have made it impossible to compile.
+        text is compiled unchanged, since `make_exact` may have made it impossible to compile.
         """
         why_fibers, without_loops, is_unchanged = self.why_fibers, set(), False
         flags_with_warnings = [flag for flag in self.flags if flag != "-w"]
@@ -251,7 +251,7 @@ class Unit:
             for place, text, cuda in zip(folders, texts, of_cuda, strict=True):
                 if cuda:
                     text = self.text(text, why_fibers, without_loops)
-                    text = text if is_unchanged else exact(text, not self.program)
+                    text = text if is_unchanged else make_exact(text, not self.program)
                 (place / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
                 has_halves = bool(re.search(r"\b(?:__)?half2?\b", text))
                 loops_flags = toolchain.loops_flags(self.command, has_halves) if PREFIX in text else []
@@ -285,7 +285,7 @@ class Unit:
         text = path.read_text(encoding="latin-1")  # a column is a byte
         path.write_text(MARKER.sub(lambda marker: re.sub(".", " ", marker[0]), text), encoding="latin-1")
         _, _, printed = toolchain.run([*command, "-fsyntax-only", "-fdiagnostics-format=json"], cwd=folder)
-        path.write_text(converted(text, printed, SKELETON), encoding="latin-1")
+        path.write_text(cast_conversions(text, printed, SKELETON), encoding="latin-1")
         return toolchain.run(command, cwd=folder)
 
     def _add_entry(self, texts):

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from hostcuda.frontend.brackets import closed, find_level_start
+from hostcuda.frontend.brackets import find_level_start, skip_bracket
 from hostcuda.frontend.scan import Scan, without_comments
 
 _CHECK = re.compile(
@@ -47,7 +47,7 @@ def needed(source: str, folders: Iterable[Path] = ()) -> bool:
     for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):
         end = use.end()
         while text.startswith("[", end):
-            end = closed(text, end)
+            end = skip_bracket(text, end)
         words = re.findall(r"\w+", text[use.end() : end])
         if not all(word[0].isdigit() or _is_constant(word, text[: use.start()]) for word in words):
             return True

@@ -31,29 +31,29 @@ def _match_parentheses(code):
 
 def find_angle_end(code, at):
     """Return the ``>`` of the ``<`` at `at`, or None."""
-    depth = inside = 0
+    angle_depth = depth = 0
     for match in _BRACKET.finditer(code, at):
         if match[0] in "<>":
-            depth += 0 if inside else 1 if match[0] == "<" else -1
-            if depth == 0:
+            angle_depth += 0 if depth else 1 if match[0] == "<" else -1
+            if angle_depth == 0:
                 return match.start()
         elif match[0] != "->":
-            inside += 1 if match[0] in "([{" else -1
+            depth += 1 if match[0] in "([{" else -1
     return None
 
 
 def split(code, separator, start=0, end=None, angles=True):
     """Return the spans of code[start:end] between the separators that are in no brackets."""
-    end, spans, depth, inside = len(code) if end is None else end, [], 0, 0
+    end, spans, angle_depth, depth = len(code) if end is None else end, [], 0, 0
     for match in re.compile(rf"{_BRACKET.pattern}|{re.escape(separator)}").finditer(code, start, end):
         if match[0] == separator:
-            if not depth and not inside:
+            if not angle_depth and not depth:
                 spans.append((start, match.start()))
                 start = match.end()
         elif match[0] in "<>":
-            depth += 0 if inside or not angles else 1 if match[0] == "<" else -1
+            angle_depth += 0 if depth or not angles else 1 if match[0] == "<" else -1
         elif match[0] != "->":
-            inside += 1 if match[0] in "([{" else -1
+            depth += 1 if match[0] in "([{" else -1
     return [*spans, (start, end)]
 
 
@@ -73,7 +73,7 @@ def find_level_start(code, at):
     return None
 
 
-def closed(code, at):
+def skip_bracket(code, at):
     """Return the position after the bracket that closes the one at `at`."""
     depth = 0
     for bracket in _NO_ANGLE.finditer(code, at):
@@ -87,12 +87,12 @@ def find_statement_end(code, at):
     """Return the position after the statement that begins at `at`."""
     at = re.compile(r"\s*").match(code, at).end()
     if code.startswith("{", at):
-        return closed(code, at)
+        return skip_bracket(code, at)
     if head := _HEAD.match(code, at):
         at = head.end()
-        return find_statement_end(code, closed(code, at) if code.startswith("(", at) else at)
+        return find_statement_end(code, skip_bracket(code, at) if code.startswith("(", at) else at)
     while (sign := _NO_ANGLE.search(code, at)) and sign[0] != ";":
-        at = closed(code, sign.start()) if sign[0] in "([{" else sign.end()
+        at = skip_bracket(code, sign.start()) if sign[0] in "([{" else sign.end()
     return sign.end() if sign else len(code)
 
 

@@ -1,14 +1,14 @@
 """Write what C++ leaves open and a GPU does not, so that a host compiler does as the hardware.
 
 Casts of floats that are out of an integer's range saturate, and a shift by the width or more shifts everything out
-(``include/hostcuda/exact.h``). `exact` writes casts and shifts of device code with the functions there. Conversions
-without a cast show in no text: the compiler names them, and `converted` adds the casts.
+(``include/hostcuda/exact.h``). `make_exact` writes casts and shifts of device code with the functions there.
+Conversions without a cast show in no text: the compiler names them, and `cast_conversions` adds the casts.
 """
 
 import json
 import re
 
-from hostcuda.frontend.brackets import apply_edits, closed, find_angle_end, find_closing_parenthesis
+from hostcuda.frontend.brackets import apply_edits, find_angle_end, find_closing_parenthesis, skip_bracket
 from hostcuda.frontend.scan import Scan
 
 CONVERSIONS = "-Wfloat-conversion"
@@ -24,7 +24,7 @@ _PRIMARY = re.compile(r"\s*(?:(?:::)?\s*\w+(?:\s*::\s*\w+)*|\.?\d[\w.']*(?:(?<=[
 _SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\s*\w+)")
 
 
-def exact(text, whole):
+def make_exact(text, whole):
     """Return the text with casts and shifts that do as the hardware; `whole`: not only in device functions."""
     scan = Scan(text)
     own_types = {name for names in _TYPE_NAMES.findall(scan.code) for name in names if name}
@@ -88,14 +88,14 @@ def _find_operand_end(code, at, cast):
     else:
         return None
     while suffix := _SUFFIX.match(code, at):
-        at = closed(code, suffix.start(1)) if suffix[1] else suffix.end()
+        at = skip_bracket(code, suffix.start(1)) if suffix[1] else suffix.end()
     return at
 
 
 _CONVERSION = re.compile(r"conversion from '[^']*'(?: \{aka '[^']*'\})? to '([^']*)'(?: \{aka '([^']*)'\})?")
 
 
-def converted(text, printed, file):
+def cast_conversions(text, printed, file):
     """Return the text of `file` with a cast for each conversion to an integer in the compiler's `printed` JSON."""
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     targets = {}  # span -> (types that it is converted to, position of the operator)

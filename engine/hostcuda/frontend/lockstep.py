@@ -5,14 +5,14 @@ memory, without a barrier. Since compute capability 7.0 the lanes of a warp need
 ``__syncwarp()``. On the hardware such a kernel mostly still works. On this engine a lane runs to the next barrier
 before the lane after it, so the result is wrong.
 
-`unsynchronized` finds the pattern in the source, at no cost when the kernel runs. It looks for ``volatile``, the word
-by which such code says that it relies on this. Other accesses without a barrier are left to `hostcuda.sanitize`, which
-watches them.
+`find_unsynchronized` finds the pattern in the source, at no cost when the kernel runs. It looks for ``volatile``, the
+word by which such code says that it relies on this. Other accesses without a barrier are left to `hostcuda.sanitize`,
+which watches them.
 """
 
 import re
 
-from hostcuda.frontend.brackets import closed, find_statement_end
+from hostcuda.frontend.brackets import find_statement_end, skip_bracket
 from hostcuda.frontend.scan import Scan
 
 _DECLARATION = re.compile(
@@ -25,7 +25,7 @@ _LOOP = re.compile(r"\b(?:for|while|do)\b")
 _OPENING = re.compile(r"\s*\[")
 
 
-def unsynchronized(text):
+def find_unsynchronized(text):
     """Find reads of ``volatile`` shared memory that need a ``__syncwarp`` before them.
 
     Such a read comes after a write at another index in the same function or loop, with no synchronization between.
@@ -81,7 +81,7 @@ def _find_events(code, name, start, end):
     for match in re.compile(rf"\b{name}\s*(?=\[)").finditer(code, start, end):
         at = match.end()
         while brackets := _OPENING.match(code, at):
-            at = closed(code, brackets.end() - 1)
+            at = skip_bracket(code, brackets.end() - 1)
         index = "".join(code[match.end() : at].split())
         if "volatile" in re.split(r"[;{}]", code[start : match.start()])[-1]:
             continue  # its declaration

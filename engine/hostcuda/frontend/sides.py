@@ -1,6 +1,6 @@
 """Host and device: which code may call which, and what depends on ``__CUDA_ARCH__``.
 
-nvcc compiles a source twice, for the host without ``__CUDA_ARCH__``. Here both are one text: `merged` puts the two
+nvcc compiles a source twice, for the host without ``__CUDA_ARCH__``. Here both are one text: `merge_sides` puts the two
 together, and `find_side_errors` finds the calls that nvcc refuses, from the compiler's call graph.
 """
 
@@ -40,7 +40,7 @@ def _find_functions(scan):
             yield _Function(find_function_name(scan.code, start), frozenset(sides), start, open_, close)
 
 
-def merged(device, host):
+def merge_sides(device, host):
     """Merge the two texts that the preprocessor makes, with ``__CUDA_ARCH__`` and without, into one.
 
     A function for both sides whose texts differ gets an ``if`` that asks where it runs. Raises ValueError with a place
