@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
 MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images than fit are computed in chunks
 _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
-_filling = threading.RLock()  # held from the copy into such an array to the launch of the kernels that read it
+_constant_lock = threading.RLock()  # held from the copy into such an array to the launch of the kernels that read it
 
 
 def images_per_launch(batch: int, scratch: int, free: int, most: int | None = None) -> int:
     """Return how many images one launch computes, so that the chunks of a batch have nearly equal sizes.
 
     The grid and the scratch buffer limit them. `scratch` are the bytes of that buffer per image, `free` those of free
-    device memory; `most` images are what the variant allows.
+    device memory, of which the buffer takes a quarter at most; `most` images are what the variant allows.
     """
     most = min(batch, most or batch, MAX_GRID[2])
     if scratch:
@@ -79,20 +79,19 @@ class Plan(Closing):
         variant.supports(layer)
         layer.x_shape(batch)  # raises if it is not a number of images
         self.variant, self.layer, self.batch = variant, layer, int(batch)
-        product = None
         if variant.library:
             cublas.prepare()
-            product = cublas.product
         module = variant.module(layer)
         self._buffers = Buffers()
         try:
-            self._set_up(module, product, x, y, k)
+            self._allocate(module, x, y, k)
+            self._prepare_launches(module)
         except BaseException:
             self.close()
             raise
 
-    def _set_up(self, module, product, x, y, k):
-        """Allocate the buffers and prepare the launches."""
+    def _allocate(self, module, x, y, k):
+        """Allocate the buffers that the caller has not given, and choose the images per launch."""
         variant, layer, dtype = self.variant, self.layer, self.variant.io_dtype
         new, s = self._buffers.new, variant.scope(layer)
         self.x = new(layer.x_shape(self.batch), dtype) if x is None else x
@@ -111,19 +110,22 @@ class Plan(Closing):
         a = int(new(arranged, np.uint8)) if arranged else 0
         self.buffers = {"x": int(self.x), "k": int(self.k), "y": int(self.y), "u": u, "a": a}
 
+    def _prepare_launches(self, module):
+        """Prepare the calls of `run`, with all arguments; cuBLAS computes a product in place of a kernel."""
+        variant, layer, s = self.variant, self.layer, self.variant.scope(self.layer)
+        itemsize = variant.io_dtype.itemsize
         self.functions = {name: self._find_function(module, name) for name in variant.kernels}
-        x_step = dtype.itemsize * layer.C * layer.H * layer.W  # bytes per image
-        y_step = dtype.itemsize * layer.M * layer.Ho * layer.Wo
+        x_bytes = itemsize * layer.C * layer.H * layer.W  # per image
+        y_bytes = itemsize * layer.M * layer.Ho * layer.Wo
         launches, self._calls = [], []
-        for first in range(0, self.batch, self.images):
-            images = min(self.images, self.batch - first)
-            x, y = int(self.x) + first * x_step, int(self.y) + first * y_step
-            where = {"x": x, "k": int(self.k), "y": y, "u": u, "a": a}
+        for start in range(0, self.batch, self.images):
+            images = min(self.images, self.batch - start)
+            addresses = {**self.buffers, "x": int(self.x) + start * x_bytes, "y": int(self.y) + start * y_bytes}
             sizes = (images, layer.C, layer.H, layer.W, layer.M, layer.K)
             for launch, call in zip(variant.geometry(layer, images), variant.calls, strict=True):
-                arguments = (*(where[name] for name in call.buffers), *sizes)
+                arguments = (*(addresses[name] for name in call.buffers), *sizes)
                 dynamic = launch.shared if variant.dynamic_shared else 0
-                function = product if call.library(s) else self.functions[launch.kernel].prepared_async_call
+                function = cublas.product if call.library(s) else self.functions[launch.kernel].prepared_async_call
                 if dynamic > SHARED_BYTES:
                     attribute = hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                     self.functions[launch.kernel].set_attribute(attribute, dynamic)
@@ -175,7 +177,7 @@ class Plan(Closing):
                 factors = k.astype(self.variant.mask_dtype, copy=False)
                 if self._factors is not self.k:
                     hostcuda.driver.memcpy_htod(self._factors, factors)
-                with _filling:
+                with _constant_lock:
                     hostcuda.driver.memcpy_htod(self._constant, factors)
                     self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
@@ -194,7 +196,7 @@ class Plan(Closing):
         mark : callable, optional
             Called before each launch and after the last one, for example to time them separately.
         """
-        with nullcontext() if self._constant is None else _filling:
+        with nullcontext() if self._constant is None else _constant_lock:
             if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
                 size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
                 hostcuda.driver.memcpy_dtod_async(self._constant, self._factors, size, stream)

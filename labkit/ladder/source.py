@@ -76,18 +76,19 @@ def changed_lines(a: list[str], b: list[str]) -> int:
 
 def functions(text: str) -> dict[str, tuple[int, int]]:
     """Return where each function of a source begins and ends, by its name. The comment right above belongs to it."""
-    code, spans, depth, begin, body = code_only(text), {}, 0, 0, 0
+    code, spans, depth, begin, brace = code_only(text), {}, 0, 0, 0
     for mark in re.finditer(r"[{};]|^[ \t]*#.*$", code, re.MULTILINE):
         depth += {"{": 1, "}": -1}.get(mark[0], 0)
         if mark[0] == "{" and depth == 1:
-            body = mark.start()
+            brace = mark.start()
         if depth or mark[0] == "{":
             continue
-        head = _remove_parentheses(code[begin:body]) if mark[0] == "}" else ""
+        head = _remove_parentheses(code[begin:brace]) if mark[0] == "}" else ""
         if names := re.findall(r"\b(\w++)\s*+\0", head):  # the last name before parentheses is the function's
-            above = text.rfind("\n\n", begin, begin + len(code[begin:body]) - len(code[begin:body].lstrip()))
-            first = begin if above < 0 else above + 2
-            spans[names[-1]] = first + len(text[first:]) - len(text[first:].lstrip("\n")), mark.end()
+            first_word = begin + len(code[begin:brace]) - len(code[begin:brace].lstrip())
+            blank_line = text.rfind("\n\n", begin, first_word)  # above the function and its comment
+            start = begin if blank_line < 0 else blank_line + 2
+            spans[names[-1]] = start + len(text[start:]) - len(text[start:].lstrip("\n")), mark.end()
         begin = mark.end()
     return spans
 
@@ -99,14 +100,14 @@ def parameter_names(code: str, function: str) -> list[str]:
 
 
 def _remove_parentheses(code: str) -> str:
-    r"""Return code with "\0" in place of each pair of parentheses and all that is inside."""
-    parts, opened = [], []
+    r"""Return code with "\0" in place of each pair of parentheses and all inside: the word before is a function's."""
+    parts, open_places = [], []
     for part in re.split(r"([()])", code):
-        if part == ")" and opened:
-            del parts[opened.pop() :]
+        if part == ")" and open_places:
+            del parts[open_places.pop() :]
             part = "\0"
         elif part == "(":
-            opened.append(len(parts))
+            open_places.append(len(parts))
         parts.append(part)
     return "".join(parts)
 

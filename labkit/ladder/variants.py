@@ -110,32 +110,32 @@ class Variant:
 
     def _choose_kernels(self, names):
         """Return the kernels' names: the rung's, or for a rung of one call that of the only kernel in the source."""
-        wanted = tuple(call.kernel for call in self.calls)
-        if len(wanted) == 1 and len(names) == 1:
+        expected = tuple(call.kernel for call in self.calls)
+        if len(expected) == 1 and len(names) == 1:
             return names
-        if set(wanted) <= set(names):
-            return wanted
+        if set(expected) <= set(names):
+            return expected
         raise LabError(f"{self.file_name} takes the place of {self.rung.label} and has to define "
-                       f"{' and '.join(wanted)}; it defines {', '.join(names) or 'no __global__ void function'}. A "
+                       f"{' and '.join(expected)}; it defines {', '.join(names) or 'no __global__ void function'}. A "
                        f"cell with %%kernel {self.rung.number} --part --name mine takes some functions: grade mine")
 
     def _require_order(self, code):
         """Refuse a kernel with the rung's parameters in another order: its arguments come in the rung's order."""
-        lab = code_only(read(self.rung.step_file(self.step) if self.step else self.rung.file))
+        lab_code = code_only(read(self.rung.step_file(self.step) if self.step else self.rung.file))
         for call, kernel in zip(self.calls, self.kernels, strict=True):
-            own, expected = parameter_names(code, kernel), parameter_names(lab, call.kernel)
-            if own != expected and sorted(own) == sorted(expected):
-                raise LabError(f"{self.file_name}: {kernel} has the parameters ({', '.join(own)}), but "
-                               f"{self.rung.label} passes ({', '.join(expected)}): put them in this order")
+            own_names, lab_names = parameter_names(code, kernel), parameter_names(lab_code, call.kernel)
+            if own_names != lab_names and sorted(own_names) == sorted(lab_names):
+                raise LabError(f"{self.file_name}: {kernel} has the parameters ({', '.join(own_names)}), but "
+                               f"{self.rung.label} passes ({', '.join(lab_names)}): put them in this order")
 
     @property
     def label(self) -> str:
         """The variant as tables and plots write it: "01 baseline", "03 registers, sum", "04 tiling, tile=32"."""
-        chosen = [f"{name}={short(value)}" for name, value in self.options.items()
-                  if name != "step" and value != self.rung.options[name].default]
-        step = [self.step] if self.step else []
-        own = [self.path.name if self.path else "own source"] if self.own else []
-        return ", ".join([self.rung.label, *step, *own, *chosen])
+        options = [f"{name}={short(value)}" for name, value in self.options.items()
+                   if name != "step" and value != self.rung.options[name].default]
+        step_name = [self.step] if self.step else []
+        own_name = [self.path.name if self.path else "own source"] if self.own else []
+        return ", ".join([self.rung.label, *step_name, *own_name, *options])
 
     @property
     def options_text(self) -> str:
@@ -224,10 +224,8 @@ class Variant:
     def geometry(self, layer: Layer, images: int) -> tuple[Launch, ...]:
         """Return the `launches` without checking the limits."""
         s = self.scope(layer, images)
-        return tuple(
-            Launch(kernel, call.grid(s), call.block(s), call.shared(s))
-            for kernel, call in zip(self.kernels, self.calls, strict=True)
-        )
+        return tuple(Launch(kernel, call.grid(s), call.block(s), call.shared(s))
+                     for kernel, call in zip(self.kernels, self.calls, strict=True))
 
     def defines(self, layer: Layer) -> dict[str, int]:
         """Return the compile-time parameters for `layer`."""
@@ -252,22 +250,26 @@ class Variant:
                                f"{layer} has {size:,}: take a rung that does not, such as 1 or 6")
         s = self.scope(layer)
         for name, value in self.options.items():
-            if value is not None and (taken := getattr(s, name)) != value:
-                raise LabError(f"{self.label}: {name} is {short(taken)} for {layer}; leave {name}={short(value)} out")
-        if why := self.rung.limit(s):
-            raise LabError(f"{self.label} cannot compute {layer}: {why}; take a rung that can, such as 7")
-        for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
-                           ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):
+            if value is not None and (actual := getattr(s, name)) != value:  # the step or the layer decides it
+                raise LabError(f"{self.label}: {name} is {short(actual)} for {layer}; leave {name}={short(value)} out")
+        if reason := self.rung.limit(s):
+            raise LabError(f"{self.label} cannot compute {layer}: {reason}; take a rung that can, such as 7")
+        for array, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
+                            ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):
             if size > MAX_OFFSET:
                 raise LabError(f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; the "
-                               f"{what} of {layer} has {size:,} elements")
+                               f"{array} of {layer} has {size:,} elements")
+        self._require_launchable(layer)
+
+    def _require_launchable(self, layer):
+        """Refuse a layer for which a block or a grid exceeds the limits of a launch on the device."""
         for launch, call in zip(self.geometry(layer, 1), self.calls, strict=True):
             threads = int(np.prod(launch.block))
             if threads > MAX_THREADS:
                 raise LabError(f"{self.label}: {threads} threads in a block; the limit is {MAX_THREADS}")
-            if (shared := launch.shared + call.static) > (most := self._find_shared_limit()):
+            if (shared := launch.shared + call.static) > (shared_limit := self._find_shared_limit()):
                 raise LabError(f"{self.label} needs {shared:,} bytes of shared memory per block for {layer}; the limit "
-                               f"is {most:,}: {self._suggest_less_shared(layer)}")
+                               f"is {shared_limit:,}: {self._suggest_less_shared(layer)}")
             for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
                 if size > limit:
                     raise LabError(f"{self.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; the "
@@ -280,14 +282,14 @@ class Variant:
     def _suggest_less_shared(self, layer) -> str:
         """Say what to do if a block needs more shared memory than it can have."""
 
-        def shared(**changed):
-            s = self.rung.scope(layer, 1, {**self.options, **changed})
+        def shared_bytes(**changes):
+            s = self.rung.scope(layer, 1, {**self.options, **changes})
             return max(call.shared(s) + call.static for call in self.calls)
 
-        least = {name: min(option.least, key=lambda value: shared(**{name: value}))
-                 for name, option in self.rung.options.items() if option.least}
-        remedies = {name: value for name, value in least.items() if shared(**{name: value}) < shared()}
-        if shared(**remedies) > self._find_shared_limit():
+        smallest = {name: min(option.least, key=lambda value: shared_bytes(**{name: value}))
+                    for name, option in self.rung.options.items() if option.least}
+        remedies = {name: value for name, value in smallest.items() if shared_bytes(**{name: value}) < shared_bytes()}
+        if shared_bytes(**remedies) > self._find_shared_limit():
             return "take a rung that needs less, such as 1"
         return f"take a smaller {' or '.join(remedies)}"
 
@@ -340,8 +342,8 @@ class Variant:
 
     def _suggest_older_rung(self):
         """Return the label of the last rung before this one, in the same precision, that the GPU in use runs."""
-        before = [rung for rung in LADDER if rung.number < self.rung.number]
-        older = [rung.label for rung in before if rung.min_capability <= device().compute_capability
+        earlier = [rung for rung in LADDER if rung.number < self.rung.number]
+        older = [rung.label for rung in earlier if rung.min_capability <= device().compute_capability
                  and variant(rung.number).io_dtype == self.io_dtype]
         return (older or ["another rung"])[-1]
 
@@ -389,10 +391,10 @@ def name_missing_instruction(label: str, suggest: Callable[[], str]) -> Iterator
     try:
         yield
     except hostcuda.driver.CompileError as error:
-        here = device()
-        if here.compute_capability and (what := find_lacking(f"{error.stderr}\n{error.stdout}")):
+        gpu = device()
+        if gpu.compute_capability and (instruction := find_lacking(f"{error.stderr}\n{error.stdout}")):
             raise LabError("{} uses {}; the {} has {}.{}: {}".format(
-                label, what, here.name, *here.compute_capability, suggest())) from None
+                label, instruction, gpu.name, *gpu.compute_capability, suggest())) from None
         raise
 
 
@@ -425,34 +427,35 @@ def variant(which: int | str, source: str | Path | None = None, **options) -> Va
     """
     if which in ("streams", PAGES["streams"]):
         raise LabError("12 streams has no kernel of its own: labkit.Pipeline runs those of any other rung on streams")
-    chosen = rung(which)
-    values: dict[str, Any] = {name: option.default for name, option in chosen.options.items()}
+    chosen_rung = rung(which)
+    values: dict[str, Any] = {name: option.default for name, option in chosen_rung.options.items()}
     for name, value in options.items():
         if name not in values:
-            names = "; ".join(f"{n}={short(o.default)} ({o.about})" for n, o in chosen.options.items())
-            raise LabError(f"{chosen.label} has no option {name!r}; it has {names}")
-        values[name] = chosen.options[name].validate(name, value)
+            valid = "; ".join(f"{valid_name}={short(option.default)} ({option.about})"
+                              for valid_name, option in chosen_rung.options.items())
+            raise LabError(f"{chosen_rung.label} has no option {name!r}; it has {valid}")
+        values[name] = chosen_rung.options[name].validate(name, value)
     if source is None:
-        file = chosen.step_file(values["step"]) if values.get("step") else chosen.file
-        return Variant(chosen, values, file.read_text(), file, own=False)
+        file = chosen_rung.step_file(values["step"]) if values.get("step") else chosen_rung.file
+        return Variant(chosen_rung, values, file.read_text(), file, own=False)
     path = as_path(source)
-    return Variant(chosen, values, read(path) if path else str(source), path, own=True)
+    return Variant(chosen_rung, values, read(path) if path else str(source), path, own=True)
 
 
-def as_variants(several) -> list[Variant]:
+def as_variants(items) -> list[Variant]:
     """Return a list of variants, given one or several: as themselves, or as numbers or names of rungs."""
-    several = list(several) if isinstance(several, Iterable) and not isinstance(several, str) else [several]
-    if not several:
+    items = list(items) if isinstance(items, Iterable) and not isinstance(items, str) else [items]
+    if not items:
         raise LabError("no variant was given")
-    several = [variant(which) if isinstance(which, (int, str)) else which for which in several]
-    for chosen in several:
-        if hasattr(chosen, "get_function"):
+    items = [variant(item) if isinstance(item, (int, str)) else item for item in items]
+    for item in items:
+        if hasattr(item, "get_function"):
             raise LabError("a module of %%cuda has no launch of its own: put its kernel and your launches into a cell "
                            "of %%program NAME.py, then `%hostcuda profile NAME.py` (--estimate H200 for a time there) "
                            "or `%hostcuda sanitize NAME.py`. What takes a rung's place belongs into a %%kernel cell")
-        if not hasattr(chosen, "supports"):
-            raise LabError(f"{chosen!r} is not a variant: take labkit.variant(1), or the number or name of a rung")
-    return several
+        if not hasattr(item, "supports"):
+            raise LabError(f"{item!r} is not a variant: take labkit.variant(1), or the number or name of a rung")
+    return items
 
 
 def variants(which: int | str) -> list[Variant]:
@@ -460,13 +463,13 @@ def variants(which: int | str) -> list[Variant]:
 
     Variants that need cuBLAS are left out if it is missing, and products of four warps if the GPU has none.
     """
-    chosen = rung(which)
-    choices = [{}, *({"step": step} for step in chosen.steps), *chosen.compared]
-    several = [variant(which, **options) for options in choices]
-    several = [chosen for chosen in several if not (chosen.architecture_specific and chosen.missing)]
-    if any(chosen.library for chosen in several) and cublas.missing():
-        return [chosen for chosen in several if not chosen.library]
-    return several
+    chosen_rung = rung(which)
+    options_to_compare = [{}, *({"step": step} for step in chosen_rung.steps), *chosen_rung.compared]
+    compared = [variant(which, **options) for options in options_to_compare]
+    compared = [one for one in compared if not (one.architecture_specific and one.missing)]
+    if any(one.library for one in compared) and cublas.missing():
+        return [one for one in compared if not one.library]
+    return compared
 
 
 def solution(which: int | str, exercise: str, **options) -> Variant:
@@ -475,17 +478,17 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
     `options` are the rung's, by default those that the solution is written for. Raises LabError if there is no
     solution; the message lists the exercises that have one, or says that this edition of the lab has none at all.
     """
-    chosen = rung(which)
-    files = solution_files(chosen.name)
+    chosen_rung = rung(which)
+    files = solution_files(chosen_rung.name)
     if exercise not in files:
-        have = f"; there are solutions of {', '.join(files)}" if files else ": no exercise of this rung has one"
-        raise LabError(f"there is no solution of exercise {exercise!r} of {chosen.label}{have}")
-    like = variant(chosen.name, **{**chosen.solved.get(exercise, {}), **options})
+        available = f"; there are solutions of {', '.join(files)}" if files else ": no exercise of this rung has one"
+        raise LabError(f"there is no solution of exercise {exercise!r} of {chosen_rung.label}{available}")
+    with_options = variant(chosen_rung.name, **{**chosen_rung.solved.get(exercise, {}), **options})
     path = files[exercise]
     text = view(read(path), skeleton=False)
     if not text:
         raise LabError(NO_SOLUTIONS)
-    return Variant(chosen, dict(like.options), text, path, own=True)
+    return Variant(chosen_rung, dict(with_options.options), text, path, own=True)
 
 
 def solutions(which: int | str | None = None) -> list[Variant]:

@@ -3,40 +3,62 @@
 from labkit.ladder.rung import Extent, Scope, tiles
 from labkit.spec.devices import count_blocks_at_once
 
-COLUMNS = 48  # of a product, at most: the outputs of a window
-SUMS = 80  # registers of a thread that hold sums, at most
+# The sizes of a scope, which `sizes` returns; the kernels compute all else from them.
+#   parts             halves that stand for a number: 1 in rung 10, 2 in rung 11
+#   down, tall        rows of outputs of a window, which has 2 columns; windows that are stacked for one product
+#   maps, groups      maps of a block, groups of maps: blocks of different groups share an image
+#   turns, steps      turns of one or two channels; k-steps of a product in a turn, each of two rows of inputs
+#   warps, fetch, store      warps of a block that multiply, that fetch the next image, that store maps
+#   images, outs, stages     buffers for images, and for maps; times that a block stores a share of its maps per image
+#   room, shared, at_once    blocks per multiprocessor, bytes per block, whether one round of warps covers an image
+MAX_COLUMNS = 48  # of a product: the outputs of a window
+MAX_SUMS, MAX_TALL = 80, 12  # registers of a thread that hold sums; windows that are stacked
+WINDOWS_PER_UNIT = 64  # a unit is what four warps multiply at once
 LARGEST = 16  # bytes of `largest` in rung 11, as nvcc rounds them
 OVERHEAD_ROWS = 3  # rows of windows whose products take as long as all else that a unit does
 
 
 def _count_units(s: Scope, down: int, tall: int) -> int:
-    """Return how many products there are with 64 windows of `down` x 2 outputs, `tall` of them stacked vertically."""
-    return tiles(tiles(s.Ho, down * tall) * tiles(s.Wo, 2), 64)
+    """Return how many units an image needs, if `tall` windows of `down` x 2 outputs are stacked vertically."""
+    return tiles(tiles(s.Ho, down * tall) * tiles(s.Wo, 2), WINDOWS_PER_UNIT)
+
+
+def _count_bytes(s: Scope, sizes: dict) -> int:
+    """Return the bytes of shared memory per block: the weights of its maps, images, and maps to be stored."""
+    parts, down, tall, maps = (sizes[name] for name in ("parts", "down", "tall", "maps"))
+    window = s.K + down - 1
+    rows = down * tall * tiles(s.Ho, down * tall) - down + window  # of inputs that all windows need
+    pixels = ((sizes["turns"] * sizes["channels"] - 1) * s.H + rows) * s.W
+    if parts == 1:
+        words = 1 + s.W % 2  # of four bytes for two pixels
+        image, out = tiles(pixels * words // 2 + 4 * words, 4), tiles(maps * s.pixels, 8)  # in pieces of 16 bytes
+    else:
+        image, out = (pixels + 11) // 4, tiles(maps // sizes["stages"] * s.pixels, 4)
+    weights = parts * sizes["turns"] * sizes["steps"] * 4 * down * maps
+    exponents = 4 * maps * (parts - 1)  # one per map in rung 11
+    return 16 * (weights + sizes["images"] * image + sizes["outs"] * out) + exponents
 
 
 def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, images: int = 2, stages: int = 1) -> dict:
-    """Return the sizes with windows `down` outputs high, `groups` of maps, and `outs` buffers for a stage's maps."""
+    """Return all sizes that follow from these; `sizes` tries which of them fit."""
     window = s.K + down - 1
-    together = 2 if s.C > 1 and window % 2 else 1  # two channels share a step for their last rows
-    steps, turns = tiles(together * window, 2), tiles(s.C, together)
+    channels = 2 if s.C > 1 and window % 2 else 1  # of a turn: two share a step for their last rows
     maps = 4 // down * tiles(tiles(s.M, groups), 4 // down)
-    highest = min(tiles(s.Ho, down), 12, SUMS // (down * maps))
-    tall = min(range(1, highest + 1), key=lambda tall: _count_units(s, down, tall) * (tall + OVERHEAD_ROWS))
-    rows = down * tall * tiles(s.Ho, down * tall) - down + window
-    pixels = ((turns * together - 1) * s.H + rows) * s.W
-    if parts == 1:
-        words = 1 + s.W % 2  # of shared memory, for two pixels
-        image, out = tiles(pixels * words // 2 + 4 * words, 4), tiles(maps * s.pixels, 8)
-    else:
-        image, out = (pixels + 11) // 4, tiles(maps // stages * s.pixels, 4)
-    shared = 16 * (parts * turns * steps * 4 * down * maps + images * image + outs * out) + 4 * maps * (parts - 1)
-    room = count_blocks_at_once(shared, s.shared_opt_in, most=3 - parts)
+    tallest = min(tiles(s.Ho, down), MAX_TALL, MAX_SUMS // (down * maps))
+    tall = min(range(1, tallest + 1), key=lambda height: _count_units(s, down, height) * (height + OVERHEAD_ROWS))
+    found = {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": tiles(s.C, channels),
+             "steps": tiles(channels * window, 2), "tall": tall, "outs": outs, "images": images, "stages": stages}
+    shared = _count_bytes(s, found | {"channels": channels})
+    room = count_blocks_at_once(shared, s.shared_opt_in, most=3 - parts)  # registers allow 2 of rung 10, 1 of rung 11
     units = _count_units(s, down, tall)
-    compute, store = (min(units, 2), images) if parts == 2 else (1 if room == 2 else tiles(units, tiles(units, 3)), 1)
-    fetch = 4 - store if parts == 2 or s.W % 2 or down == room == 2 else 1
-    return {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": turns, "steps": steps, "tall": tall,
-            "warps": 4 * compute, "fetch": fetch, "store": store, "outs": outs, "images": images, "stages": stages,
-            "room": room, "at_once": units == compute, "shared": shared}
+    if parts == 2:
+        warpgroups, store = min(units, 2), images
+        fetch = 4 - store
+    else:
+        warpgroups, store = 1 if room == 2 else tiles(units, tiles(units, 3)), 1
+        fetch = 3 if s.W % 2 or down == room == 2 else 1
+    return {**found, "warps": 4 * warpgroups, "fetch": fetch, "store": store, "room": room,
+            "at_once": units == warpgroups, "shared": shared}
 
 
 def _fits(s: Scope, sizes: dict) -> bool:
@@ -50,22 +72,23 @@ def sizes(s: Scope, parts: int) -> dict:
     than one, and in rung 11 all maps in one block, stored in few stages, rather than two images.
     """
     down = 2 if parts == 1 and s.C == 1 else 1  # of two channels, windows of an odd height waste less
-    for groups in range(tiles(s.M, COLUMNS // (2 * down)), s.M + 1):
-        one = _find_sizes(s, parts, down, groups)
-        if _fits(s, one) or one["maps"] == 4 // down:
+    for groups in range(tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1):
+        one_buffer = _find_sizes(s, parts, down, groups)
+        if _fits(s, one_buffer) or one_buffer["maps"] == 4 // down:
             break
-        for stages in range(2, 7 if parts == 2 and one["at_once"] else 2):
+        for stages in range(2, 7 if parts == 2 and one_buffer["at_once"] else 2):
             staged = _find_sizes(s, parts, down, groups, outs=2, images=1, stages=stages)
             if staged["maps"] % (4 * stages) == 0 and _fits(s, staged):
                 return staged
-    two = _find_sizes(s, parts, down, groups, outs=2)
-    return two if parts == 1 and _fits(s, two) and two["room"] == one["room"] else one
+    two_buffers = _find_sizes(s, parts, down, groups, outs=2)
+    with_room = _fits(s, two_buffers) and two_buffers["room"] == one_buffer["room"]
+    return two_buffers if parts == 1 and with_room else one_buffer
 
 
 def defines(s: Scope) -> dict:
     """Return the compile-time parameters, besides the layer's."""
-    both = {"MAPS": s.maps, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store, "OUTS": s.outs}
-    return both | ({"DOWN": s.down, "ROOM": s.room} if s.parts == 1 else {"IMAGES": s.images, "STAGES": s.stages})
+    common = {"MAPS": s.maps, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store, "OUTS": s.outs}
+    return common | ({"DOWN": s.down, "ROOM": s.room} if s.parts == 1 else {"IMAGES": s.images, "STAGES": s.stages})
 
 
 def grid(s: Scope, multiprocessors: int) -> Extent:

@@ -13,15 +13,13 @@ def _sizes(s: Scope) -> dict:
     if s.step == "warpgroups":
         return {"pairs": None, "blocks": s.blocks or BLOCKS * s.multiprocessors, **warpgroups.sizes(s, parts=1)}
     down, across = tiles(s.Ho, 2), 2 * tiles(s.Wo, 4)  # squares of 2 x 2 outputs, an even number of them across
-    pairs = s.pairs or min(range(min(4, down), 12), key=lambda pairs: (tiles(down, pairs) * pairs, pairs))
-    groups = s.groups or (2 if s.M % 8 == 0 else 1)
-    if s.step in ("square", "shared"):
-        pairs = 1
-    if s.step in ("square", "shared", "pairs"):
-        groups = 1
+    best_pairs = min(range(min(4, down), 12), key=lambda height: (tiles(down, height) * height, height))
+    pairs = 1 if s.step in ("square", "shared") else s.pairs or best_pairs
+    groups = 1 if s.step in ("square", "shared", "pairs") else s.groups or (2 if s.M % 8 == 0 else 1)
     strips = tiles(down, pairs)
     products = tiles(strips * across, 8)  # of eight columns
     warps = s.warps or tiles(products, tiles(products, 8 // groups))
+    # strips: rows of a warp's squares that cover the map; fours: groups of four maps; steps: of a product
     sizes = {"pairs": pairs, "groups": groups, "warps": warps, "strips": strips, "steps": (s.K + 2) // 2,
              "fours": tiles(s.M, 4 * groups) * groups}
     at_once = count_blocks_at_once(_shared(Scope(**vars(s) | sizes)), s.shared_opt_in, BLOCKS)
@@ -29,12 +27,12 @@ def _sizes(s: Scope) -> dict:
 
 
 def _shared(s: Scope) -> int:
-    """Return the bytes of the image, and in the rung itself those of the maps that are gathered."""
+    """Return the bytes of the image, and in the rung itself those of the maps that it gathers for wide stores."""
     if s.step == "warpgroups":
         return s.shared
     image = 4 * s.C * (s.strips * s.pairs + s.steps - 1) * (s.W + s.W % 2) + 16
-    out = 0 if s.step else 8 * s.groups * s.pixels if s.Wo % 4 else 2
-    return 0 if s.step == "square" else tiles(image, 16) * 16 + out
+    gathered = 0 if s.step else 8 * s.groups * s.pixels if s.Wo % 4 else 2  # 2: of an array of one half
+    return 0 if s.step == "square" else tiles(image, 16) * 16 + gathered
 
 
 def _grid(s: Scope) -> Extent:

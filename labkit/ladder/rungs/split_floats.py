@@ -58,7 +58,7 @@ def _sizes(s: Scope) -> dict:
     sizes |= _choose_buffers(s, sizes)
     products = 3 * groups * turns * steps * column_tiles * tall  # per image: they hide the fetching of the next one
     fetch = max(1, min(3, 16 - warps - sizes["store"], ceil(1.3 * s.C * s.H * s.W / products)))
-    return {**sizes, "fetch": fetch}
+    return {**sizes, "fetch": fetch}  # warps that fetch images; `store`: those that store maps
 
 
 def _shared(s: Scope) -> int:

@@ -20,6 +20,7 @@ def _rows(s: Scope) -> int:
 
 
 def _shared(s: Scope) -> int:
+    """Return the bytes of the table of where rows of u begin, of the mask, and of each warp's tiles of u and y."""
     m, n, _ = s.wmma
     table = 0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)
     mask = 2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)

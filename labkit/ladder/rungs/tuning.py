@@ -22,19 +22,19 @@ def _is_tuned(options: Mapping) -> bool:
 
 def _sizes(s: Scope) -> dict:
     """Return the sizes for a scope: those that the options give, else the tuned ones, else what suits most layers."""
-    best = TUNED.get(f"{s.C}x{s.H}x{s.W} {s.M}x{s.K}", {}) if _is_tuned(vars(s)) else {}
-    rows = min(s.rows or best.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)
+    tuned = TUNED.get(f"{s.C}x{s.H}x{s.W} {s.M}x{s.K}", {}) if _is_tuned(vars(s)) else {}
+    rows = min(s.rows or tuned.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)
     below = tiles(s.Ho, rows)  # threads that cover a column of a map
-    maps = 1 if s.step == "rows" else s.maps or best.get("maps") or min(4, s.M)
-    channels = 1 if s.step in ("masks", "columns") else s.channels or best.get("channels") or min(4, s.C)
+    maps = 1 if s.step == "rows" else s.maps or tuned.get("maps") or min(4, s.M)
+    channels = 1 if s.step in ("masks", "columns") else s.channels or tuned.get("channels") or min(4, s.C)
     if s.step in _TILED:
         block, groups = s.block or (16, tiles(below, tiles(below, 16))), 1
     else:
         groups = min(4, tiles(s.M, maps))
-        columns = (tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)), groups)
-        block = tuple(s.block or best.get("block") or columns)
+        columns = (tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)), groups)  # 256 threads at most
+        block = tuple(s.block or tuned.get("block") or columns)
         groups = block[1]
-    unroll = s.unroll or best.get("unroll") or s.K
+    unroll = s.unroll or tuned.get("unroll") or s.K
     return {"rows": rows, "maps": maps, "block": block, "channels": channels, "unroll": unroll, "groups": groups,
             "below": below}
 
