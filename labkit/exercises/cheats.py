@@ -24,11 +24,11 @@ _THREAD = ("((((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) *
 _THREADS = "gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockDim.z"
 
 
-def cheats(asked: Exercise, right: Iterable[str]) -> Iterator[tuple[str, str]]:
+def cheats(exercise: Exercise, right: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield names and texts of the cheats; `right` are kernels with right results, the solution first."""
     right = list(dict.fromkeys(right))
-    if isinstance(asked.subject, Kernels):
-        yield from _store_answers(asked, right[0])
+    if isinstance(exercise.subject, Kernels):
+        yield from _store_answers(exercise, right[0])
     yield from [("all by one thread", text) for source in right if (text := _use_one_thread(source))][:1]
     yield from [("atomics for loads", text) for source in right[1:] if (text := _load_by_atomics(source)) != source][:2]
 
@@ -50,9 +50,9 @@ def _parameter_names(parameters: str) -> list[str]:
     return [words[-1] if len(words := re.findall(r"\w+", part)) > 1 else "0" for part in parameters.split(",")]
 
 
-def _store_answers(asked: Exercise, honest: str) -> Iterator[tuple[str, str]]:
+def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]:
     """Yield kernels that hold the counted shape's results in a table, or as stores without a load."""
-    subject, head = asked.drawn(STORED).subject, _find_head(honest)
+    subject, head = exercise.drawn(STORED).subject, _find_head(honest)
     launches = subject.launched(next(case for case in subject.cases if case.counted))
     if len(launches) > 1 or not head:
         return

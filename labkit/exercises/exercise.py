@@ -454,18 +454,18 @@ def _shapes(seed: str) -> str:
     return hashlib.sha256(f"{seed}\nshapes".encode()).hexdigest() if seed else ""
 
 
-def hand_over(asked: Exercise, source: str, folder: Path) -> None:
+def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
     """Write the files that a child process reads with `receive`.
 
     The solution, wrong answers, the seed and the expected results stay here.
     """
     (folder / "exercise").mkdir()
-    for path in asked.folder.iterdir():
-        if path.is_file() and path.name != "wrong.toml" and path != asked.file:
+    for path in exercise.folder.iterdir():
+        if path.is_file() and path.name != "wrong.toml" and path != exercise.file:
             (folder / "exercise" / path.name).write_bytes(path.read_bytes())
     (folder / "attempt.cu").write_text(source, encoding="utf-8")
-    (folder / "shapes").write_text(_shapes(asked.seed), encoding="utf-8")
-    (folder / "inputs").write_bytes(pickle.dumps([*map(asked.subject.inputs, asked.subject.cases)]))
+    (folder / "shapes").write_text(_shapes(exercise.seed), encoding="utf-8")
+    (folder / "inputs").write_bytes(pickle.dumps([*map(exercise.subject.inputs, exercise.subject.cases)]))
 
 
 def receive(folder: Path) -> tuple[Exercise, str]:

@@ -98,43 +98,46 @@ def grade(
     if not quiet:
         print(result)
         if result.passed and isinstance(task.subject, InPlaceOf):
-            print(_estimate_line(task, source), end="")
+            print(_describe_estimates(task, source), end="")
     return result
 
 
-def _require_prediction(done: Grade) -> Grade:
+def _require_prediction(result: Grade) -> Grade:
     """Fail a goal whose number the reader has to predict on the page, until the prediction is right."""
-    for n, (goal, got) in enumerate(zip(done.exercise.goals, done.reached, strict=True), -len(done.reached)):
-        guess = progress.predicted.get(goal.predicted, got)
-        if not done.passed or guess == got:
+    goals = [*zip(result.exercise.goals, result.reached, strict=True)]
+    for place, (goal, got) in enumerate(goals, len(result.lines) - len(goals)):  # the last lines are the goals'
+        predicted = progress.predicted.get(goal.predicted, got)
+        if not result.passed or predicted == got:
             continue
-        prediction = "not shown yet" if guess is ... else f"{number(got)}, and you predicted {guess}"
-        line = GradeLine(False, f"{goal.what}: {prediction}; wanted {goal.wanted}")
-        first = "count before you look" if guess is ... else "count again"
-        done = replace(done, lines=(*done.lines[:n], line, *done.lines[len(done.lines) + n + 1 :]), mistake=(
-            f"The kernel is right. Now {first}, write your number into lab.predict({goal.predicted}=...), run that "
+        not_shown = predicted is ...  # as in the page's cell, until the reader writes a number there
+        state = "not shown yet" if not_shown else f"{number(got)}, and you predicted {predicted}"
+        line = GradeLine(False, f"{goal.what}: {state}; wanted {goal.wanted}")
+        remedy = "count before you look" if not_shown else "count again"
+        result = replace(result, lines=(*result.lines[:place], line, *result.lines[place + 1 :]), mistake=(
+            f"The kernel is right. Now {remedy}, write your number into lab.predict({goal.predicted}=...), run that "
             "cell, and grade again."))
-    return done
+    return result
 
 
-def _estimate_line(asked: Exercise, source: str) -> str:
+def _describe_estimates(exercise: Exercise, source: str) -> str:
     """Return a line with the estimates of the attempt and of the starting code; "" without an estimate."""
     known_layers = (*LENET86, *LENET72)
-    layer = next((layer for layer in reversed(asked.subject.layers.values()) if layer in known_layers), None)
-    if layer is None or not asked.start or device().engine == "gpu":
+    layer = next((layer for layer in reversed(exercise.subject.layers.values()) if layer in known_layers), None)
+    if layer is None or not exercise.start or device().engine == "gpu":
         return ""
     try:
-        now, before = (estimate(asked.subject.variant(text), layer, _RECORDED) for text in (source, asked.start))
+        now, before = (estimate(exercise.subject.variant(text), layer, _RECORDED) for text in (source, exercise.start))
     except EngineError:
         return ""
     return f"On {layer.name}: {now.against(before)}. {now.note}\n"
 
 
-def _advice(done: Grade, source: str, record: bool) -> str:
-    exercise = done.exercise
-    if done.untouched:
+def _advice(result: Grade, source: str, record: bool) -> str:
+    """Note the attempt in the progress if `record`; return the last paragraph of its grade."""
+    exercise = result.exercise
+    if result.untouched:
         return ""
-    hints = 0 if done.follow else 1
+    hints = 0 if result.follow else 1  # how many the reader has unlocked
     solved = exercise.solution or (isinstance(exercise.subject, Numbers) and exercise.subject.solution())
     shown_lines = code_lines(exercise.solution or repr(solved)) if exercise.folder in progress.shown else None
     if record and code_lines(source) == shown_lines:
@@ -143,24 +146,24 @@ def _advice(done: Grade, source: str, record: bool) -> str:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         try:  # an attempt that is told otherwise what to do, as by the sentence for a typical mistake, uses up no hint
             key = exercise.number if exercise.of_series else str(exercise.folder)
-            hints = progress.note(key, digest, done.passed, done.wants_hint, first=not done.follow)
+            hints = progress.note(key, digest, result.passed, result.wants_hint, first=not result.follow)
         except EngineError as error:
             return f"Not noted in your progress: {error}"
     solution_call = f'lab.solution("{exercise.key}")' if solved else ""  # the students' edition has none
-    return advice(done, hints, solution_call, describe_times(exercise) if done.passed else "")
+    return advice(result, hints, solution_call, describe_times(exercise) if result.passed else "")
 
 
-def describe_times(asked: Exercise) -> str:
+def describe_times(exercise: Exercise) -> str:
     """Return recorded times of start, solution and rung; on a GPU, how to measure; "" if nothing is recorded."""
-    subject = asked.subject
+    subject = exercise.subject
     layers = [layer for layer in getattr(subject, "layers", {}).values() if layer in (*LENET86, *LENET72)]
-    if not layers or not asked.of_series:
+    if not layers or not exercise.of_series:
         return ""
     if device().engine == "gpu":
         return "Now measure yours with lab.bench, beside the rung."
     like, layer, records = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
     base = variant(like.rung.base) if like.rung.base else like  # 03a begins with rung 02
-    start = next((code for code in (like, base) if code_lines(code.source) == code_lines(asked.start)), like)
+    start = next((code for code in (like, base) if code_lines(code.source) == code_lines(exercise.start)), like)
     try:
         solved_kernel = solution(subject.name, subject.letter)
         before, after, rungs = (records.op_ms(kernel, layer) for kernel in (start, solved_kernel, like))
@@ -171,59 +174,61 @@ def describe_times(asked: Exercise) -> str:
             f"solution {three(after)} ms.{beside}")
 
 
-def _grade_numbers(asked: Exercise, answer: tuple) -> Grade:
-    counts = asked.subject.counts(answer)
-    reached = tuple(goal.number(counts) for goal in asked.goals)
-    untouched = repr(answer) == repr(asked.subject.start)
-    lines = tuple(goal_lines(asked, reached))
-    mistake = "" if untouched else find_mistake(asked, Attempt(repr(answer), counts), lines)
-    if not untouched and len(answer) > 1 and answer[::-1] == asked.subject.solution() != answer:
-        names = ", ".join(inspect.signature(asked.subject.count).parameters)
+def _grade_numbers(exercise: Exercise, answer: tuple) -> Grade:
+    """Return the grade of an answer by numbers: nothing is run."""
+    counts = exercise.subject.counts(answer)
+    reached = tuple(goal.number(counts) for goal in exercise.goals)
+    untouched = repr(answer) == repr(exercise.subject.start)
+    lines = tuple(goal_lines(exercise, reached))
+    mistake = "" if untouched else find_mistake(exercise, Attempt(repr(answer), counts), lines)
+    if not untouched and len(answer) > 1 and answer[::-1] == exercise.subject.solution() != answer:
+        names = ", ".join(inspect.signature(exercise.subject.count).parameters)
         mistake = f"These are the right numbers in the other order: the answer is {names}."
-    return Grade(asked, lines, reached, untouched, mistake)
+    return Grade(exercise, lines, reached, untouched, mistake)
 
 
-def _check_on_gpu(done: Grade, source: str) -> Grade:
+def _check_on_gpu(result: Grade, source: str) -> Grade:
+    """Add a line to a grade: whether the kernel is right on this GPU, too."""
     try:
-        check(done.exercise.subject.variant(source), quiet=True)
+        check(result.exercise.subject.variant(source), quiet=True)
         line = GradeLine(True, f"right on the {device().name}")
     except CheckFailed as wrong:
         line = GradeLine(False, f"right on the {device().name}: {wrong}")
-    at = len(done.lines) - len(done.exercise.goals)
-    return replace(done, lines=(*done.lines[:at], line, *done.lines[at:]))
+    before_goals = len(result.lines) - len(result.exercise.goals)
+    return replace(result, lines=(*result.lines[:before_goals], line, *result.lines[before_goals:]))
 
 
-def grade_source(asked: Exercise, source: str, seed: str = "") -> Grade:
-    """Grade the text of a kernel in a child of this process."""
-    text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()  # strings may hold numbers
-    asked = asked.drawn(seed or hashlib.sha256(f"{asked.number}\n{text}".encode()).hexdigest()[:16])
+def grade_source(exercise: Exercise, source: str, seed: str = "") -> Grade:
+    """Grade the text of a kernel in a child of this process, by default with a seed from it without its comments."""
+    text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()
+    exercise = exercise.drawn(seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16])
     with temporary.folder() as folder:
-        command, environment = job(asked, source, folder)
+        command, environment = job(exercise, source, folder)
         child = processes.run(command, environment, ATTEMPT_S, capture=True)
         if child.interrupted:
             child.require("grading")
-        return judge(asked, source, collect(asked, folder, child))
+        return judge(exercise, source, collect(exercise, folder, child))
 
 
-def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
+def job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
     """Write the child's input into an empty folder; return the command that runs it, and its environment."""
-    hand_over(asked, source, folder)
+    hand_over(exercise, source, folder)
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": CHECKS, "HOSTCUDA_CHECK_OUT": str(folder / "events")}
     return [sys.executable, "-m", _GRADER, str(folder)], environment
 
 
-def collect(asked: Exercise, folder: Path, ended: processes.Ended) -> ChildResult:
+def collect(exercise: Exercise, folder: Path, child: processes.Ended) -> ChildResult:
     """Read the arrays and events that a child has left in its folder."""
     arrays = {}
     for path in folder.glob("*.npy"):
         with contextlib.suppress(ValueError, OSError, EOFError):  # incomplete: the child was stopped while it wrote
             arrays[path.stem] = np.load(path, allow_pickle=False)
-    return ChildResult(ended, processes.lines(folder / "events"), sort_by_case(asked, arrays))
+    return ChildResult(child, processes.lines(folder / "events"), sort_by_case(exercise, arrays))
 
 
-def sort_by_case(asked: Exercise, arrays: Mapping[str, np.ndarray]) -> list[list[dict[str, np.ndarray]]]:
+def sort_by_case(exercise: Exercise, arrays: Mapping[str, np.ndarray]) -> list[list[dict[str, np.ndarray]]]:
     """Return the arrays of `ChildResult`, sorted by case and run, from arrays named "CASE-RUN-NAME"."""
-    by_run: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in asked.subject.cases]
+    by_run: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in exercise.subject.cases]
     for label, array in arrays.items():
         case, run, name = label.split("-", 2)
         by_run[int(case)].setdefault(int(run), {})[name] = array

@@ -20,7 +20,7 @@ from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, number
 from labkit.exercises.text import EXPLAINED, causes, unset_sums
 from labkit.exercises.text import counts as counts_in
-from labkit.ladder.messages import errors, messages, report
+from labkit.ladder.messages import Message, errors, messages, report
 from labkit.ladder.source import changed_lines
 
 if TYPE_CHECKING:
@@ -218,40 +218,19 @@ def _records(result: ChildResult) -> list[dict]:
 
 def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> list[GradeLine]:
     """Return the lines up to the first no: whether it compiles, ends, is clean, is right."""
-    text, notes = source.splitlines(), marks(result)
-    if "compile" in notes:
-        output = notes["compile"]["text"]
-        return [GradeLine(False, f"compiles\n{errors(output, text) or output.strip()}")]
-    about = notes.get("warnings", {})
-    unset = [warning for warning in messages(about.get("text", ""), text) if "uninitialized" in warning.text]
+    text = source.splitlines()
+    host_warnings = marks(result).get("warnings", {})
+    unset = [warning for warning in messages(host_warnings.get("text", ""), text) if "uninitialized" in warning.text]
     # A variable that may be unset: if the compiler has filled all variables, the results show whether one is.
-    doubtful = [warning for warning in unset if about.get("filled") and "may be used" in warning.text]
-    if len(unset) > len(doubtful):
-        return [GradeLine(False, f"every variable has a value before it is read\n{report(unset, text)}")]
-    if sums := unset_sums(code_only(source)):
-        line = next((n for n, row in enumerate(text, 1) if sums[0] in row), 0)
-        message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
-        return [GradeLine(False, f"every variable has a value before it is read\n{message}")]
-    if rows := findings.of(_records(result)):
-        first = min(rows, key=lambda finding: finding["kind"] != _DIVERGENT)
-        first["line"] = first["line"] or 0
-        return [GradeLine(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(first, text)}", first["kind"])]
-    if "endless" in notes:
-        late = f"on {notes['endless']['case']} it was still running after {RUN_S:.0f} s"
-        return [GradeLine(False, f"ends\n{late}: a loop does not end, or prints or "
-                          "allocates too much, or threads wait for each other")]
-    if "failed" in notes:
-        failed = notes["failed"]
-        return [GradeLine(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")]
-    if "done" not in notes:
-        what = result.ended.problem or "ended before the grader had finished: a kernel may not call exit"
-        return [GradeLine(False, f"runs to its end\nit {what}")]
+    doubtful = host_warnings.get("filled") and all("may be used" in warning.text for warning in unset)
+    if problem := _find_problem(source, result, [] if doubtful else unset):
+        return [problem]
     clean = GradeLine(True, f"clean under {', '.join(TOOLS)}")
     for case, runs in zip(exercise.subject.cases, result.arrays, strict=True):
         try:
             exercise.subject.compare(source, case, runs)
         except CheckFailed as wrong:
-            parts = filter(None, ["right", _shorten(str(wrong)), report(doubtful, text)])
+            parts = filter(None, ["right", _shorten(str(wrong)), report(unset, text)])
             return [clean, GradeLine(False, "\n".join(parts))]
         except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
             return [clean, GradeLine(False, f"runs to its end\nit left no result for {case.name}: grade it again")]
@@ -261,19 +240,47 @@ def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> l
     return [clean, GradeLine(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")]
 
 
-def _describe_finding(row: Mapping, text: list[str]) -> str:
+def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) -> GradeLine | None:
+    """Return the line of the first thing that is wrong before results are compared, or None."""
+    text, notes = source.splitlines(), marks(result)
+    if "compile" in notes:
+        output = notes["compile"]["text"]
+        return GradeLine(False, f"compiles\n{errors(output, text) or output.strip()}")
+    if unset:
+        return GradeLine(False, f"every variable has a value before it is read\n{report(unset, text)}")
+    if sums := unset_sums(code_only(source)):
+        line = next((n for n, row in enumerate(text, 1) if sums[0] in row), 0)
+        message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
+        return GradeLine(False, f"every variable has a value before it is read\n{message}")
+    if rows := findings.of(_records(result)):
+        first = min(rows, key=lambda finding: finding["kind"] != _DIVERGENT)
+        first["line"] = first["line"] or 0
+        return GradeLine(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(first, text)}", first["kind"])
+    if "endless" in notes:
+        where = f"on {notes['endless']['case']} it was still running after {RUN_S:.0f} s"
+        return GradeLine(False, f"ends\n{where}: a loop does not end, or prints or "
+                          "allocates too much, or threads wait for each other")
+    if "failed" in notes:
+        failed = notes["failed"]
+        return GradeLine(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")
+    if "done" not in notes:
+        problem = result.ended.problem or "ended before the grader had finished: a kernel may not call exit"
+        return GradeLine(False, f"runs to its end\nit {problem}")
+    return None
+
+
+def _describe_finding(finding: Mapping, text: list[str]) -> str:
     """Return a finding in words: what it is, the line of the source, and the thread."""
-    place = f"line {row['line']}" if row["line"] else f"in {row['kernel']}"
-    lines = [f"{row['kind']}, {place}: {row['message'].removeprefix(row['kind'] + ', ')}"]
-    if 1 <= row["line"] <= len(text):
-        lines.append(f"    {text[row['line'] - 1].strip()}")
-    if isinstance(row["thread"], (tuple, list)):
-        block, thread = (", ".join(map(str, row[name])) for name in ("block", "thread"))
+    place = f"line {finding['line']}" if finding["line"] else f"in {finding['kernel']}"
+    lines = [f"{finding['kind']}, {place}: {finding['message'].removeprefix(finding['kind'] + ', ')}"]
+    if 1 <= finding["line"] <= len(text):
+        lines.append(f"    {text[finding['line'] - 1].strip()}")
+    if isinstance(finding["thread"], (tuple, list)):
+        block, thread = (", ".join(map(str, finding[name])) for name in ("block", "thread"))
         lines.append(f"  thread ({thread}) of block ({block})")
-    other = row["other"]
-    if isinstance(other, dict) and other.get("line"):
-        lines.append(f"  and line {other['line']}: {text[other['line'] - 1].strip()}" if other["line"] <= len(text)
-                     else f"  and line {other['line']}")
+    other_access = finding["other"]  # of a race
+    if isinstance(other_access, dict) and (line := other_access.get("line")):
+        lines.append(f"  and line {line}: {text[line - 1].strip()}" if line <= len(text) else f"  and line {line}")
     return "\n".join(lines)
 
 
@@ -288,8 +295,8 @@ def _collect_numbers(exercise: Exercise, result: ChildResult) -> dict[str, dict[
     """Return the counters of each counted case, and the numbers measured from the results of any case."""
     numbers = _sum_counters(exercise, result.events)
     for case, runs in zip(exercise.subject.cases, result.arrays, strict=True):
-        if more := exercise.subject.measured(case, runs):
-            numbers.setdefault(case.name, {}).update(more)
+        if measured := exercise.subject.measured(case, runs):
+            numbers.setdefault(case.name, {}).update(measured)
     return numbers
 
 
@@ -302,17 +309,17 @@ def _sum_counters(exercise: Exercise, events: Sequence[dict]) -> dict[str, dict[
         if event.get("mark") == "case":
             case = event["case"]
         elif "mark" not in event and case in counted:
-            for name in (case, f"{case}, {event['kernel']}"):
-                counters = sums.setdefault(name, {"launches": 0})
+            for key in (case, f"{case}, {event['kernel']}"):
+                counters = sums.setdefault(key, {"launches": 0})
                 counters["launches"] += 1
-                for friendly, metric in NAMES.items():
-                    counters[friendly] = counters.get(friendly, 0) + (event["counts"].get(metric) or 0)
+                for name, metric in NAMES.items():
+                    counters[name] = counters.get(name, 0) + (event["counts"].get(metric) or 0)
     for counters in sums.values():
-        for friendly, parts in SUMS.items():
-            counters[friendly] = sum(counters[part] for part in parts)
+        for name, parts in SUMS.items():
+            counters[name] = sum(counters[part] for part in parts)
         _add_atomics(counters)
-        for friendly, (over, under) in QUOTIENTS.items():
-            counters[friendly] = counters[over] / counters[under] if counters[under] else float("nan")
+        for name, (dividend, divisor) in QUOTIENTS.items():
+            counters[name] = counters[dividend] / counters[divisor] if counters[divisor] else float("nan")
     return sums
 
 
@@ -334,36 +341,36 @@ def _add_atomics(counters: dict[str, float]) -> None:
         counters[f"{kind}_conflicts"] += wavefronts - requests
 
 
-def advice(done: Grade, hints: int, own: str, times: str) -> str:
+def advice(grade: Grade, hints: int, solution_call: str, times: str) -> str:
     """Return the last paragraph of a grade: a hint, or what to do next.
 
     `hints` is the number of the hint that is due, from 1; it is 0 if none is due, after wrong results that can be
-    followed. `own` is the call that shows the lab's own solution, or "". `times` says what the goal is worth, to an
-    attempt that has reached it.
+    followed. `solution_call` is the call that shows the lab's own solution, or "". `times` says what the goal is worth,
+    to an attempt that has reached it.
     """
-    exercise, follow = done.exercise, done.follow
-    if done.untouched:
+    exercise, to_follow = grade.exercise, grade.follow
+    if grade.untouched:
         return ""
-    if done.verdict == "not right yet" and not (follow and hints):
-        return follow or next((_question_for(line) for line in done.lines if line.kind in _LOOK), "")
-    if done.long:
+    if grade.verdict == "not right yet" and not (to_follow and hints):
+        return to_follow or next((_question_for(line) for line in grade.lines if line.kind in _LOOK), "")
+    if grade.long:
         return "The goal is met, with more lines than it takes: which of them can stay as they were?"
-    if done.passed:
-        return " ".join(filter(None, [f"The lab's own: {own}." if own else "", times]))
+    if grade.passed:
+        return " ".join(filter(None, [f"The lab's own: {solution_call}." if solution_call else "", times]))
     if not exercise.hints:
-        return follow
-    due = min(hints, len(exercise.hints))
-    more = f" There is no other; {own} is the lab's own." if own and due == len(exercise.hints) else ""
-    return f"{follow}{follow and chr(10)}Hint {due} of {len(exercise.hints)}: {exercise.hints[due - 1]}{more}"
+        return to_follow
+    due, count = min(hints, len(exercise.hints)), len(exercise.hints)
+    end = f" There is no other; {solution_call} is the lab's own." if solution_call and due == count else ""
+    return f"{to_follow}{to_follow and chr(10)}Hint {due} of {count}: {exercise.hints[due - 1]}{end}"
 
 
-def _find_thread(done: Grade) -> str:
+def _find_thread(grade: Grade) -> str:
     """Return for wrong results which thread to follow, and how; else ""."""
-    text = next((line.text for line in done.lines if line.ok is False and line.text.startswith("right\n")), "")
+    text = next((line.text for line in grade.lines if line.ok is False and line.text.startswith("right\n")), "")
     if match := _FIRST_OUTPUT.search(text):
         b, m, h, w = map(int, match.groups())
-        launch = done.exercise.subject.last_launch(text)
-        if b > 0 or done.exercise.subject.moves or not (owner := _find_owner(launch, m, h, w)):
+        launch = grade.exercise.subject.last_launch(text)
+        if b > 0 or grade.exercise.subject.moves or not (owner := _find_owner(launch, m, h, w)):
             return (f"Which thread of which block should store y[{b}, {m}, {h}, {w}]? Follow it through the kernel: "
                     "lab.step(mine, thread=(x, y), block=(x, y)) shows a thread line by line.")
         thread, block = owner

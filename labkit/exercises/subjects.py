@@ -83,19 +83,19 @@ class InPlaceOf:
 
         Its K is that of another hidden shape, because a new K would be compiled anew.
         """
-        random, like = generator(shapes), variant(self.name, **self.options)
+        random, rung_variant = generator(shapes), variant(self.name, **self.options)
         for _ in range(_TRIES if shapes and self.hidden else 0):
             K = int(random.choice([layer.K for layer, _ in self.hidden]))
             C, H, W, M, batch = (int(random.integers(*limit)) for limit in ((1, 5), (K, 42), (K, 42), (1, 19), (1, 4)))
-            if _supports(like, layer := Layer("a drawn shape", C=C, H=H, W=W, M=M, K=K)):
+            if _supports(rung_variant, layer := Layer("a drawn shape", C=C, H=H, W=W, M=M, K=K)):
                 return replace(self, hidden=(*self.hidden, (layer, batch)), seed=values)
         return replace(self, seed=values)
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
         """The hidden shapes, then the layers that are counted."""
-        like = variant(self.name, **self.options)
-        hidden = [Case(layer.name, (layer, batch)) for layer, batch in self.hidden if _supports(like, layer)]
+        rung_variant = variant(self.name, **self.options)
+        hidden = [Case(layer.name, (layer, batch)) for layer, batch in self.hidden if _supports(rung_variant, layer)]
         return (*hidden, *(Case(name, (layer, 1), counted=True) for name, layer in self.layers.items()))
 
     def variant(self, source: str) -> Variant:
@@ -119,9 +119,9 @@ class InPlaceOf:
 
     def inputs(self, case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return x and k of each run: integers; then real numbers, unless the case is counted."""
-        like, random = variant(self.name, **self.options), generator(self.seed, case.name)
+        rung_variant, random = variant(self.name, **self.options), generator(self.seed, case.name)
         draws = (draw_integers,) if case.counted else (draw_integers, draw_reals)
-        return [draw(like, *case.what, random) for draw in draws]
+        return [draw(rung_variant, *case.what, random) for draw in draws]
 
     def execute(self, source: str, case: Case, given: list[tuple]) -> Iterator[dict[str, np.ndarray]]:
         """Run on the `inputs`; yield y [B,M,Ho,Wo] of each run."""
@@ -293,31 +293,34 @@ class Kernels:
 
     def inputs(self, case: Case) -> list[ArrayLaunch]:
         """Return the launches of a case, with a `Before` in place of each `Output`."""
-        launches, by_id = self.launched(case), {}
+        launches, handed_over = self.launched(case), {}  # by the Output's id: launches may share one
 
-        def given(item: object) -> object:
-            return by_id.setdefault(id(item), Before(item.name, item.filled())) if isinstance(item, Output) else item
+        def hide_expected(argument: object) -> object:
+            if not isinstance(argument, Output):
+                return argument
+            return handed_over.setdefault(id(argument), Before(argument.name, argument.filled()))
 
-        return [one._replace(arguments=tuple(map(given, one.arguments))) for one in launches]
+        return [call._replace(arguments=tuple(map(hide_expected, call.arguments))) for call in launches]
 
     def execute(self, source: str, case: Case, given: list[ArrayLaunch]) -> Iterator[dict[str, np.ndarray]]:
         """Launch the kernels of a case on its `inputs`; yield the arrays that they have written."""
         module = self._module(source, case)
-        items = [item for one in given for item in one.arguments if isinstance(item, (np.ndarray, Before))]
-        arrays = {id(item): item for item in items}
+        several = (argument for call in given for argument in call.arguments)
+        arrays = {id(array): array for array in several if isinstance(array, (np.ndarray, Before))}  # each one once
         on_device = {key: hostcuda.driver.to_device(
-            item.array if isinstance(item, Before) else np.ascontiguousarray(item)) for key, item in arrays.items()}
+            array.array if isinstance(array, Before) else np.ascontiguousarray(array)) for key, array in arrays.items()}
         for kernel, arguments, grid, block, shared in given:
-            parameters = [on_device[id(item)] if id(item) in on_device else _as_scalar(item) for item in arguments]
+            parameters = [on_device.get(id(argument), _as_scalar(argument)) for argument in arguments]
             module.get_function(kernel)(*parameters, grid=grid, block=block, shared=shared)
-        yield {item.name: hostcuda.driver.from_device_like(on_device[key], item.array)
-               for key, item in arrays.items() if isinstance(item, Before)}
+        yield {output.name: hostcuda.driver.from_device_like(on_device[key], output.array)
+               for key, output in arrays.items() if isinstance(output, Before)}
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed at the first wrong element."""
         (got,) = runs
-        for output in (output for one in self.launched(case) for output in one.arguments if isinstance(output, Output)):
-            output.compare(got[output.name], case.name)
+        for output in (argument for call in self.launched(case) for argument in call.arguments):
+            if isinstance(output, Output):
+                output.compare(got[output.name], case.name)
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
         """Return nothing: the goals of kernels are counters."""
@@ -400,6 +403,7 @@ def whole_number(value: object, what: str, least: int, most: int) -> int:
 
 
 def _as_scalar(value: object) -> object:
+    """Return a scalar as the kernel's parameter takes it: Python's int and float are 64 bits wide, C's 32."""
     return np.int32(value) if isinstance(value, int) else np.float32(value) if isinstance(value, float) else value
 
 
@@ -412,6 +416,7 @@ def _supports(which: Variant, layer: Layer) -> bool:
 
 
 def _text(attempt: object) -> str:
+    """Return the text of an attempt that has a `source`, is a path, or is the text itself."""
     text = getattr(attempt, "source", attempt)
     if isinstance(text, Path) or (isinstance(text, str) and text.strip()):
         path = as_path(text)

@@ -37,22 +37,22 @@ def counts(code: str) -> dict[str, float]:
 
 def _repeated_code(code: str) -> str:
     """Return all code that may run many times: loops, also by goto, and the functions and macros that they name."""
-    code, opened, ends = code.replace("\\\n", " "), [], {}
+    code, open_braces, ends = code.replace("\\\n", " "), [], {}  # of a closed brace: where it begins -> where it ends
     for brace in re.finditer(r"[{}]", code):
         if brace[0] == "{":
-            opened.append(brace.start())
-        elif opened:
-            begin = opened.pop()
-            ends |= {begin: brace.end()} if len(opened) < _DEEPEST else {}
+            open_braces.append(brace.start())
+        elif open_braces:
+            begin = open_braces.pop()
+            ends |= {begin: brace.end()} if len(open_braces) < _DEEPEST else {}
     definitions = {macro[1]: macro[0] for macro in _MACRO.finditer(code)}
     definitions |= {function[1] or function[2]: code[function.end() : ends.get(function.end() - 1, 0)]
                     for function in _FUNCTION.finditer(code)}
-    last = {jump[1]: jump.start() for jump in _JUMP.finditer(code)}
+    last_jumps = {jump[1]: jump.start() for jump in _JUMP.finditer(code)}
     texts, end = [*loops(code)], 0
-    for label in _LABEL.finditer(code):
-        begin, end = max(label.end(), end), max(last.get(label[1], 0), end)
+    for label in _LABEL.finditer(code):  # the code up to the last jump back, once if such loops overlap
+        begin, end = max(label.end(), end), max(last_jumps.get(label[1], 0), end)
         texts.append(code[begin:end])
-    for text in texts:  # it grows
+    for text in texts:  # it grows by the functions and macros that a text names, each once
         texts += [definitions.pop(name) for name in {*re.findall(r"\w+", text)} & definitions.keys()]
     return "\n".join(texts)
 

@@ -89,15 +89,15 @@ def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
             yield Trial(exercise, f"a cheat: {about}", (text,), seed=GRADED)
 
 
-def trials(asked: Exercise) -> Iterator[Trial]:
-    """Yield the trials of an exercise: starting code, solution, wrong answers.
+def trials(exercise: Exercise) -> Iterator[Trial]:
+    """Yield the trials of an exercise: starting code, solution, wrong answers of ``wrong.toml``.
 
     Raises LabError if ``wrong.toml`` is damaged, or does not fit the kernel; the message names the wrong answer.
     """
-    numbers = isinstance(asked.subject, Numbers)
-    yield Trial(asked, START, asked.subject.start if numbers else (asked.start,))
-    yield Trial(asked, SOLUTION, asked.subject.solution() if numbers else (asked.solution,))
-    path = asked.folder / "wrong.toml"
+    numbers = isinstance(exercise.subject, Numbers)
+    yield Trial(exercise, START, exercise.subject.start if numbers else (exercise.start,))
+    yield Trial(exercise, SOLUTION, exercise.subject.solution() if numbers else (exercise.solution,))
+    path = exercise.folder / "wrong.toml"
     if not path.is_file():
         return
     try:
@@ -107,18 +107,19 @@ def trials(asked: Exercise) -> Iterator[Trial]:
     for about, entry in wrong.items():
         if not isinstance(entry, dict) or not entry.get("says") or {*entry} - _KEYS:
             raise LabError(f"{path}, {about!r}: give it says, and edits, file or answer, and nothing else but of")
-        yield Trial(asked, about, _attempt(asked, about, entry), entry["says"])
+        yield Trial(exercise, about, _attempt(exercise, about, entry), entry["says"])
 
 
-def _attempt(asked: Exercise, about: str, given: dict) -> tuple:
-    if "answer" in given:
-        return tuple(given["answer"])
-    if "file" in given:
-        return (asked.folder / given["file"],)
-    text = asked.solution if given.get("of") == "solution" else asked.start
-    for old, new in given.get("edits", ()):
+def _attempt(exercise: Exercise, about: str, entry: dict) -> tuple:
+    """Return the attempt that an entry of ``wrong.toml`` describes, as the arguments of `grade`."""
+    if "answer" in entry:
+        return tuple(entry["answer"])
+    if "file" in entry:
+        return (exercise.folder / entry["file"],)
+    text = exercise.solution if entry.get("of") == "solution" else exercise.start
+    for old, new in entry.get("edits", ()):
         if (count := text.count(old)) != 1:
-            raise LabError(f"{asked.folder / 'wrong.toml'}, {about!r}: {old!r} occurs {count} times, and an edit needs "
-                           "a text that occurs once")
+            raise LabError(f"{exercise.folder / 'wrong.toml'}, {about!r}: {old!r} occurs {count} times, and an edit "
+                           "needs a text that occurs once")
         text = text.replace(old, new)
     return (text,)
