@@ -34,10 +34,13 @@ from labkit.spec.reference import conv_float64
 
 SIZE, CLASSES = 86, lenet86.CLASSES
 LIMIT = 16.0  # the largest absolute value of a pixel: no map then exceeds the largest half
-MOST_HALF = 65504.0
+MOST_HALF = 65504.0  # the largest finite half
 CHUNK, STREAMS = 1000, 3
 DEVIATIONS = 6  # standard deviations that an error may reach
-_STEPS, _PADDING = 4, ((0, 0), (0, 0), (1, 1), (1, 2))  # steps per mask; the zeros around it
+_K_STEPS, _PADDING = 4, ((0, 0), (0, 0), (1, 1), (1, 2))  # k-steps of products per mask; the zeros around it
+_SUM_ROUNDOFF = 2.0**-22  # of 16 products: tensor cores truncate
+_FLOAT_ROUNDOFF, _HALF_UNDERFLOW = 2.0**-24, 2.0**-25  # of a float; what is lost below the least half
+_LEAST_WEIGHT = 2.0**-20  # stands for weights that are zero or nearly so: a scale has to be finite
 _SIGNATURE = "PPPPPPifffff"
 _CAPABILITY = (8, 0)
 _BLOCK_BYTES = 49_128  # of shared memory per part of the numbers: an image, maps, the features of 8 images
@@ -77,9 +80,9 @@ PRECISIONS = {
 
 
 # ------------------------------------------------------------------------------------------------ scales and weights
-def _choose_power(most: float) -> float:
-    """Return the largest power of two that keeps its product with `most` below the largest half."""
-    return 2.0 ** np.floor(np.log2(MOST_HALF / (most * (1 + 2.0**-8))))
+def _choose_power(largest: float) -> float:
+    """Return the largest power of two that keeps its product with `largest`, after roundings, below `MOST_HALF`."""
+    return 2.0 ** np.floor(np.log2(MOST_HALF / (largest * (1 + 2.0**-8))))
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,13 @@ class Scales:
     @classmethod
     def of(cls, weights: dict[str, np.ndarray]) -> Scales:
         """Return scales with which nothing overflows if no pixel exceeds `LIMIT`."""
-        most, maps = LIMIT, []
+        largest_value, maps = LIMIT, []  # of a layer's inputs, then of its sums
         for name in ("conv1", "conv2"):
-            most *= max(float(np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3)).max()), 2.0**-20)
-            maps.append(_choose_power(most))
-        largest = (max(float(np.abs(weights[name]).max()), 2.0**-20) for name in ("conv1", "conv2", "fc1"))
-        return cls(_choose_power(LIMIT), tuple(maps), tuple(map(_choose_power, largest)))
+            sums = np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3))
+            largest_value *= max(float(sums.max()), _LEAST_WEIGHT)
+            maps.append(_choose_power(largest_value))
+        largest_weights = (max(float(np.abs(weights[name]).max()), _LEAST_WEIGHT) for name in ("conv1", "conv2", "fc1"))
+        return cls(_choose_power(LIMIT), tuple(maps), tuple(map(_choose_power, largest_weights)))
 
     @property
     def factors(self) -> tuple[float, float, float]:
@@ -116,42 +120,42 @@ def _split(a: np.ndarray, parts: int) -> np.ndarray:
 
 
 def arrange_convolution(k: np.ndarray) -> np.ndarray:
-    """Arrange the mask as the lanes of a warp need it, [M/4, C, step, lane, register, 2].
+    """Arrange the mask as the lanes of a warp need it, [M/4, C, k-step, lane, register, 2].
 
     Row r < 8 of a product is the output in map r / 2, row r % 2 and column 0 of a square; row r + 8 is the one beside
     it. A lane has the rows lane / 4 and lane / 4 + 8, and of each the terms in columns 2 (lane % 4) and the next, in
     two rows of the window.
     """
-    group, c, step, lane, register, column = np.indices((len(k) // 4, k.shape[1], _STEPS, 32, 4, 2), sparse=True)
-    p, q = 2 * step - lane // 4 % 2 + register // 2, lane % 4 * 2 - register % 2 + column
-    return np.pad(k, _PADDING)[4 * group + lane // 8, c, p + 1, q + 1]
+    group, c, k_step, lane, register, column = np.indices((len(k) // 4, k.shape[1], _K_STEPS, 32, 4, 2), sparse=True)
+    mask_row, mask_column = 2 * k_step - lane // 4 % 2 + register // 2, lane % 4 * 2 - register % 2 + column
+    return np.pad(k, _PADDING)[4 * group + lane // 8, c, mask_row + 1, mask_column + 1]
 
 
 def arrange_windows(k: np.ndarray) -> np.ndarray:
-    """Arrange the mask for products of four warps, [C, step, half, column, term].
+    """Arrange the mask for products of four warps, [C, k-step, half, column, term].
 
     A column is an output of a window of 2 x 2: the maps' rows in turn, for each map the output on the left, then the
-    one on the right. Half a step has the 8 terms of a row of the window.
+    one on the right. Half a k-step has the 8 terms of a row of the window.
     """
-    c, step, half, row, m, column, term = np.indices((k.shape[1], _STEPS, 2, 2, len(k), 2, 8), sparse=True)
-    return np.pad(k, _PADDING)[m, c, 2 * step + half - row + 1, term - column + 1]
+    c, k_step, half, output_row, m, column, term = np.indices((k.shape[1], _K_STEPS, 2, 2, len(k), 2, 8), sparse=True)
+    return np.pad(k, _PADDING)[m, c, 2 * k_step + half - output_row + 1, term - column + 1]
 
 
 def arrange_rows(k: np.ndarray) -> np.ndarray:
-    """Arrange the mask as rows of products of four warps, [step, warp, lane, register, 2]; a step: half a window row.
+    """Arrange the mask as rows of products of four warps, [k-step, warp, lane, register, 2].
 
     Rows lane / 4 and lane / 4 + 8 of a warp are an output and the one beside it, in map lane / 8, row lane / 4 % 2. The
-    terms are two columns in each of four channels, then the next two.
+    terms of a k-step, half a row of the window, are two columns in each of four channels, then the next two.
     """
-    step, warp, lane, register, column = np.indices((4 * _STEPS, len(k) // 4, 32, 4, 2), sparse=True)
-    q = step % 2 * 4 + register // 2 * 2 - register % 2 + column
-    return np.pad(k, _PADDING)[4 * warp + lane // 8, lane % 4, step // 2 - lane // 4 % 2 + 1, q + 1]
+    k_step, warp, lane, register, column = np.indices((4 * _K_STEPS, len(k) // 4, 32, 4, 2), sparse=True)
+    mask_column = k_step % 2 * 4 + register // 2 * 2 - register % 2 + column
+    return np.pad(k, _PADDING)[4 * warp + lane // 8, lane % 4, k_step // 2 - lane // 4 % 2 + 1, mask_column + 1]
 
 
 def arrange_matrix(w: np.ndarray) -> np.ndarray:
     """Arrange a matrix [inputs, outputs] for lanes, [inputs/16, outputs/16, lane, register, 2]; rows are outputs."""
-    step, group, lane, register, column = np.indices((w.shape[0] // 16, w.shape[1] // 16, 32, 4, 2), sparse=True)
-    return w[16 * step + register // 2 * 8 + lane % 4 * 2 + column, 16 * group + lane // 4 + register % 2 * 8]
+    k_step, group, lane, register, column = np.indices((w.shape[0] // 16, w.shape[1] // 16, 32, 4, 2), sparse=True)
+    return w[16 * k_step + register // 2 * 8 + lane % 4 * 2 + column, 16 * group + lane // 4 + register % 2 * 8]
 
 
 # ------------------------------------------------------------------------------------------------------- the network
@@ -186,9 +190,11 @@ class FusedKernel:
 
 def _count_team_bytes(p: Precision) -> int:
     """Return the bytes of the weights, and per team those of its maps, an image, and the features of some images."""
-    weights, maps = 16 * p.parts * (4 * 2 * 16 + 16 * 4 * 32), 80 * (11 if p.parts == 1 else 10) + 8 * 20
-    team = 4 * p.parts * (86 * 43 + 4 * maps + p.teams["SLOTS"] * (1296 // 2 + 4)) + 4
-    return weights + p.teams["TEAMS"] * tiles(team, 16) * 16
+    weight_pieces = 4 * 2 * 16 + 16 * 4 * 32  # of 16 bytes: k-steps, their halves, columns; of both convolutions
+    map_pieces = 80 * (11 if p.parts == 1 else 10) + 8 * 20
+    image_words, feature_words = SIZE * SIZE // 2, 1296 // 2 + 4  # of two halves; 4 more: rows in different banks
+    team = 4 * p.parts * (image_words + 4 * map_pieces + p.teams["SLOTS"] * feature_words) + 4
+    return 16 * (p.parts * weight_pieces + p.teams["TEAMS"] * tiles(team, 16))
 
 
 def _count_blocks(p: Precision) -> int:
@@ -256,11 +262,11 @@ class FusedNetwork(Closing):
         self._memory, self._functions = Buffers(), {}
         self._kernel = KERNELS[step]
         arrangers = (*self._kernel.arrange, arrange_matrix)
-        factors = [  # in the order of the fragments, scaled into the range of half, and split into halves
+        arranged = [  # in the order of the fragments, scaled into the range of half, and split into halves
             _split(arrange(self.weights[name]) * np.float32(scale), self.precision.parts)
             for name, arrange, scale in zip(("conv1", "conv2", "fc1"), arrangers, self.scales.weights, strict=True)
         ]
-        self._weights = [self._memory.copy_in(np.ascontiguousarray(part)) for part in factors]
+        self._weights = [self._memory.copy_in(np.ascontiguousarray(part)) for part in arranged]
         dense = [self.weights[name].ravel() for name in ("fc1_bias", "fc2", "fc2_bias")]
         self._dense = self._memory.copy_in(np.concatenate(dense))
 
@@ -433,9 +439,9 @@ class Batch(Closing):
     def issue(self) -> None:
         """Issue all copies and launches without waiting."""
         htod, dtoh = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
-        firsts = range(0, len(self.y), self.chunk)
-        for first, (stream, x, y) in zip(firsts, itertools.cycle(self._lanes), strict=False):
-            images = slice(first, first + self.chunk)
+        starts = range(0, len(self.y), self.chunk)
+        for start, (stream, x, y) in zip(starts, itertools.cycle(self._lanes), strict=False):
+            images = slice(start, start + self.chunk)
             htod(x, self.x[images], stream)
             self.network.launch(x, y, len(self.y[images]), self.source, self.white, stream)
             dtoh(self.y[images], y, stream)
@@ -504,12 +510,12 @@ def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike
 
     def rounding_variance(a, scale):
         """Return the variance of a's error when it is stored as halves."""
-        return (precision.roundoff * np.abs(a) + 2.0**-25 / scale) ** 2
+        return (precision.roundoff * np.abs(a) + _HALF_UNDERFLOW / scale) ** 2
 
     def sum_layer(product, x, variance, name, scale, terms):
         """Return a layer's sums and their variance: from the weights, the inputs, the sums, the products left out."""
         factors = w[name]
-        growth = np.sqrt(tiles(precision.products * terms, 16) + precision.parts - 1) * 2.0**-22
+        growth = np.sqrt(tiles(precision.products * terms, 16) + precision.parts - 1) * _SUM_ROUNDOFF
         from_rounding = product(x * x, rounding_variance(factors, scale)) + product(variance, factors * factors)
         return product(x, factors), from_rounding + (growth * product(np.abs(x), np.abs(factors))) ** 2
 
@@ -524,8 +530,8 @@ def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike
     y, variance = sum_layer(np.matmul, x, variance, "fc1", scales.weights[2], x.shape[1])
     x = relu(y + w["fc1_bias"])
     scores = x @ w["fc2"] + w["fc2_bias"]
-    size = x @ np.abs(w["fc2"]) + np.abs(w["fc2_bias"])
-    deviation = np.sqrt(variance @ w["fc2"] ** 2 + (len(w["fc2"]) * 2.0**-24 * size) ** 2)
+    magnitude = x @ np.abs(w["fc2"]) + np.abs(w["fc2_bias"])
+    deviation = np.sqrt(variance @ w["fc2"] ** 2 + (len(w["fc2"]) * _FLOAT_ROUNDOFF * magnitude) ** 2)
     error = DEVIATIONS * deviation.max(axis=1, keepdims=True) + 2.0**-22  # of a score, and of exp and the quotient
     probabilities = softmax(scores)
-    return probabilities, np.minimum(probabilities * np.expm1(2 * error), 1.0) + 2.0**-24
+    return probabilities, np.minimum(probabilities * np.expm1(2 * error), 1.0) + _FLOAT_ROUNDOFF

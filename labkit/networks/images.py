@@ -110,17 +110,14 @@ _SETS = {
 _DIGITS_TRAIN = 1437
 
 
-def dataset(
-    name: str = "digits", split: str = "test", size: int | tuple[int, int] | None = None
-) -> Dataset:
+def dataset(name: str = "digits", split: str = "test", size: int | tuple[int, int] | None = None) -> Dataset:
     """Load a set of images.
 
     Parameters
     ----------
     name : {"digits", "fashion-mnist", "mnist"}
-        "digits" is part of the repository. The others are looked for in the folder that the environment
-        variable LABKIT_DATA_DIR names (in its subfolder `name`, then in itself), or else fetched once into
-        the cache.
+        "digits" is part of the repository. The others are looked for in the folder that the environment variable
+        LABKIT_DATA_DIR names (in its subfolder `name`, then in itself), or else fetched once into the cache.
     split : {"test", "train"}
     size : int or (int, int), optional
         Height and width to resize to (bilinear). By default the images keep their size.

@@ -212,6 +212,7 @@ class Lenet28(Model):
 
     # ------------------------------------------------------------------------------------------------- steps
     def _prepare_function(self, file, kernel):
+        """Return a kernel, ready to launch: of the reader's text, if it has one of this name, else of the file."""
         if (file, kernel) not in self._functions:
             module = _compile_own(self.own, self.sizes) if kernel in self._own else _module(file, self.sizes)
             function = module.get_function(kernel)
@@ -222,28 +223,29 @@ class Lenet28(Model):
     def launches(self, count: int) -> list[Callable[[int], None]]:
         """Return the launches of a step with `count` images, as functions of the first image's place in the order."""
         if count not in self._prepared:
-            self._prepared[count] = [
-                self._launch(find_file(self.experiment, kernel), kernel, count) for kernel in self.kernels
-            ]
+            self._prepared[count] = [self._bind_launch(kernel, count) for kernel in self.kernels]
             if self.experiment == "constant_input":
                 self._prepared[count].insert(0, self._copy_to_constant())
         return self._prepared[count]
 
-    def _launch(self, file, kernel, count):
-        launch, s = FILES[file][kernel], self.sizes
+    def _bind_launch(self, kernel, count):
+        """Return a launch as a function of the first image's place; all other arguments are bound now."""
+        file, s = find_file(self.experiment, kernel), self.sizes
+        launch = FILES[file][kernel]
         block = launch.block(s)
         grid = tiles(launch.threads(s), block), {"B": count, "rows": min(count, MOST_ROWS), "1": 1}[launch.rows]
         numbers = {"B": count, "parts": self._parts, "rate": self.rate / (1 if kernel == "train" else count)}
-        names = ARGUMENTS[kernel].split()
-        arguments = [numbers[name] if name in numbers else int(self._pointers[name]) for name in names]
-        call, threads = self._prepare_function(file, kernel).prepared_async_call, (block, 1, 1)
-        if "order" not in names:
-            return lambda first: call(grid, threads, self.stream, *arguments)
-        at = names.index("order")
-        before, order, after = arguments[:at], arguments[at], arguments[at + 1 :]
-        return lambda first: call(grid, threads, self.stream, *before, order + 4 * first, *after)
+        argument_names = ARGUMENTS[kernel].split()
+        arguments = [numbers[name] if name in numbers else int(self._pointers[name]) for name in argument_names]
+        launch_kernel, threads = self._prepare_function(file, kernel).prepared_async_call, (block, 1, 1)
+        if "order" not in argument_names:
+            return lambda first: launch_kernel(grid, threads, self.stream, *arguments)
+        order_place = argument_names.index("order")
+        before, order, behind = arguments[:order_place], arguments[order_place], arguments[order_place + 1 :]
+        return lambda first: launch_kernel(grid, threads, self.stream, *before, order + 4 * first, *behind)
 
     def _copy_to_constant(self):
+        """Return a copy of an image to constant memory, as a function of its place in the order."""
         to, size = _module("constant_input", self.sizes).get_global("image")
         images, copy = int(self._pointers["images"]), hostcuda.driver.memcpy_dtod
         return lambda first: copy(to, images + int(self._order[first]) * size, size)
@@ -285,19 +287,21 @@ class Lenet28(Model):
     def outputs(self, images: np.ndarray) -> np.ndarray:
         """Return f of each image, by the kernels of loops: float32 [N, classes]."""
         x, N = self._as_images(images), len(images)
-        results, most = [], min(N, FORWARD_BATCH)
+        results, batch = [], min(N, FORWARD_BATCH)
         with Buffers() as memory:
-            values = Arrays(memory, self.sizes.values, most)
-            at = {"images": memory.copy_in(x), "order": memory.copy_in(np.arange(N, dtype=np.int32)),
-                  "labels": memory.copy_in(np.zeros(N, np.int32)), "weights": self._weights.buffer,
-                  "values": values.buffer}
-            for start in range(0, N, most):
-                count = min(most, N - start)
+            values = Arrays(memory, self.sizes.values, batch)
+            pointers = {"images": memory.copy_in(x), "order": memory.copy_in(np.arange(N, dtype=np.int32)),
+                        "labels": memory.copy_in(np.zeros(N, np.int32)), "weights": self._weights.buffer,
+                        "values": values.buffer}
+            for start in range(0, N, batch):
+                count = min(batch, N - start)
                 for kernel in ("fp_c1", "fp_s1", "fp_f"):
                     launch = FILES["loops"][kernel]
-                    arguments = [int(at[name]) + 4 * start * (name == "order") for name in ARGUMENTS[kernel].split()]
-                    grid = tiles(launch.threads(self.sizes), 128), count
-                    self._prepare_function("loops", kernel).prepared_call(grid, (128, 1, 1), *arguments)
+                    arguments = [int(pointers[name]) + (4 * start if name == "order" else 0)
+                                 for name in ARGUMENTS[kernel].split()]
+                    block = launch.block(self.sizes)
+                    grid = tiles(launch.threads(self.sizes), block), count
+                    self._prepare_function("loops", kernel).prepared_call(grid, (block, 1, 1), *arguments)
                 results.append(values.read(count)["f"])
         return np.concatenate(results)
 
@@ -305,8 +309,7 @@ class Lenet28(Model):
     def comparisons(self, seed: int) -> Iterator[Compared]:
         """Yield every array that a step writes, for this model and for two of random sizes, beside float64.
 
-        The float64 result is computed from the kernel's own inputs, the arrays that earlier kernels have
-        written.
+        The float64 result is computed from the kernel's own inputs, the arrays that earlier kernels have written.
         """
         rng = np.random.default_rng(seed)
         batches = EXPERIMENTS[self.experiment].batches
@@ -319,42 +322,48 @@ class Lenet28(Model):
                 yield from model._compare(rng)
 
     def _compare(self, rng):
+        """Yield every array of one step on random images, beside float64."""
+        before, x, targets, values, parts = self._run_random_step(rng)
+        s, has_gradient = self.sizes, len(self.kernels) > 1  # one_launch keeps none, only its update is compared
+        sizes = f"side {s.side}, K {s.K}, {s.maps} maps, pool {s.pool}, {s.classes} classes, batch {self.batch}"
+        gradient = {}  # a weight's name -> its gradient, and the largest error of the kernel that sums the parts
+        for name, (expected, bound) in _compute_expected(before, x, targets, values, s).items():
+            kernel = next((writer for writer in reversed(self.kernels) if writer in WRITES[name]), "train")
+            weight = name.removeprefix("gradient ")
+            if name in values:
+                result = values[name]
+            elif has_gradient:
+                result = parts[weight].sum(0, np.float64)
+                gradient[weight] = bound_sum(lambda part: part.sum(0), self._parts, parts[weight], roundings=0)
+            else:
+                gradient[weight] = expected, bound
+                continue
+            yield Compared(f"{kernel}, {name}, {sizes}", result, expected, bound)
+        if has_gradient:
+            rest = np.concatenate([array.ravel() for array in self._gradient.read().values()])
+            yield Compared(f"update, gradient, {sizes}", rest, np.zeros(rest.shape), np.zeros(rest.shape))
+        for name, after in self.weights.items():
+            (g, error), w = gradient[name], before[name].astype(np.float64)
+            rate = float(np.float32(self.rate / self.batch)) / s.divisors[name]
+            bound = rate * error + growth(0, 4) * (np.abs(w) + rate * (np.abs(g) + error))
+            yield Compared(f"{self.kernels[-1]}, {name}, {sizes}", after, w - rate * g, bound)
+
+    def _run_random_step(self, rng):
+        """Run a step; return the weights before it, its images and targets, its values, and the gradient's parts."""
         B, s = self.batch, self.sizes
-        images = rng.random((B + 3, s.side, s.side)).astype(np.float32)
+        images = rng.random((B + 3, s.side, s.side)).astype(np.float32)  # 3 more than a step takes
         labels = rng.integers(0, s.classes, B + 3)
         order = rng.permutation(B + 3)
         self.load(images, labels, order)
         before = self.weights
         self._values.fill(0xFF)  # NaN
-        *steps, update = self.launches(B)
-        for launch in steps:
+        *launches, update = self.launches(B)
+        for launch in launches:
             launch(0)
-        parts = self._gradient.read()
+        parts = self._gradient.read()  # the update sets it to zero
         update(0)
-        values = self._values.read()
-        x, t = images[order[:B]].astype(np.float64), one_hot(labels[order[:B]], s.classes)
-        sizes = f"side {s.side}, K {s.K}, {s.maps} maps, pool {s.pool}, {s.classes} classes, batch {B}"
-        gradient = {}
-        for name, (expected, bound) in _compute_expected(before, x, t, values, s).items():
-            kernel = next((writer for writer in reversed(self.kernels) if writer in WRITES[name]), "train")
-            weight = name.removeprefix("gradient ")
-            if name in values:
-                result = values[name]
-            elif steps:
-                result = parts[weight].sum(0, np.float64)
-                gradient[weight] = bound_sum(lambda part: part.sum(0), self._parts, parts[weight], roundings=0)
-            else:  # one_launch keeps no gradient; its update is compared below
-                gradient[weight] = expected, bound
-                continue
-            yield Compared(f"{kernel}, {name}, {sizes}", result, expected, bound)
-        if steps:
-            rest = np.concatenate([array.ravel() for array in self._gradient.read().values()])
-            yield Compared(f"update, gradient, {sizes}", rest, np.zeros(rest.shape), np.zeros(rest.shape))
-        for name, after in self.weights.items():
-            (g, error), w = gradient[name], before[name].astype(np.float64)
-            rate = float(np.float32(self.rate / B)) / s.divisors[name]
-            bound = rate * error + growth(0, 4) * (np.abs(w) + rate * (np.abs(g) + error))
-            yield Compared(f"{self.kernels[-1]}, {name}, {sizes}", after, w - rate * g, bound)
+        x, targets = images[order[:B]].astype(np.float64), one_hot(labels[order[:B]], s.classes)
+        return before, x, targets, self._values.read(), parts
 
     # ---------------------------------------------------------------------------------------------- evidence
     def profile(self, engine: str | None = None) -> Profile:
@@ -374,7 +383,7 @@ class Lenet28(Model):
         return [sys.executable, "-m", "labkit.networks.lenet28", self.experiment, self.own, *numbers]
 
 
-def _compute_expected(weights, x, t, values, s):
+def _compute_expected(weights, x, targets, values, s):
     """Return for every array of a step the true one, from the arrays before it, and the bound of a kernel's error."""
     w, v = ({name: array.astype(np.float64) for name, array in arrays.items()} for arrays in (weights, values))
     expected = {}
@@ -384,7 +393,7 @@ def _compute_expected(weights, x, t, values, s):
         z, error = bound_sum(before, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0)
         y, error = sigmoid(z), error / 4
         expected[name] = y, error + growth(4, 2) * (y + error)
-    expected["d_f"] = bound_sum(lambda difference: difference, 1, v["f"] - t, roundings=0)
+    expected["d_f"] = bound_sum(lambda difference: difference, 1, v["f"] - targets, roundings=0)
     expected["d_s1"] = bound_sum(backward_s1, s.classes, w["f"], v["d_f"], slope(v["s1"]), roundings=3)
     expected["d_c1"] = bound_sum(backward_c1, 1, w["s1"], v["d_s1"], slope(v["c1"]), roundings=3)
     scales = parameter_gradients(np.abs(x), {name: np.abs(array) for name, array in v.items()})

@@ -85,10 +85,9 @@ def provenance(which="digits"):
 
 
 def _find_weights(which):
-    if isinstance(which, Path) or str(which).endswith(".npz"):
-        path = Path(which).expanduser()
-    else:
-        path = data_dir() / "weights" / f"lenet86-{which}.npz"
+    """Return the path of a file of weights, given as one or as the name of a data set."""
+    is_path = isinstance(which, Path) or str(which).endswith(".npz")
+    path = Path(which).expanduser() if is_path else data_dir() / "weights" / f"lenet86-{which}.npz"
     if not path.is_file():
         raise LabError(f"there are no weights {path}. Train them in a checkout: python -m recording "
                        "train --dataset digits|mnist|fashion-mnist")
@@ -118,8 +117,7 @@ class ForwardTimes:
     Attributes
     ----------
     op_ms : (float, float)
-        The kernels of conv1 and conv2, between events around `Plan.run`: no copies, no conversions to half
-        and back.
+        The kernels of conv1 and conv2, between events around `Plan.run`: no copies, no conversions to half and back.
     layer_ms : (float, float) or None
         Each convolution with its allocations, the copies of its input and mask to the device, and that of its
         output back. None if the pass kept its data on the device.
@@ -247,10 +245,8 @@ class Network:
         """
         labels = as_labels(labels, len(images))
         batch = batch or len(labels)
-        correct = 0
-        for start in range(0, len(labels), batch):
-            part = slice(start, start + batch)
-            correct += int((self.forward(images[part]).argmax(axis=1) == labels[part]).sum())
+        parts = (slice(start, start + batch) for start in range(0, len(labels), batch))
+        correct = sum(int((self.forward(images[part]).argmax(axis=1) == labels[part]).sum()) for part in parts)
         return correct / len(labels)
 
     def course_table(
