@@ -35,7 +35,7 @@ from labkit.spec.reference import conv_float64, error_scale
 BATCH = {"gpu": 1000, "cpu": 10}  # images by default: a kernel takes milliseconds on either engine
 SECONDS = 0.5  # for the timed runs of a variant
 RUNS = (3, 50)  # the least and the most timed runs of a variant
-PART_RUNS = 5  # the most further runs that time each kernel of a variant with several kernels
+KERNEL_RUNS = 5  # the most further runs that time each kernel of a variant with several kernels
 LAYER_RUNS = 3  # after a warm-up run; fewer if one takes long
 WARM_UP_S = 0.05  # in this time a GPU raises its clock
 CHECKED_IMAGES = 8
@@ -70,12 +70,11 @@ def bench(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iter
     Returns
     -------
     DataFrame
-        A row per layer, batch and variant: rung, label, layer, batch, dtype (of x, k and y), op_ms (median),
-        op_min_ms, op_q1_ms, op_q3_ms and op_max_ms (least, quartiles, largest), layer_ms (median), gflop_s (direct
-        convolution's operations over op time), gb_s (bytes moved once over op time), x_reference (op time over
-        `Layer.reference_ms`), images_s (batch over op time), engine, device, options, repeat, kernels_ms (the time of
-        each kernel, if the variant has several; see `kernel_times`). `attrs["note"]` says so if these are not GPU
-        times.
+        A row per layer, batch and variant: rung, label, layer, batch, dtype (of x, k and y), op_ms (median), op_min_ms,
+        op_q1_ms, op_q3_ms and op_max_ms (least, quartiles, largest), layer_ms (median), gflop_s (direct convolution's
+        operations over op time), gb_s (bytes moved once over op time), x_reference (op time over `Layer.reference_ms`),
+        images_s (batch over op time), engine, device, options, repeat, kernels_ms (the time of each kernel, if the
+        variant has several; see `kernel_times`). `attrs["note"]` says so if these are not GPU times.
 
     Raises
     ------
@@ -112,11 +111,9 @@ def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | It
     for variant in variants:
         require_verified(variant)
     cases = [(as_layer(one_layer), B) for one_layer in as_list(layer) for B in batches]
-    rows = []
+    rows, length = [], len(cases) * len(variants)
     # On standard output, because notebooks show standard error in red.
-    length = len(cases) * len(variants)
-    bar = tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout)
-    with bar as progress:
+    with tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
         try:
             for case in cases:
                 rows += _bench_case(variants, *case, repeat, layer_time, progress)
@@ -142,14 +139,14 @@ def _bench_case(
     except MemoryError as error:
         raise LabError(f"a batch of {batch}: {error}. Take a smaller one") from None
     try:
-        op_ms, parts = _measure_op(variants, layer, batch, repeat, inputs, sampled, progress)
+        op_ms, kernel_medians = _measure_op(variants, layer, batch, repeat, inputs, sampled, progress)
         layer_ms = [_measure_layer(variant, layer, batch, *inputs[variant.io_dtype]) if layer_time else np.nan
                     for variant in variants]
     except hostcuda.driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
         raise LabError(f"{layer} at B = {batch} needs more than {size:.2f} GB on the device, which does not have that "
                        f"much: take a smaller batch ({error})") from error
-    return [_make_row(*values, layer, batch) for values in zip(variants, op_ms, parts, layer_ms, strict=True)]
+    return [_make_row(*values, layer, batch) for values in zip(variants, op_ms, kernel_medians, layer_ms, strict=True)]
 
 
 @functools.lru_cache(maxsize=1)
@@ -177,24 +174,15 @@ def _measure_op(
     with ExitStack() as stack:
         flush = Flush(device())
         stack.callback(flush.close)
-        plans, first = [], {}
-        for variant in variants:
-            # Variants of one data type share x and y, so that several need no more memory than one.
-            shared = first.get(variant.io_dtype)
-            plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))
-            plans.append(stack.enter_context(plan))
-            first.setdefault(variant.io_dtype, plan)
-            plan.load(*inputs[variant.io_dtype])
-
-        estimates = []
+        plans, warm_up_ms = _load_plans(stack, variants, layer, batch, inputs), []
         for variant, plan in zip(variants, plans, strict=True):
             poison(plan, layer, batch, variant.io_dtype)
             plan.run()
             _check_on_device(sampled, plan, variant, "before timing")
-            estimates.append(_warm_up(plan))
-        runs = [repeat or int(np.clip(SECONDS / (ms / 1e3), *RUNS)) for ms in estimates]
+            warm_up_ms.append(_warm_up(plan))
+        runs = [repeat or int(np.clip(SECONDS / (ms / 1e3), *RUNS)) for ms in warm_up_ms]
 
-        times, parts, rng = [[] for _ in variants], [[] for _ in variants], np.random.default_rng(0)
+        op_ms, kernel_runs, rng = [[] for _ in variants], [[] for _ in variants], np.random.default_rng(0)
         for run in range(max(runs)):
             for i in rng.permutation(len(variants)):
                 if run >= runs[i]:
@@ -202,16 +190,26 @@ def _measure_op(
                 variant, plan = variants[i], plans[i]
                 poison(plan, layer, batch, variant.io_dtype)
                 flush()
-                times[i].append(time_run(plan.run))
+                op_ms[i].append(time_run(plan.run))
                 if run == runs[i] - 1:  # the output of the last timed run itself
                     _check_on_device(sampled, plan, variant, "after timing")
                     progress.update()
-                if run < PART_RUNS and len({launch.kernel for launch in plan.launches}) > 1:
+                if run < KERNEL_RUNS and len({launch.kernel for launch in plan.launches}) > 1:
                     flush()
-                    parts[i].append(_timed_apart(plan))
-    medians = [{kernel: np.median([run[kernel] for run in rows]) for kernel in rows[0]} if rows else {}
-               for rows in parts]
-    return [np.array(series) for series in times], medians
+                    kernel_runs[i].append(_time_kernels(plan))
+    return [np.array(series) for series in op_ms], [pd.DataFrame(series).median().to_dict() for series in kernel_runs]
+
+
+def _load_plans(stack: ExitStack, variants: list[Variant], layer: Layer, batch: int, inputs: dict) -> list[Plan]:
+    """Return a plan per variant, with its inputs. Plans of one data type share x and y: several take no more memory."""
+    plans, first_plans = [], {}  # by data type
+    for variant in variants:
+        shared = first_plans.get(variant.io_dtype)
+        plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))
+        plans.append(stack.enter_context(plan))
+        first_plans.setdefault(variant.io_dtype, plan)
+        plan.load(*inputs[variant.io_dtype])
+    return plans
 
 
 def time_run(run: Callable[[], object]) -> float:
@@ -224,7 +222,7 @@ def time_run(run: Callable[[], object]) -> float:
     return start.time_till(end)
 
 
-def _timed_apart(plan: Plan) -> dict[str, float]:
+def _time_kernels(plan: Plan) -> dict[str, float]:
     """Run once with an event between any two launches; return for each kernel the time of its launches [ms]."""
     events, times = [], {}
     plan.run(mark=lambda: events.append(hostcuda.driver.Event().record()))
@@ -236,10 +234,10 @@ def _timed_apart(plan: Plan) -> dict[str, float]:
 
 def _warm_up(plan: Plan) -> float:
     """Run for `WARM_UP_S`; return the shortest time [ms]."""
-    started, shortest = time.perf_counter(), np.inf
-    while shortest == np.inf or time.perf_counter() - started < WARM_UP_S:
+    start, shortest = time.perf_counter(), np.inf
+    while shortest == np.inf or time.perf_counter() - start < WARM_UP_S:
         shortest = min(shortest, time_run(plan.run))
-    return max(shortest, 1e-3)
+    return max(shortest, 1e-3)  # a clock may show 0
 
 
 def _measure_layer(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np.ndarray) -> float:
@@ -336,11 +334,14 @@ class Flush:
             self.buffer.free()
 
 
-def _make_row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, layer: Layer, batch: int) -> dict:
-    here, dtype = device(), variant.io_dtype
-    refuse_impossible(variant, layer, batch, op_ms.min(), here)
-    spread = quartiles(op_ms)
-    median = spread.pop("median_ms")
+def _make_row(
+    variant: Variant, op_ms: np.ndarray, kernel_medians: dict, layer_ms: float, layer: Layer, batch: int
+) -> dict:
+    """Return a row of the table of `bench`; refuse a time that the device cannot reach."""
+    on, dtype = device(), variant.io_dtype
+    refuse_impossible(variant, layer, batch, op_ms.min(), on)
+    op_times = quartiles(op_ms)
+    median = op_times.pop("median_ms")
     return {
         "rung": variant.rung.number,
         "label": variant.label,
@@ -348,15 +349,15 @@ def _make_row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float,
         "batch": batch,
         "dtype": dtype.name,
         "op_ms": median,
-        **{f"op_{name}": ms for name, ms in spread.items()},
+        **{f"op_{name}": ms for name, ms in op_times.items()},
         "layer_ms": layer_ms,
-        **rates(layer, batch, dtype, median, here),
-        "engine": here.engine,
-        "device": here.name,
+        **rates(layer, batch, dtype, median, on),
+        "engine": on.engine,
+        "device": on.name,
         "options": variant.options_on(layer),
         "code": variant.code,
         "repeat": len(op_ms),
-        "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in parts.items()),
+        "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in kernel_medians.items()),
     }
 
 

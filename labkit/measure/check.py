@@ -199,14 +199,14 @@ def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[La
         with suppress(hostcuda.driver.CompileError):  # the plan raises it again
             variant.precompile(*(layer for layer, _ in shapes.values()))
     if not shapes:
-        first = refused[0] if refused else "none was given"
-        raise LabError(f"{variant.label} takes none of the shapes; the first: {first}")
-    with ThreadPoolExecutor(1) as beside:
-        warning = beside.submit(_compiler_warning, variant, next(iter(shapes.values()))[0])
+        first_refusal = refused[0] if refused else "none was given"
+        raise LabError(f"{variant.label} takes none of the shapes; the first: {first_refusal}")
+    with ThreadPoolExecutor(1) as pool:
+        warning = pool.submit(_compiler_warning, variant, next(iter(shapes.values()))[0])
         rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
                 for index, (layer, batch) in shapes.items()]
-    clean = _sanitize_one(variant, shapes.values()) if sanitize else ((), "")
-    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *clean, warning.result(), variant.own)
+    sanitized = _sanitize_one(variant, shapes.values()) if sanitize else ((), "")
+    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *sanitized, warning.result(), variant.own)
     _verified.add(_key(variant))
     if not quiet:
         print(report)
@@ -234,11 +234,11 @@ def _compiler_warning(variant: Variant, layer: Layer) -> str:
 def _sanitize_one(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[tuple[str, ...], str]:
     """Sanitize a variant on one of the shapes; return the tools that found nothing, and the shape's name."""
 
-    def order(shape):
+    def preference(shape):  # several tiles of 16 outputs each way, several channels, few products
         layer, batch = shape
         return min(layer.Ho, layer.Wo) <= 16, layer.C == 1, layer.macs(batch)
 
-    layer, batch = min(shapes, key=order)
+    layer, batch = min(shapes, key=preference)
     findings = sanitizer.sanitize(variant, layer, batch)
     if not findings.clean:
         raise CheckFailed(f"{variant.label} computes what it should, but on {layer}, B = {batch}:\n{findings}")
@@ -294,42 +294,43 @@ def _explain(variant: Variant, layer: Layer, batch: int) -> str:
     """
     if not variant.own:
         return ""
+    name = _find_name(variant)
     try:
         findings = sanitizer.sanitize(variant, layer, batch, engine="cpu", timeout=SANITIZER_S)
     except (EngineError, Interrupted):
-        return (f"\nNext: lab.sanitize({_name(variant)}, lab.{layer!r}, {batch}) looks for invalid addresses, races "
+        return (f"\nNext: lab.sanitize({name}, lab.{layer!r}, {batch}) looks for invalid addresses, races "
                 "and uninitialized memory.")
     if findings.table.empty:
         return ("\nThe sanitizer finds no invalid address, race or uninitialized memory on this shape, so the kernel "
-                f"computes something else than the convolution.\nNext: lab.step({_name(variant)}, layer=lab.{layer!r}) "
+                f"computes something else than the convolution.\nNext: lab.step({name}, layer=lab.{layer!r}) "
                 "shows what one thread reads and computes, line by line.")
     return f"\nThe sanitizer says why:\n{findings}"
 
 
-def _name(variant: Variant) -> str:
+def _find_name(variant: Variant) -> str:
     """Return the name of a variant in the reader's program."""
     variables = tuple(vars(sys.modules["__main__"]).items())
     return next((name for name, value in variables if value is variant and not name.startswith("_")), "variant")
 
 
 @contextmanager
-def _report_if_slow(what: str) -> Iterator[None]:
+def _report_if_slow(task: str) -> Iterator[None]:
     """Print after `PATIENCE_S` what is running: a kernel that does not end prints nothing itself.
 
     The line goes to the process's own standard error, which Jupyter shows below the cell. It is no output of the cell,
     so a busy machine changes no page; where nobody watches (TQDM_DISABLE, as in a report), it is left out.
     """
-    end = "interrupt it to stop it" if device().engine == "cpu" else "if it does not end, restart Python"
-    line = f"{what} has been running for {PATIENCE_S} s: {end}"
-    late = threading.Timer(PATIENCE_S, lambda: os.environ.get("TQDM_DISABLE") or print(line, file=sys.__stderr__))
-    late.daemon = True
-    late.start()
+    advice = "interrupt it to stop it" if device().engine == "cpu" else "if it does not end, restart Python"
+    line = f"{task} has been running for {PATIENCE_S} s: {advice}"
+    timer = threading.Timer(PATIENCE_S, lambda: os.environ.get("TQDM_DISABLE") or print(line, file=sys.__stderr__))
+    timer.daemon = True
+    timer.start()
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(f"{what} was stopped") from None
+        raise Interrupted(f"{task} was stopped") from None
     finally:
-        late.cancel()
+        timer.cancel()
 
 
 def _run_inputs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:

@@ -24,7 +24,7 @@ _HALF_UNDERFLOW = 2.0**-25
 # and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7:e330, 2021).
 _TENSOR_ROUNDOFF = 2.0**-22
 _EXACT_INTEGERS = {"float32": 2**24, "float16": 2**11}  # up to these, every integer is exact
-_SHOWN = 8  # mismatches in a message
+_SHOWN_MISMATCHES = 8  # in a message
 
 
 def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
@@ -46,21 +46,21 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
     terms : int
         Products per output: `Layer.terms`.
     """
-    half = np.dtype(rounding.storage) == np.float16
+    is_half = np.dtype(rounding.storage) == np.float16
     growth = 1.0
-    factors = np.dtype(rounding.operands or rounding.storage)
+    factor_type = np.dtype(rounding.operands or rounding.storage)
     if rounding.parts == 2:
-        terms *= 3 * (1 + _ROUNDOFF[factors.name]) ** 4
+        terms *= 3 * (1 + _ROUNDOFF[factor_type.name]) ** 4
     if rounding.part is not None:
         growth *= 1 + min(rounding.part_terms, terms) * _ROUNDOFF[np.dtype(rounding.part).name]
         terms = -(-terms // rounding.part_terms)
     # Products of half values summed in float32: the sums may be those of tensor cores.
-    wide = factors == np.float16 and np.dtype(rounding.accumulate) == np.float32
-    growth *= 1 + terms * (_TENSOR_ROUNDOFF if wide else _ROUNDOFF[np.dtype(rounding.accumulate).name])
+    half_into_float = factor_type == np.float16 and np.dtype(rounding.accumulate) == np.float32
+    growth *= 1 + terms * (_TENSOR_ROUNDOFF if half_into_float else _ROUNDOFF[np.dtype(rounding.accumulate).name])
     growth *= 1 + _ROUNDOFF[np.dtype(rounding.storage).name]
     if rounding.operands is not None:
-        growth *= (1 + _ROUNDOFF[factors.name] ** rounding.parts) ** (1 + rounding.parts)
-    return (growth - 1) * scale + (_HALF_UNDERFLOW if half else 0.0)
+        growth *= (1 + _ROUNDOFF[factor_type.name] ** rounding.parts) ** (1 + rounding.parts)
+    return (growth - 1) * scale + (_HALF_UNDERFLOW if is_half else 0.0)
 
 
 def largest_exact_integer(rounding: Rounding) -> int:
@@ -93,20 +93,20 @@ def draw_large_integers(
     Every product and sum is exact in the formats that the variant promises for them, and the output is rounded once.
     """
     rounding, terms = variant.rounding, layer.terms
-    most = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]  # the largest products
-    most.append(int(np.finfo(rounding.storage).max) // terms)
+    product_limits = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]  # each keeps a sum exact
+    product_limits.append(int(np.finfo(rounding.storage).max) // terms)
     if rounding.part is not None:
-        most.append(_EXACT_INTEGERS[np.dtype(rounding.part).name] // min(terms, rounding.part_terms))
-    factor = _EXACT_INTEGERS[np.dtype(rounding.operands or rounding.storage).name]
-    largest = min(math.isqrt(min(most)), factor)
+        product_limits.append(_EXACT_INTEGERS[np.dtype(rounding.part).name] // min(terms, rounding.part_terms))
+    largest_factor = _EXACT_INTEGERS[np.dtype(rounding.operands or rounding.storage).name]
+    largest = min(math.isqrt(min(product_limits)), largest_factor)
     if largest < 2:
         return draw_integers(variant, layer, batch, rng)
-    of_x = of_k = largest
-    if rounding.parts == 2 and min(most) // 4 > factor:
+    largest_x = largest_k = largest
+    if rounding.parts == 2 and min(product_limits) // 4 > largest_factor:
         # Only one factor needs both of its parts: the product of two low ones would be missing.
-        of_x, of_k = rng.permuted([min(min(most) // 2, int(np.finfo(rounding.operands).max)), 2])
-    x = rng.integers(1, of_x, layer.x_shape(batch), endpoint=True)
-    k = rng.integers(1, of_k, layer.k_shape, endpoint=True) * rng.choice([-1, 1, 1, 1], layer.k_shape)
+        largest_x, largest_k = rng.permuted([min(min(product_limits) // 2, int(np.finfo(rounding.operands).max)), 2])
+    x = rng.integers(1, largest_x, layer.x_shape(batch), endpoint=True)
+    k = rng.integers(1, largest_k, layer.k_shape, endpoint=True) * rng.choice([-1, 1, 1, 1], layer.k_shape)
     return x.astype(np.float32), k.astype(np.float32)
 
 
@@ -182,9 +182,9 @@ def compare(y: ArrayLike, expected: np.ndarray, allowed: float | np.ndarray = 0.
     allowed = np.broadcast_to(np.asarray(allowed, np.float64), expected.shape)
     with np.errstate(invalid="ignore"):
         error = np.abs(y.astype(np.float64) - expected)
-        right = error <= allowed  # false for NaN, as it must be
-    if not right.all():
-        raise CheckFailed(_describe_mismatch(title, y, expected, error, allowed, ~right, inputs))
+        within_bound = error <= allowed  # false for NaN, as it must be
+    if not within_bound.all():
+        raise CheckFailed(_describe_mismatch(title, y, expected, error, allowed, ~within_bound, inputs))
     return float(np.max(error[allowed > 0] / allowed[allowed > 0], initial=0.0))
 
 
@@ -192,60 +192,60 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
     """Return the first mismatches as a table, the ranges of all, and the mistakes that they look like."""
     import pandas as pd  # takes half a second, and a grader imports this module
 
-    where = np.argwhere(wrong)
-    first = [tuple(index) for index in where[:_SHOWN]]
+    indices = np.argwhere(wrong)
+    shown = [tuple(index) for index in indices[:_SHOWN_MISMATCHES]]
     table = pd.DataFrame(
         {
-            **{name: [index[axis] for index in first] for axis, name in enumerate("bmhw")},
-            "got": [y[index] for index in first],
-            "expected": [expected[index] for index in first],
-            "error": [error[index] for index in first],
-            "allowed": [allowed[index] for index in first],
+            **{name: [index[axis] for index in shown] for axis, name in enumerate("bmhw")},
+            "got": [y[index] for index in shown],
+            "expected": [expected[index] for index in shown],
+            "error": [error[index] for index in shown],
+            "allowed": [allowed[index] for index in shown],
         }
     )
     ranges = ", ".join(
         f"{name} {low}" if low == high else f"{name} {low} to {high}"
-        for name, low, high in zip("bmhw", where.min(axis=0), where.max(axis=0), strict=True)
+        for name, low, high in zip("bmhw", indices.min(axis=0), indices.max(axis=0), strict=True)
     )
-    lines = [f"{title}: {len(where)} of {y.size} outputs, at {ranges}"]
+    lines = [f"{title}: {len(indices)} of {y.size} outputs, at {ranges}"]
     lines += [f"It looks as if {hint}." for hint in _find_hints(y, expected, allowed.max(), inputs)]
-    heading = f"The first {len(first)}:" if len(where) > len(first) else "These:"
+    heading = f"The first {len(shown)}:" if len(indices) > len(shown) else "These:"
     return "\n".join([*lines, heading, table.to_string(index=False, float_format=lambda v: f"{v:.6g}")])
 
 
-def _find_hints(y, expected, slack, inputs) -> Iterator[str]:
+def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
     """Yield the common mistakes that give the same output."""
 
-    def like(result, other):
-        return bool((np.abs(result - other) <= slack).all())
+    def equals(result, other):
+        return bool((np.abs(result - other) <= allowed).all())
 
-    if like(y, expected):  # within the slack of a mistake, too
+    if equals(y, expected):  # a difference within the allowed error tells no mistake apart
         return
-    unwritten = int(_poisoned(y).sum())
-    computed = int(np.isnan(y).sum()) - unwritten
+    unwritten_count = int(_poisoned(y).sum())
+    new_nans = int(np.isnan(y).sum()) - unwritten_count
     infinite = int(np.isinf(y).sum())
-    if unwritten:
-        share = "nothing was" if unwritten == y.size else f"{unwritten} outputs were not"
+    if unwritten_count:
+        share = "nothing was" if unwritten_count == y.size else f"{unwritten_count} outputs were not"
         yield f"{share} written (the output held NaN before)"
-    if computed:
-        yield (f"{computed} outputs became NaN in the kernel: by memory that it read before anything was written "
+    if new_nans:
+        yield (f"{new_nans} outputs became NaN in the kernel: by memory that it read before anything was written "
                "there, by 0 / 0 or by inf - inf")
     if infinite:
         yield f"{infinite} outputs are infinite: larger than {np.finfo(y.dtype).max:.6g}, the largest {y.dtype}"
     if not y.any():
         yield "the outputs were set to zero, and no product was added"
     for a, b in itertools.combinations(range(4), 2):
-        if like(y.ravel(), expected.swapaxes(a, b).ravel()):
+        if equals(y.ravel(), expected.swapaxes(a, b).ravel()):
             yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"
     for axis, name in enumerate("bmhw"):
-        ys, es = np.moveaxis(y, axis, 0), np.moveaxis(expected, axis, 0)
-        if len(ys) > 2 and (like(ys[1:], es[:-1]) or like(ys[:-1], es[1:])):
+        moved_y, moved_expected = np.moveaxis(y, axis, 0), np.moveaxis(expected, axis, 0)
+        if len(moved_y) > 2 and (equals(moved_y[1:], moved_expected[:-1]) or equals(moved_y[:-1], moved_expected[1:])):
             yield f"y is shifted by one along {name}"
     if inputs is not None:
         x, k = inputs
-        if like(y, conv_float64(x, k[:, :, ::-1, ::-1])):
+        if equals(y, conv_float64(x, k[:, :, ::-1, ::-1])):
             yield "the mask was flipped; this convolution does not flip it"
-        if like(y, conv_float64(x, k.swapaxes(2, 3))):
+        if equals(y, conv_float64(x, k.swapaxes(2, 3))):
             yield "the rows and columns of the mask were swapped"
 
 
@@ -273,11 +273,11 @@ def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np
         raise LabError(f"{title}: a bound is negative, infinite or NaN; give every element a number")
     with np.errstate(invalid="ignore"):
         error = np.abs(result.astype(np.float64) - expected)
-        right = error <= bound  # false for NaN, as it must be
-    if not right.all():
-        wrong = np.argwhere(~right)
-        first = tuple(map(int, wrong[0]))
+        within_bound = error <= bound  # false for NaN, as it must be
+    if not within_bound.all():
+        wrong = np.argwhere(~within_bound)
+        index = tuple(map(int, wrong[0]))
         raise CheckFailed(f"{title} is wrong: {len(wrong)} of {result.size} elements. The first, "
-                          f"[{', '.join(map(str, first))}]: {result[first]:.6g}, expected {expected[first]:.6g}, error "
-                          f"{error[first]:.3g}, bound {bound[first]:.3g}")
+                          f"[{', '.join(map(str, index))}]: {result[index]:.6g}, expected {expected[index]:.6g}, error "
+                          f"{error[index]:.3g}, bound {bound[index]:.3g}")
     return float(np.max(error[bound > 0] / bound[bound > 0], initial=0.0))

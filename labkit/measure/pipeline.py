@@ -176,7 +176,7 @@ class Pipeline(Closing):
         self._order = issue_order(len(self.chunks), self.streams, order)
         self.x, self.y = self._host(host)
         self._k = None
-        self._marks = None
+        self._events = None
         self._plans: list[dict] = [{} for _ in range(self.streams)]  # of each stream: images -> plan
         try:
             self._allocate()
@@ -200,14 +200,14 @@ class Pipeline(Closing):
         hostcuda.ensure_context()
         try:
             self._streams = [hostcuda.driver.Stream() for _ in range(self.streams)]
-            k = None
-            for i, plans in enumerate(self._plans):
+            shared_k = None
+            for i, plans_by_size in enumerate(self._plans):
                 sizes = sorted(set(self.chunks[i :: self.streams]), reverse=True)
                 for images in sizes:
-                    largest = plans.get(sizes[0])
+                    largest = plans_by_size.get(sizes[0])
                     buffers = (largest.x, largest.y) if largest else (None, None)
-                    plans[images] = self.variant.plan(self.layer, images, *buffers, k=k)
-                    k = plans[images].k
+                    plans_by_size[images] = self.variant.plan(self.layer, images, *buffers, k=shared_k)
+                    shared_k = plans_by_size[images].k
         except hostcuda.driver.MemoryError as error:
             raise LabError(f"{self.streams} streams of {max(self.chunks):,} images need more than "
                            f"{self.device_bytes / 1e9:.2f} GB on the device, which does not have that much: take a "
@@ -264,37 +264,38 @@ class Pipeline(Closing):
         # On the default stream, so it is complete before any chunk starts. All streams read the same mask, and another
         # plan of the same module may have overwritten it in constant memory.
         next(iter(self._plans[0].values())).load(k=self._k)
-        self._marks = None
-        marks = {key: (hostcuda.driver.Event(), hostcuda.driver.Event()) for key in self._order} if events else None
+        self._events = None
+        step_events = None
         if events:
-            self._begin = hostcuda.driver.Event().record(self._streams[0])
-        self.issue(marks)
+            step_events = {key: (hostcuda.driver.Event(), hostcuda.driver.Event()) for key in self._order}
+            self._begin_event = hostcuda.driver.Event().record(self._streams[0])
+        self.issue(step_events)
         for stream in self._streams:
             stream.synchronize()
-        self._marks = marks
+        self._events = step_events
         return self.y
 
-    def issue(self, marks: dict | None = None) -> None:
+    def issue(self, step_events: dict | None = None) -> None:
         """Issue the steps of all chunks without waiting.
 
-        `marks` holds two events per step: one for reaching the step, one for its end.
+        `step_events` holds two events per step: one for reaching the step, one for its end.
         """
-        htod, dtoh = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
+        copy_to_device, copy_to_host = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
         ends = [0, *itertools.accumulate(self.chunks)]
         for chunk, step in self._order:
-            lane = chunk % self.streams
-            stream, plan = self._streams[lane], self._plans[lane][self.chunks[chunk]]
+            stream_index = chunk % self.streams
+            stream, plan = self._streams[stream_index], self._plans[stream_index][self.chunks[chunk]]
             images = slice(ends[chunk], ends[chunk + 1])
-            if marks:
-                marks[chunk, step][0].record(stream)
+            if step_events:
+                step_events[chunk, step][0].record(stream)
             if step == "copy in":
-                htod(plan.x, self.x[images], stream)
+                copy_to_device(plan.x, self.x[images], stream)
             elif step == "kernel":
                 plan.run(stream)
             else:
-                dtoh(self.y[images], plan.y, stream)
-            if marks:
-                marks[chunk, step][1].record(stream)
+                copy_to_host(self.y[images], plan.y, stream)
+            if step_events:
+                step_events[chunk, step][1].record(stream)
 
     @property
     def timeline(self) -> pd.DataFrame:
@@ -315,11 +316,11 @@ class Pipeline(Closing):
         LabError
             If the pipeline has not run with events.
         """
-        if self._marks is None:
+        if self._events is None:
             raise LabError("no events were recorded: run the pipeline first, with events=True")
         rows = []
         for i, step in itertools.product(range(len(self.chunks)), STEPS):
-            ready, end = (event.time_since(self._begin) for event in self._marks[i, step])
+            ready, end = (event.time_since(self._begin_event) for event in self._events[i, step])
             rows.append({"stream": i % self.streams, "what": step, "chunk": i, "images": self.chunks[i],
                          "ready_ms": ready, "start_ms": ready, "end_ms": end})
         table = pd.DataFrame(rows)
@@ -373,10 +374,10 @@ def span_ms(timeline: pd.DataFrame) -> float:
 
 def _union_ms(timeline: pd.DataFrame) -> float:
     """Return the length of the union of all intervals [ms]."""
-    total, reached = 0.0, -np.inf
+    total, latest_end = 0.0, -np.inf
     for start, end in sorted(zip(timeline["start_ms"], timeline["end_ms"], strict=True)):
-        total += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
+        total += max(0.0, end - max(start, latest_end))
+        latest_end = max(latest_end, end)
     return total
 
 
@@ -414,17 +415,17 @@ def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[i
     """
     sizes = chunk_sizes(layer.x_shape(batch)[0], chunk)
     streams = min(_require_stream_count(streams), len(sizes))
-    into, back = layer.link_ms(batch, dtype, on, pinned)
-    whole: dict[str, float] = dict(zip(STEPS, (into, kernel_ms, back), strict=True))
-    engine: dict[str, float] = dict.fromkeys(STEPS, 0.0)
-    stream_free, host, rows = [0.0] * streams, 0.0, []
+    in_ms, out_ms = layer.link_ms(batch, dtype, on, pinned)
+    batch_ms: dict[str, float] = dict(zip(STEPS, (in_ms, kernel_ms, out_ms), strict=True))
+    engine_free: dict[str, float] = dict.fromkeys(STEPS, 0.0)
+    stream_free, host_free, rows = [0.0] * streams, 0.0, []
     for i, step in issue_order(len(sizes), streams, order):
-        ready = max(stream_free[i % streams], host)
-        start = max(ready, engine[step])
-        end = start + whole[step] * sizes[i] / batch
-        engine[step] = stream_free[i % streams] = end
+        ready = max(stream_free[i % streams], host_free)
+        start = max(ready, engine_free[step])
+        end = start + batch_ms[step] * sizes[i] / batch
+        engine_free[step] = stream_free[i % streams] = end
         if not pinned and step != "kernel":
-            host = end
+            host_free = end
         rows.append({"stream": i % streams, "what": step, "chunk": i, "images": sizes[i],
                      "ready_ms": ready, "start_ms": start, "end_ms": end})
     table = pd.DataFrame(rows).sort_values(["chunk", "start_ms"], kind="stable", ignore_index=True)

@@ -57,8 +57,7 @@ def bench_streams(variant: Variant, layer: Layer, batch: int | None = None, chun
     DataFrame
         A row per combination: rung, label, layer, batch, dtype, pinned, streams, order, chunk (images in the largest),
         chunks (their number), sizes ("equal" or "growing"), layer_ms, steady_ms (medians), steady_min_ms, in_ms,
-        kernel_ms, out_ms (busy times), overlap, pin_ms, register_ms, stage_ms, engine,
-        device.
+        kernel_ms, out_ms (busy times), overlap, pin_ms, register_ms, stage_ms, engine, device.
 
     Raises
     ------
@@ -109,22 +108,22 @@ class _Host:
         self.stage_ms = _copy_ms(self.x, self.x.copy()) + _copy_ms(np.ones_like(self.y), self.y) if pinned else 0.0
         self.variant = variant
         self.sampled = SampledImages(layer, batch, {dtype: (self.x, self.k)}, rng, CHECKED_IMAGES)
-        self.part = self.y.reshape(batch, -1)[:, :: max(1, self.y[0].size // 16)]  # of every image
+        self.nan_sample = self.y.reshape(batch, -1)[:, :: max(1, self.y[0].size // 16)]  # about 16 per image
 
     def poison(self) -> None:
         """Fill the elements that `check` looks at with NaN."""
-        self.part[...] = np.nan
+        self.nan_sample[...] = np.nan
         self.y[self.sampled.images] = np.nan
 
     def check(self, when: str) -> None:
         """Check y; raise `CheckFailed` if it is wrong."""
-        with_nan = np.flatnonzero(np.isnan(self.part).any(axis=1))
+        with_nan = np.flatnonzero(np.isnan(self.nan_sample).any(axis=1))
         self.sampled.check(self.variant, when, self.y[self.sampled.images], with_nan)
 
 
-def _register_ms(*like: np.ndarray) -> float:
+def _register_ms(*sizes_of: np.ndarray) -> float:
     """Return the time to page-lock arrays of these sizes that a program has filled already [ms]."""
-    arrays = [hostcuda.driver.aligned_empty(array.shape, array.dtype) for array in like]
+    arrays = [hostcuda.driver.aligned_empty(array.shape, array.dtype) for array in sizes_of]
     for array in arrays:
         array.fill(1)  # allocates the pages
     start = time.perf_counter()
@@ -141,7 +140,7 @@ def _copy_ms(target: np.ndarray, source: np.ndarray) -> float:
 
 def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: int | None, host: _Host) -> dict:
     """Measure one configuration; return its row."""
-    fresh, steady = [], []
+    first_batch_ms, further_batch_ms = [], []
     for run in range(FRESH + 1):  # the first is the warm-up
         hostcuda.driver.Context.synchronize()
         if run == FRESH:
@@ -149,9 +148,9 @@ def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: 
         start = time.perf_counter()
         with Pipeline(variant, layer, batch, **case, host=(host.x, host.y)) as pipeline:
             pipeline.run(k=host.k, events=False)
-            fresh.append(1e3 * (time.perf_counter() - start))
+            first_batch_ms.append(1e3 * (time.perf_counter() - start))
     host.check("before timing")
-    layer_ms = float(np.median(fresh[1:]))
+    layer_ms = float(np.median(first_batch_ms[1:]))
     runs = repeat or int(np.clip(1e3 * SECONDS / layer_ms, *RUNS))
     with Pipeline(variant, layer, batch, **case, host=(host.x, host.y)) as pipeline:
         pipeline.run(k=host.k)
@@ -160,11 +159,11 @@ def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: 
                 host.poison()
             start = time.perf_counter()
             pipeline.run(k=host.k, events=False)
-            steady.append(1e3 * (time.perf_counter() - start))
+            further_batch_ms.append(1e3 * (time.perf_counter() - start))
         host.check("after timing")
         pipeline.run(k=host.k)
         timeline, sizes = pipeline.timeline, pipeline.chunks
-    refuse_impossible(variant, layer, batch, min(fresh + steady), device())
+    refuse_impossible(variant, layer, batch, min(first_batch_ms + further_batch_ms), device())
     busy = busy_ms(timeline)
     return {
         "rung": variant.rung.number,
@@ -179,8 +178,8 @@ def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: 
         "chunks": len(sizes),
         "sizes": "equal" if np.ndim(case["chunk"]) == 0 else "growing",
         "layer_ms": layer_ms,
-        "steady_ms": float(np.median(steady)),
-        "steady_min_ms": min(steady),
+        "steady_ms": float(np.median(further_batch_ms)),
+        "steady_min_ms": min(further_batch_ms),
         "in_ms": busy["copy in"],
         "kernel_ms": busy["kernel"],
         "out_ms": busy["copy out"],

@@ -77,37 +77,36 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
         For an unknown rung or option, an empty sweep, an invalid batch, or a kernel after which the device does not
         respond. Finished points are kept in every case.
     """
-    chosen, refused = _list_variants(variants)
+    accepted, refused = _list_variants(variants)
     layers = as_list(layers)
-    if not (chosen or refused) or not layers:
+    if not (accepted or refused) or not layers:
         raise LabError("an empty sweep: give at least one variant and one layer")
     if batch is not None:
         layers[0].x_shape(batch)  # refuses an invalid batch
-    here = device()
-    batch = BATCH[here.engine] if batch is None else batch
-    points = [_Point(one_variant, at, batch, repeat) for at in layers for one_variant in chosen]
-    file = _Kept(Path(path or private_cache() / "sweeps" / f"{here.slug}.jsonl"), here.name)
-    rows = file.read()
-    todo = [point for point in dict.fromkeys(points) if point.key not in rows]
+    in_use = device()
+    batch = BATCH[in_use.engine] if batch is None else batch
+    points = [_Point(one_variant, one_layer, batch, repeat) for one_layer in layers for one_variant in accepted]
+    finished = _FinishedPoints(Path(path or private_cache() / "sweeps" / f"{in_use.slug}.jsonl"), in_use.name)
+    rows = finished.read()
+    missing = [point for point in dict.fromkeys(points) if point.key not in rows]
     # On standard output, because notebooks show standard error in red.
-    bar = tqdm(total=len(todo), desc="sweeping", delay=2, leave=False, file=sys.stdout)
-    with bar as progress, keep_inputs():
-        for point, row in _measure_all(todo):
+    with tqdm(total=len(missing), desc="sweeping", delay=2, leave=False, file=sys.stdout) as progress, keep_inputs():
+        for point, row in _measure_all(missing):
             lost = row.pop("lost")
             rows[point.key] = row
-            file.append(point.key, row)
+            finished.append(point.key, row)
             if lost:
-                raise LabError(f"after {row['label']} on {point.layer}, {here.name} does not respond: "
-                               f"{row['reason']}. The point is recorded in {file.path}: call again in a new process to "
-                               "continue with the next one")
+                raise LabError(f"after {row['label']} on {point.layer}, {in_use.name} does not respond: "
+                               f"{row['reason']}. The point is recorded in {finished.path}: call again in a new "
+                               "process to continue with the next one")
             progress.update()
     # Two variants with the same kernel are measured once, and each gets its row.
     measured = [{**rows[point.key], "label": point.variant.label, "code": point.variant.code, "layer": point.layer.name}
                 for point in points]
-    about = {"device": here.name, "engine": here.engine, "software": here.software, "batch": batch}
-    refused = [{**row, **about, "layer": at.name} for at in layers for row in refused]
+    common = {"device": in_use.name, "engine": in_use.engine, "software": in_use.software, "batch": batch}
+    refused = [{**row, **common, "layer": one_layer.name} for one_layer in layers for row in refused]
     table = sweep_table([*measured, *refused])
-    table.attrs.update(note=here.note, measured=len(todo), resumed=len(set(points)) - len(todo))
+    table.attrs.update(note=in_use.note, measured=len(missing), resumed=len(set(points)) - len(missing))
     return table
 
 
@@ -118,21 +117,21 @@ def _list_variants(variants: Variant | Iterable[Variant] | Mapping[str, Any]) ->
     grid = {str(name): as_list(value) for name, value in variants.items()}
     if "rung" not in grid:
         raise LabError(f"a grid needs a rung: {{'rung': 7, ...}}; this one has {', '.join(grid) or 'nothing'}")
-    which, *more = grid.pop("rung")
-    base = rung(which)
-    strange = [name for name in grid if name not in base.options]
-    if more or strange:
-        what = f"{1 + len(more)} rungs" if more else f"no option {strange[0]!r}"
-        raise LabError(f"a grid of {base.label} with {what}: one rung, and options of {', '.join(base.options)}")
+    first_rung, *other_rungs = grid.pop("rung")
+    base = rung(first_rung)
+    unknown = [name for name in grid if name not in base.options]
+    if other_rungs or unknown:
+        mistake = f"{1 + len(other_rungs)} rungs" if other_rungs else f"no option {unknown[0]!r}"
+        raise LabError(f"a grid of {base.label} with {mistake}: one rung, and options of {', '.join(base.options)}")
     accepted, refused = [], []
     for values in itertools.product(*grid.values()):
         options = dict(zip(grid, values, strict=True))
         try:
-            accepted.append(variant(which, **options))
+            accepted.append(variant(first_rung, **options))
         except EngineError as error:
-            chosen = " ".join(f"{name}={short(value)}" for name, value in options.items())
-            refused.append({"rung": base.number, "label": f"{base.label}, {chosen.replace(' ', ', ')}",
-                            "options": chosen, "reason": str(error)})
+            text = " ".join(f"{name}={short(value)}" for name, value in options.items())
+            refused.append({"rung": base.number, "label": f"{base.label}, {text.replace(' ', ', ')}",
+                            "options": text, "reason": str(error)})
     return accepted, refused
 
 
@@ -148,21 +147,21 @@ class _Point:
     @property
     def key(self) -> str:
         """The point's key in the file: the kernel, the sizes that it is compiled with, the layer, the batch."""
-        at, defines = self.layer, self.variant.defines(self.layer)
-        sizes = " ".join(f"{name}={value}" for name, value in defines.items())
-        return f"{self.variant.identity} {at.C}x{at.H}x{at.W} {at.M}x{at.K} B={self.batch} {sizes}".strip()
+        shape = f"{self.layer.C}x{self.layer.H}x{self.layer.W} {self.layer.M}x{self.layer.K}"
+        sizes = " ".join(f"{name}={value}" for name, value in self.variant.defines(self.layer).items())
+        return f"{self.variant.identity} {shape} B={self.batch} {sizes}".strip()
 
 
 # ------------------------------------------------------------------------------------------------------- measuring
-def _measure_all(todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
+def _measure_all(points: list[_Point]) -> Iterator[tuple[_Point, dict]]:
     """Measure one point after the other, while threads compile the next ones; yield each with its row."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        compiled = [pool.submit(_compile, point) for point in todo]
+        compilations = [pool.submit(_compile, point) for point in points]
         try:
-            if todo and device().engine == "cpu":
-                wait(compiled)  # otherwise the compiler and the kernels would share this processor
-            for point, ready in zip(todo, compiled, strict=True):
-                ready.result()
+            if points and device().engine == "cpu":
+                wait(compilations)  # otherwise the compiler and the kernels would share this processor
+            for point, compilation in zip(points, compilations, strict=True):
+                compilation.result()
                 yield point, _measure(point)
         finally:
             pool.shutdown(cancel_futures=True)
@@ -177,10 +176,10 @@ def _compile(point: _Point) -> None:
 
 def _measure(point: _Point) -> dict:
     """Measure a point; return its row."""
-    here = device()
+    in_use = device()
     row = {
-        "date": datetime.date.today().isoformat(), "device": here.name, "engine": here.engine,
-        "software": here.software, "rung": point.variant.rung.number, "label": point.variant.label,
+        "date": datetime.date.today().isoformat(), "device": in_use.name, "engine": in_use.engine,
+        "software": in_use.software, "rung": point.variant.rung.number, "label": point.variant.label,
         "options": point.variant.options_text, "layer": point.layer.name, "batch": point.batch,
         "dtype": point.variant.io_dtype.name, "reason": "", "lost": False,
     }
@@ -220,7 +219,7 @@ def _responds() -> bool:
 
 
 # --------------------------------------------------------------------------------------------------- finished points
-class _Kept:
+class _FinishedPoints:
     """The file of finished points: one line of JSON per point, from any number of devices."""
 
     def __init__(self, path: Path, device_name: str):
