@@ -146,13 +146,13 @@ class Images:
     def __init__(self, B: int):
         self.weights = load_weights("digits")
         floats = cycle(dataset(size=86), B).images
-        small = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[np.arange(B) % len(dataset())]
-        large = np.rint(floats[:, 0] * 255).astype(np.uint8)
+        bytes_8 = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[np.arange(B) % len(dataset())]
+        bytes_86 = np.rint(floats[:, 0] * 255).astype(np.uint8)
         # Pixels: the array, height and width of bytes, and the byte that stands for 1.
-        self.forms = {"float32": (np.ascontiguousarray(floats), None, 255.0), "uint8 86x86": (large, (86, 86), 255.0),
-                      "uint8 8x8": (small, (8, 8), WHITE)}
-        inner = np.random.default_rng(2).permutation(np.arange(1, max(B - 1, 1)))[: CHECKED_IMAGES - 2]
-        self.checked, self._expected = np.unique([0, *inner, B - 1]), {}
+        self.forms = {"float32": (np.ascontiguousarray(floats), None, 255.0),
+                      "uint8 86x86": (bytes_86, (86, 86), 255.0), "uint8 8x8": (bytes_8, (8, 8), WHITE)}
+        between = np.random.default_rng(2).permutation(np.arange(1, max(B - 1, 1)))[: CHECKED_IMAGES - 2]
+        self.checked, self._expected = np.unique([0, *between, B - 1]), {}
 
     def check(self, case: Entry, when: str, again: bool = True) -> None:
         """Compare the probabilities of some images with float64: those of a new run (`again`), or of the last one."""
@@ -185,26 +185,33 @@ def count_passes(B: int) -> int:
 def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
     """Yield the cases of the plain network, from the host, and of the fused one, from device and host."""
     memory, floats = stack.enter_context(Buffers()), images.forms["float32"][0]
-    B, plain, last = len(floats), Network(images.weights, conv=PLAIN), {}
-    passes = count_passes(B)
-    yield Entry("plain", "float32", HOST, "float32", "float32", lambda: last.update(y=plain.forward(floats)),
-                lambda some: last["y"][some], last.clear)
+    plain, last_run = Network(images.weights, conv=PLAIN), {}
+    yield Entry("plain", "float32", HOST, "float32", "float32", lambda: last_run.update(y=plain.forward(floats)),
+                lambda numbers: last_run["y"][numbers], last_run.clear)
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
     for dtype, step in itertools.product(PRECISIONS, list_steps()):
         network = stack.enter_context(FusedNetwork(images.weights, dtype, step))
-        label = f"fused, {step}" if step else "fused"
-        for pixels, (array, source, white) in images.forms.items():
-            x, y = on_device[pixels], memory.new((B, 10))
-            result = (lambda some, y=y: memory.copy_out(y, (B, 10))[some],
-                      functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 40 * B))
-            launch = functools.partial(network.launch, x, y, B, source, white)
-            yield Entry(label, dtype, DEVICE, pixels, dtype, launch, *result)
-            if source is None:
-                stream = hostcuda.driver.Stream()
-                graph = stack.enter_context(closing(Graph(
-                    lambda launch=launch, stream=stream: [launch(stream=stream) for _ in range(passes)], stream)))
-                yield Entry(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream, passes)
-            batch = stack.enter_context(network.batch(B, source, white))
-            batch.x[...] = array
-            yield Entry(label, dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
-                        lambda batch=batch: batch.y.fill(np.nan))
+        for pixels, form in images.forms.items():
+            yield from _list_fused_cases(stack, memory, network, pixels, form, on_device[pixels])
+
+
+def _list_fused_cases(
+    stack: ExitStack, memory: Buffers, network: FusedNetwork, pixels: str, form: tuple, x
+) -> Iterator[Entry]:
+    """Yield the cases of a fused network for pixels of one form, which x holds on the device: alone, graph, host."""
+    array, source, white = form
+    label, dtype = f"fused, {network.step}" if network.step else "fused", network.dtype.name
+    B, y = len(array), memory.new((len(array), 10))
+    result = (lambda numbers: memory.copy_out(y, (B, 10))[numbers],
+              functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 40 * B))  # before a run, y holds NaN
+    launch = functools.partial(network.launch, x, y, B, source, white)
+    yield Entry(label, dtype, DEVICE, pixels, dtype, launch, *result)
+    if source is None:
+        stream, passes = hostcuda.driver.Stream(), count_passes(B)
+        graph = Graph(lambda: [launch(stream=stream) for _ in range(passes)], stream)
+        stack.enter_context(closing(graph))
+        yield Entry(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream, passes)
+    batch = stack.enter_context(network.batch(B, source, white))
+    batch.x[...] = array
+    yield Entry(label, dtype, HOST, pixels, dtype, batch.run, lambda numbers: batch.y[numbers],
+                lambda: batch.y.fill(np.nan))

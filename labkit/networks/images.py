@@ -138,9 +138,9 @@ def dataset(name: str = "digits", split: str = "test", size: int | tuple[int, in
         raise LabError(f"there is no split {split!r} of {name}; there are 'test' and 'train'")
     origin = _SETS[name]
     if name == "digits":
-        half = slice(_DIGITS_TRAIN) if split == "train" else slice(_DIGITS_TRAIN, None)
+        numbers = slice(_DIGITS_TRAIN) if split == "train" else slice(_DIGITS_TRAIN, None)
         paths = (data_dir() / f"digits-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1"))
-        images, labels = (_read_idx(path)[half] for path in paths)
+        images, labels = (_read_idx(path)[numbers] for path in paths)
     else:
         images, labels = (_read_idx(_find(name, *file) or _fetch(name, *file)) for file in origin.files[split])
     return Dataset(resize(images, size, origin.white), labels.astype(np.int64), name, split, origin.source,
@@ -164,8 +164,8 @@ def cycle(data: Dataset, n: int) -> Dataset:
     if n < 1:
         raise LabError(f"a batch needs at least one image, not {n}")
     distinct = data.distinct or len(data)
-    at = np.arange(n) % distinct
-    return replace(data, images=data.images[at], labels=data.labels[at], distinct=min(n, distinct))
+    numbers = np.arange(n) % distinct
+    return replace(data, images=data.images[numbers], labels=data.labels[numbers], distinct=min(n, distinct))
 
 
 def resize(images, size=None, white=255.0):
@@ -185,14 +185,14 @@ def resize(images, size=None, white=255.0):
         The same bits on every machine: element-wise arithmetic only, no sums whose order a library chooses.
     """
     H, W = _require_size(size, images.shape[1:])
-    top, bottom, down = _find_neighbours(images.shape[1], H)
-    left, right, across = _find_neighbours(images.shape[2], W)
-    down = down[:, None]
+    top, bottom, weight_below = _find_neighbours(images.shape[1], H)
+    left, right, weight_right = _find_neighbours(images.shape[2], W)
+    weight_below = weight_below[:, None]
     result = np.empty((len(images), 1, H, W), np.float32)
     for start in range(0, len(images), CHUNK):
-        part = images[start : start + CHUNK] * np.float32(1 / white)
-        rows = part[:, top] * (1 - down) + part[:, bottom] * down
-        result[start : start + CHUNK, 0] = rows[:, :, left] * (1 - across) + rows[:, :, right] * across
+        block = images[start : start + CHUNK] * np.float32(1 / white)
+        rows = block[:, top] * (1 - weight_below) + block[:, bottom] * weight_below
+        result[start : start + CHUNK, 0] = rows[:, :, left] * (1 - weight_right) + rows[:, :, right] * weight_right
     return result
 
 
@@ -209,11 +209,11 @@ def _require_size(size, native):
     return int(H), int(W)
 
 
-def _find_neighbours(n, N):
-    """Return, for each of N pixels laid over n, its two neighbours and its distance from the first (float32)."""
-    at = np.clip((np.arange(N) + 0.5) * (n / N) - 0.5, 0, n - 1)
-    first = at.astype(np.intp)
-    return first, np.minimum(first + 1, n - 1), (at - first).astype(np.float32)
+def _find_neighbours(length, new_length):
+    """Return, for each of `new_length` pixels laid over `length`, its two neighbours, and how far the first is away."""
+    positions = np.clip((np.arange(new_length) + 0.5) * (length / new_length) - 0.5, 0, length - 1)
+    lower = positions.astype(np.intp)
+    return lower, np.minimum(lower + 1, length - 1), (positions - lower).astype(np.float32)
 
 
 def _read_idx(path: Path) -> np.ndarray:
@@ -222,8 +222,8 @@ def _read_idx(path: Path) -> np.ndarray:
         raise LabError(f"{path} is missing; it is part of the lab. Restore it with `{restore(f'data/{path.name}')}`.")
     try:
         content = gzip.decompress(manifest.read(path))
-        start = 4 + 4 * content[3]
-        return np.frombuffer(content, np.uint8, offset=start).reshape(np.frombuffer(content[4:start], ">u4"))
+        header_end = 4 + 4 * content[3]
+        return np.frombuffer(content, np.uint8, offset=header_end).reshape(np.frombuffer(content[4:header_end], ">u4"))
     except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, IndexError) as error:
         raise LabError(f"{path} is damaged ({error}). Restore it with `{restore(f'data/{path.name}')}`.") from None
 

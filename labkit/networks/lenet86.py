@@ -203,34 +203,34 @@ class Network:
         for variant, layer in zip(self.conv, self.layers, strict=True):
             variant.module(layer)  # compiled before the clock starts
         B, op_ms, layer_ms = len(images), [], []
-        begin = time.perf_counter()
+        start = time.perf_counter()
         with Buffers() as memory:
-            x, host = None, images
-            for i, (layer, window) in enumerate(zip(self.layers, SIZES.pools, strict=True)):
+            x, host_input = None, images
+            for index, (layer, window) in enumerate(zip(self.layers, SIZES.pools, strict=True)):
                 if course and self.streams:
-                    y = self._stream(memory, i, host, op_ms, layer_ms)
+                    y = self._stream(memory, index, host_input, op_ms, layer_ms)
                 else:
-                    clock = time.perf_counter()
+                    layer_start = time.perf_counter()
                     if x is None:
-                        x = memory.copy_in(host)
+                        x = memory.copy_in(host_input)
                     y = memory.new(layer.y_shape(B))
-                    op_ms.append(self._convolve(memory, i, B, x, y))
+                    op_ms.append(self._convolve(memory, index, B, x, y))
                     memory.free(x)
                     if course:
                         memory.copy_out(y, layer.y_shape(B))
-                        layer_ms.append((time.perf_counter() - clock) * 1e3)
+                        layer_ms.append((time.perf_counter() - layer_start) * 1e3)
                 Ho, Wo = (tiles(length, window) for length in (layer.Ho, layer.Wo))
                 shape = B, layer.M, Ho, Wo
                 x = memory.new(shape)
                 kernels.relu_max_pool(B * layer.M * Ho * Wo, y, x, B * layer.M, layer.Ho, layer.Wo,
                                       window, window, Ho, Wo)
                 memory.free(y)
-                if course and i == 0:
-                    host = memory.copy_out(x, shape)
+                if course and index == 0:
+                    host_input = memory.copy_out(x, shape)
                     memory.free(x)
                     x = None
             probabilities = self._classify(memory, kernels, B, x)
-        self.times = ForwardTimes(tuple(op_ms), tuple(layer_ms) if course else None, time.perf_counter() - begin)
+        self.times = ForwardTimes(tuple(op_ms), tuple(layer_ms) if course else None, time.perf_counter() - start)
         return probabilities
 
     def accuracy(self, images, labels, batch=None):
@@ -274,8 +274,8 @@ class Network:
         for batch in batches:
             if batch < 1:
                 raise LabError(f"a batch needs at least one image, not {batch}")
-            at = np.arange(batch) % len(labels)
-            probabilities = self.forward(images[at], course=True)
+            numbers = np.arange(batch) % len(labels)
+            probabilities = self.forward(images[numbers], course=True)
             rows.append({
                 "batch": batch,
                 "op time 1 ms": self.times.op_ms[0],
@@ -283,7 +283,7 @@ class Network:
                 "layer time 1 ms": self.times.layer_ms[0],
                 "layer time 2 ms": self.times.layer_ms[1],
                 "total s": self.times.total_s,
-                "accuracy": float((probabilities.argmax(axis=1) == labels[at]).mean()),
+                "accuracy": float((probabilities.argmax(axis=1) == labels[numbers]).mean()),
                 "distinct images": min(batch, len(labels)),
             })
         return pd.DataFrame(rows)
@@ -300,39 +300,39 @@ class Network:
                            f"{wanted[2]}], as labkit.dataset(size={wanted[1]}).images has them")
         return np.ascontiguousarray(images, np.float32)
 
-    def _convolve(self, memory, i, B, x, y):
+    def _convolve(self, memory, index, B, x, y):
         """Run conv1 (i = 0) or conv2 from device buffer x to y, both float32; return the op time [ms]."""
-        variant, layer = self.conv[i], self.layers[i]
-        half = variant.io_dtype == np.float16
+        variant, layer = self.conv[index], self.layers[index]
+        is_half = variant.io_dtype == np.float16
         x_size, y_size = (int(np.prod(shape)) for shape in (layer.x_shape(B), layer.y_shape(B)))
         x_io, y_io = x, y
-        if half:
+        if is_half:
             x_io, y_io = memory.new(x_size, np.float16), memory.new(y_size, np.float16)
             _kernels().float_to_half(x_size, x, x_io, x_size)
         start, stop = hostcuda.driver.Event(), hostcuda.driver.Event()
         with variant.plan(layer, B, x=x_io, y=y_io) as plan:
             # Every time: two layers may share one module, and so its __constant__ mask.
-            plan.load(k=self.weights[f"conv{i + 1}"])
+            plan.load(k=self.weights[f"conv{index + 1}"])
             start.record()
             plan.run()
             stop.record()
             stop.synchronize()
-        if half:
+        if is_half:
             _kernels().half_to_float(y_size, y_io, y, y_size)
             memory.free(x_io, y_io)
         return stop.time_since(start)
 
-    def _stream(self, memory, i, host, op_ms, layer_ms):
+    def _stream(self, memory, index, host_input, op_ms, layer_ms):
         """Run conv1 or conv2 on a host array, chunked on streams; append its times; return y on the device, float32."""
         from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays  # here, because it imports pandas
 
-        variant, layer, B = self.conv[i], self.layers[i], len(host)
+        variant, layer, B = self.conv[index], self.layers[index], len(host_input)
         arrays = host_arrays(layer, B, variant.io_dtype)
-        np.copyto(arrays[0], host, casting="same_kind")
-        clock = time.perf_counter()
+        np.copyto(arrays[0], host_input, casting="same_kind")
+        start = time.perf_counter()
         with Pipeline(variant, layer, B, host=arrays, **self.streams) as pipeline:
-            y = pipeline.run(k=self.weights[f"conv{i + 1}"])
-            layer_ms.append((time.perf_counter() - clock) * 1e3)
+            y = pipeline.run(k=self.weights[f"conv{index + 1}"])
+            layer_ms.append((time.perf_counter() - start) * 1e3)
             op_ms.append(float(busy_ms(pipeline.timeline)["kernel"]))
         return memory.copy_in(y.astype(np.float32, copy=False))
 
@@ -352,7 +352,5 @@ class Network:
 @functools.cache
 def _kernels() -> CompiledKernels:
     """Compile the kernels, once per process."""
-    return CompiledKernels(
-        "00_network.cu", relu_max_pool="PPiiiiiii", fully_connected="PPPPiiii", softmax="PPii",
-        float_to_half="PPq", half_to_float="PPq",
-    )
+    return CompiledKernels("00_network.cu", relu_max_pool="PPiiiiiii", fully_connected="PPPPiiii", softmax="PPii",
+                           float_to_half="PPq", half_to_float="PPq")
