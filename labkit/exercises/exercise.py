@@ -190,13 +190,13 @@ def counted(
     """
     least = least or ({per: 1} if isinstance(per, str) else {})
 
-    def reached(counts: Mapping[str, Counts]) -> float:
+    def compute_number(counts: Mapping[str, Counts]) -> float:
         if any(counts[on].get(counter, 0.0) < value for counter, value in least.items()):
             return -math.inf if "at_least" in wanted else math.inf
         return counts[on].get(name, 0.0) / (counts[on][per] if isinstance(per, str) else per)
 
-    words = " and ".join(f"at least {number(value)} {counter.replace('_', ' ')}" for counter, value in least.items())
-    return Goal(f"{what or name.replace('_', ' ')}, {on}", reached, least=words, **wanted)
+    work = " and ".join(f"at least {number(value)} {counter.replace('_', ' ')}" for counter, value in least.items())
+    return Goal(f"{what or name.replace('_', ' ')}, {on}", compute_number, least=work, **wanted)
 
 
 def number(value: float) -> str:
@@ -290,7 +290,7 @@ class Exercise:
 
     def drawn(self, seed: str) -> Exercise:
         """Return a copy whose inputs and hidden shape follow from a seed: nobody else can know them."""
-        return replace(self, seed=seed, subject=self.subject.drawn(_shapes(seed), seed))
+        return replace(self, seed=seed, subject=self.subject.drawn(_hash_for_shapes(seed), seed))
 
     @property
     def of_series(self) -> bool:
@@ -305,7 +305,7 @@ class Exercise:
     @property
     def number(self) -> str:
         """The number by which its page calls it, "04a"; the name of its folder for an added exercise."""
-        return _number(self.folder) if self.of_series else self.folder.name
+        return _compose_number(self.folder) if self.of_series else self.folder.name
 
     @property
     def key(self) -> str:
@@ -328,7 +328,7 @@ class Exercise:
         """The lab's own solution; empty for an exercise that is answered by numbers."""
         return view(read(self.file), skeleton=False) if self.file else ""
 
-    def attempt(self, given: object) -> str:
+    def attempt(self, answer: object) -> str:
         """Return the text of an attempt.
 
         LabError if it cannot be one, is too long, has other kernels than the starting code, or if there is no start.
@@ -336,14 +336,14 @@ class Exercise:
         if not self.start:
             raise LabError(f"{self.folder} has no starting code: write it into {self.folder.name}.cu, between #ifdef "
                            "SKELETON and #else")
-        if isinstance(given, str):
-            _require_short(given)  # before it is read
-        text = _require_short(self.subject.source(given))
+        if isinstance(answer, str):
+            _require_short(answer)  # before it is read
+        text = _require_short(self.subject.source(answer))
         start, kernels = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(kernels) != set(start):
-            wanted, has = (" and ".join(names) or "no __global__ void function" for names in (start, kernels))
+            wanted, given = (" and ".join(names) or "no __global__ void function" for names in (start, kernels))
             must = f"kernel{'s' * (len(start) > 1)} must be called {wanted}, as in the starting code"
-            raise LabError(f"exercise {self.number} asks for the kernel {wanted}, and this has {has}: the {must}")
+            raise LabError(f"exercise {self.number} asks for the kernel {wanted}, and this has {given}: the {must}")
         return text
 
 
@@ -362,7 +362,7 @@ def _require_short(text: str) -> str:
 _added: dict[str, Path] = {}  # the folders of added exercises, by their names
 
 
-def _number(folder: Path) -> str:
+def _compose_number(folder: Path) -> str:
     return folder.parent.name.partition("_")[0] + folder.name[0]
 
 
@@ -370,7 +370,7 @@ def _number(folder: Path) -> str:
 def _series() -> dict[str, Path]:
     """Return the folders of the lab's own exercises by their numbers, in the order of the pages."""
     files = SERIES.glob("*_*/[a-z]_*/exercise.py")  # git leaves a folder with a __pycache__ of an exercise that is gone
-    return {_number(path.parent): path.parent for path in sorted(files)}
+    return {_compose_number(path.parent): path.parent for path in sorted(files)}
 
 
 def add(folder: Path | str) -> Exercise:
@@ -403,19 +403,19 @@ def _read_hints(path: Path) -> tuple[str, ...]:
     return tuple(" ".join(part.split()) for part in read(path).strip().split("\n\n")) if path.is_file() else ()
 
 
-_of_series = functools.cache(load)
+_load_of_series = functools.cache(load)
 
 
 def exercises() -> dict[str, Exercise]:
     """Return all exercises by their numbers, in the order of the pages; then those that were added."""
-    return {**{name: _of_series(folder) for name, folder in _series().items()},
+    return {**{name: _load_of_series(folder) for name, folder in _series().items()},
             **{name: load(folder) for name, folder in _added.items()}}
 
 
-def _folder(name: str) -> Path | None:
+def _find_folder(name: str) -> Path | None:
     """Return the folder of the lab's exercise with this number, or of the added one that a name or a path ends with."""
-    match = re.fullmatch(r"(\d\d?|P\d)([a-z])", name.strip(), re.IGNORECASE)
-    if folder := _series().get(f"{match[1].upper():0>2}{match[2].lower()}" if match else ""):
+    parts = re.fullmatch(r"(\d\d?|P\d)([a-z])", name.strip(), re.IGNORECASE)
+    if folder := _series().get(f"{parts[1].upper():0>2}{parts[2].lower()}" if parts else ""):
         return folder
     last_name = PurePath(name.strip()).name.casefold()  # others may keep it at another place
     return next((folder for number, folder in _added.items() if number.casefold() == last_name), None)
@@ -427,8 +427,8 @@ def by_name(name: str) -> Exercise:
     No path is followed, so the name may be one that a stranger has written. Raises LabError if there is no such
     exercise; the message lists those there are.
     """
-    if folder := _folder(name):
-        return _of_series(folder) if folder in _series().values() else load(folder)
+    if folder := _find_folder(name):
+        return _load_of_series(folder) if folder in _series().values() else load(folder)
     raise LabError(f"there is no exercise {name[:60]!r}; there are {', '.join((*_series(), *_added))}")
 
 
@@ -438,18 +438,18 @@ def exercise(which: str | Path) -> Exercise:
     For what students hand in, use `by_name`. LabError if there is no such exercise, with a list of those there are; or
     if the folder has none, or one that fails.
     """
-    text = str(which).strip()
-    is_path = bool(text) and (isinstance(which, Path) or "/" in text or os.sep in text or Path(text).is_dir())
-    folder = _folder(text)
-    if is_path and folder not in _series().values() and (folder is None or Path(text).expanduser().is_dir()):
-        return load(Path(text))
+    name = str(which).strip()
+    is_path = bool(name) and (isinstance(which, Path) or "/" in name or os.sep in name or Path(name).is_dir())
+    known = _find_folder(name)
+    if is_path and known not in _series().values() and (known is None or Path(name).expanduser().is_dir()):
+        return load(Path(name))
     try:
-        return by_name(text)
+        return by_name(name)
     except LabError as error:
         raise LabError(f"{error}, and any folder of an exercise, given by its path") from None
 
 
-def _shapes(seed: str) -> str:
+def _hash_for_shapes(seed: str) -> str:
     """Return the text from which shapes are drawn: a child process gets it, and cannot tell the seed from it."""
     return hashlib.sha256(f"{seed}\nshapes".encode()).hexdigest() if seed else ""
 
@@ -464,7 +464,7 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
         if path.is_file() and path.name != "wrong.toml" and path != exercise.file:
             (folder / "exercise" / path.name).write_bytes(path.read_bytes())
     (folder / "attempt.cu").write_text(source, encoding="utf-8")
-    (folder / "shapes").write_text(_shapes(exercise.seed), encoding="utf-8")
+    (folder / "shapes").write_text(_hash_for_shapes(exercise.seed), encoding="utf-8")
     (folder / "inputs").write_bytes(pickle.dumps([*map(exercise.subject.inputs, exercise.subject.cases)]))
 
 

@@ -42,7 +42,7 @@ def main(folder: Path, untrusted: bool = False) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     finish = functools.partial(_pack, folder, word) if untrusted else lambda: None
     if not untrusted:  # a sandbox has limits of its own
-        _limit()
+        _limit_process()
     _run(exercise, source, folder, untrusted, finish)
     finish()
 
@@ -73,8 +73,8 @@ def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, finish:
         _mark("failed", text=str(error)[:_MESSAGE], fault=isinstance(error, hostcuda.driver.Error))
 
 
-def _limit() -> None:
-    """Forbid core dumps and huge files, and drop what kernels print."""
+def _limit_process() -> None:
+    """Forbid core dumps and huge files, and drop what kernels print: an attempt must not fill the reader's disk."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     with contextlib.suppress(OSError):
@@ -82,6 +82,7 @@ def _limit() -> None:
 
 
 def _pack(folder: Path, word: str) -> None:
+    """Pack the arrays and events into one answer: a sandbox hands out one file."""
     arrays = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in folder.glob("*.npy")}
     events = processes.lines(Path(os.environ["HOSTCUDA_CHECK_OUT"]))
     write_answer(folder / "answer", word, {"events": events, "arrays": arrays})
@@ -95,26 +96,26 @@ def write_answer(path: Path, word: str, record: Mapping) -> None:
 @contextlib.contextmanager
 def _watch_case(name: str, finish: Callable[[], None]) -> Iterator[None]:
     """Note where the launches of a case begin and end; end the process if they do not."""
-    ended = threading.Event()
+    case_ended = threading.Event()
 
-    def watch() -> None:
-        wall, used = time.monotonic(), time.process_time()
-        while not ended.wait(0.2):  # on a busy machine a right kernel takes long, too
-            seconds = time.monotonic() - wall
-            if seconds > RUN_S and (time.process_time() - used > RUN_S or seconds > 5 * RUN_S):
+    def end_if_late() -> None:
+        start, processor_start = time.monotonic(), time.process_time()
+        while not case_ended.wait(0.2):  # on a busy machine a right kernel takes long, too
+            seconds = time.monotonic() - start
+            if seconds > RUN_S and (time.process_time() - processor_start > RUN_S or seconds > 5 * RUN_S):
                 _mark("endless", case=name)
                 finish()
                 os._exit(0)
 
     checking.take()
     _mark("case", case=name)
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=end_if_late, daemon=True).start()
     try:
         yield
         checking.take()
         _mark("ran", case=name)
     finally:
-        ended.set()
+        case_ended.set()
 
 
 def _mark(what: str, **facts) -> None:
