@@ -76,9 +76,8 @@ class CompiledKernels:
         self._threads = threads
         path = cuda_src() / file
         self._module = hostcuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options))
-        self._functions = {
-            name: self._module.get_function(name).prepare(signature) for name, signature in signatures.items()
-        }
+        self._functions = {name: self._module.get_function(name).prepare(signature)
+                           for name, signature in signatures.items()}
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return functools.partial(self._launch, self._functions[name])

@@ -61,9 +61,8 @@ def prepare() -> None:
 
     Raises LabError if there is no GPU or no library, or it does not start.
     """
-    why = missing()
-    if why:
-        raise LabError(f"{why}: omit gemm=\"cublas\" to use the rung's own kernel")
+    if reason := missing():
+        raise LabError(f"{reason}: omit gemm=\"cublas\" to use the rung's own kernel")
     _handle()
 
 

@@ -194,15 +194,13 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
 
     indices = np.argwhere(wrong)
     shown = [tuple(index) for index in indices[:_SHOWN_MISMATCHES]]
-    table = pd.DataFrame(
-        {
-            **{name: [index[axis] for index in shown] for axis, name in enumerate("bmhw")},
-            "got": [y[index] for index in shown],
-            "expected": [expected[index] for index in shown],
-            "error": [error[index] for index in shown],
-            "allowed": [allowed[index] for index in shown],
-        }
-    )
+    table = pd.DataFrame({
+        **{name: [index[axis] for index in shown] for axis, name in enumerate("bmhw")},
+        "got": [y[index] for index in shown],
+        "expected": [expected[index] for index in shown],
+        "error": [error[index] for index in shown],
+        "allowed": [allowed[index] for index in shown],
+    })
     ranges = ", ".join(
         f"{name} {low}" if low == high else f"{name} {low} to {high}"
         for name, low, high in zip("bmhw", indices.min(axis=0), indices.max(axis=0), strict=True)

@@ -116,10 +116,8 @@ def host_arrays(
         x, y = (empty(shape, np.dtype(dtype)) for shape in (layer.x_shape(batch), layer.y_shape(batch)))
     except (hostcuda.driver.MemoryError, hostcuda.driver.LogicError, MemoryError) as error:
         memory = f"{layer.bytes(batch, dtype) / 1e9:.2f} GB of {'page-locked ' if pinned else ''}memory"
-        raise LabError(
-            f"cannot allocate {memory} for {layer}, B = {batch} ({error}): take a smaller batch"
-            + (", or pinned=False" if pinned else "")
-        ) from error
+        raise LabError(f"cannot allocate {memory} for {layer}, B = {batch} ({error}): take a smaller batch"
+                       + (", or pinned=False" if pinned else "")) from error
     x.fill(0)  # allocates the pages
     y.fill(0)
     return x, y

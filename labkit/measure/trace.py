@@ -48,9 +48,9 @@ class Trace:
         finally:  # the recording ends also if a kernel of the block has failed
             self.wall_ms = (time.perf_counter() - self._entered) * 1e3
             events = hostcuda.activity.stop()
-        events.sort(key=lambda record: record[2])
-        first = events[0][2] if events else 0.0
-        rows = [(kind, name, (start - first) * 1e3, duration * 1e3, *rest)
+        events.sort(key=lambda record: record[2])  # by their start [s]
+        first_start = events[0][2] if events else 0.0
+        rows = [(kind, name, (start - first_start) * 1e3, duration * 1e3, *rest)
                 for kind, name, start, duration, *rest in events]
         self.records = pd.DataFrame(rows, columns=COLUMNS)
 
@@ -64,9 +64,8 @@ class Trace:
             total time of its side (kernels and copies, or API calls), and the ``cumulative`` share. Do not add the
             shares of the two sides: they overlap in time, because an API call usually waits while a kernel runs.
         """
-        side = np.where(self.records["kind"] == "api", "api", "device")
-        groups = self.records.assign(side=side)
-        table = groups.groupby(["side", "kind", "name"], as_index=False).agg(
+        sided = self.records.assign(side=np.where(self.records["kind"] == "api", "api", "device"))
+        table = sided.groupby(["side", "kind", "name"], as_index=False).agg(
             calls=("duration_ms", "size"), total_ms=("duration_ms", "sum"), mean_ms=("duration_ms", "mean")
         )
         table = table.sort_values(["side", "total_ms"], ascending=[False, False], ignore_index=True)
@@ -92,9 +91,9 @@ class Trace:
             The first rows of `summary` for that side.
         """
         table = self.summary()
-        before = table.groupby("side")["cumulative"].shift(fill_value=0.0)
-        chosen = table.loc[(table["side"] == side) & (before < share)]
-        return chosen.drop(columns="side").reset_index(drop=True)
+        share_before = table.groupby("side")["cumulative"].shift(fill_value=0.0)
+        needed = table.loc[(table["side"] == side) & (share_before < share)]
+        return needed.drop(columns="side").reset_index(drop=True)
 
 
 def trace() -> Trace:
