@@ -17,7 +17,7 @@ from labkit.exercises.subjects import Kernels, Output
 CHEATS = ("stored answers", "no load", "all by one thread", "atomics for loads")
 STORED, GRADED = "seed of stored results", "seed of the grading"
 _KERNEL = re.compile(r"""(?:extern\s*"\s*"\s*)?__global__\s+void\s+(\w+)\s*\(([^()]*)\)\s*\{""")
-_TOGETHER = re.compile(r"__shared__|__sync|__shfl|__ballot|\basm\b|mma|\bbarrier\b|cooperative_groups")
+_WORK_TOGETHER = re.compile(r"__shared__|__sync|__shfl|__ballot|\basm\b|mma|\bbarrier\b|cooperative_groups")
 _TYPES = {"float32": "float", "float64": "double", "int32": "int", "uint32": "unsigned", "uint8": "unsigned char"}
 _THREAD = ("((((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * blockDim.z + threadIdx.z) * blockDim.y"
            " + threadIdx.y) * blockDim.x + threadIdx.x")
@@ -56,35 +56,37 @@ def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]
     launches = subject.launched(next(case for case in subject.cases if case.counted))
     if len(launches) > 1 or not head:
         return
-    by_name = dict(zip(names := _parameter_names(head[2]), launches[0].arguments, strict=False))
-    outputs = {name: argument.expected.ravel() for name, argument in by_name.items() if isinstance(argument, Output)}
-    if len(by_name) < len(launches[0].arguments) or {output.dtype.name for output in outputs.values()} - {*_TYPES}:
+    arguments = dict(zip(names := _parameter_names(head[2]), launches[0].arguments, strict=False))
+    outputs = {name: argument.expected.ravel() for name, argument in arguments.items() if isinstance(argument, Output)}
+    if len(arguments) < len(launches[0].arguments) or {output.dtype.name for output in outputs.values()} - {*_TYPES}:
         return
-    tests = [f"gridDim.x == {launches[0].grid[0]}",
-             *(f"{name} == {value}" for name, value in by_name.items() if isinstance(value, int) and name != "0")]
+    tests = [f"gridDim.x == {launches[0].grid[0]}",  # of the counted shape
+             *(f"{name} == {value}" for name, value in arguments.items() if isinstance(value, int) and name != "0")]
     tables, copies, stores = [], [], []
     for name, values in outputs.items():
         literals = [f"{value!r}f" if values.dtype == np.float32 else repr(value) for value in values.tolist()]
-        kind, to = _TYPES[values.dtype.name], f"to_{name}"
-        tables.append(f"__device__ const {kind} of_{name}[] = {{{', '.join(literals)}}};\n")
-        steps = f"for (int i = {_THREAD}; i < {len(values)}; i += {_THREADS})"
-        copies.append(f"{steps} (({kind} *){name})[i] = of_{name}[i];")
-        stores += [f"{kind} *{to} = ({kind} *){name};", *(f"{to}[{i}] = {value};" for i, value in enumerate(literals))]
-    begin = f"{_wrap_in_function(honest, head)}if (!({' && '.join(tests)})) {{ honest({', '.join(names)}); return; }}\n"
-    for about, text in (("stored answers", "".join([*tables, begin, *copies, "}\n"])),
-                        ("no load", "".join([begin, f"if ({_THREAD}) return;\n", *stores, "}\n"]))):
-        if len(text) <= SOURCE_CHARACTERS:
-            yield about, text
+        c_type, typed = _TYPES[values.dtype.name], f"to_{name}"
+        tables.append(f"__device__ const {c_type} of_{name}[] = {{{', '.join(literals)}}};\n")
+        loop = f"for (int i = {_THREAD}; i < {len(values)}; i += {_THREADS})"
+        copies.append(f"{loop} (({c_type} *){name})[i] = of_{name}[i];")
+        stores.append(f"{c_type} *{typed} = ({c_type} *){name};")
+        stores += [f"{typed}[{i}] = {literal};" for i, literal in enumerate(literals)]
+    honest_call = f"if (!({' && '.join(tests)})) {{ honest({', '.join(names)}); return; }}\n"  # on other shapes
+    begin = f"{_wrap_in_function(honest, head)}{honest_call}"
+    for cheat, source in (("stored answers", "".join([*tables, begin, *copies, "}\n"])),
+                          ("no load", "".join([begin, f"if ({_THREAD}) return;\n", *stores, "}\n"]))):
+        if len(source) <= SOURCE_CHARACTERS:
+            yield cheat, source
 
 
 def _use_one_thread(source: str) -> str:
     """Return the kernel with one thread that does the work of all; empty if its threads work together."""
-    if not (head := _find_head(source)) or _TOGETHER.search(code_only(source)):
+    if not (head := _find_head(source)) or _WORK_TOGETHER.search(code_only(source)):
         return ""
-    turns = "".join(f"for (unsigned {word}{axis} = 0; {word}{axis} < {size}.{axis}; ++{word}{axis})\n"
+    loops = "".join(f"for (unsigned {word}{axis} = 0; {word}{axis} < {size}.{axis}; ++{word}{axis})\n"
                     for word, size in (("b", "gridDim"), ("t", "blockDim")) for axis in "zyx")
     function = _wrap_in_function(source, head, ", uint3 at_thread, uint3 at_block")
-    return (f"#define threadIdx at_thread\n#define blockIdx at_block\n{function}if ({_THREAD}) return;\n{turns}honest("
+    return (f"#define threadIdx at_thread\n#define blockIdx at_block\n{function}if ({_THREAD}) return;\n{loops}honest("
             f"{', '.join(_parameter_names(head[2]))}, make_uint3(tx, ty, tz), make_uint3(bx, by, bz));\n}}\n")
 
 

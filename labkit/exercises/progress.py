@@ -31,14 +31,14 @@ def read() -> dict[str, dict]:
     None. LabError if the file is damaged.
     """
     try:
-        stored = json.loads(path().read_text(encoding="utf-8"))
+        file_notes = json.loads(path().read_text(encoding="utf-8"))
         return {
             number: {
                 "failed": [*map(str, notes["failed"])],
                 "hinted": [*map(str, notes.get("hinted", notes["failed"]))],  # older files have those alone
                 "met": notes["met"],
             }
-            for number, notes in stored.items()
+            for number, notes in file_notes.items()
         }
     except FileNotFoundError:
         return {}
@@ -54,24 +54,24 @@ def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = T
     An attempt that has not `met` the goal unlocks a hint if `hint`; the first one that failed, only if `first`.
     """
     with locked(path()):
-        everything = read()
-        notes = everything.setdefault(number, {"failed": [], "hinted": [], "met": None})
+        all_notes = read()
+        notes = all_notes.setdefault(number, {"failed": [], "hinted": [], "met": None})
         if met:
             notes["met"] = notes["met"] or datetime.date.today().isoformat()
-        hint = hint and (first or any(other != digest for other in notes["failed"]))
-        for kind in () if met else ("failed", "hinted") if hint else ("failed",):
-            if digest not in notes[kind]:
-                notes[kind].append(digest)
-        write(path(), json.dumps(everything, indent=1) + "\n")
+        hint = hint and (first or any(failed_digest != digest for failed_digest in notes["failed"]))
+        for list_name in () if met else ("failed", "hinted") if hint else ("failed",):
+            if digest not in notes[list_name]:
+                notes[list_name].append(digest)
+        write(path(), json.dumps(all_notes, indent=1) + "\n")
     return len(notes["hinted"])
 
 
 def progress() -> HTML:
     """Return a table of the exercises and their states, for a page."""
-    everything = read()
+    all_notes = read()
     rows = []
     for number, task in exercises().items():
-        notes = everything.get(number, {"failed": [], "met": None})
+        notes = all_notes.get(number, {"failed": [], "met": None})
         state = f"goal met on {notes['met']}" if notes["met"] else "tried" if notes["failed"] else ""
         rows.append({"exercise": number, "title": task.title, "state": state, "failed attempts": len(notes["failed"])})
     met_count = sum(row["state"].startswith("goal met") for row in rows)

@@ -82,9 +82,9 @@ def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
     """Yield the cheats of an exercise, after its `trials`: some are made from right attempts."""
     exercise = tried[0].exercise
     if not isinstance(exercise.subject, Numbers):
-        right = [trial for trial in tried if trial.about != SOLUTION and isinstance(trial.graded, Grade)
-                 and any(line.ok and line.text.startswith("right") for line in trial.graded.lines)]
-        texts = [exercise.subject.source(trial.attempt[0]) for trial in right]
+        right_trials = [trial for trial in tried if trial.about != SOLUTION and isinstance(trial.graded, Grade)
+                        and any(line.ok and line.text.startswith("right") for line in trial.graded.lines)]
+        texts = [exercise.subject.source(trial.attempt[0]) for trial in right_trials]
         for about, text in cheats(exercise, [exercise.solution, *texts]):
             yield Trial(exercise, f"a cheat: {about}", (text,), seed=GRADED)
 

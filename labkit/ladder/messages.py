@@ -45,14 +45,14 @@ class Message:
 
 def messages(output: str, lines: list[str]) -> Iterator[Message]:
     """Yield errors and warnings of g++, clang++ or nvcc, and notes where a variable that one names is declared."""
-    printed = output.splitlines()
-    for number, text in enumerate(printed):
+    output_lines = output.splitlines()
+    for index, text in enumerate(output_lines):
         if match := _HOST.match(text) or _NVCC.match(text):
             line, column = int(match["line"]), int(match.groupdict().get("column") or 0)
             if match.re is _NVCC and 1 <= line <= len(lines):
-                column = _find_column(printed[number + 1 : number + 3], lines[line - 1])
-            what = re.sub(r" \[-W[\w=-]+\]$", "", match["text"])
-            yield Message(line, column, match["kind"], what)
+                column = _find_column(output_lines[index + 1 : index + 3], lines[line - 1])
+            words = re.sub(r" \[-W[\w=-]+\]$", "", match["text"])
+            yield Message(line, column, match["kind"], words)
 
 
 def _find_column(below: list[str], code: str) -> int:
@@ -65,10 +65,10 @@ def _find_column(below: list[str], code: str) -> int:
 def report(several: Iterable[Message], lines: list[str]) -> str:
     """Return the first messages with their lines of the source."""
     several = list(dict.fromkeys(several))
-    texts = [message.show(lines) for message in several[:SHOWN]]
+    parts = [message.show(lines) for message in several[:SHOWN]]
     if len(several) > SHOWN:
-        texts.append(f"and {len(several) - SHOWN} more, which may follow from these")
-    return "\n".join(texts)
+        parts.append(f"and {len(several) - SHOWN} more, which may follow from these")
+    return "\n".join(parts)
 
 
 def errors(output: str, lines: list[str]) -> str:

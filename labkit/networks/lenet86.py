@@ -219,11 +219,10 @@ class Network:
                     if course:
                         memory.copy_out(y, layer.y_shape(B))
                         layer_ms.append((time.perf_counter() - layer_start) * 1e3)
-                Ho, Wo = (tiles(length, window) for length in (layer.Ho, layer.Wo))
-                shape = B, layer.M, Ho, Wo
+                shape = B, layer.M, tiles(layer.Ho, window), tiles(layer.Wo, window)
                 x = memory.new(shape)
-                kernels.relu_max_pool(B * layer.M * Ho * Wo, y, x, B * layer.M, layer.Ho, layer.Wo,
-                                      window, window, Ho, Wo)
+                kernels.relu_max_pool(int(np.prod(shape)), y, x, B * layer.M, layer.Ho, layer.Wo,
+                                      window, window, *shape[2:])
                 memory.free(y)
                 if course and index == 0:
                     host_input = memory.copy_out(x, shape)

@@ -115,19 +115,19 @@ def finite_differences(loss: Callable[[dict[str, np.ndarray]], float], weights: 
         If a loss is NaN or infinite.
     """
     random = np.random.default_rng(seed)
-    point = {name: np.array(w, np.float64) for name, w in weights.items()}
-    gradients = {name: np.full(w.shape, np.nan) for name, w in point.items()}
-    for name, w in point.items():
-        flat, gradient = w.reshape(-1), gradients[name].reshape(-1)
-        drawn = range(flat.size) if count is None or count >= flat.size else random.choice(flat.size, count, False)
-        for i in drawn:
-            original, losses = flat[i], []
-            for value in (original + step, original - step):
-                flat[i] = value
-                losses.append(float(loss(point)))
-            flat[i] = original
+    weights_64 = {name: np.array(w, np.float64) for name, w in weights.items()}
+    gradients = {name: np.full(w.shape, np.nan) for name, w in weights_64.items()}
+    for name, w in weights_64.items():
+        values, gradient = w.reshape(-1), gradients[name].reshape(-1)
+        size = values.size
+        for index in range(size) if count is None or count >= size else random.choice(size, count, False):
+            value, losses = values[index], []
+            for shifted in (value + step, value - step):
+                values[index] = shifted
+                losses.append(float(loss(weights_64)))
+            values[index] = value
             if not np.isfinite(losses).all():
-                raise LabError(f"the loss is {losses[0]} and {losses[1]} beside element {i} of {name}: it has no "
+                raise LabError(f"the loss is {losses[0]} and {losses[1]} beside element {index} of {name}: it has no "
                                "gradient there")
-            gradient[i] = (losses[0] - losses[1]) / (2 * step)
+            gradient[index] = (losses[0] - losses[1]) / (2 * step)
     return gradients
