@@ -334,9 +334,7 @@ class Flush:
             self.buffer.free()
 
 
-def _make_row(
-    variant: Variant, op_ms: np.ndarray, kernel_medians: dict, layer_ms: float, layer: Layer, batch: int
-) -> dict:
+def _make_row(variant: Variant, op_ms: np.ndarray, medians: dict, layer_ms: float, layer: Layer, batch: int) -> dict:
     """Return a row of the table of `bench`; refuse a time that the device cannot reach."""
     on, dtype = device(), variant.io_dtype
     refuse_impossible(variant, layer, batch, op_ms.min(), on)
@@ -357,7 +355,7 @@ def _make_row(
         "options": variant.options_on(layer),
         "code": variant.code,
         "repeat": len(op_ms),
-        "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in kernel_medians.items()),
+        "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in medians.items()),
     }
 
 
