@@ -394,12 +394,12 @@ def _find_thread(grade: Grade) -> str:
 
 def _find_owner(launch: LastLaunch, m: int, h: int, w: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Return thread and block of an output of the first image if blocks are tiles of a map or of [M,Ho*Wo]; or None."""
-    (x, y, _), (M, Ho, Wo), n = launch.block, launch.outputs, h * launch.outputs[2] + w
-    across = -(-Wo // x)
-    if tuple(launch.grid[:2]) == (across * -(-Ho // y), M):
-        return (w % x, h % y), (h // y * across + w // x, m)
+    (x, y, _), (M, Ho, Wo), pixel = launch.block, launch.outputs, h * launch.outputs[2] + w
+    blocks_across = -(-Wo // x)
+    if tuple(launch.grid[:2]) == (blocks_across * -(-Ho // y), M):
+        return (w % x, h % y), (h // y * blocks_across + w // x, m)
     if tuple(launch.grid[:2]) == (-(-Ho * Wo // x), -(-M // y)):
-        return (n % x, m % y), (n // x, m // y)
+        return (pixel % x, m % y), (pixel // x, m // y)
     return None
 
 

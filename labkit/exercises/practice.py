@@ -92,11 +92,11 @@ def ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
 def uneven_rows(queue: bool) -> Kernels:
     """Return sums of rows, most of them short and few long, as a subject; `queue` adds a counter that is 0."""
     def launches(random: np.random.Generator, rows: int, blocks: int, threads: int):
-        lengths = random.permutation((600 * np.linspace(0, 1, rows) ** 6).astype(np.int32))
-        begin = np.append(0, lengths.cumsum()).astype(np.int32)
-        x = random.integers(-9, 10, begin[-1]).astype(np.int32)
-        total = np.diff(np.append(0, x.cumsum())[begin]).astype(np.int32)
-        arguments = x, begin, rows, Output("total", total, before=0), np.zeros(1, np.int32)
+        lengths = random.permutation((600 * np.linspace(0, 1, rows) ** 6).astype(np.int32))  # the longest: 600
+        starts = np.append(0, lengths.cumsum()).astype(np.int32)
+        x = random.integers(-9, 10, starts[-1]).astype(np.int32)
+        total = np.diff(np.append(0, x.cumsum())[starts]).astype(np.int32)
+        arguments = x, starts, rows, Output("total", total, before=0), np.zeros(1, np.int32)
         return launch("sums", *(arguments if queue else arguments[:-1]), grid=blocks, block=threads)
 
     return Kernels(launches, (
@@ -108,7 +108,7 @@ def uneven_rows(queue: bool) -> Kernels:
 
 def row_goals(taken: int = 0) -> tuple[Goal, ...]:
     """Return the goals for the 48 rows of `uneven_rows`, if an atomic addition takes a row and is counted as a load."""
-    on, least = "48 rows", {"unique_bytes": 4 * 4315}
+    on, least = "48 rows", {"unique_bytes": 4 * 4315}  # the numbers of all rows
     return (
         counted("global_load_requests", on, what="load requests", at_most=360 + taken, least=least),
         counted("reduction_requests", on, what="atomic requests", at_most=2 * 48 + taken),

@@ -277,11 +277,11 @@ class Lenet28(Model):
         for images_per_step in {min(size, count - start) for start in (0, starts[-1])}:
             self.launches(images_per_step)  # compiled before the clock starts
         hostcuda.driver.Context.synchronize()
-        begin = time.perf_counter()
+        start_time = time.perf_counter()
         for start in starts:
             self.issue(min(size, count - start), start)
         hostcuda.driver.Context.synchronize()
-        return time.perf_counter() - begin
+        return time.perf_counter() - start_time
 
     # ----------------------------------------------------------------------------------------------- answers
     def outputs(self, images: np.ndarray) -> np.ndarray:
@@ -314,8 +314,8 @@ class Lenet28(Model):
         rng = np.random.default_rng(seed)
         batches = EXPERIMENTS[self.experiment].batches
         shapes = [(self.sizes, self.batch)]
-        shapes += [(sizes, least + int(rng.integers(1, 5)) if batches else 1)  # the last: several images per block
-                   for sizes, least in zip(random_sizes(seed), (1, MOST_ROWS), strict=False)]
+        shapes += [(sizes, fewest + int(rng.integers(1, 5)) if batches else 1)  # the last: several images per block
+                   for sizes, fewest in zip(random_sizes(seed), (1, MOST_ROWS), strict=False)]
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:
             with Lenet28(self.experiment, batch, seed, rate=0.3, sizes=sizes, own=self.own) as model:
