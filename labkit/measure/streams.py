@@ -140,17 +140,8 @@ def _copy_ms(target: np.ndarray, source: np.ndarray) -> float:
 
 def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: int | None, host: _Host) -> dict:
     """Measure one configuration; return its row."""
-    first_batch_ms, further_batch_ms = [], []
-    for run in range(FRESH + 1):  # the first is the warm-up
-        hostcuda.driver.Context.synchronize()
-        if run == FRESH:
-            host.poison()
-        start = time.perf_counter()
-        with Pipeline(variant, layer, batch, **case, host=(host.x, host.y)) as pipeline:
-            pipeline.run(k=host.k, events=False)
-            first_batch_ms.append(1e3 * (time.perf_counter() - start))
-    host.check("before timing")
-    layer_ms = float(np.median(first_batch_ms[1:]))
+    first_batch_ms = _time_first_batches(variant, layer, batch, case, host)
+    layer_ms, further_batch_ms = float(np.median(first_batch_ms[1:])), []
     runs = repeat or int(np.clip(1e3 * SECONDS / layer_ms, *RUNS))
     with Pipeline(variant, layer, batch, **case, host=(host.x, host.y)) as pipeline:
         pipeline.run(k=host.k)
@@ -164,32 +155,40 @@ def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: 
         pipeline.run(k=host.k)
         timeline, sizes = pipeline.timeline, pipeline.chunks
     refuse_impossible(variant, layer, batch, min(first_batch_ms + further_batch_ms), device())
-    busy = busy_ms(timeline)
     return {
         "rung": variant.rung.number,
         "label": variant.label,
         "layer": layer.name,
         "batch": batch,
         "dtype": variant.io_dtype.name,
-        "pinned": case["pinned"],
-        "streams": case["streams"],
-        "order": case["order"],
+        **{name: case[name] for name in ("pinned", "streams", "order")},
         "chunk": max(sizes),
         "chunks": len(sizes),
         "sizes": "equal" if np.ndim(case["chunk"]) == 0 else "growing",
         "layer_ms": layer_ms,
         "steady_ms": float(np.median(further_batch_ms)),
         "steady_min_ms": min(further_batch_ms),
-        "in_ms": busy["copy in"],
-        "kernel_ms": busy["kernel"],
-        "out_ms": busy["copy out"],
+        **dict(zip(("in_ms", "kernel_ms", "out_ms"), busy_ms(timeline), strict=True)),
         "overlap": overlap(timeline),
-        "pin_ms": host.pin_ms,
-        "register_ms": host.register_ms,
-        "stage_ms": host.stage_ms,
+        "pin_ms": host.pin_ms, "register_ms": host.register_ms, "stage_ms": host.stage_ms,
         "engine": device().engine,
         "device": device().name,
     }
+
+
+def _time_first_batches(variant: Variant, layer: Layer, batch: int, case: dict, host: _Host) -> list[float]:
+    """Return layer times [ms] with a new pipeline each, a warm-up first; check the output of the last one."""
+    times = []
+    for run in range(FRESH + 1):
+        hostcuda.driver.Context.synchronize()
+        if run == FRESH:
+            host.poison()
+        start = time.perf_counter()
+        with Pipeline(variant, layer, batch, **case, host=(host.x, host.y)) as pipeline:
+            pipeline.run(k=host.k, events=False)
+            times.append(1e3 * (time.perf_counter() - start))
+    host.check("before timing")
+    return times
 
 
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, layer_ms: float, on: Device) -> None:
