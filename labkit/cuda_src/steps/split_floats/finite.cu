@@ -90,7 +90,7 @@ void arrange(const float *x, const float *__restrict__ k, uint4 *__restrict__ a,
             make_uint4(parts[part][0], parts[part][1], parts[part][2], parts[part][3]);
 }
 
-// One part of the weights of a turn.
+// One part of the weights of TOGETHER channels.
 __device__ inline void load(Weights &weights, const uint4 *__restrict__ mask)
 {
     #pragma unroll
@@ -217,7 +217,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                             load(low, mask + 32);
                             multiply<2>(sum, high, window);
                             mask = i < TURNS - 1 ? mask + STEPS * 64 : a + next * TURNS * STEPS * 64 + lane;
-                            load(high, mask);               // of the next turn: there is time until then
+                            load(high, mask);               // of the next ones: there is time until then
                             multiply<1>(sum, low, window);
                         }
                         store(maps, sum, 8 * eight, exponent(bits) - 14 + of_map, M - m0);

@@ -68,7 +68,7 @@ void arrange(const float *x, const float *__restrict__ k, uint4 *__restrict__ a,
             make_uint4(parts[part][0], parts[part][1], parts[part][2], parts[part][3]);
 }
 
-// The weights of a turn.
+// The weights of TOGETHER channels.
 __device__ inline void load(Weights &weights, const uint4 *__restrict__ mask)
 {
     #pragma unroll
