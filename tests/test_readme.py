@@ -198,8 +198,6 @@ def counters_in_words():
     yield "02_constant", "{:.0f} % of the reads miss with one mask (rung 03), {:.0f} % with eight".format(*missed)
     yield ("07_tuning", f"{count('stalled_barrier', 7, first):.2f} warps stand at a barrier, and "
            f"{count('stalled_not_selected', 7, first):.1f} are ready")
-    slots = (count("issue_slots_pct", 7, layer) for layer in (first, second))
-    yield "07_tuning", "use {:.0f} and {:.0f} % of their issue slots".format(*slots)
     more = [100 * count("instructions", runtime, layer) / count("instructions", 7, layer) - 100
             for layer in (first, second)]
     barriers = (count("stalled_barrier", kernel, layer) for kernel in (shared, 7) for layer in (first, second))
