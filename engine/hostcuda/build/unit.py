@@ -124,12 +124,7 @@ class Unit:
         """Return the `Preprocessed` text of one of the unit's files, the first one if none is given."""
         prologue = [f'#line 1 "{SKELETON}"', *self.options.prologue, text or self.files[0]]
         lines = [*(['#include "hostcuda/host.h"'] if self.program else []), '#include "hostcuda/keep.h"', *prologue]
-        line, _, rest = self.source.partition("\n")
-        name = messages.name_of(line) if self.program else messages.NAME
-        is_relative = name != messages.NAME and not os.path.isabs(name)
-        quoted = folder / (name if is_relative else messages.NAME)  # the compiler's messages quote lines of it
-        quoted.parent.mkdir(parents=True, exist_ok=True)
-        quoted.write_text(rest if is_relative else self.source, encoding="utf-8", errors="surrogateescape")
+        self._write_quoted_source(folder)
         command = [*self.command, *self.flags]
         if text and _HOST_FILE.match(text):  # nvcc leaves such a file to the host's compiler
             plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
@@ -151,6 +146,15 @@ class Unit:
             return replace(result, text=merge_sides(result.text, of_host.text))
         except ValueError as error:
             raise messages.error(self.source, command, "", str(error)) from None
+
+    def _write_quoted_source(self, folder):
+        """Write the source into the build folder under its own name: the compiler's messages quote lines of it."""
+        line, _, rest = self.source.partition("\n")
+        name = messages.name_of(line) if self.program else messages.NAME
+        is_relative = name != messages.NAME and not os.path.isabs(name)
+        path = folder / (name if is_relative else messages.NAME)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(rest if is_relative else self.source, encoding="utf-8", errors="surrogateescape")
 
     def rewritten(self, text: str) -> Rewritten:
         """Return the result of `rewrite` for a preprocessed file."""
@@ -197,15 +201,7 @@ class Unit:
             if status:
                 self.refuse(place, command, out, err)
         if assemble:
-            paths = [place / self.TEXT for place in folders]
-            if not self.options.joined:
-                toolchain.keep_apart(paths)
-            for path in paths if self.tools else ():
-                self.prepare(path, alone=len(paths) == 1)
-            command = [*self.command, "-fPIC", *map(str, paths), *link, "-o", "kernel.so"]
-            status, out, err = toolchain.run(command, cwd=folder)
-            if status:
-                self.refuse(folder, command, out, err)
+            self._link_assembler([place / self.TEXT for place in folders], folder, link)
         side_warnings = [line for place, file in zip(folders, rewritten, strict=True)
                          for line in self._list_side_warnings(place / "calls.txt", file.text)]
         headers = {path for file in preprocessed for path in file.headers}
@@ -216,6 +212,17 @@ class Unit:
             "warnings": "".join(f"{line}\n" for line in side_warnings),
             "unsynchronized": [place for file in preprocessed for place in find_unsynchronized(file.text)],
         }
+
+    def _link_assembler(self, paths, folder, link_flags):
+        """Link the assembler texts of the files: check mode changes them first, and names of each file stay apart."""
+        if not self.options.joined:
+            toolchain.keep_apart(paths)
+        for path in paths if self.tools else ():
+            self.prepare(path, alone=len(paths) == 1)
+        command = [*self.command, "-fPIC", *map(str, paths), *link_flags, "-o", "kernel.so"]
+        status, out, err = toolchain.run(command, cwd=folder)
+        if status:
+            self.refuse(folder, command, out, err)
 
     def warnings(self) -> str:
         """Return the compiler's warnings about the first file, without check mode; empty if it does not compile."""

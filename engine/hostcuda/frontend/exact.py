@@ -34,6 +34,7 @@ def make_exact(text, whole):
 
 
 def _edit_shifts(code):
+    """Yield edits that put an object before a count, whose operators shift as the hardware does."""
     for match in _SHIFT.finditer(code):
         if _SMALL_COUNT.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
             continue
@@ -42,17 +43,18 @@ def _edit_shifts(code):
 
 def _closes_two_lists(code, at):
     """Return whether ``>>`` ends two argument lists: two are open since the last bracket or logical operator."""
-    depth = open_ = 0
+    depth = open_lists = 0
     start = max(code.rfind(sign, 0, at) for sign in (";", "{", "}", "?", "&&", "||"))
     for sign in reversed(re.findall(r"[][()]|<<|>>|[<>]=|->|[<>]", code[start + 1 : at])):
         if depth == 0 and sign in "([":
             break
         depth += (sign in ")]") - (sign in "([")
-        open_ += 0 if depth else (sign == "<") - (sign == ">") - 2 * (sign == ">>")
-    return open_ >= 2
+        open_lists += 0 if depth else (sign == "<") - (sign == ">") - 2 * (sign == ">>")
+    return open_lists >= 2
 
 
 def _edit_casts(code, kinds):
+    """Yield edits of casts to integers, in all three spellings: ``static_cast<int>(x)``, ``(int)x`` and ``int(x)``."""
     for match in re.finditer(rf"\bstatic_cast\s*<(?=\s*(?:{kinds})\s*>)", code):
         yield match.start(), match.end(), "hostcuda_cast<"
     cast = re.compile(rf"\(\s*({kinds})\s*\)(?={_OPERAND.pattern})")

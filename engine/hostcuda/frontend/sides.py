@@ -153,12 +153,17 @@ def find_side_errors(text, call_graph, program):
             is_own = (symbol != called or "definition" in facts_of_called) and is_of_source(symbol, called)
             sentence = _judge_call(caller.sides, called, shown, symbol, sides.get(called) if is_own else None, program)
             if sentence:
-                class_ = _OF_CLASSES.search(shown)
-                word = class_[1].removeprefix("basic_") if class_ else called
-                use = re.compile(rf"\b{re.escape(word)}\b").search(scan.code, caller.open, caller.close)
-                side = "global" if "kernel" in caller.sides else "device" if "device" in caller.sides else "host"
-                place = scan.place(use.start() if use else caller.open)
-                yield place, "error: " + sentence.format(f"std::{word}" if class_ else called, side, name)
+                yield _locate_error(scan, caller, called, shown, sentence)
+
+
+def _locate_error(scan, caller, called, shown, sentence):
+    """Return the place of a wrong call, that of the function if its text does not show the call, and the error."""
+    class_ = _OF_CLASSES.search(shown)
+    word = class_[1].removeprefix("basic_") if class_ else called
+    use = re.compile(rf"\b{re.escape(word)}\b").search(scan.code, caller.open, caller.close)
+    side = "global" if "kernel" in caller.sides else "device" if "device" in caller.sides else "host"
+    place = scan.place(use.start() if use else caller.open)
+    return place, "error: " + sentence.format(f"std::{word}" if class_ else called, side, caller.name)
 
 
 def _find_exceptions(scan, functions):

@@ -14,7 +14,7 @@ _CAST = re.compile(r"\(\s*(?:const\s+)?void\s*\*+\s*\)\s*")
 _SIZE_OF = re.compile(r"\bsizeof\b\s*(\(?)\s*([\w.]+(?:->\w+)*)\s*(?(1)\))")
 _COUNT = re.compile(r"\w+(?:\s*\*\s*\w+)*")
 _NUMBER = re.compile(r"([-+]?\d+)(?:\.0*)?[fFuUlL]*")
-_MEANT = (-1, 0, 63, 127, 128, 255)  # bytes that programs choose for the elements they make, such as 0x3f3f3f3f
+_MEANT_BYTES = (-1, 0, 63, 127, 128, 255)  # bytes that programs choose for the elements they make, such as 0x3f3f3f3f
 _WIDE = r"(?!\s*(?:(?:un)?signed\s+)?char\b|\s*u?int8_t\b|\s*bool\b|\s*std::byte\b)"  # not the type of a byte
 # What shows that a number counts elements.
 _COUNTS = (rf"{{0}}\s*\*\s*sizeof\b\s*\({_WIDE}|\bsizeof\b\s*\({_WIDE}[^()]*\)\s*\*\s*{{0}}(?!\s*[*\w])|\bnew\b{_WIDE}"
@@ -26,21 +26,21 @@ def find_doubted(text: str) -> str:
     scan, edits = Scan(text), []
     for call in _CALL.finditer(scan.code):
         function, end = scan.function(call.start()), find_closing_parenthesis(scan.code, call.end() - 1)
-        spans, at = split(scan.code, ",", call.end(), end) if end else (), 1 if call[1] == "Malloc" else 2
-        if function not in scan.closing or len(spans) <= at:
+        spans, size = split(scan.code, ",", call.end(), end) if end else (), 1 if call[1] == "Malloc" else 2
+        if function not in scan.closing or len(spans) <= size:  # size: which argument is the number of bytes
             continue
-        words = [_CAST.sub("", scan.code[start:stop]).strip() for start, stop in spans]
-        pointers = words[: 1 + (call[1] == "Memcpy")]
+        arguments = [_CAST.sub("", scan.code[start:stop]).strip() for start, stop in spans]
+        pointers = arguments[: 1 + (call[1] == "Memcpy")]
         if call[1] == "Malloc":
             pointers = [word[1:].strip() if word[:1] == "&" else f"*{word}" for word in pointers]
         wide = f" hostcuda::Wide<{', '.join(f'std::decay_t<decltype(({pointer}))>' for pointer in (pointers * 2)[:2])}>"
-        if call[1] == "Memset" and (value := _NUMBER.fullmatch(words[1])) and int(value[1]) not in _MEANT:
-            edits.append((*spans[1], f"{wide}::value({words[1]})"))
-        number = r"(?<![\w.*])(?<!\* )" + r"\s*\*\s*".join(re.findall(r"\w+", words[at]))
+        if call[1] == "Memset" and (value := _NUMBER.fullmatch(arguments[1])) and int(value[1]) not in _MEANT_BYTES:
+            edits.append((*spans[1], f"{wide}::value({arguments[1]})"))
+        number = r"(?<![\w.*])(?<!\* )" + r"\s*\*\s*".join(re.findall(r"\w+", arguments[size]))
         body = scan.code[function : scan.closing[function]]
-        if _COUNT.fullmatch(words[at]) and re.search(_COUNTS.format(number), body):
-            edits.append((*spans[at], f"{wide}::count({words[at]})"))
-        for size in _SIZE_OF.finditer(scan.code, *spans[at]):
-            if size[2] in pointers:
-                edits.append((*size.span(), f"hostcuda::PointerSize<decltype(({size[2]}))>::of({size[0]})"))
+        if _COUNT.fullmatch(arguments[size]) and re.search(_COUNTS.format(number), body):
+            edits.append((*spans[size], f"{wide}::count({arguments[size]})"))
+        for size_of in _SIZE_OF.finditer(scan.code, *spans[size]):
+            if size_of[2] in pointers:
+                edits.append((*size_of.span(), f"hostcuda::PointerSize<decltype(({size_of[2]}))>::of({size_of[0]})"))
     return apply_edits(text, [(start, end, new + scan.newlines(start, end)) for start, end, new in edits])

@@ -79,7 +79,7 @@ def require_vectorizable(kernel, section, rows):
             raise NeedsFibers(f"{variable.name} is not understood")
     loops = [step for step in section.once if step.kind == "loop"]
     for region in section.regions:
-        used_variables = region.uses()
+        used_variables = region.used_variables()
         while needed := set().union(*(variable.needs for variable in used_variables)) - used_variables:
             used_variables |= needed
         for step in region.steps:

@@ -79,7 +79,7 @@ class EffectsReader:
         self.reader, self.file, self.parameters = reader, file, parameters
         self.assumed = set()  # types of the template: the compiler proves that they are scalars or pointers
 
-    def expression(self, first, last, scope, copied=True):
+    def read_expression(self, first, last, scope, copied=True):
         """Return the `Effects` of tokens[first:last].
 
         `scope` maps a name to its variable, or to None if the statement around it declares it. `copied`: whether the
@@ -127,22 +127,23 @@ class EffectsReader:
             self.assumed.add(next(word for word in words if word in self.parameters))
         return kind in ("scalar", "pointer", "vector", "assumed")
 
-    def statement(self, node, scope):
+    def read_statement(self, node, scope):
         """Return the `Effects` of a statement without barriers; `scope` stays as it is for those after it."""
         if node.kind == "declaration":
-            return self.declaration(node.first, node.last - 1, scope)
+            return self.read_declaration(node.first, node.last - 1, scope)
         if node.kind == "expression":
             self.require_expression(node.first, node.last - 1, scope)
-            return self.expression(node.first, node.last, scope)
+            return self.read_expression(node.first, node.last, scope)
         effects, scope = Effects(), dict(scope)
         if node.kind == "for":
             first = node.parts["first"]
-            effects.add((self.declaration if self.reader.declares(*first) else self.expression)(*first, scope))
-            effects.add(self.expression(*node.parts["step"], scope))
+            read_first = self.read_declaration if self.reader.declares(*first) else self.read_expression
+            effects.add(read_first(*first, scope))
+            effects.add(self.read_expression(*node.parts["step"], scope))
         if "condition" in node.parts:
-            effects.add(self.expression(*node.parts["condition"], scope))
+            effects.add(self.read_expression(*node.parts["condition"], scope))
         for child in node.children:
-            effects.add(self.statement(child, scope if node.kind == "block" else dict(scope)))
+            effects.add(self.read_statement(child, scope if node.kind == "block" else dict(scope)))
         return effects
 
     def require_declaration(self, first, last, scope):
@@ -166,14 +167,14 @@ class EffectsReader:
             if ends_operand or (token.text == ")" and not self.is_cast(reader.match[at] + 1, at, scope)):
                 raise NeedsFibers("a declaration is not understood")
 
-    def declaration(self, first, last, scope):
+    def read_declaration(self, first, last, scope):
         """Return the `Effects` of a declaration inside of a statement; add its names to `scope`."""
         self.require_declaration(first, last, scope)
-        effects = self.expression(first, self.reader.type_end(first, last), scope)
+        effects = self.read_expression(first, self.reader.type_end(first, last), scope)
         for name, signs, bounds, initializer in self.reader.declarators(first, last):
             scope[self.reader.text(name)] = None
-            effects.add(self.expression(*bounds, scope))
-            effects.add(self.initialization(initializer, scope, self.declared_type(first, last, signs)))
+            effects.add(self.read_expression(*bounds, scope))
+            effects.add(self.read_initialization(initializer, scope, self.declared_type(first, last, signs)))
         return effects
 
     def declared_type(self, first, last, signs):
@@ -181,9 +182,9 @@ class EffectsReader:
         words = [token.text for token in self.reader.tokens[first : self.reader.type_end(first, last)]]
         return self.file.type_of([*words, *signs.split()], self.parameters)
 
-    def initialization(self, span, scope, type_):
+    def read_initialization(self, span, scope, type_):
         """Return the `Effects` of a variable's first value; `type_` is the variable's type."""
-        effects = self.expression(*span, scope, type_ not in ("class", "struct", "reference"))
+        effects = self.read_expression(*span, scope, type_ not in ("class", "struct", "reference"))
         if type_ == "reference":
             effects.addressed |= effects.uses
         return effects
@@ -283,7 +284,7 @@ class _Use:
             return is_pure if before not in ("min", "max") else None if is_pure else False
         if before.startswith("hostcuda_") or before in self.file.by_value or self.file.is_known(before):
             return True
-        return before not in self.file.own and self.effects_reader.is_copied_type([before])
+        return before not in self.file.source_words and self.effects_reader.is_copied_type([before])
 
     def _is_cast_or_head(self, close):
         """Return whether the parenthesis `close` ends a cast or the head of a statement, not a call."""

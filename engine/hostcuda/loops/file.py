@@ -38,37 +38,22 @@ _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", 
 
 
 class File:
-    """The declarations of a source.
-
-    Attributes
-    ----------
-    constants : set of str
-        Names that are constants somewhere; wherever the rewriter relies on that, the compiler proves it.
-    types : dict
-        Name of each type of the source's own -> its kind, as `type_of` returns it.
-    harmful : dict
-        Name of a function or type -> the word for which a kernel that uses it runs on fibers.
-    memory_watchers : set of str
-        Functions and classes that look at memory that another thread may change meanwhile.
-    by_value : set of str
-        Own functions whose parameters are copies of their arguments.
-    declared : set of str
-        All names that the source declares.
-    own : set of str
-        The declared names, and all others in the heads of the source's declarations.
-    """
+    """The declarations of a source."""
 
     def __init__(self, scan, bodies):
         self.pieces = pieces = list(_find_pieces(scan, [(body.open, body.close) for body in bodies]))
         self.declared = set().union(*(piece.names for piece in pieces))
-        self.own = self.declared.union(*(piece.words for piece in pieces))
-        self.types, self.constants = {}, _find_constants(scan)
+        self.source_words = self.declared.union(*(piece.words for piece in pieces))  # also all others in their heads
+        self.constants = _find_constants(scan)  # names of constants somewhere; the compiler proves that it is here
+        self.types = {}  # name of each type of the source -> its kind, as `type_of` returns it
         for piece in pieces:
             self._add_types(piece)
-        self.by_value = self._find_by_value()
+        self.by_value = self._find_by_value()  # functions of the source whose parameters are copies of their arguments
         uses = [piece.uses for piece in pieces]
         watchers = [piece for piece in pieces if any(map(_WATCHES_MEMORY.match, re.findall(r"\w+", piece.body)))]
+        # Functions and classes that look at memory that another thread may change meanwhile.
         self.memory_watchers = spread_to_users(uses, {name: "" for piece in watchers for name in piece.names}).keys()
+        # Name of a function or type -> the word for which a kernel that uses it runs on fibers.
         self.harmful = spread_to_users(uses, {**self._map_operands(), **self._map_harmful()})
 
     def is_unique(self, name):
@@ -98,7 +83,7 @@ class File:
             return "pointer" if not {"(", "["} & set(words) else "class"
         if words == ["auto"]:
             return "assumed"
-        if not set(words) & self.own and set(words) <= TYPES:
+        if not set(words) & self.source_words and set(words) <= TYPES:
             return "vector" if words[0] in VECTORS else "scalar"
         if len(words) > 1:
             return "class"
@@ -139,15 +124,15 @@ class File:
 
     def is_pure(self, word):
         """Return whether a function has no effects and gives the same for the same arguments."""
-        return word not in self.own and bool(PURE.fullmatch(word))
+        return word not in self.source_words and bool(PURE.fullmatch(word))
 
     def is_known(self, word):
         """Return whether CUDA or the C library has the function, and it neither waits nor asks for its thread."""
-        return word not in self.own and (word in _list_safe_names() or bool(PURE.fullmatch(word)))
+        return word not in self.source_words and (word in _list_safe_names() or bool(PURE.fullmatch(word)))
 
     def is_type(self, word):
         """Return whether a word is one of CUDA's or C++'s types."""
-        return word in TYPES and word not in self.own
+        return word in TYPES and word not in self.source_words
 
     def _map_operands(self):
         """Map what operators outside of classes may apply to, as `harmful`: types, and threadIdx, a vector."""

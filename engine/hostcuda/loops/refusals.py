@@ -112,7 +112,7 @@ def _never_waits(kernel, at):
     word = reader.text(at)
     if reader.text(at - 1) == "::" and reader.text(at - 2) in ("std", "hostcuda"):
         return True
-    known_words = _BEFORE_PARENTHESES | file.own | kernel.effects.parameters
+    known_words = _BEFORE_PARENTHESES | file.source_words | kernel.effects_reader.parameters
     return word in known_words or word.startswith("hostcuda_") or file.is_type(word) or file.is_known(word)
 
 

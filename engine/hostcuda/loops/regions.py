@@ -22,7 +22,7 @@ class Region:
     returns: bool = False
     section: "Section | None" = None
 
-    def uses(self):
+    def used_variables(self):
         """Return the variables that its statements name."""
         return set().union(*(step.effects.uses for step in self.steps))
 
@@ -44,7 +44,7 @@ class Section:
         """The entries of `KernelVariable.uses` that belong to this section."""
         return {region.number for region in self.regions} | set(self.once)
 
-    def uses(self):
+    def used_variables(self):
         """Return the variables that its statements name."""
         steps = self.once + [step for region in self.regions for step in region.steps]
         return set().union(*(step.effects.uses for step in steps))
@@ -63,7 +63,7 @@ class RegionBuilder:
 
     def __init__(self, kernel, regions):
         self.kernel, self.regions = kernel, regions
-        self.guard = find_last_return(kernel.root) if kernel.direct else None
+        self.guard = find_last_return(kernel.outer_steps) if kernel.direct else None
 
     def split_block(self, steps, section=None):
         """Return the items of a block; with a `section`, a warp runs the block.
@@ -117,7 +117,7 @@ class RegionBuilder:
             elif step.kind == "declaration" and (step.variable.role == "uniform" or step.variable.shared):
                 insert_once(step, close=False)
             elif step.update and step.update[0].role == "uniform":
-                insert_once(step, close=open_item is not None and step.update[0] in open_item.uses())
+                insert_once(step, close=open_item is not None and step.update[0] in open_item.used_variables())
             else:
                 if region is None:
                     if self.kernel.direct and section is None:
@@ -166,7 +166,7 @@ class RegionBuilder:
 def assign_roles(kernel, regions):
     """Give the variables that are not uniform their roles."""
     for region in regions:
-        names = [v.name for v in region.uses() if v.role != "uniform" and not v.shared]
+        names = [v.name for v in region.used_variables() if v.role != "uniform" and not v.shared]
         if repeated_names := {name for name in names if names.count(name) > 1}:
             raise NeedsFibers(f"it has two variables {min(repeated_names)} between the same barriers")
     for parameter in kernel.parameters:

@@ -29,21 +29,7 @@ class PlanStep:
 
 
 class KernelPlan:
-    """A kernel as steps.
-
-    Attributes
-    ----------
-    file : File
-    direct : bool
-        Whether nothing in it waits (`hostcuda.loops.direct`).
-    reader : Reader
-    effects : EffectsReader
-    variables, parameters : list of KernelVariable
-        All variables that are declared outside of statements; the parameters among them.
-    root : list of PlanStep
-    steps : list of PlanStep
-        All steps, with those inside of loops and ifs.
-    """
+    """A kernel as steps; it is `direct` if nothing in it waits (`hostcuda.loops.direct`)."""
 
     def __init__(self, scan, body, file, direct):
         self.scan, self.body, self.file, self.direct = scan, body, file, direct
@@ -53,14 +39,15 @@ class KernelPlan:
         values = set() if re.search(r"[&*]|\bdecltype\b", template) else set(re.findall(r"\w+", template)) - types
         self.constants = file.constants | values
         statements = self.reader.statements()
-        self.effects = EffectsReader(self.reader, self.file, types)
-        self.variables, self.steps = [], []
+        self.effects_reader = EffectsReader(self.reader, self.file, types)
+        self.variables = []  # all that are declared outside of statements
+        self.steps = []  # all of them, with those inside of loops and ifs
         refuse(self)
         scope = self._declare_parameters()
         self.parameters = list(self.variables)
         if direct:
             statements = mark_loops(self, statements)
-        self.root = self._plan(statements, dict(scope), in_loop=False, warp=None)
+        self.outer_steps = self._plan(statements, dict(scope), in_loop=False, warp=None)
         for variable in self.variables:
             if variable.type in ("class", "reference") and not variable.shared:
                 raise NeedsFibers(f"{variable.name} may refer to something")
@@ -98,7 +85,7 @@ class KernelPlan:
                 continue  # it has no name
             [(name, signs, bounds, _)] = reader.declarators(first, last)
             words = [token.text for token in reader.tokens[first:end]]
-            type_ = self.file.type_of([*words, *signs.split()], self.effects.parameters)
+            type_ = self.file.type_of([*words, *signs.split()], self.effects_reader.parameters)
             variable = KernelVariable(reader.text(name), " ".join(words), signs)
             variable.type = "pointer" if bounds[0] < bounds[1] else type_
             variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
@@ -123,10 +110,10 @@ class KernelPlan:
         elif node.barrier or node.meeting:
             yield self._plan_control(node, scope, in_loop, warp)
         else:
-            effects = self.effects.statement(node, scope)
+            effects = self.effects_reader.read_statement(node, scope)
             step = PlanStep("statement", node, dict(scope), effects)
             if node.kind == "expression":
-                step.update = self.update(node.first, node.last - 1, scope)
+                step.update = self.read_update(node.first, node.last - 1, scope)
             if escapes(node) & ({"return", "break", "continue"} if in_loop else {"return"}):
                 step.kind = "jump"
             yield step
@@ -148,9 +135,9 @@ class KernelPlan:
         if node.kind == "for":
             step.counters = self._declare_counters(node, inner, warp)
             step.scope = dict(inner)
-        step.effects = self.effects.expression(*parts["condition"], inner)
+        step.effects = self.effects_reader.read_expression(*parts["condition"], inner)
         if node.kind == "for":
-            step.effects.add(self.effects.expression(*parts["step"], inner))
+            step.effects.add(self.effects_reader.read_expression(*parts["step"], inner))
         for name in ("then", "otherwise", "body"):
             if name in parts:
                 child = parts[name]
@@ -175,7 +162,7 @@ class KernelPlan:
     def _declare(self, first, last, node, scope, warp):
         """Yield a step per variable of the declaration tokens[first:last], and add its name to `scope`."""
         reader = self.reader
-        self.effects.require_declaration(first, last, scope)
+        self.effects_reader.require_declaration(first, last, scope)
         end = reader.type_end(first, last)
         words = [token.text for token in reader.tokens[first:end]]
         for name, signs, bounds, initializer in reader.declarators(first, last):
@@ -183,21 +170,21 @@ class KernelPlan:
             variable = KernelVariable(reader.text(name), self.text(first, end), signs, bounds, initializer)
             variable.shared = "__shared__" in words
             variable.place, variable.warp = name, warp
-            variable.type = self.effects.declared_type(first, last, signs)
+            variable.type = self.effects_reader.declared_type(first, last, signs)
             at = bounds[0]
             while at < bounds[1]:
                 variable.dimensions += ((at, reader.match[at]),)
                 at = reader.match[at] + 1
-            effects = self.effects.expression(first, end, scope)
-            effects.add(self.effects.expression(*bounds, scope))
+            effects = self.effects_reader.read_expression(first, end, scope)
+            effects.add(self.effects_reader.read_expression(*bounds, scope))
             scope[variable.name] = variable
-            effects.add(self.effects.initialization(initializer, scope, variable.type))
+            effects.add(self.effects_reader.read_initialization(initializer, scope, variable.type))
             variable.needs = effects.uses - {variable}
             effects.uses.add(variable)
             self.variables.append(variable)
             yield PlanStep("declaration", node, scope_before, effects, variable)
 
-    def update(self, first, last, scope):
+    def read_update(self, first, last, scope):
         """Return (variable, span of the operand) of ``v = ...``, ``v += ...``, ``v++``, ``++v``; else None."""
         reader = self.reader
         words = [token.text for token in reader.tokens[first:last]]

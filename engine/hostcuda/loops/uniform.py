@@ -60,8 +60,8 @@ def _is_uniform_word(kernel, at, scope, allowed_words, roles, warp):
         return is_same and after != "("
     if word in INDICES | SPECIFIERS | _CONSTANTS | allowed_words or file.is_type(word) or file.is_pure(word):
         return True
-    if word in kernel.effects.parameters:
-        kernel.effects.assumed.add(word)
+    if word in kernel.effects_reader.parameters:
+        kernel.effects_reader.assumed.add(word)
         return True
     return after != "(" and word in kernel.constants
 
@@ -71,7 +71,7 @@ def _changes_or_reads_memory(kernel, at, first, scope):
     word, after = kernel.reader.text(at), kernel.reader.text(at + 1)
     if word in ASSIGNMENTS or word in STEPS or word in ("[", "->", "->*", ";", "{", "}", "..."):
         return True
-    if word not in ("&", "*") or (at > first and kernel.effects.is_operand(at - 1, scope)):
+    if word not in ("&", "*") or (at > first and kernel.effects_reader.is_operand(at - 1, scope)):
         return False
     return word == "&" or after not in (")", "*", "const")
 
@@ -94,7 +94,7 @@ def _skip_same_in_warp(kernel, at, first, last, scope):
         return 0
     before, sign, number = text(at - 1) if at > first else "(", text(end), text(end + 1).rstrip("uU")
     after = text(end + 2) if end + 2 < last else ")"
-    if before in ("+", "-") and not kernel.effects.is_operand(at - 2, scope):
+    if before in ("+", "-") and not kernel.effects_reader.is_operand(at - 2, scope):
         return 0  # -threadIdx.x / 32
     is_equal = before in _OPENS_CONDITION and after in _ENDS_CONDITION
     if sign == "/" and number in (str(_WARP_SIZE), "warpSize"):  # it binds more tightly than these
@@ -171,9 +171,9 @@ def _find_differing(kernel, step):
             yield {variable}
     elif step.kind == "loop" and step.node.kind == "for":
         for span in kernel.loop_steps(step):
-            update = kernel.update(*span, step.scope)
+            update = kernel.read_update(*span, step.scope)
             if update is None or not _is_uniform_update(kernel, step, update):
-                yield kernel.effects.expression(*span, step.scope).changes
+                yield kernel.effects_reader.read_expression(*span, step.scope).changes
     elif step.update and _is_uniform_update(kernel, step, step.update):
         yield effects.changes - {step.update[0]}
     else:
@@ -195,7 +195,7 @@ def require_uniform(kernel):
         group = "threads" if step.warp is None else "the lanes of a warp"
         reason = f"depends on values that may differ between {group}"
         if step.kind in ("loop", "if"):
-            updates = [kernel.update(*span, step.scope) for span in kernel.loop_steps(step)]
+            updates = [kernel.read_update(*span, step.scope) for span in kernel.loop_steps(step)]
             variables = [update[0] for update in updates if update] + [counter.variable for counter in step.counters]
             if not _has_uniform_condition(kernel, step) or any(variable.role != "uniform" for variable in variables):
                 raise NeedsFibers(f"the {waits} in the {step.kind} of line {line} {reason}")

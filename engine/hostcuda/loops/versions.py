@@ -37,7 +37,7 @@ def _write(kernel):
     find_uniform(kernel)
     require_uniform(kernel)
     regions = []
-    items = RegionBuilder(kernel, regions).split_block(kernel.root)
+    items = RegionBuilder(kernel, regions).split_block(kernel.outer_steps)
     assign_roles(kernel, regions)
     if kernel.direct:
         take_section(items)

@@ -42,7 +42,7 @@ class Writer:
         edits = [(v.position, v.position, "const ") for v in constants]
         self.out.append(apply_edits(scan.text, edits, body.name_end, body.open))
         self.out.append("{ HOSTCUDA_BLOCK\n")
-        self.out += [f"hostcuda_require_plain({type_})\n" for type_ in sorted(self.kernel.effects.assumed)]
+        self.out += [f"hostcuda_require_plain({type_})\n" for type_ in sorted(self.kernel.effects_reader.assumed)]
         for parameter in self.kernel.parameters:
             self._prove(parameter)
         if self.masked:
@@ -151,7 +151,7 @@ class Writer:
 
     def _rebind(self, region):
         """Copy what all threads share and what changes elsewhere; return its declarations as const for a region."""
-        used = {v for v in region.uses() if v.role == "uniform" and not (v.shared or v.array or v.constant)}
+        used = {v for v in region.used_variables() if v.role == "uniform" and not (v.shared or v.array or v.constant)}
         rebound = [v for v in self.kernel.variables if v in used & (self.changed | self.counters)]
         names = {v: f"hostcuda_same_{self.kernel.variables.index(v)}_{region.number}" for v in rebound}
         self.out += [f"const auto {name} = {variable.name};\n" for variable, name in names.items()]
@@ -192,7 +192,7 @@ class Writer:
 
     def _write_groups(self, section):
         """Write a loop over the groups of neighbors."""
-        self.section, root, guarded = section, self.kernel.root, section.regions[0].returns
+        self.section, root, guarded = section, self.kernel.outer_steps, section.regions[0].returns
         require_vectorizable(self.kernel, section, self.rows)
         at = root.index(find_last_return(root)) if guarded else 0  # before it, threads may still return
         self.out.append("HOSTCUDA_GROUPS { HOSTCUDA_WARP HOSTCUDA_GROUP\n")
@@ -277,7 +277,7 @@ class Writer:
         self.out += rebound
         if self.masked:
             self.out.append("if (!hostcuda_live[hostcuda_t]) continue;\n")
-        for variable in self._find_recomputed(region.uses()):
+        for variable in self._find_recomputed(region.used_variables()):
             if variable in self.first_values:
                 self.out.append(f"const int {variable.name} = {self.first_values[variable]} + (int)hostcuda_lane;\n")
             elif variable not in self.computed_by_group:
@@ -344,7 +344,7 @@ class Writer:
         begin, tokens = node.start, self.reader.tokens
         self._write_line(begin)
         # Sums in an array are vectorized as they are on fibers, not across the threads.
-        kept = [v for v in region.uses() if v.role == "kept"] if region else []
+        kept = [v for v in region.used_variables() if v.role == "kept"] if region else []
         keeps_pragmas = region is not None and not any(v.array or "*" in v.signs for v in kept)
         edits = [*edits] + [
             (d.start, d.end, _write_unroll(d.rest) if keeps_pragmas else "")
