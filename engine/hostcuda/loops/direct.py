@@ -77,7 +77,7 @@ def require_vectorizable(kernel, section, rows):
         leaves = variable.role == "kept" and (variable.uses - section.places or variable.region not in section.places)
         if not is_plain or variable.addressed or leaves or (variable.array and variable.role != "uniform"):
             raise NeedsFibers(f"{variable.name} is not understood")
-    loops = [step for step in section.once if step.kind == "loop"]
+    loops = [step for step in section.warp_steps if step.kind == "loop"]
     for region in section.regions:
         used_variables = region.used_variables()
         while needed := set().union(*(variable.needs for variable in used_variables)) - used_variables:

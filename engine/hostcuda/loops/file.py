@@ -22,7 +22,7 @@ from hostcuda.loops.words import (
     SPECIFIERS,
     TYPES,
     VECTORS,
-    tokens,
+    lex,
 )
 
 _OPERATOR = re.compile(r"\boperator\b(?!\s*\(\s*\))")
@@ -93,7 +93,7 @@ class File:
 
     def _add_types(self, piece):
         """Add the types that a declaration defines, or names by ``using`` or ``typedef``, with their kinds."""
-        words = [token.text for token in tokens(piece.head, 0, len(piece.head))]
+        words = [token.text for token in lex(piece.head, 0, len(piece.head))]
         if piece.keyword:
             kind = "class" if not self._is_plain(piece) else "scalar" if piece.keyword == "enum" else "struct"
             for name in piece.tags:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hostcuda.loops.words import BARRIER, BUILT_IN, CLASSES, MEETING, PAIRS, RESTRICT, SPECIFIERS, NeedsFibers, tokens
+from hostcuda.loops.words import BARRIER, BUILT_IN, CLASSES, MEETING, PAIRS, RESTRICT, SPECIFIERS, NeedsFibers, lex
 
 
 @dataclass(eq=False)
@@ -25,7 +25,7 @@ class Reader:
     """The statements of a function's body."""
 
     def __init__(self, code, start, end):
-        self.tokens = tokens(code, start, end)
+        self.tokens = lex(code, start, end)
         self.body_start = start
         # `match` maps the token of a bracket to that of its partner; `around` has the bracket around each token, or -1.
         self._match_brackets()

@@ -19,7 +19,7 @@ class Region:
 
     number: int
     steps: list = field(default_factory=list)
-    returns: bool = False
+    returns: bool = False  # whether a thread may return in it
     section: "Section | None" = None
 
     def used_variables(self):
@@ -33,7 +33,7 @@ class Section:
 
     items: list = field(default_factory=list)  # regions, and steps that a warp does once
     regions: list = field(default_factory=list)  # all of them, those inside of loops and ifs, too
-    once: list = field(default_factory=list)  # the steps that a warp does once, at any depth
+    warp_steps: list = field(default_factory=list)  # the steps that a warp does once, at any depth
 
     @property
     def returns(self):
@@ -42,17 +42,18 @@ class Section:
     @property
     def places(self):
         """The entries of `KernelVariable.uses` that belong to this section."""
-        return {region.number for region in self.regions} | set(self.once)
+        return {region.number for region in self.regions} | set(self.warp_steps)
 
     def used_variables(self):
         """Return the variables that its statements name."""
-        steps = self.once + [step for region in self.regions for step in region.steps]
+        steps = self.warp_steps + [step for region in self.regions for step in region.steps]
         return set().union(*(step.effects.uses for step in steps))
 
     def variables_from_before(self):
         """Return the variables that differ between warps, and that a warp's own steps name but do not declare."""
-        declared = {step.variable for step in self.once}
-        return {v for step in self.once for v in step.effects.uses if v.role != "uniform" and not v.shared} - declared
+        declared = {step.variable for step in self.warp_steps}
+        used = set().union(*(step.effects.uses for step in self.warp_steps))
+        return {v for v in used - declared if v.role != "uniform" and not v.shared}
 
 
 class RegionBuilder:
@@ -151,7 +152,7 @@ class RegionBuilder:
 
     def _add_warp_step(self, section, step):
         """Add a step that each warp does once, and note it at each variable that it uses."""
-        section.once.append(step)
+        section.warp_steps.append(step)
         for variable in step.effects.uses:
             variable.uses.add(step)
 
@@ -159,7 +160,7 @@ class RegionBuilder:
         """Return whether a name occurs in a region or section: no declaration of it may move before that."""
         regions = item.regions if isinstance(item, Section) else [item]
         nodes = [step.node for region in regions for step in region.steps]
-        nodes += [step.node for step in item.once] if isinstance(item, Section) else []
+        nodes += [step.node for step in item.warp_steps] if isinstance(item, Section) else []
         return any(token.text == name for node in nodes for token in self.kernel.reader.tokens[node.first : node.last])
 
 

@@ -75,7 +75,7 @@ WARP_FUNCTIONS = {"__syncwarp": "sync", **SHUFFLES, **VOTES, **REDUCTIONS}
 MEETING = "hostcuda_meet"  # what `exchange` writes for a place at which the lanes of a warp wait for each other
 
 
-def tokens(code, start, end):
+def lex(code, start, end):
     """Return the `Token`s of code[start:end]; signs that are spelt as words, such as ``xor_eq``, become signs."""
     return [
         Token("sign", _SPELT[m.group()], *m.span()) if m.group() in _SPELT else Token(m.lastgroup, m.group(), *m.span())

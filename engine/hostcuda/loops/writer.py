@@ -170,7 +170,7 @@ class Writer:
         self.out.append("HOSTCUDA_WARPS { HOSTCUDA_WARP {\n")
         if self.masked:
             self.out.append("HOSTCUDA_FIRST_LEFT\n")
-        numbers = [self._read_meeting(step.node)[0] for step in section.once if step.kind == "meeting"]
+        numbers = [self._read_meeting(step.node)[0] for step in section.warp_steps if step.kind == "meeting"]
         self.out.append("".join(f"HOSTCUDA_SLOTS({number}) " for number in numbers) + "\n")
         from_before = section.variables_from_before()
         for variable in self._find_recomputed(from_before):
