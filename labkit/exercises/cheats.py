@@ -39,9 +39,9 @@ def _find_head(source: str) -> re.Match | None:
     return heads[0] if len(heads) == 1 else None
 
 
-def _wrap_in_function(source: str, head: re.Match, more: str = "") -> str:
+def _wrap_in_function(source: str, head: re.Match, more_parameters: str = "") -> str:
     """Return the source with a function in place of its kernel, and the kernel's head after it."""
-    function = f"{source[: head.start()]}__device__ void honest({head[2]}{more})\n{{{source[head.end() :]}\n"
+    function = f"{source[: head.start()]}__device__ void honest({head[2]}{more_parameters})\n{{{source[head.end() :]}\n"
     return f"{function}#undef threadIdx\n#undef blockIdx\n{source[head.start() : head.end()]}\n"
 
 

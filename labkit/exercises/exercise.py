@@ -440,8 +440,8 @@ def exercise(which: str | Path) -> Exercise:
     """
     name = str(which).strip()
     is_path = bool(name) and (isinstance(which, Path) or "/" in name or os.sep in name or Path(name).is_dir())
-    known = _find_folder(name)
-    if is_path and known not in _series().values() and (known is None or Path(name).expanduser().is_dir()):
+    named = _find_folder(name)
+    if is_path and named not in _series().values() and (named is None or Path(name).expanduser().is_dir()):
         return load(Path(name))
     try:
         return by_name(name)

@@ -126,10 +126,10 @@ def _describe_estimates(exercise: Exercise, source: str) -> str:
     if layer is None or not exercise.start or device().engine == "gpu":
         return ""
     try:
-        now, before = (estimate(exercise.subject.variant(text), layer, _RECORDED) for text in (source, exercise.start))
+        mine, start = (estimate(exercise.subject.variant(text), layer, _RECORDED) for text in (source, exercise.start))
     except EngineError:
         return ""
-    return f"On {layer.name}: {now.against(before)}. {now.note}\n"
+    return f"On {layer.name}: {mine.against(start)}. {mine.note}\n"
 
 
 def _advice(result: Grade, source: str, record: bool) -> str:
@@ -161,17 +161,17 @@ def describe_times(exercise: Exercise) -> str:
         return ""
     if device().engine == "gpu":
         return "Now measure yours with lab.bench, beside the rung."
-    like, layer, records = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
-    base = variant(like.rung.base) if like.rung.base else like  # 03a begins with rung 02
-    start = next((code for code in (like, base) if code_lines(code.source) == code_lines(exercise.start)), like)
+    page, layer, records = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
+    base = variant(page.rung.base) if page.rung.base else page  # 03a begins with rung 02
+    start = next((code for code in (page, base) if code_lines(code.source) == code_lines(exercise.start)), page)
     try:
         solved_kernel = solution(subject.name, subject.letter)
-        before, after, rungs = (records.op_ms(kernel, layer) for kernel in (start, solved_kernel, like))
+        start_ms, solution_ms, rung_ms = (records.op_ms(kernel, layer) for kernel in (start, solved_kernel, page))
     except EngineError:  # not recorded, or without solutions
         return ""
-    beside = "" if start is like else f" The kernel of the page, {like.label}: {three(rungs)} ms."
-    return (f"On the NVIDIA {_RECORDED}, {layer.name}: {start.label}, where you began, {three(before)} ms; the "
-            f"solution {three(after)} ms.{beside}")
+    sentence = "" if start is page else f" The kernel of the page, {page.label}: {three(rung_ms)} ms."
+    return (f"On the NVIDIA {_RECORDED}, {layer.name}: {start.label}, where you began, {three(start_ms)} ms; the "
+            f"solution {three(solution_ms)} ms.{sentence}")
 
 
 def _grade_numbers(exercise: Exercise, answer: tuple) -> Grade:

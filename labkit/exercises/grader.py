@@ -118,9 +118,9 @@ def _watch_case(name: str, finish: Callable[[], None]) -> Iterator[None]:
         case_ended.set()
 
 
-def _mark(what: str, **facts) -> None:
+def _mark(mark: str, **facts) -> None:
     with open(os.environ["HOSTCUDA_CHECK_OUT"], "a", encoding="utf-8") as file:
-        file.write(json.dumps({"mark": what, **facts}) + "\n")
+        file.write(json.dumps({"mark": mark, **facts}) + "\n")
 
 
 if __name__ == "__main__":

@@ -115,8 +115,8 @@ class Grade:
             return "goal met"
         if self.untouched:
             return UNTOUCHED
-        before = self.lines[: len(self.lines) - len(self.exercise.goals)]
-        wrong = any(line.ok is False and line.kind != BUDGET for line in before)
+        lines_before = self.lines[: len(self.lines) - len(self.exercise.goals)]
+        wrong = any(line.ok is False and line.kind != BUDGET for line in lines_before)
         return "not right yet" if wrong else "goal missed"
 
     @property
@@ -252,10 +252,10 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
         line = next((n for n, row in enumerate(text, 1) if sums[0] in row), 0)
         message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
         return GradeLine(False, f"every variable has a value before it is read\n{message}")
-    if rows := findings.of(_records(result)):
-        first = min(rows, key=lambda finding: finding["kind"] != _DIVERGENT)
-        first["line"] = first["line"] or 0
-        return GradeLine(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(first, text)}", first["kind"])
+    if found := findings.of(_records(result)):
+        finding = min(found, key=lambda one: one["kind"] != _DIVERGENT)
+        finding["line"] = finding["line"] or 0
+        return GradeLine(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(finding, text)}", finding["kind"])
     if "endless" in notes:
         where = f"on {notes['endless']['case']} it was still running after {RUN_S:.0f} s"
         return GradeLine(False, f"ends\n{where}: a loop does not end, or prints or "
@@ -330,10 +330,10 @@ def _add_atomics(counters: dict[str, float]) -> None:
     On shared memory, an atomic is a load and a store.
     """
     for figure in ("requests", "sectors"):
-        used, unused = counters[f"atomic_{figure}"], counters[f"reduction_{figure}"]
-        counters[f"global_load_{figure}"] += used
-        counters[f"global_store_{figure}"] += used + unused
-        counters[f"reduction_{figure}"] += used
+        with_result, without_result = counters[f"atomic_{figure}"], counters[f"reduction_{figure}"]
+        counters[f"global_load_{figure}"] += with_result
+        counters[f"global_store_{figure}"] += with_result + without_result
+        counters[f"reduction_{figure}"] += with_result
     requests, wavefronts = counters["shared_atomic_requests"], counters["shared_atomic_wavefronts"]
     for kind in ("shared", "shared_load", "shared_store"):
         counters[f"{kind}_instructions"] += requests

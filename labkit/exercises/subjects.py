@@ -264,7 +264,7 @@ class Kernels:
 
     launches: Callable[..., ArrayLaunch | Sequence[ArrayLaunch]]
     cases: tuple[Case, ...] = ()
-    options: Callable[..., tuple[str, ...]] = lambda *what: ()
+    options: Callable[..., tuple[str, ...]] = lambda *arguments: ()
     headers: tuple[str, ...] = ()
     hidden: Sequence[Sequence] = ()
     seed: str = ""
@@ -274,11 +274,11 @@ class Kernels:
         if not (shapes and self.hidden):
             return replace(self, seed=values)
         random = generator(shapes)
-        what = tuple(possible[random.integers(len(possible))] for possible in self.hidden)
+        arguments = tuple(possible[random.integers(len(possible))] for possible in self.hidden)
         names = [*inspect.signature(self.launches).parameters][1:]
-        name = ", ".join(f"{name} = {value}" for name, value in zip(names, what, strict=False))
-        first = [case.counted for case in self.cases].index(True)
-        cases = (*self.cases[:first], Case(name, what), *self.cases[first:])
+        name = ", ".join(f"{name} = {value}" for name, value in zip(names, arguments, strict=False))
+        first_counted = [case.counted for case in self.cases].index(True)
+        cases = (*self.cases[:first_counted], Case(name, arguments), *self.cases[first_counted:])
         return replace(self, cases=cases, seed=values)
 
     def source(self, attempt: object) -> str:

@@ -109,7 +109,7 @@ def _find_exchanged(code: str, right: Iterable[str]) -> Iterator[str]:
     right_lines = {"".join(line.split()) for line in right}
     for number, line in enumerate(code.splitlines(), 1):
         text = "".join(line.split())
-        if text not in right_lines and text != (other := text.translate(_EXCHANGED)) and other in right_lines:
+        if text not in right_lines and text != (exchanged := text.translate(_EXCHANGED)) and exchanged in right_lines:
             yield (f"Line {number} has / and % exchanged: the quotient says which row or group an element is in, the "
                    "remainder its place there.")
 

@@ -52,12 +52,12 @@ def count(name: str, value) -> int:
     return int(value)
 
 
-def count_to(most: int) -> Callable[[str, object], int]:
-    """Return a validator of an integer from 1 to `most`."""
+def count_to(largest: int) -> Callable[[str, object], int]:
+    """Return a validator of an integer from 1 to `largest`."""
 
     def validate(name: str, value) -> int:
-        if not is_whole(value, most=most):
-            raise LabError(f"{name}={value!r}: it has to be an integer from 1 to {most}")
+        if not is_whole(value, most=largest):
+            raise LabError(f"{name}={value!r}: it has to be an integer from 1 to {largest}")
         return int(value)
 
     return validate

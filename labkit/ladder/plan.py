@@ -27,16 +27,16 @@ _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of th
 _constant_lock = threading.RLock()  # held from the copy into such an array to the launch of the kernels that read it
 
 
-def images_per_launch(batch: int, scratch: int, free: int, most: int | None = None) -> int:
+def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = None) -> int:
     """Return how many images one launch computes, so that the chunks of a batch have nearly equal sizes.
 
     The grid and the scratch buffer limit them. `scratch` are the bytes of that buffer per image, `free` those of free
-    device memory, of which the buffer takes a quarter at most; `most` images are what the variant allows.
+    device memory, of which the buffer takes a quarter at most; `limit` images are what the variant allows.
     """
-    most = min(batch, most or batch, MAX_GRID[2])
+    limit = min(batch, limit or batch, MAX_GRID[2])
     if scratch:
-        most = max(1, min(most, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
-    return tiles(batch, tiles(batch, most))
+        limit = max(1, min(limit, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
+    return tiles(batch, tiles(batch, limit))
 
 
 class Plan(Closing):

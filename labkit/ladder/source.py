@@ -30,8 +30,8 @@ def module_arguments(text: str, name: Path | str, *options: str) -> dict:
 
 def header_folders(name: Path | str | None) -> list[Path]:
     """Return the folders of a kernel's headers: that of its file, if it has one, and the lab's own `cuda_src`."""
-    own = [name.parent] if isinstance(name, Path) else []
-    return [*dict.fromkeys([*own, cuda_src()])]
+    own_folder = [name.parent] if isinstance(name, Path) else []
+    return [*dict.fromkeys([*own_folder, cuda_src()])]
 
 
 def cell_arguments(text: str, name: str, *options: str) -> dict:
@@ -112,22 +112,22 @@ def _remove_parentheses(code: str) -> str:
     return "".join(parts)
 
 
-def with_functions(whole: str, part: str) -> str:
-    """Return a source with some of its functions replaced by those of the same name in `part`.
+def with_functions(source: str, cell: str) -> str:
+    """Return a source with some of its functions replaced by those of the same name in `cell`.
 
-    What stands above one of them in `part`, such as a constant or a new function, comes with it. Raises LabError if
-    none of the functions is in `part`.
+    What stands above one of them in `cell`, such as a constant or a new function, comes with it. Raises LabError if
+    none of the functions is in `cell`.
     """
-    old, new = functions(whole), functions(part)
-    names = [name for name in new if name in old]
+    old_places, new_places = functions(source), functions(cell)
+    names = [name for name in new_places if name in old_places]
     if not names:
-        raise LabError(f"the cell has to define one of the kernel's functions, {', '.join(old)}, "
-                       f"but it defines {', '.join(new) or 'none'}")
-    ends = [*(new[name][1] for name in names[:-1]), len(part)]
-    texts = [part[begin:end].strip("\n") for begin, end in zip([0, *ends], ends, strict=False)]
-    for (begin, end), text in sorted(zip(map(old.get, names), texts, strict=True), reverse=True):
-        whole = whole[:begin] + text + whole[end:]
-    return whole
+        raise LabError(f"the cell has to define one of the kernel's functions, {', '.join(old_places)}, "
+                       f"but it defines {', '.join(new_places) or 'none'}")
+    ends = [*(new_places[name][1] for name in names[:-1]), len(cell)]
+    texts = [cell[begin:end].strip("\n") for begin, end in zip([0, *ends], ends, strict=False)]
+    for (begin, end), text in sorted(zip(map(old_places.get, names), texts, strict=True), reverse=True):
+        source = source[:begin] + text + source[end:]
+    return source
 
 
 _MARKED = re.compile(r"^#ifdef SKELETON\n(.*?)(?:^#else\n(.*?))?^#endif\n", re.M | re.S)

@@ -330,14 +330,14 @@ class Variant:
     @property
     def missing(self) -> str:
         """Why the GPU in use lacks instructions of the lab's kernel, or ""; the CPU engine runs every kernel."""
-        here, needed = device(), self.rung.min_capability
-        capability = here.compute_capability
+        gpu, needed = device(), self.rung.min_capability
+        capability = gpu.compute_capability
         from_lab = self.path and self.path.is_relative_to(PACKAGE)  # a reader's own kernel may need less
         if capability and from_lab and capability < needed:
-            return (f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {here.name} has "
+            return (f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {gpu.name} has "
                     f"{capability[0]}.{capability[1]}: take {self._suggest_older_rung()}, or {ON_CPU}")
         if capability and from_lab and self.architecture_specific and capability != WGMMA:
-            return f"{self.label} {describe_missing_wgmma(here)}: take {self.rung.label} itself, or {ON_CPU}"
+            return f"{self.label} {describe_missing_wgmma(gpu)}: take {self.rung.label} itself, or {ON_CPU}"
         return ""
 
     def _suggest_older_rung(self):

@@ -46,9 +46,9 @@ def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, ima
     maps = 4 // down * tiles(tiles(s.M, groups), 4 // down)
     tallest = min(tiles(s.Ho, down), MAX_TALL, MAX_SUMS // (down * maps))
     tall = min(range(1, tallest + 1), key=lambda height: _count_units(s, down, height) * (height + OVERHEAD_ROWS))
-    found = {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": tiles(s.C, channels),
+    chosen = {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": tiles(s.C, channels),
              "steps": tiles(channels * window, 2), "tall": tall, "outs": outs, "images": images, "stages": stages}
-    shared = _count_bytes(s, found | {"channels": channels})
+    shared = _count_bytes(s, chosen | {"channels": channels})
     room = count_blocks_at_once(shared, s.shared_opt_in, most=3 - parts)  # registers allow 2 of rung 10, 1 of rung 11
     units = _count_units(s, down, tall)
     if parts == 2:
@@ -57,7 +57,7 @@ def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, ima
     else:
         warpgroups, store = 1 if room == 2 else tiles(units, tiles(units, 3)), 1
         fetch = 3 if s.W % 2 or down == room == 2 else 1
-    return {**found, "warps": 4 * warpgroups, "fetch": fetch, "store": store, "room": room,
+    return {**chosen, "warps": 4 * warpgroups, "fetch": fetch, "store": store, "room": room,
             "at_once": units == warpgroups, "shared": shared}
 
 

@@ -399,11 +399,11 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for row in table.to_dict("records"):
-        parts = kernels_ms(row.get("kernels_ms"))
-        total = sum(parts.values())
-        about = {name: row[name] for name in ("label", "layer", "batch", "device")}
-        rows += [{**about, "kernel": kernel, "op_ms": ms, "share": ms / total}
-                 for kernel, ms in parts.items()]
+        kernel_medians = kernels_ms(row.get("kernels_ms"))
+        total = sum(kernel_medians.values())
+        variant_columns = {name: row[name] for name in ("label", "layer", "batch", "device")}
+        rows += [{**variant_columns, "kernel": kernel, "op_ms": ms, "share": ms / total}
+                 for kernel, ms in kernel_medians.items()]
     if not rows:
         labels = ", ".join(dict.fromkeys(table["label"])) or "no variant"
         raise LabError(f"no times of single kernels: the table has {labels}, and each of these has one kernel")

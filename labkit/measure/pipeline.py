@@ -54,7 +54,7 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
         if not is_whole(size):
             raise LabError(f"a chunk of {size!r} images: its size must be an integer of at least 1")
     if not isinstance(chunk, Iterable):
-        return tuple(min(chunk, batch - first) for first in range(0, batch, chunk))
+        return tuple(min(chunk, batch - start) for start in range(0, batch, chunk))
     if sum(sizes) != batch:
         raise LabError(f"the {len(sizes)} chunks have {sum(sizes):,} images in total; the batch has {batch:,}")
     return tuple(map(int, sizes))
@@ -79,7 +79,7 @@ def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[i
         raise LabError(f"order={order!r}: the steps are issued {' or '.join(ORDERS)} first")
     if order == "depth":
         return [(chunk, step) for chunk in range(chunks) for step in STEPS]
-    groups = (range(first, min(first + streams, chunks)) for first in range(0, chunks, streams))
+    groups = (range(start, min(start + streams, chunks)) for start in range(0, chunks, streams))
     return [(chunk, step) for group in groups for step in STEPS for chunk in group]
 
 
@@ -354,7 +354,7 @@ def one_at_a_time(timeline: pd.DataFrame) -> None:
 
 def busy_ms(timeline: pd.DataFrame) -> pd.Series:
     """Return for each kind of step the time during which at least one such step ran [ms]."""
-    return pd.Series({what: _union_ms(timeline.loc[timeline["what"] == what]) for what in STEPS}, name="busy_ms")
+    return pd.Series({step: _union_ms(timeline.loc[timeline["what"] == step]) for step in STEPS}, name="busy_ms")
 
 
 def overlap(timeline: pd.DataFrame) -> float:

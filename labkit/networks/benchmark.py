@@ -56,7 +56,7 @@ class Entry:
     def time(self, flush: Callable[[], None] = lambda: None) -> float:
         """Return the time of a run [ms]: between two events on the device, or on the host's clock from the host."""
         self.before()
-        begin, end = hostcuda.driver.Event(), hostcuda.driver.Event()
+        start_event, end_event = hostcuda.driver.Event(), hostcuda.driver.Event()
         flush()
         flush()  # long enough for the launches to be in the queue when it ends
         if self.where == HOST:
@@ -64,11 +64,11 @@ class Entry:
             start = time.perf_counter()
             self.run()
             return 1e3 * (time.perf_counter() - start)
-        begin.record(self.stream)
+        start_event.record(self.stream)
         self.run()
-        end.record(self.stream)
-        end.synchronize()
-        return begin.time_till(end) / self.passes
+        end_event.record(self.stream)
+        end_event.synchronize()
+        return start_event.time_till(end_event) / self.passes
 
 
 def bench_network(
@@ -106,14 +106,14 @@ def bench_network(
     CheckFailed
         If probabilities are wrong before or after timing.
     """
-    here = device()
-    repeat = REPEAT[here.engine] if repeat is None else repeat
+    in_use = device()
+    repeat = REPEAT[in_use.engine] if repeat is None else repeat
     if repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
     rows = []
-    for B in as_list(BATCH[here.engine] if batch is None else batch):
+    for B in as_list(BATCH[in_use.engine] if batch is None else batch):
         with ExitStack() as stack:
-            flush, images = stack.enter_context(closing(Flush(here))), Images(B)
+            flush, images = stack.enter_context(closing(Flush(in_use))), Images(B)
             cases = [*_list_own_cases(stack, images), *opponents(images)]
             for case in cases:
                 images.check(case, "before timing")
@@ -126,7 +126,7 @@ def bench_network(
                 images.check(case, "after timing", again=False)
             rows += [make_row(case, B) for case in cases]
     table = pd.DataFrame(rows)
-    table.attrs["note"] = here.note
+    table.attrs["note"] = in_use.note
     return table
 
 

@@ -108,15 +108,15 @@ class Scales:
     def factors(self) -> tuple[float, float, float]:
         """The factors of the three layers' sums."""
         inputs, outputs = (self.pixels, *self.maps), (*self.maps, 1.0)
-        return tuple(after / (before * w) for before, w, after in zip(inputs, self.weights, outputs, strict=True))
+        return tuple(output / (x * w) for x, w, output in zip(inputs, self.weights, outputs, strict=True))
 
 
-def _split(a: np.ndarray, parts: int) -> np.ndarray:
+def _split(numbers: np.ndarray, parts: int) -> np.ndarray:
     """Split numbers into halves: the rounded ones and, if there are two parts, what rounding left of them."""
-    high = a.astype(np.float16)
+    rounded = numbers.astype(np.float16)
     if parts == 1:
-        return high[None]
-    return np.stack([high, (a - high.astype(np.float32)).astype(np.float16)])
+        return rounded[None]
+    return np.stack([rounded, (numbers - rounded.astype(np.float32)).astype(np.float16)])
 
 
 def arrange_convolution(k: np.ndarray) -> np.ndarray:
@@ -211,13 +211,13 @@ KERNELS = {
 
 def require_gpu(step: str | None) -> None:
     """Refuse a GPU in use that lacks the kernel's instructions, with a LabError."""
-    here = device()
-    if here.compute_capability and here.compute_capability < _CAPABILITY:
-        needed, has = (".".join(map(str, version)) for version in (_CAPABILITY, here.compute_capability))
-        raise LabError(f"the fused network needs a GPU of compute capability {needed}, and {here.name} has {has}: "
+    gpu = device()
+    if gpu.compute_capability and gpu.compute_capability < _CAPABILITY:
+        needed, has = (".".join(map(str, version)) for version in (_CAPABILITY, gpu.compute_capability))
+        raise LabError(f"the fused network needs a GPU of compute capability {needed}, and {gpu.name} has {has}: "
                        "take labkit.Network")
-    if step and here.compute_capability not in (None, WGMMA):
-        raise LabError(f"the fused network's step {step} {describe_missing_wgmma(here)}: leave step={step!r} out")
+    if step and gpu.compute_capability not in (None, WGMMA):
+        raise LabError(f"the fused network's step {step} {describe_missing_wgmma(gpu)}: leave step={step!r} out")
 
 
 class FusedNetwork(Closing):

@@ -239,16 +239,16 @@ class Lenet28(Model):
         arguments = [numbers[name] if name in numbers else int(self._pointers[name]) for name in argument_names]
         launch_kernel, threads = self._prepare_function(file, kernel).prepared_async_call, (block, 1, 1)
         if "order" not in argument_names:
-            return lambda first: launch_kernel(grid, threads, self.stream, *arguments)
+            return lambda place: launch_kernel(grid, threads, self.stream, *arguments)
         order_place = argument_names.index("order")
-        before, order, behind = arguments[:order_place], arguments[order_place], arguments[order_place + 1 :]
-        return lambda first: launch_kernel(grid, threads, self.stream, *before, order + 4 * first, *behind)
+        before, order, after = arguments[:order_place], arguments[order_place], arguments[order_place + 1 :]
+        return lambda place: launch_kernel(grid, threads, self.stream, *before, order + 4 * place, *after)
 
     def _copy_to_constant(self):
         """Return a copy of an image to constant memory, as a function of its place in the order."""
-        to, size = _module("constant_input", self.sizes).get_global("image")
-        images, copy = int(self._pointers["images"]), hostcuda.driver.memcpy_dtod
-        return lambda first: copy(to, images + int(self._order[first]) * size, size)
+        target, size = _module("constant_input", self.sizes).get_global("image")
+        images, copy_on_device = int(self._pointers["images"]), hostcuda.driver.memcpy_dtod
+        return lambda place: copy_on_device(target, images + int(self._order[place]) * size, size)
 
     def issue(self, count: int, first: int = 0) -> None:
         """Issue a step with `count` of the loaded images, from place `first` of their order on, without waiting."""
@@ -323,11 +323,11 @@ class Lenet28(Model):
 
     def _compare(self, rng):
         """Yield every array of one step on random images, beside float64."""
-        before, x, targets, values, parts = self._run_random_step(rng)
+        old_weights, x, targets, values, parts = self._run_random_step(rng)
         s, has_gradient = self.sizes, len(self.kernels) > 1  # one_launch keeps none, only its update is compared
         sizes = f"side {s.side}, K {s.K}, {s.maps} maps, pool {s.pool}, {s.classes} classes, batch {self.batch}"
         gradient = {}  # a weight's name -> its gradient, and the largest error of the kernel that sums the parts
-        for name, (expected, bound) in _compute_expected(before, x, targets, values, s).items():
+        for name, (expected, bound) in _compute_expected(old_weights, x, targets, values, s).items():
             kernel = next((writer for writer in reversed(self.kernels) if writer in WRITES[name]), "train")
             weight = name.removeprefix("gradient ")
             if name in values:
@@ -340,13 +340,13 @@ class Lenet28(Model):
                 continue
             yield Compared(f"{kernel}, {name}, {sizes}", result, expected, bound)
         if has_gradient:
-            rest = np.concatenate([array.ravel() for array in self._gradient.read().values()])
-            yield Compared(f"update, gradient, {sizes}", rest, np.zeros(rest.shape), np.zeros(rest.shape))
-        for name, after in self.weights.items():
-            (g, error), w = gradient[name], before[name].astype(np.float64)
+            remains = np.concatenate([array.ravel() for array in self._gradient.read().values()])
+            yield Compared(f"update, gradient, {sizes}", remains, np.zeros(remains.shape), np.zeros(remains.shape))
+        for name, new_weights in self.weights.items():
+            (g, error), w = gradient[name], old_weights[name].astype(np.float64)
             rate = float(np.float32(self.rate / self.batch)) / s.divisors[name]
             bound = rate * error + growth(0, 4) * (np.abs(w) + rate * (np.abs(g) + error))
-            yield Compared(f"{self.kernels[-1]}, {name}, {sizes}", after, w - rate * g, bound)
+            yield Compared(f"{self.kernels[-1]}, {name}, {sizes}", new_weights, w - rate * g, bound)
 
     def _run_random_step(self, rng):
         """Run a step; return the weights before it, its images and targets, its values, and the gradient's parts."""
@@ -355,7 +355,7 @@ class Lenet28(Model):
         labels = rng.integers(0, s.classes, B + 3)
         order = rng.permutation(B + 3)
         self.load(images, labels, order)
-        before = self.weights
+        old_weights = self.weights
         self._values.fill(0xFF)  # NaN
         *launches, update = self.launches(B)
         for launch in launches:
@@ -363,7 +363,7 @@ class Lenet28(Model):
         parts = self._gradient.read()  # the update sets it to zero
         update(0)
         x, targets = images[order[:B]].astype(np.float64), one_hot(labels[order[:B]], s.classes)
-        return before, x, targets, self._values.read(), parts
+        return old_weights, x, targets, self._values.read(), parts
 
     # ---------------------------------------------------------------------------------------------- evidence
     def profile(self, engine: str | None = None) -> Profile:
@@ -388,9 +388,9 @@ def _compute_expected(weights, x, targets, values, s):
     w, v = ({name: array.astype(np.float64) for name, array in arrays.items()} for arrays in (weights, values))
     expected = {}
     # The slope of the sigmoid is at most 1/4; then expf (2 ulp, CUDA's documentation), one addition, one division.
-    for name, before, inputs, terms in (("c1", before_c1, x, s.K**2), ("s1", before_s1, v["c1"], s.pool**2),
+    for name, compute_sums, inputs, terms in (("c1", before_c1, x, s.K**2), ("s1", before_s1, v["c1"], s.pool**2),
                                         ("f", before_f, v["s1"], s.features)):
-        z, error = bound_sum(before, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0)
+        z, error = bound_sum(compute_sums, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0)
         y, error = sigmoid(z), error / 4
         expected[name] = y, error + growth(4, 2) * (y + error)
     expected["d_f"] = bound_sum(lambda difference: difference, 1, v["f"] - targets, roundings=0)

@@ -293,10 +293,10 @@ class Network:
 
     def _as_images(self, images):
         shape = np.shape(images)
-        wanted = self.layers[0].x_shape(1)[1:]
-        if len(shape) != 4 or shape[1:] != wanted or shape[0] < 1:
-            raise LabError(f"the images have the shape {shape}; lenet86 takes [B, {wanted[0]}, {wanted[1]}, "
-                           f"{wanted[2]}], as labkit.dataset(size={wanted[1]}).images has them")
+        expected = self.layers[0].x_shape(1)[1:]
+        if len(shape) != 4 or shape[1:] != expected or shape[0] < 1:
+            raise LabError(f"the images have the shape {shape}; lenet86 takes [B, {expected[0]}, {expected[1]}, "
+                           f"{expected[2]}], as labkit.dataset(size={expected[1]}).images has them")
         return np.ascontiguousarray(images, np.float32)
 
     def _convolve(self, memory, index, B, x, y):

@@ -51,9 +51,9 @@ def max_pool(x: np.ndarray, window: int) -> np.ndarray:
     y = np.full((*x.shape[:-2], Ho, Wo), -np.inf, x.dtype)
     for p in range(window):
         for q in range(window):
-            under = x[..., p::window, q::window]  # element (p, q) of every window that has one
-            part = y[..., : under.shape[-2], : under.shape[-1]]
-            np.maximum(part, under, out=part)
+            elements = x[..., p::window, q::window]  # element (p, q) of every window that has one
+            part = y[..., : elements.shape[-2], : elements.shape[-1]]
+            np.maximum(part, elements, out=part)
     return y
 
 

@@ -137,8 +137,8 @@ def split_windows(c1: np.ndarray, pool: int) -> np.ndarray:
 def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, np.ndarray]:
     """Run the forward pass in float64: return c1, s1 and f of images [B,side,side], each after its sigmoid."""
     values, y = {}, images
-    for name, before in (("c1", before_c1), ("s1", before_s1), ("f", before_f)):
-        values[name] = y = sigmoid(before(y, weights[name], weights[f"{name}_bias"]))
+    for name, compute_sums in (("c1", before_c1), ("s1", before_s1), ("f", before_f)):
+        values[name] = y = sigmoid(compute_sums(y, weights[name], weights[f"{name}_bias"]))
     return values
 
 

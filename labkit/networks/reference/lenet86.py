@@ -70,10 +70,10 @@ class Lenet86Sizes:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The weights by name, in their order in memory: a bias follows its matrix [inputs, outputs]."""
-        last = self.stages[-1]
+        last_stage = self.stages[-1]
         return {
             **{f"conv{i}": (stage.M, stage.C, stage.K, stage.K) for i, stage in enumerate(self.stages, 1)},
-            "fc1": (last.M * last.Hp * last.Wp, self.hidden),
+            "fc1": (last_stage.M * last_stage.Hp * last_stage.Wp, self.hidden),
             "fc1_bias": (self.hidden,),
             "fc2": (self.hidden, self.classes),
             "fc2_bias": (self.classes,),
