@@ -186,13 +186,16 @@ def counters_in_words():
     tried = tried.set_index(["weights", "layer"])
     stops = tried["smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio"]["one map at a time"]
     times = tried["gpu__time_duration.sum"] / 1e6
+    cache_misses = tried["idc__requests_lookup_miss.sum"] / tried["idc__requests.sum"]
     before = labkit.recorded("H100").op_ms([3, rows]) / 10
-    yield ("07_rows", "IMC misses stop {} warps in place of {}".format(*stopped),
+    yield ("07_rows", "a warp waits {} cycles for IMC misses in place of {}".format(*stopped),
            f"{missed[1]:.0f} % of these reads miss in the constant cache",
            "{:.2g}, {:.2g}, {:.2g}".format(*stops[[third.name, second.name, fourth.name]]),
            f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms, "
            f"in place of {before.at[rows.label, second.name]:.2f}, "
            f"and of {before[second.name].iloc[0]:.2f} in rung 03",
+           f"layer 2 of lenet72 takes {times['a load per lane', fourth.name]:.2f}: its",
+           f"{100 * cache_misses['a load per lane', fourth.name]:.0f} % of the reads miss",
            f"layer 2 of lenet72 takes {times['global memory', fourth.name]:.2f} ms, "
            f"in place of {before.at[rows.label, fourth.name]:.2f}")
     yield "02_constant", "{:.0f} % of the reads miss with one mask (rung 03), {:.0f} % with eight".format(*missed)
