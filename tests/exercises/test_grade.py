@@ -257,6 +257,23 @@ def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch)
     assert ": 02 constant, where you began, 12.3 ms; the solution " in describe_times(exercise("03a"))
     fused = describe_times(exercise("06a"))
     assert ": 06 fusion, where you began, " in fused and "of the page" not in fused
+    assert describe_times(exercise("05b")).endswith(", 20.0 ms; the solution 15.6 ms.")  # a step of the rung
+    assert describe_times(exercise("07a")).endswith(", 5.84 ms; the solution 1.84 ms.")  # the rung itself
+
+
+def test_a_kernel_without_an_estimated_time_is_told_its_busiest_unit(monkeypatch):
+    from labkit.exercises import grade
+
+    monkeypatch.setattr(grade, "device", lambda: SimpleNamespace(engine="cpu"))
+    asked = exercise("05b")
+    for why_not, expected in (
+        ("it gathers", "By its counts on lenet86 layer 1, its busiest unit needs less time than before.\n"),
+        ("", "On lenet86 layer 1: no time; its busiest unit needs less time than before. Not measured.\n"),
+    ):
+        made = SimpleNamespace(why_not=why_not, time="no time", note="Not measured.",
+                               against=lambda start: f"{start.time}; its busiest unit needs less time than before")
+        monkeypatch.setattr(grade, "estimate", lambda *args, made=made: made)
+        assert grade._describe_estimates(asked, asked.start) == expected
 
 
 def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
