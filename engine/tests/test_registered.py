@@ -21,11 +21,11 @@ def arrays():
 def test_the_memory_is_locked_only_meanwhile():
     from hostcuda.api import memory
 
-    several, before = arrays(), len(memory._locked)
+    several, before = arrays(), len(memory._page_locked)
     with registered.registered(*several):
-        assert len(memory._locked) == before + 2
+        assert len(memory._page_locked) == before + 2
         assert all(memory.is_pagelocked(array.ctypes.data, array.nbytes) for array in several)
-    assert len(memory._locked) == before
+    assert len(memory._page_locked) == before
 
 
 def test_what_cannot_be_locked_is_refused():
