@@ -84,7 +84,8 @@ def test_the_note_says_what_the_times_are_not():
     assert ("Not GPU times" in table.attrs["note"]) == (device().engine == "cpu")
 
 
-def test_the_layer_time_covers_a_fresh_plan():
+def test_the_layer_time_covers_a_fresh_plan(monkeypatch):
+    monkeypatch.setattr(bench_module, "SECONDS", 60)  # also on a busy machine there is time for all runs
     variant = verified(takes_s=0.003)
     before = variant.plans
     table = bench(variant, ODD, 2, 3)
