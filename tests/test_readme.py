@@ -199,8 +199,8 @@ def counters_in_words():
            f"layer 2 of lenet72 takes {times['global memory', fourth.name]:.2f} ms, "
            f"in place of {before.at[rows.label, fourth.name]:.2f}")
     yield "02_constant", "{:.0f} % of the reads miss with one mask (rung 03), {:.0f} % with eight".format(*missed)
-    yield ("07_tuning", f"{count('stalled_barrier', 7, first):.2f} warps stand at a barrier, and "
-           f"{count('stalled_not_selected', 7, first):.1f} are ready")
+    yield ("07_tuning", f"{count('stalled_barrier', 7, first):.2f} cycles at a barrier, and "
+           f"{count('stalled_not_selected', 7, first):.1f} ready for its turn")
     more = [100 * count("instructions", runtime, layer) / count("instructions", 7, layer) - 100
             for layer in (first, second)]
     barriers = (count("stalled_barrier", kernel, layer) for kernel in (shared, 7) for layer in (first, second))
