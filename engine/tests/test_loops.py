@@ -411,6 +411,8 @@ def test_other_kernels_stay_on_fibers(body, reason):
          "it uses the class I"),
         ("struct I { int i; int me() { return i; } };", "I i = {2}; __syncthreads(); *out = i.me();", "it uses the"),
         ("__device__ void f(const float &v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
+        ("__device__ void f(float const& v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
+        ("using R = const float;\n__device__ void f(R &v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
         ("struct I { int n; };", "I i = {n}; if (i.n > 3) { __syncthreads(); }", "in the if of line 2"),
         ("struct I { int n, m; };\n__device__ I one();", "I i = one(); __syncthreads(); *out = i.m;", ""),
         ("using R = int &;", "R r = n; r = threadIdx.x; if (n) { __syncthreads(); }", "r may refer to something"),

@@ -91,9 +91,10 @@ def _read_function(scan, head, open_, close):
     if returns:
         last, result = tokens[returns[0]].start, (tokens[returns[0]].end, tokens[-1].start)
     statements = Reader(scan.code, open_ + 1, last).statements()
+    templates = [_read_parameter(text) for text in split_parameters(head["template"] or "")]
+    types = TYPES | {name for _, name in templates}
     function = _Function(
-        [_read_parameter(text) for text in split_parameters(head["template"] or "")],
-        [_read_parameter(text) for text in split_parameters(head["parameters"])],
+        templates, [_read_parameter(text, types) for text in split_parameters(head["parameters"])],
         open_ + 1, last, type_, result, {reader.text(at) for at in find_declared_names(reader, statements)},
     )
     arguments = {name for _, name in (*function.templates, *function.parameters)}
@@ -107,13 +108,16 @@ def _read_function(scan, head, open_, close):
     return function
 
 
-def _read_parameter(text):
-    """Return (type, name) of a parameter, as in `_Function`."""
+def _read_parameter(text, types=frozenset()):
+    """Return (type, name) of a parameter; the type is "" for a reference, which becomes another name of its argument.
+
+    A reference to const may refer to a converted copy of its argument; types that are not among `types` may be const.
+    """
     match = re.fullmatch(r"(?P<type>[\w\s:<>*]*[\s*])(?P<name>\w+)(?P<array>\s*\[[^]]*\])?", text)
     if match:
         return match["type"].strip() + (" *" if match["array"] else ""), match["name"]
     match = re.fullmatch(r"[\w\s:<>*]*(?:&\s*(\w+)|\s(\w+)\s*\[.*|\(\s*[*&]\s*(\w+)\s*\)\s*\[.*)", text, re.DOTALL)
-    if not match or (match[1] and "const" in text.split()):  # which may refer to a copy of another type
+    if not match or (match[1] and not types.issuperset(re.findall(r"\w+", text.partition("&")[0]))):
         raise NeedsFibers("a parameter is not understood")
     return "", match[match.lastindex]
 

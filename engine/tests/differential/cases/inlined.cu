@@ -13,6 +13,27 @@ __global__ void character_literal(unsigned *out, const unsigned *in, int n) {
     v = character_sum(v);
     out[threadIdx.x] = v;
 }
+// case converted_argument
+using ConstantFloat = const float;
+__device__ unsigned half_of_const(unsigned *s, float const& v, const unsigned t) {
+    __syncthreads();
+    s[t] = 2 * (v / 2);
+    __syncthreads();
+    return s[t ^ 1];
+}
+__device__ unsigned half_of_alias(unsigned *s, ConstantFloat &v, const unsigned t) {
+    __syncthreads();
+    s[t] = 2 * (v / 2);
+    __syncthreads();
+    return s[t ^ 1];
+}
+__global__ void converted_argument(unsigned *out, const unsigned *in, int n) {
+    __shared__ unsigned s[256];
+    unsigned v = 2 * threadIdx.x + 1;
+    unsigned a = half_of_const(s, v, threadIdx.x);
+    unsigned b = half_of_alias(s, v, threadIdx.x);
+    out[threadIdx.x] = a + 100 * b;
+}
 // case later_overload
 __device__ unsigned later_mix(long v) { return v + 1; }
 __device__ unsigned later_sum(unsigned x) {
