@@ -204,7 +204,8 @@ def counters_in_words():
     more = [100 * count("instructions", runtime, layer) / count("instructions", 7, layer) - 100
             for layer in (first, second)]
     barriers = (count("stalled_barrier", kernel, layer) for kernel in (shared, 7) for layer in (first, second))
-    yield ("closer_look/07_tuning", "stop {} of its warps per issued instruction, in place of {}".format(*stopped),
+    yield ("closer_look/07_tuning", "waits {} cycles per instruction for misses of the "
+           "immediate constant cache, in place of {}".format(*stopped),
            f"{more[0]:.0f} % more instructions, and {count('registers', runtime, first):.0f} registers in place of "
            f"{count('registers', 7, first):.0f}. On layer 2 it costs {more[1]:.0f} % more instructions",
            f"busy for {count('constant_cache_busy_pct', constant, second):.0f} % of the time, and only "
