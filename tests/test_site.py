@@ -49,8 +49,28 @@ def test_an_exercise_leads_to_the_playground_where_there_is_one(tmp_path, playgr
     exporter = site.SiteExporter(pages)
     exporter.common |= {"playground": playground, "desks": {"P1a"}}  # P1b is not offered
     exporter.write(pages[0])
-    found = [link for link in links.Links(pages[0].path).found if "playground" in link]
+    found = [link for link in links.Links(pages[0].path).found if "playground/index.html#" in link]
     assert found == (["../playground/index.html#P1a"] if playground else [])
+
+
+@pytest.mark.parametrize(("site_has", "wanted"), [
+    ({}, None),
+    ({"groups": {"Look it up": []}}, 'Here you read. To run the cells, <a href="../faq.html">install the lab</a>.'),
+    ({"groups": {"Look it up": []}, "playground": "playground/index.html", "repository": "some/lab", "desks": ()},
+     'Here you read. Kernels run in this browser in the <a href="../playground/index.html">playground</a>; to run the '
+     'cells, <a href="https://github.com/some/lab#readme">install the lab</a>.'),
+], ids=["report", "site", "site with a playground"])
+def test_a_page_of_the_site_says_where_its_cells_can_be_run(tmp_path, site_has, wanted):
+    pages = html.make_pages([execute.read(ROOT / "notebooks" / "practice" / "P1_transpose.ipynb")], tmp_path)
+    exporter = site.SiteExporter(pages, [html.document(ROOT / "docs" / "faq.md", tmp_path)])
+    exporter.common |= site_has
+    for page in (*pages, *exporter.documents):
+        exporter.write(page)
+    text, document = (page.path.read_text(encoding="utf-8") for page in (*pages, *exporter.documents))
+    assert (wanted in text) if wanted else ("Here you read" not in text)
+    assert "Here you read" not in document
+    bar = text.partition("</header>")[0]
+    assert ('<a class="find try" href="../playground/index.html">Playground</a>' in bar) == ("playground" in site_has)
 
 
 @pytest.mark.parametrize(("repository", "address"), [

@@ -70,7 +70,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
                   for name, paths in texts(root).items()}
         documents = [document for group in groups.values() for document in group]
         exporter = SiteExporter(pages, documents, repository)
-        exporter.common["groups"] = groups
+        exporter.common |= {"groups": groups, "repository": repository}
         built = (root / PLAYGROUND / "lab.mjs").is_file()
         if built:
             exporter.common["playground"] = "playground/index.html"

@@ -24,9 +24,10 @@ let loading = null, ready = false;
 
 function load() {
   return loading ??= (async () => {
-    progress('Loading the engine', 0);
+    const stored = await isStored(), words = stored ? 'Starting the engine (it is stored on this computer)' : 'Loading the engine';
+    progress(words);
     await served();
-    await engine.init((done, total) => progress('Loading the engine', done, total));
+    await engine.init((done, total) => progress(words, done, total, stored));
     for (const { number, missing } of await engine.exercises()) Object.assign(all.find(each => each.number === number) ?? {}, { missing });
     ready = true;
     if (!at) list();
@@ -42,13 +43,13 @@ function load() {
   });
 }
 
-function progress(words, done = 0, total = 0) {
+function progress(words, done = 0, total = 0, stored = false) {
   const megabytes = bytes => (bytes / 1e6).toFixed(0);
   for (const place of document.querySelectorAll('.load')) {
     if (!words) place.replaceChildren();
     else if (!place.querySelector('progress')) place.replaceChildren(element('label', {}, element('span'), element('progress')));
     if (!words) continue;
-    place.querySelector('span').textContent = `${words}${total ? `: ${megabytes(done)} of ${megabytes(total)} MB. Later visits need no network.` : ' …'}`;
+    place.querySelector('span').textContent = `${words}${total && !stored ? `: ${megabytes(done)} of ${megabytes(total)} MB. Later visits need no network.` : ' …'}`;
     if (total) Object.assign(place.querySelector('progress'), { max: total, value: done });
   }
 }
@@ -60,6 +61,15 @@ async function served() {
   await Promise.race([
     new Promise(done => workers.addEventListener('controllerchange', done, { once: true })), new Promise(done => setTimeout(done, 2000)),
   ]);
+}
+
+/** Whether the service worker has all files already, so that nothing is loaded; it has a second to say so. */
+async function isStored() {
+  const worker = navigator.serviceWorker?.controller;
+  if (!worker) return false;
+  const { port1, port2 } = new MessageChannel();
+  worker.postMessage('is all kept?', [port2]);
+  return Promise.race([new Promise(done => { port1.onmessage = ({ data }) => done(data); }), new Promise(done => setTimeout(done, 1000, false))]);
 }
 
 async function register() {
@@ -182,11 +192,12 @@ function notice(words, action, then) {
 
 // What the buttons do --------------------------------------------------------------------------------------------------
 
-const DOING = { run: 'Compiling and running …', check: 'Compiling, counting and checking …', grade: 'Grading: hidden shapes, then the goals …' };
+const DOING = { run: 'Compiling …', check: 'Compiling …', grade: 'Grading: hidden shapes, then the goals …' };
+const RUNNING = { run: 'Running …', check: 'Counting and checking …' };
 
 async function act(what) {
   if (!at || working || (what === 'grade' && at === OWN)) return;
-  const asked = at, source = editor.text;
+  const asked = at, source = editor.text, clicked = performance.now();
   $('results').replaceChildren();
   editor.mark([]);
   try {
@@ -196,9 +207,10 @@ async function act(what) {
     await load();
     if (asked.missing) return say(`Exercise ${asked.number} is not offered here: ${asked.missing}`);
     say(DOING[what]);
+    const come = news => news.part === 'running' ? RUNNING[what] && say(RUNNING[what]) : follow(news);
     const { shapes, ...sent } = request;
-    const result = what === 'grade' ? await gradeIt(asked, source) : await engine[what](sent, come);
-    if (asked === at) answer(what, result, shapes);
+    const result = what === 'grade' ? await gradeIt(asked, source, come) : await engine[what](sent, come);
+    if (asked === at) answer(what, result, shapes, performance.now() - clicked);
   } catch (error) {
     say(error.name === 'Stopped' ? 'Stopped.' : error.message);
   } finally {
@@ -207,7 +219,7 @@ async function act(what) {
 }
 
 /** Grade an attempt; a failed one unlocks a hint as `lab.grade` does it: once, and not if it is told otherwise what to do. */
-async function gradeIt({ number }, source) {
+async function gradeIt({ number }, source, come) {
   const [failed, hinted] = ['failed', 'hinted'].map(kind => read(`${number} ${kind}`) ?? []), mine = await digest(source);
   const known = hinted.includes(mine), again = known || failed.some(each => each !== mine);
   const result = await engine.grade({ exercise: number, source, hint: again ? hinted.length + !known : 0 }, come);
@@ -217,15 +229,15 @@ async function gradeIt({ number }, source) {
   return result;
 }
 
-function answer(what, result, shapes) {
+function answer(what, result, shapes, waited) {
   const marks = (result.messages ?? []).filter(each => each.kind !== 'note').map(each => ({ ...each, severity: each.kind.includes('error') ? 'error' : 'warning', message: each.text }));
   for (const { kind, message, line, other } of show.grouped(result.findings)) {
     marks.push({ line, severity: 'error', message: `${kind}: ${message}` });
     if (other?.line && other.line !== line) marks.push({ line: other.line, severity: 'error', message: `${kind}, with line ${line}` });
   }
   editor.mark(marks);
-  $('results').replaceChildren(...(what === 'grade' ? show.graded(result, at.solution) : show.ran(result, what === 'check', shapes)));
-  say(what === 'grade' ? `${at.number}: ${result.verdict}.` : show.sentence(result, what === 'check'));
+  $('results').replaceChildren(...(what === 'grade' ? show.graded(result, at.solution, all[all.indexOf(at) + 1]) : show.ran(result, what === 'check', shapes)));
+  say(what === 'grade' ? `${at.number}: ${result.verdict}.` : show.sentence(result, what === 'check', waited));
   hints();
   if (matchMedia('(max-width: 1000px)').matches) $('status').scrollIntoView(); // a narrow screen has them below the editor
 }
@@ -233,7 +245,7 @@ function answer(what, result, shapes) {
 let clock = 0, far = '';
 
 /** How far the work has come: modules and cases of a grade, blocks of a launch. */
-function come({ part, done, total }) {
+function follow({ part, done, total }) {
   if (part === 'compile') far = `, compiling ${done} of ${total}`;
   if (part === 'cases') far = `, case ${done} of ${total}`;
   if (part === 'blocks') far = `${far.replace(/: \d.*/, '')}: ${Math.min(99, Math.floor(100 * done / total))} % of the blocks`;
@@ -290,4 +302,5 @@ $('launch').onsubmit = event => { event.preventDefault(); act('run'); };
 if (navigator.deviceMemory < 2) notice(`This device reports ${navigator.deviceMemory} GB of memory. The engine needs about ${MEMORY} MB of it, and may not start.`, 'Try it', () => {});
 if ('serviceWorker' in navigator) register().catch(() => {}); // without one, the page needs the network at each visit
 $('share').hidden = !('CompressionStream' in window);
+fetch('../search.html', { method: 'HEAD' }).then(({ ok }) => ok && document.querySelector('.home').after(element('a', { className: 'find', href: '../search.html' }, 'Search'))).catch(() => {}); // not every site has it
 await route();

@@ -21,15 +21,21 @@ function entry({ url, meta, excerpt, sub_results: sections }) {
     ? [element('ul', {}, ...inside.map(section => element('li', {}, ...found(section))))] : [about]));
 }
 
+/** Whether a page has what was asked for: for words that no page has, pagefind answers with shorter ones, down to a letter. */
+function fits({ excerpt, sub_results: sections }, words) {
+  const marked = [excerpt, ...sections.map(section => section.excerpt)].join().toLowerCase().match(/<mark>.*?<\/mark>/g) ?? [];
+  return words.toLowerCase().split(/\s+/).some(word => marked.some(text => text.includes(word.slice(0, 3))));
+}
+
 async function search() {
   const words = field.value.trim();
   history.replaceState(null, '', words ? `?q=${encodeURIComponent(words)}` : location.pathname);
   const answer = words ? await pagefind.search(words) : { results: [] };
   const pages = await Promise.all(answer.results.slice(0, SHOWN).map(result => result.data()));
   if (words !== field.value.trim()) return; // more was typed in the meantime
-  results.replaceChildren(...pages.map(entry));
-  const count = answer.results.length;
-  status.textContent = !words ? '' : count > SHOWN ? `The first ${SHOWN} of ${count} pages.` : count ? `${count} page${count === 1 ? '' : 's'}.` : 'No page has these words.';
+  const nothing = !pages.some(page => fits(page, words)), count = nothing ? 0 : answer.results.length;
+  results.replaceChildren(...(nothing ? [] : pages.map(entry)));
+  status.textContent = !words ? '' : count > SHOWN ? `The first ${SHOWN} of ${count} pages.` : count ? `${count} page${count === 1 ? '' : 's'}.` : 'Nothing found: no page has these words.';
 }
 
 let waiting = 0;

@@ -19,6 +19,12 @@ async function keep(cache, path, response) {
   await cache.put(keyOf(path), new Response(bytes, { headers: { 'Content-Type': response.headers.get('Content-Type') ?? '' } }));
 }
 
+/** Whether all files of this version are in the cache. */
+async function isKept() {
+  const kept = new Set((await (await caches.open(CACHE)).keys()).map(({ url }) => url));
+  return Object.keys(FILES).every(path => kept.has(keyOf(path)));
+}
+
 addEventListener('install', event => {
   const page = Object.keys(FILES).filter(path => !path.startsWith('engine/')); // the engine's come when it is loaded
   event.waitUntil(Promise.all(page.map(path => get(path, event).then(response => response.text()))));
@@ -37,5 +43,6 @@ addEventListener('fetch', event => {
 
 addEventListener('message', event => {
   if (event.data === 'take over') skipWaiting();
+  if (event.data === 'is all kept?') event.waitUntil(isKept().then(answer => event.ports[0].postMessage(answer)));
   if (event.data === 'keep all') event.waitUntil(Promise.all(Object.keys(FILES).map(path => get(path, event))));
 });

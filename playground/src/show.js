@@ -65,7 +65,7 @@ function findings(list) {
 const OPERATIONS = { ld: 'load', st: 'store', atom: 'atomic', red: 'atomic' };
 
 /** Accesses by line, over all launches. */
-function lines(counts) {
+function lines(counts, until) {
   const rows = new Map();
   for (const each of counts.filter(({ space }) => space !== 'local')) {
     const key = [each.kernel, each.line, each.space, each.op, each.size].join();
@@ -76,16 +76,16 @@ function lines(counts) {
   }
   const sorted = [...rows.values()].sort((a, b) => a.line - b.line || a.space.localeCompare(b.space));
   const unit = ({ space }) => (space === 'global' ? 'sector' : space === 'constant' ? 'turn' : 'wavefront');
-  return sorted.length > 0 && table('Memory accesses by line', ['line', 'access', 'requests', 'per request'], sorted.map(row => [
+  return sorted.length > 0 && table(`Memory accesses by line${until}`, ['line', 'access', 'requests', 'per request'], sorted.map(row => [
     row.line ? line(row.line) : '', `${row.space} ${OPERATIONS[row.op] ?? row.op}, ${many(row.size, 'byte')}`, row.requests,
     row.requests ? many(row.units / row.requests, unit(row)) : '',
   ]), 'A request is one access of a warp. Fewer sectors or wavefronts per request are better.');
 }
 
-function totals(launches, counts) {
+function totals(launches, counts, until) {
   const names = [...new Set(launches.flatMap(Object.keys))], used = names.filter(name => launches.some(each => each[name]));
   const kernel = i => counts.find(({ launch }) => launch === i)?.kernel ?? `launch ${i + 1}`;
-  return used.length > 0 && table('Counters', ['counter', ...launches.map((_, i) => kernel(i))],
+  return used.length > 0 && table(`Counters${until}`, ['counter', ...(launches.length > 1 ? launches.map((_, i) => kernel(i)) : ['count'])],
     used.map(name => [name.replaceAll('_', ' '), ...launches.map(each => each[name] ?? 0)]));
 }
 
@@ -111,18 +111,24 @@ function printed(text) {
     left > 0 && element('p', { className: 'lab-note' }, `${many(left, 'further line')} not shown here.`));
 }
 
+const CHECK = / A check names the line\.?$/;
+
+/** The page's button for a check once more, where it helps. */
+const checking = () => [element('button', { type: 'button', className: 'line', onclick: () => document.getElementById('check').click() }, 'Count and check'), ' names the line.'];
+
 /** The elements for a result of `run`, or of `check`; `shapes` says how to read the arrays of a launch, by name. */
 export function ran(result, checked, shapes = {}) {
   const outputs = Object.entries(result.outputs ?? {}), same = ([, { same }]) => same;
   const unchanged = outputs.filter(same).map(([name]) => name);
+  const until = result.fault ? ', up to the error' : '';
   const failed = result.messages.some(each => each.kind.includes('error'));
   return [
     messages(result.messages),
-    result.fault && !result.findings.length && element('p', { className: 'failure' }, ...prose(result.fault)),
+    result.fault && !result.findings.length && element('p', { className: 'failure' }, ...prose(checked ? result.fault : result.fault.replace(CHECK, ' ')), ...(!checked && CHECK.test(result.fault) ? checking() : [])),
     findings(result.findings),
     result.printed && printed(result.printed),
-    lines(result.counts),
-    totals(result.totals, result.counts),
+    lines(result.counts, until),
+    totals(result.totals, result.counts, until),
     ...(failed || checked ? [] : [
       ...outputs.filter(each => !same(each)).map(([name, values]) => array(name, values, shapes[name])),
       unchanged.length > 0 && element('p', { className: 'lab-note' }, `Unchanged: ${unchanged.join(', ')}.`),
@@ -130,10 +136,10 @@ export function ran(result, checked, shapes = {}) {
   ].filter(Boolean);
 }
 
-/** A sentence on a result of `run` or `check`, for the status line. */
-export function sentence(result, checked) {
+/** A sentence on a result of `run` or `check`, for the status line; `waited` is the time since the click, in milliseconds. */
+export function sentence(result, checked, waited) {
   const errors = result.messages.filter(each => each.kind.includes('error')), found = grouped(result.findings).length;
-  const seconds = `${(result.times.total / 1000).toFixed(1)} s, compilation included.`, on = result.case ? ` on ${result.case}` : '';
+  const seconds = `${(waited / 1000).toFixed(1)} s, compilation included.`, on = result.case ? ` on ${result.case}` : '';
   if (errors.length) return `It does not compile: ${many(errors.length, 'error')}, the first in line ${errors[0].line}.`;
   if (found) return `It ${result.fault ? 'was stopped' : 'ran'}${on}, with ${many(found, 'finding')}. ${seconds}`;
   if (result.fault) return `The launch${on} failed.`;
@@ -148,18 +154,28 @@ function solved(solution) {
 
 const MARKS = new Map([[true, ['✓', 'yes: ', 'good']], [false, ['✗', 'no: ', 'bad']], [null, ['–', 'not counted: ', 'open']]]);
 
-/** The elements for a result of `grade`. */
-export function graded({ lines: list, advice }, solution) {
+const LATER = ': not counted, because of the above; wanted ';
+
+/** The lines of a grade, those that were not counted as one. */
+function folded(list) {
+  const later = list.filter(({ text }) => text.includes(LATER));
+  if (later.length < 2) return list;
+  const names = later.map(({ text }) => text.split(LATER)[0]);
+  return [...list.filter(each => !later.includes(each)), { ok: null, text: `${many(later.length, 'goal')} not counted, because of the above: ${names.join('; ')}` }];
+}
+
+/** The elements for a result of `grade`; `next` is the exercise after this one. */
+export function graded({ lines: list, advice, passed }, solution, next) {
   return [
-    element('ul', { className: 'grade' }, ...list.map(({ ok, text }) => {
+    element('ul', { className: 'grade' }, ...folded(list).map(({ ok, text }) => {
       const [mark, words, look] = MARKS.get(ok ?? null), [head, ...rest] = text.split('\n');
       return element('li', { className: look }, element('span', { className: 'mark', ariaHidden: 'true' }, mark), element('span', { className: 'unseen' }, words),
         ...linked(head), rest.length > 0 && element('pre', {}, ...linked(rest.join('\n'))));
     })),
-    advice && element('p', { className: 'advice' }, ...advice.split(/lab\.solution\("\w+"\)/).flatMap((part, i) => [
-      i > 0 && element('button', { type: 'button', className: 'line', onclick: event => event.target.closest('section').append(solved(solution)) }, 'the solution'),
-      ...prose(part),
-    ]).filter(Boolean)),
+    advice && element('p', { className: 'advice' }, ...advice.split(/(The lab's own: lab\.solution\("\w+"\)\.|lab\.solution\("\w+"\))/).flatMap((part, i) => (i % 2
+      ? [element('button', { type: 'button', className: 'line', onclick: event => event.target.closest('section').append(solved(solution)) }, part.startsWith('The') ? "Show the lab's solution" : 'the solution')]
+      : prose(part)))),
+    passed && next && element('p', { className: 'next' }, 'Next: ', element('a', { href: `#${next.number}` }, `${next.number} ${next.title}`)),
     advice?.includes('lab.step(') && element('p', { className: 'lab-note' }, 'lab.step is a function of the lab itself. Here, let that thread call printf, and press Run.'),
   ].filter(Boolean);
 }

@@ -10,6 +10,7 @@ export class Lab {
   async init(progress) {
     if (globalThis.REFUSES) throw new RangeError('WebAssembly.Memory(): could not allocate memory');
     for (const part of [1, 2, 3]) progress({ part: 'engine', done: part * SIZE / 3, total: SIZE });
+    if (globalThis.SLOW) await pause(globalThis.SLOW);
     await (await fetch(new URL('./engine/large.bin', import.meta.url))).arrayBuffer();
   }
 
@@ -34,10 +35,12 @@ export class Lab {
       progress({ part: 'blocks', done: 3, total: 8 });
       await pause(4000);
     }
+    progress({ part: 'running' });
     const at = await this.work(source), result = { ok: true, messages: [], fault: '', outputs: {}, printed: '', gears: [], times: { total: 412 }, findings: [], counts: [], totals: [], memory: 0 };
     if (at('oops')) return { ...result, ok: false, messages: [{ kind: 'error', file: 'kernel.cu', line: at('oops'), column: lineOf(source, 'oops'), text: "use of undeclared identifier 'oops'" }] };
     if (at('unused')) result.messages.push({ kind: 'warning', file: 'kernel.cu', line: at('unused'), column: 1, text: "unused variable 'unused'" });
     if (at('printf')) result.printed = Array.from({ length: 5000 }, (_, i) => `thread ${i}\n`).join('');
+    if (at('overrun')) result.fault = 'a write just past the end of an allocation of 4 bytes: is a guard such as `if (i < n)` missing? A check names the line';
     for (const [name, input] of Object.entries(inputs)) result.outputs[name] = this.output(input, first);
     if (exercise) result.case = 'layer 1';
     if (launch) result.asked = launch;
@@ -68,7 +71,9 @@ export class Lab {
   async grade({ source, hint }) {
     await this.work(source);
     const solved = source.includes('TILE + 32'), wrong = source.includes('wrong');
-    if (wrong) return { verdict: 'not right yet', passed: false, messages: [], findings: [], lines: [{ ok: false, text: 'right\non layer 1', kind: '' }], advice: `Which thread is it?${hint ? `\nHint ${hint} of 3: this is hint number ${hint}.` : ''}` };
+    if (wrong) return { verdict: 'not right yet', passed: false, messages: [], findings: [], lines: [
+      { ok: false, text: 'right\non layer 1', kind: '' }, ...['load requests', 'barriers per warp'].map(name => ({ ok: null, text: `${name}: not counted, because of the above; wanted at most 1`, kind: '' })),
+    ], advice: `Which thread is it?${hint ? `\nHint ${hint} of 3: this is hint number ${hint}.` : ''}` };
     return {
       verdict: solved ? 'goal met' : 'goal missed', passed: solved, messages: [], findings: [],
       lines: [

@@ -165,7 +165,8 @@ def test_it_loads_nothing_from_elsewhere(tab, address):
     tab.goto(f"{address}#04a")
     tab.get_by_role("button", name="Run").click()
     tab.get_by_text("It ran on layer 1, unchecked.").wait_for()
-    assert len(asked) > 4 and all(url.startswith((address, "data:")) for url in asked)
+    search = address.replace("playground/", "search.html")  # whether the site has one
+    assert len(asked) > 4 and all(url.startswith((address, "data:", search)) for url in asked)
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
@@ -282,17 +283,22 @@ def test_a_damaged_link_is_said_to_be_one(tab, address):
     assert "__constant__ float mask" in source(tab)
 
 
+def wait_until_stored(tab, folder):
+    """Wait until the browser has kept all files of the page."""
+    files = len([path for path in folder.rglob("*") if path.is_file() and path.name != "service.js"])
+    deadline = time.monotonic() + 30
+    while tab.evaluate("caches.open('playground').then(cache => cache.keys()).then(keys => keys.length)") < files:
+        assert time.monotonic() < deadline
+        tab.wait_for_timeout(50)
+
+
 def test_it_works_without_a_network_after_the_first_visit(chromium, folder):
     server, address = serve(folder.parent)
     visitor = chromium.new_context()
     try:
         tab = visitor.new_page()
         tab.goto(f"{address}#00a")
-        files = len([path for path in folder.rglob("*") if path.is_file() and path.name != "service.js"])
-        deadline = time.monotonic() + 30
-        while tab.evaluate("caches.open('playground').then(cache => cache.keys()).then(keys => keys.length)") < files:
-            assert time.monotonic() < deadline
-            tab.wait_for_timeout(50)
+        wait_until_stored(tab, folder)
         server.shutdown()
         server.server_close()
         tab.goto(f"{address}#04a")
@@ -324,7 +330,7 @@ def test_stop_ends_an_endless_kernel_and_the_next_run_works(tab, address):
     example = source(tab)
     type_in(tab, "__global__ void f(int *x) { while (true) x[0]++; }")
     tab.keyboard.press("Control+Enter")
-    tab.get_by_text("Compiling and running").wait_for()
+    tab.get_by_text("Running \u2026").wait_for()
     tab.keyboard.press("Control+.")
     tab.get_by_text("Stopped.").wait_for()
     assert tab.locator(".cm-content").evaluate("each => each === document.activeElement")  # it stays there
@@ -348,7 +354,8 @@ def test_each_new_attempt_unlocks_a_hint_and_the_list_shows_what_is_done(tab, ad
     type_in(tab, "TILE + 32")
     grade.click()
     tab.get_by_text("04a: goal met").wait_for()
-    tab.get_by_role("button", name="the solution").click()
+    assert tab.get_by_role("link", name="04b").last.inner_text() == "04b " + exercises()["04b"].title
+    tab.get_by_role("button", name="Show the lab's solution").click()
     assert tab.locator("#solution pre").inner_text().strip() == exercises()["04a"].solution.strip()
     tab.get_by_role("link", name="All exercises").click()
     assert tab.locator(".exercises li", has_text="04a").inner_text().endswith("✓ goal met")
@@ -361,6 +368,9 @@ def test_the_first_wrong_attempt_unlocks_no_hint_and_the_second_does(tab, addres
     grade.click()
     advice.wait_for()
     assert advice.inner_text() == "Which thread is it?"
+    assert tab.locator(".grade li").last.inner_text().endswith(
+        "2 goals not counted, because of the above: load requests; barriers per warp")
+    assert tab.get_by_text("Next:").count() == 0
     type_in(tab, "wrong again")
     grade.click()
     tab.get_by_text("this is hint number 1").wait_for()
@@ -425,6 +435,37 @@ def test_a_long_run_says_how_far_it_is(tab, address):
     type_in(tab, "__global__ void f() { } // long")
     tab.get_by_role("button", name="Run").click()
     tab.get_by_text("3 s: 37 % of the blocks").wait_for()
+
+
+def test_the_time_is_that_since_the_click(tab, address):
+    tab.add_init_script("globalThis.SLOW = 1500")
+    tab.goto(f"{address}#04a")
+    tab.get_by_role("button", name="Run").click()
+    tab.get_by_text("It ran on layer 1").wait_for()
+    seconds = float(re.search(r"([\d.]+) s, compilation included", tab.locator("#status").inner_text())[1])
+    assert 1 < seconds < 10  # the engine itself says 0.4 s
+
+
+def test_a_fault_leads_to_the_check_and_its_counts_are_said_to_end_there(tab, address):
+    tab.goto(f"{address}#own")
+    type_in(tab, "__global__ void f() { } // overrun")
+    tab.get_by_role("button", name="Run").click()
+    tab.locator(".failure").get_by_role("button", name="Count and check").click()
+    tab.get_by_text("Counters, up to the error").wait_for()
+    assert tab.get_by_text("Memory accesses by line, up to the error").count() == 1
+    heads = tab.get_by_role("table", name="Counters").locator("th").all_inner_texts()
+    assert heads == ["counter", "count"]  # of one kernel, whose name may read as a total
+
+
+def test_a_stored_engine_is_started_and_not_loaded(tab, address, folder):
+    tab.add_init_script("globalThis.SLOW = 1000")
+    tab.goto(f"{address}#04a")
+    said = tab.locator("#work .load")
+    said.get_by_text("Loading the engine: 27 of 27 MB. Later visits need no network.").wait_for()
+    wait_until_stored(tab, folder)
+    tab.reload()
+    said.get_by_text("Starting the engine (it is stored on this computer) \u2026").wait_for()
+    assert "MB" not in said.inner_text()
 
 
 def test_too_little_memory_is_said(tab, address):

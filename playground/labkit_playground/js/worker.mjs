@@ -14,6 +14,12 @@ class LabService extends Service {
     this.judging.load(new TextDecoder().decode(stored), arrays);
   }
 
+  /** Run a job as the engine does, and say that it runs now: until then it is compiled. */
+  execute(...job) {
+    this.progress({ part: 'running' });
+    return super.execute(...job);
+  }
+
   async exercises() {
     await this.init();
     return JSON.parse(this.judging.exercises());
