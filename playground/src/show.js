@@ -82,11 +82,17 @@ function lines(counts, until) {
   ]), 'A request is one access of a warp. Fewer sectors or wavefronts per request are better.');
 }
 
+// The goals' words for counters.
+const WORDS = {
+  busiest_warp: 'memory instructions of the busiest warp', shared_conflicts: 'bank conflicts',
+  reduction_requests: 'atomic requests without a result (reductions)', atomic_requests: 'atomic requests with a result',
+};
+
 function totals(launches, counts, until) {
   const names = [...new Set(launches.flatMap(Object.keys))], used = names.filter(name => launches.some(each => each[name]));
   const kernel = i => counts.find(({ launch }) => launch === i)?.kernel ?? `launch ${i + 1}`;
   return used.length > 0 && table(`Counters${until}`, ['counter', ...(launches.length > 1 ? launches.map((_, i) => kernel(i)) : ['count'])],
-    used.map(name => [name.replaceAll('_', ' '), ...launches.map(each => each[name] ?? 0)]));
+    used.map(name => [WORDS[name] ?? name.replaceAll('_', ' '), ...launches.map(each => each[name] ?? 0)]));
 }
 
 export const SHOWN = 64; // numbers of an array

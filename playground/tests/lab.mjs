@@ -64,7 +64,7 @@ export class Lab {
         { launch: 0, kernel: 'conv', line: 38, space: 'shared', op: 'ld', size: 4, requests: 39200, wavefronts: 78400, conflicts: 39200, bytes: 5017600 },
         { launch: 0, kernel: 'conv', line: 38, space: 'constant', op: 'ld', size: 4, requests: 39200, wavefronts: 39200, conflicts: 0, bytes: 5017600 },
       ] : [],
-      totals: result.ok ? [{ global_load_requests: 3600, global_load_sectors: 12320, shared_load_wavefronts: 78400, barriers: 800, atomic_requests: 0 }] : [],
+      totals: result.ok ? [{ global_load_requests: 3600, global_load_sectors: 12320, shared_load_wavefronts: 78400, barriers: 800, atomic_requests: 0, busiest_warp: 27 }] : [],
     };
   }
 

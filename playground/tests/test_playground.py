@@ -455,6 +455,7 @@ def test_a_fault_leads_to_the_check_and_its_counts_are_said_to_end_there(tab, ad
     assert tab.get_by_text("Memory accesses by line, up to the error").count() == 1
     heads = tab.get_by_role("table", name="Counters").locator("th").all_inner_texts()
     assert heads == ["counter", "count"]  # of one kernel, whose name may read as a total
+    assert tab.get_by_role("row", name="memory instructions of the busiest warp 27").count() == 1
 
 
 def test_a_stored_engine_is_started_and_not_loaded(tab, address, folder):
