@@ -186,18 +186,22 @@ def counters_in_words():
     tried = tried.set_index(["weights", "layer"])
     stops = tried["smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio"]["one map at a time"]
     times = tried["gpu__time_duration.sum"] / 1e6
-    cache_misses = tried["idc__requests_lookup_miss.sum"] / tried["idc__requests.sum"]
     before = labkit.recorded("H100").op_ms([3, rows]) / 10
+    ours = count("global_load_requests", rows, second) / second.C / second.K / (4 + second.K - 1)
+    per_map = [round(warps / 1000 / second.M)
+               for warps in (ours, count("global_load_requests", 3, second) / second.terms)]
     yield ("07_rows", "a warp waits {} cycles for IMC misses in place of {}".format(*stopped),
-           f"{missed[1]:.0f} % of these reads miss in the constant cache",
-           "{:.2g}, {:.2g}, {:.2g}".format(*stops[[third.name, second.name, fourth.name]]),
+           "a map takes {} warps in place of {}".format(*per_map),
+           f"{missed[1]:.0f} % of these reads miss in the constant cache; with one map, in rung 03, {missed[0]:.0f} %",
+           f"the time to {times['one map at a time', second.name]:.2f} ms",
+           f"still waits {stops[second.name]:.1f} cycles",
            f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms, "
            f"in place of {before.at[rows.label, second.name]:.2f}, "
            f"and of {before[second.name].iloc[0]:.2f} in rung 03",
-           f"layer 2 of lenet72 takes {times['a load per lane', fourth.name]:.2f}: its",
-           f"{100 * cache_misses['a load per lane', fourth.name]:.0f} % of the reads miss",
-           f"layer 2 of lenet72 takes {times['global memory', fourth.name]:.2f} ms, "
-           f"in place of {before.at[rows.label, fourth.name]:.2f}")
+           f"a way, too:** {times['global memory', second.name]:.2f} ms",
+           f"with {4 * fourth.M * fourth.terms:,} bytes of weights: {times['global memory', fourth.name]:.2f} ms. "
+           f"There a load per lane takes {times['a load per lane', fourth.name]:.2f}, "
+           f"and `rows` as it is {before.at[rows.label, fourth.name]:.2f}")
     yield "02_constant", "{:.0f} % of the reads miss with one mask (rung 03), {:.0f} % with eight".format(*missed)
     yield ("07_tuning", f"{count('stalled_barrier', 7, first):.2f} cycles at a barrier, and "
            f"{count('stalled_not_selected', 7, first):.1f} ready for its turn")
