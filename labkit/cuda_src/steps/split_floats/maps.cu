@@ -95,8 +95,8 @@ __device__ inline void load(Weights &weights, const uint4 *__restrict__ mask)
 }
 
 // The products of eight columns with one part of the weights, and with the high part or both parts of the
-// inputs. Rows of inputs that lie in two registers are the terms of a step of TALL products below each
-// other.
+// inputs. Each window in which rows h - 1 and h of the inputs are the two rows of a step multiplies them, so
+// that a row is loaded once.
 template <int PARTS>
 __device__ inline void multiply(float (&sum)[TALL][4], const Weights &weights, const unsigned *window)
 {

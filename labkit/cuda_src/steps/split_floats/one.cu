@@ -76,8 +76,8 @@ __device__ inline void load(Weights &weights, const uint4 *__restrict__ mask)
         weights[step] = mask[64 * step];
 }
 
-// The products of eight columns. Rows of inputs that lie in two registers are the terms of a step of TALL
-// products, stacked vertically.
+// The products of eight columns. Each window in which rows h - 1 and h of the inputs are the two rows of a
+// step multiplies them, so that a row is loaded once.
 __device__ inline void multiply(float (&sum)[TALL][4], const Weights &weights, const unsigned *window)
 {
     unsigned above[TOGETHER], row[TOGETHER] = {};           // two pixels
