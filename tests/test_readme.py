@@ -177,8 +177,8 @@ def counters_in_words():
     waves = millions("l1_wavefronts", (labkit.variant(6, tile=8), 6), second,
                      " million wavefronts for 1000 images in place of ")
     yield "closer_look/06_fusion", waves
-    rows, maps, constant, shared, runtime = (
-        labkit.variant(7, step=step) for step in ("rows", "maps", "constant", "shared", "runtime"))
+    rows, maps, with_masks, constant, shared, runtime = (
+        labkit.variant(7, step=step) for step in ("rows", "maps", "masks", "constant", "shared", "runtime"))
     stopped = [f"{count('stalled_imc_miss', kernel, first):.2g}" for kernel in (maps, rows)]
     missed = [100 * count("constant_cache_misses", kernel, second) / count("constant_cache_requests", kernel, second)
               for kernel in (3, maps)]
@@ -187,9 +187,9 @@ def counters_in_words():
     stops = tried["smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio"]["one map at a time"]
     times = tried["gpu__time_duration.sum"] / 1e6
     before = labkit.recorded("H100").op_ms([3, rows]) / 10
-    ours = count("global_load_requests", rows, second) / second.C / second.K / (4 + second.K - 1)
-    per_map = [round(warps / 1000 / second.M)
-               for warps in (ours, count("global_load_requests", 3, second) / second.terms)]
+    loads = {rows: second.C * second.K * (4 + second.K - 1), 3: second.terms}  # of a warp
+    per_map = [round(count("global_load_requests", kernel, second) / loads[kernel] / 1000 / second.M)
+               for kernel in loads]
     yield ("07_rows", "a warp waits {} cycles for IMC misses in place of {}".format(*stopped),
            "a map takes {} warps in place of {}".format(*per_map),
            f"{missed[1]:.0f} % of these reads miss in the constant cache; with one map, in rung 03, {missed[0]:.0f} %",
@@ -203,7 +203,21 @@ def counters_in_words():
            f"There a load per lane takes {times['a load per lane', fourth.name]:.2f}, "
            f"and `rows` as it is {before.at[rows.label, fourth.name]:.2f}")
     yield "02_constant", "{:.0f} % of the reads miss with one mask (rung 03), {:.0f} % with eight".format(*missed)
-    yield ("07_tuning", f"{count('stalled_barrier', 7, first):.2f} cycles at a barrier, and "
+    ms = labkit.recorded("H200").op_ms(["cuDNN FP32", with_masks, constant, 7])
+    masked, reads, tuned = ms[second.name].iloc[1:]
+    assert (ms.loc["cuDNN FP32"] > ms.loc["07 tuning"]).all()
+    swept = labkit.recorded("H200").sweep().query("batch == 1000 and layer == @second.name and unroll.isna()")
+    maps_of = swept[swept["rows"] == 4].groupby("maps")["x_reference"].min()
+    block = swept.query("rows == 4 and maps == 8 and block == '160x1'").set_index("channels")["op_ms"]
+    library, *_, ours = ms[first.name]
+    assert 10.5 < library / ours < 11
+    yield ("07_tuning", f"cuDNN takes {library:.2f} ms, almost 11 times its {ours:.3f}",
+           f"layer 2 from {masked:.2f} to {tuned:.2f} ms",
+           f"rung 07 takes {reads:.2f} ms on layer 2 in place of {tuned:.2f}",
+           f"the noise of {100 * labkit.recorded('H200').noise():.0f} %",
+           "Eight maps ({:.2f}) and four ({:.2f}) are equal within the noise. Six ({:.2f})".format(*maps_of[[8, 4, 6]]),
+           f"one channel: {100 * (block[1] / block[4] - 1):.0f} % longer",
+           f"{count('stalled_barrier', 7, first):.2f} cycles at a barrier, and "
            f"{count('stalled_not_selected', 7, first):.1f} ready for its turn")
     more = [100 * count("instructions", runtime, layer) / count("instructions", 7, layer) - 100
             for layer in (first, second)]
