@@ -170,7 +170,7 @@ def describe_times(exercise: Exercise) -> str:
         kernels = (*variants(subject.name), solution(subject.name, subject.letter))  # a step of the rung, or of its own
         solved_kernel = next(code for code in kernels if code_lines(code.source) == code_lines(exercise.solution))
         start_ms, solution_ms, rung_ms = (records.op_ms(kernel, layer) for kernel in (start, solved_kernel, page))
-    except EngineError:  # not recorded, or without solutions
+    except (EngineError, StopIteration):  # not recorded, or the solution is no variant
         return ""
     sentence = "" if start is page else f" The kernel of the page, {page.label}: {three(rung_ms)} ms."
     return (f"On the NVIDIA {_RECORDED}, {layer.name}: {start.label}, where you began, {three(start_ms)} ms; the "

@@ -23,8 +23,9 @@ function entry({ url, meta, excerpt, sub_results: sections }) {
 
 /** Whether a page has what was asked for: for words that no page has, pagefind answers with shorter ones, down to a letter. */
 function fits({ excerpt, sub_results: sections }, words) {
-  const marked = [excerpt, ...sections.map(section => section.excerpt)].join().toLowerCase().match(/<mark>.*?<\/mark>/g) ?? [];
-  return words.toLowerCase().split(/\s+/).some(word => marked.some(text => text.includes(word.slice(0, 3))));
+  const marked = [excerpt, ...sections.map(section => section.excerpt)].join().toLowerCase().match(/(?<=<mark>).*?(?=<\/mark>)/g) ?? [];
+  const letters = words.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
+  return !letters.length || letters.some(word => marked.some(text => text.includes(word.slice(0, 3))));
 }
 
 async function search() {

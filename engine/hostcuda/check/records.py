@@ -409,6 +409,9 @@ def _written(at, away, side, count, unit, name, kind, start):
     at, count, size = at - start, count - start, _SIZES.get(kind)
     if not size:
         return f"byte {at} of {name}, which has {count} bytes"
+    if start and at < 0:
+        where = f"{-(-away // size) if away > size else 'one'} {side}" if side else "in"
+        return f"{name}[{at // size}], {where} the allocation that {name} points into"
     many, words = -(-away // size), f"{kind}s" if kind in _KINDS else f"elements of {size} byte{'s' * (size > 1)}"
     return f"{name}[{at // size}], {many if many > 1 else 'one'} {side or 'of'} {count // size} {words}"
 

@@ -56,3 +56,13 @@ def test_an_exchange_between_lanes_in_the_engines_headers_is_no_local_access(mon
 def test_names_are_unique():
     assert len({counter.metric for counter in metrics.COUNTERS}) == len(metrics.COUNTERS)
     assert len(metrics.NAMES) == len({*metrics.NAMES.values()})
+
+
+@pytest.mark.parametrize(("at", "away", "side", "words"), [
+    ("10", None, None, "x[-6], in the allocation that x points into"),
+    ("-1", "one", "before", "x[-5], one before the allocation that x points into"),
+    ("1000", "one", "past the end of", "x[984], one past the end of 984 floats"),
+])
+def test_a_place_before_a_pointer_into_the_middle(at, away, side, words):
+    start = 64 if at != "-1" else 16
+    assert records._written(at, away, side, "1000", "4", "x", "float", start) == words
