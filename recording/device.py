@@ -85,7 +85,7 @@ float32_tflop_s = {0.9 * here.peak_flops / 1e12:.3g}
 
 
 def device(dry: Dry = False, out: Folder = None) -> None:
-    """Measure the GPU in use and append it to data/devices.toml; with `dry`, only print its entry."""
+    """Add the GPU in use to data/devices.toml."""
     here = devices.device()
     if here.engine != "gpu":
         raise LabError(f"devices.toml lists GPUs; the engine here is the CPU's ({here.name})")

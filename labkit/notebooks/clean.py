@@ -39,7 +39,7 @@ _OF_THE_PAGE = {
     "all", "anchor", "answer", "badge", "bar", "broken", "button", "cell", "code", "companion", "contents",
     "desk", "documents", "error", "failed", "failure", "find", "folded", "found", "home", "jump", "ladder", "lead",
     "name", "neighbours", "notebooks", "number", "output", "outputs", "overview", "pair", "part", "prose", "provenance",
-    "search", "second", "seconds", "series", "sheet", "start", "stderr", "stream", "zoom",
+    "search", "second", "seconds", "series", "sheet", "start", "stderr", "stream", "try", "zoom",
 }
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)
 _WITH_CONTENT = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
