@@ -92,7 +92,7 @@ def test_a_broken_kernel_has_its_verdict(kernel, verdict, kind, says):
         assert first["text"][first["caret"].index("^")] in "xys", "the caret is below the array"
     else:
         assert not report["findings"] and says in report["results"][0]["pattern"]
-        assert report["results"][0]["of"] == N
+        assert report["results"][0]["of"] == N and f"Look at line {line}, which writes it, " in report["next"]
 
 
 DOUBTFUL = """__global__ void other(float *unused) {}
@@ -203,6 +203,15 @@ TILES = """__global__ void tiles(const float *x, float *y, int n) {
 """
 SUMS = {"grid": [1], "block": [64], "arguments": {"x": {"shape": [64], "dtype": "float32"},
                                                    "y": {"shape": [1], "dtype": "float32"}, "n": 64}}
+PARTLY = f"""__global__ void k(const float *x, float *y, int n) {{
+  __shared__ float s[64];
+{INDEX}  if (i < n) {{
+    s[threadIdx.x] = x[i];
+    __syncthreads();
+  }}
+  if (i < n) y[i] = s[threadIdx.x ^ 1];
+}}
+"""
 
 
 @slow
@@ -214,7 +223,8 @@ SUMS = {"grid": [1], "block": [64], "arguments": {"x": {"shape": [64], "dtype": 
     (ACCUMULATOR, SUMS, "def reference(x, y, n):\n    return x.sum()\n", "+  float sum = 0;"),
     (f"__global__ void k(const float *x, float *y, int n) {{\n{INDEX}  y[i] = x[i] + 1;\n}}\n", CASE, REFERENCE,
      "+  if (i >= n) return;"),
-], ids=["barriers", "loop's end", "initial value", "guard"])
+    (PARTLY, CASE, "def reference(x, y, n):\n    return x[np.arange(n) ^ 1]\n", "+  __syncthreads();"),
+], ids=["barriers", "loop's end", "initial value", "guard", "out of the branch"])
 def test_a_repair_was_run(source, case, reference, line):
     report = inspect("", source, cases=[case], reference=reference, repairs=True, seconds=200)
     assert report["verdict"] == "unsafe", "of what was given"
@@ -310,7 +320,8 @@ def test_what_comes_next_does_not_accuse_the_line_that_shows_a_fault():
     ordered = say("unsafe", {"line": 5, "other": {"line": 5}, "remedy": "use an atomic operation"})
     assert ordered == "Two threads at line 5 access the same element: use an atomic operation."
     assert "Mend" not in say("unsafe", {"line": 5}) and "line 5" in say("unsafe", {"line": 5})
-    assert "every element" not in say("wrong_result") and "line that writes" not in say("wrong_result")
+    assert say("wrong_result") == "y is wrong. Look at where it is written and at what is read for it."
+    assert say("unsafe", {"line": 5, "remedy": "leave the branch"}) == "Look at line 5: leave the branch."
     checked = {"cases": 0, "launches": 1, "not_seen": []}
     program = {"verdict": "unsafe", "checked": checked, "findings": [], "results": [], "counts": [], "time": {},
                "next": ""}

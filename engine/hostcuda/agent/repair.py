@@ -62,8 +62,8 @@ def _propose(run, job: Mapping) -> Iterator[tuple[str, str]]:
         if not 0 < row["line"] < len(source.starts):
             continue
         name = row["buffer"].get("name", "") if isinstance(row["buffer"], dict) else ""
-        propose = {"racecheck": _order, "memcheck": _guard, "initcheck": _initialize}.get(row["tool"])
-        edits = propose(source, row, name, job) if propose else ()
+        propose = {"racecheck": _order, "memcheck": _guard, "initcheck": _initialize, "synccheck": _join}[row["tool"]]
+        edits = propose(source, row, name, job)
         proposals = [(kind, apply_edits(source.text, edit)) for kind, edit in edits]
         yield from proposals[:_MOST_EDITS]
         if proposals:
@@ -141,6 +141,17 @@ def _order(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tupl
         if match:
             address = match[1][1:].strip() if match[1].startswith("*") else f"&{match[1]}"
             yield "atomic operation", [(*match.span(), f"atomicAdd({address}, {match[2] or 1});")]
+
+
+def _join(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
+    """Yield a barrier after each branch or loop that it is in, in place of the barrier itself."""
+    start, end = source.line(row["line"])
+    if barrier := re.compile(r"__syncthreads\s*\(\s*\)\s*;").search(source.code, start, end):
+        for opening, closing in source.blocks(start)[:0:-1]:
+            tab = source.indent(source.head(opening))
+            alone = barrier.span() == (start, end)
+            old = slice(source.starts[row["line"] - 1], source.starts[row["line"]]) if alone else slice(*barrier.span())
+            yield "barrier", [(old.start, old.stop, ""), (closing + 1, closing + 1, tab + _BARRIER)]
 
 
 def _guard(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tuple[str, Edits]]:

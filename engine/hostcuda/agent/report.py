@@ -65,7 +65,8 @@ class Run:
             return verdict, reason
         ran, status = [answer["ended"] for answer in self.of("ended")], self.findings.ended.status
         if status is None and len(self.of("launching")) == len(ran):
-            return "not checked", f"the {'reference' if self.of('compiled') else 'compilation'} did not end in time"
+            return "not checked", (f"the {'reference' if self.of('compiled') else 'compilation'} did not end in "
+                                   "time: take smaller cases, or more seconds")
         if verdict == "unsafe" and self.findings.table.empty:
             return verdict, "the kernel destroyed memory of the process that ran it, and no tool saw the access"
         if verdict in ("pass", "not checked") and self.wrong:
@@ -120,7 +121,7 @@ def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), referenc
     program = not cases and bool(re.search(r"\bmain\s*\(", code_only(source)))
     job = _build_job("check", source, kernel, cases, options, seconds, reference=reference, rtol=rtol, atol=atol,
                      card=card, program=program)
-    _prepare(job["options"], _TOOLS)
+    sanitize.prepare(_TOOLS, job["options"])
     until = time.monotonic() + seconds
     first = _run(job, 0.7 * seconds if repairs else seconds, walled)
     report = _build(first, job, previous)
@@ -153,7 +154,7 @@ def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "
     """
     job = _build_job(what, source, kernel, [case], options, seconds, program=False, thread=[*thread], block=[*block],
                      start=max(0, start))
-    _prepare(job["options"], _choose_tools(what))
+    sanitize.prepare(_choose_tools(what), job["options"])
     done = _run(job, seconds, walled)
     rows, texts = [answer.get("site", answer) for answer in (*done.of("site"), *done.of("line"))], source.splitlines()
     for row in rows:
@@ -215,13 +216,6 @@ def _choose_tools(what: str) -> str:
     return {"step": "step", "lines": "profile"}.get(what, _TOOLS)
 
 
-def _prepare(options: Sequence[str], tools: str) -> None:
-    """Compile the engine's own files for a mode, if they are not there."""
-    program = "import sys; from hostcuda import checking; checking.engine_files(sys.argv[1:])"
-    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
-    processes.run([sys.executable, "-c", program, *options], environment, capture=True).require("preparing the engine")
-
-
 def _run(job: Mapping, seconds: float, walled: bool) -> Run:
     """Run a job in a child process."""
     with temporary.folder() as folder:
@@ -280,7 +274,7 @@ def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
                           {"why_none": "a time is estimated only of a kernel that passes"})
     if previous:
         _compare(report, previous)
-    report["next"] = _say_next(report, _clean(first))
+    report["next"] = _say_next(report, _clean(first), run.source)
     return report
 
 
@@ -300,7 +294,8 @@ def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], ke
         other = row["other"] if isinstance(row["other"], dict) and row["other"]["line"] else None
         cases = [case["ended"] for case, record in zip(run.of("ended"), run.records, strict=False)
                  if any((one["kind"], one["line"]) == (row["kind"], row["line"]) for one in record["findings"])]
-        found.append({**_locate(row["kind"], row["line"], lines, _clean(row["message"]), name, row["op"]),
+        found.append({**_locate(row["kind"], row["line"], lines,
+                                 _clean(row["message"].removeprefix(f"{row['kind']}: ")), name, row["op"]),
                       "other": other and {name: fact for name, fact in _locate(
                           "", other["line"], lines, "", name, other.get("op", "")).items() if fact},
                       "thread": sanitize._format_thread(row), "accesses": row["count"], "cases": cases,
@@ -313,7 +308,8 @@ def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], ke
             divides = "to 'float'" in says and text[int(column) - 1 :][:1] == "/"
             if divides or not (_NOT_TELLING.search(event["message"]) or ("unused" in flag and kernel not in text)):
                 advice = "/" if divides else next((part for part in _ADVICE if part in flag), "")
-                found.append(_locate("compiler's warning", event["line"], lines, says + _ADVICE.get(advice, "")))
+                found.append(_locate("compiler's warning", event["line"], lines, says + _ADVICE.get(advice, ""),
+                                     column=int(column or 0)))
     for number, text in enumerate(code_only("\n".join(lines)).splitlines(), 1):
         if (product := _PRODUCT.search(text)) and 0 < (factor := int(product[1] or product[2])) < 2**31:
             says = f"a product with {factor} overflows 32 bits if the other factor is an int over {2**31 // factor}"
@@ -393,7 +389,17 @@ def _compare(report: dict, previous: Mapping) -> None:
                           "slower" if new["low_us"] > old["high_us"] else "cannot tell")
 
 
-def _say_next(report: Mapping, reason: str) -> str:
+def _find_writes(array: str, source: str) -> str:
+    """Return "line 3, which writes it,": the lines that assign to an element of an array, by the source's text."""
+    name = re.escape(array)
+    writes = re.compile(rf"\b{name}\s*\[.*\]\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)|\*\s*{name}\s*=|atomic\w+\(&?\s*{name}\b")
+    found = [str(number) for number, text in enumerate(code_only(source).splitlines(), 1) if writes.search(text)]
+    several = len(found) > 1
+    return (f"line{'s' * several} {', '.join(found)}, which write{'s' * (not several)} it," if found else
+            "where it is written")
+
+
+def _say_next(report: Mapping, reason: str, source: str = "") -> str:
     """Return one sentence: what was shown, or where to look. What to write there is said by a repair that was run."""
     verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
     if verdict == "pass":
@@ -401,8 +407,11 @@ def _say_next(report: Mapping, reason: str) -> str:
         return ("Nothing was found, and all results are right" if report["checked"]["cases"] else
                 "Nothing was found, and the program ended with status 0") + f"{limiter}."
     if verdict == "wrong_result" and results:
-        place = f"line {findings[0]['line']}: {findings[0]['says']}" if findings else "what is read for it, and where"
-        return f"{results[0]['array']} is wrong. Look at {place}."
+        place = (f"line {findings[0]['line']}: {findings[0]['says']}" if findings else
+                 f"{_find_writes(results[0]['array'], source)} "
+                 + ("at its index, and at the grid" if results[0].get("unwritten") else "and at what is read for it"))
+        how = ", ".join(re.findall(r"[^,]*(?:overflowed, so [^,]*|has the right[^,]*)", results[0]["pattern"])).strip()
+        return f"{results[0]['array']} is wrong{f' ({how})' * bool(how)}. Look at {place}."
     if verdict == "hang" and "line" in findings[0]:
         return f"Look at what ends the loop at line {findings[0]['line']}."
     if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe"):
@@ -410,6 +419,8 @@ def _say_next(report: Mapping, reason: str) -> str:
         if other:
             who = f"Lines {min(line, other)} and {max(line, other)}" if other != line else f"Two threads at line {line}"
             return f"{who} access the same element: {findings[0].get('remedy', 'order them')}."
+        if "remedy" in findings[0]:
+            return f"Look at line {line}: {findings[0]['remedy']}."
         hints = [f"line {one['line']}" for one in findings[1:] if "accesses" not in one]
         return f"Look at line {line} first, and at {' and '.join(hints) or 'the lines that its values come from'}."
     return f"{reason.rstrip('.')}."

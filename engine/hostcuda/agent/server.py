@@ -58,7 +58,10 @@ Reference = Annotated[str, Field(max_length=16384, description="Python with NumP
                                  "returns the arrays that the kernel writes")]
 Kernel = Annotated[str, Field(description="the kernel's name, if there is more than one")]
 Options = Annotated[str, Field(max_length=400, description="nvcc's: -D, -U, -std, -arch, -use_fast_math")]
-Seconds = Annotated[int, Field(ge=5, le=300)]
+Seconds = Annotated[int, Field(ge=5, le=300, description="the time limit of the whole call, with its compilations")]
+Tolerance = Annotated[float | None, Field(description="a result is right within atol + rtol * |what is right|; by "
+                                          "default rtol is 1e-4 for float32, 1e-2 for float16, 1e-10 for float64 and 0 "
+                                          "for integers, and atol is rtol times the root mean square of what is right")]
 Start = Annotated[int, Field(ge=0, description="leave out so many rows before the first; the text says where to go on")]
 Index = Annotated[list[int], Field(min_length=3, max_length=3, description="x, y, z")]
 
@@ -98,7 +101,7 @@ def _fail(message: str) -> CallToolResult:
 @server.tool()
 async def check(source: Source, cases: Annotated[list[Case], Field(min_length=1, max_length=8)], kernel: Kernel = "",
                 reference: Reference = "",
-                rtol: float | None = None, atol: float | None = None, options: Options = "",
+                rtol: Tolerance = None, atol: Tolerance = None, options: Options = "",
                 previous: Annotated[str, Field(description="an earlier report's id, to compare counts and time")] = "",
                 repairs: bool = True, seconds: Seconds = 60) -> Annotated[CallToolResult, Report]:
     """Run a kernel on its cases under all tools, compare with the reference, try repairs; return one report."""

@@ -109,8 +109,9 @@ bool ordered(const Touch &other, unsigned thread) {
 const char *remedy_of(unsigned site, unsigned other, bool of_blocks) {
     Operation a = places.sites[site].operation, b = places.sites[other].operation;
     if (a == store && b == store)
-        return of_blocks ? "let one block write the element, or combine the values with " ATOMIC
-                         : "let one thread write the element, combine the values with " ATOMIC ", or " BARRIER "between the two accesses";
+        return of_blocks ? "if each block has elements of its own, correct the index; if not, let one block write the element, or combine the "
+                           "values with " ATOMIC
+                         : "if each thread has an element of its own, correct the index; if not, let one thread write the element, combine the values with " ATOMIC ", or " BARRIER "between the two accesses";
     if (a == atomic || b == atomic)
         return of_blocks ? "make the second access in another kernel launch, or both with atomic operations" : BARRIER "between the two accesses";
     return of_blocks ? "make the second access in another kernel launch, which begins when this one has ended, or, if the blocks update the "

@@ -55,7 +55,7 @@ std::vector<uint32_t> in_module(const uintptr_t *places, size_t count) {
     return result;
 }
 
-void report_place(const char *kind, const char *file, int line, Index thread, const std::string &sentence) {
+void report_place(const char *kind, const char *file, int line, Index thread, const std::string &sentence, const char *remedy = nullptr) {
     if (!watches("synccheck")) return;
     for (Finding &f : records.findings)
         if (f.file == file && f.line == line && f.kind == kind) {
@@ -71,6 +71,7 @@ void report_place(const char *kind, const char *file, int line, Index thread, co
     f.block = running.block;
     f.thread = thread;
     f.count = 1;
+    f.remedy = remedy;
     records.findings.push_back(f);
 }
 
@@ -189,7 +190,9 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
 using namespace check;
 
 void watch_divergence(const char *file, int line, Index thread, const std::string &sentence) {
-    report_place("divergent barrier", file, line, thread, sentence);
+    report_place("divergent barrier", file, line, thread, sentence,
+                 "let all threads of the block reach the same __syncthreads(): move it out of the branch or loop, and in place of "
+                 "an early return put the rest of the work into an if");
 }
 
 void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes) {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import re
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,8 +187,17 @@ def _check(command, tools, out: Path, timeout, capture) -> Findings:
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
     if "initcheck" in tools:  # the compiler knows of variables without a value
         environment["HOSTCUDA_WARNINGS"] = "1"
+    if timeout:
+        prepare(environment["HOSTCUDA_CHECK"])
     ended = processes.run(command, environment, timeout, capture)
     return checked(processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events")))
+
+
+def prepare(tools: str, options: Sequence[str] = ()) -> None:
+    """Compile the engine's own files for some tools, if they are not there, outside of any time limit."""
+    program = "import sys; from hostcuda import checking; checking.engine_files(sys.argv[1:])"
+    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
+    processes.run([sys.executable, "-c", program, *options], environment, capture=True).require("preparing the engine")
 
 
 def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended,

@@ -239,7 +239,7 @@ def test_a_race_of_two_warps_comes_before_one_of_a_warp(found):
 @pytest.mark.parametrize(("kernel", "words"), [
     ("missing_barrier", "put a barrier that all threads of the block reach, __syncthreads(), between the two accesses"),
     ("counted_without_atomic", "use an atomic operation such as atomicAdd"),
-    ("two_stores", "let one thread write the element"),
+    ("two_stores", "if each thread has an element of its own, correct the index; if not, let one thread write"),
 ])
 def test_a_race_has_the_remedy_of_its_kind(found, kernel, words):
     assert words in get_races(found, kernel)[0]["remedy"]
