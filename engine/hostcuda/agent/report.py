@@ -274,7 +274,7 @@ def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
                           {"why_none": "a time is estimated only of a kernel that passes"})
     if previous:
         _compare(report, previous)
-    report["next"] = _say_next(report, _clean(first), run.source)
+    report["next"] = _say_next(report, _clean(first), run.source, job["kernel"])
     return report
 
 
@@ -389,17 +389,20 @@ def _compare(report: dict, previous: Mapping) -> None:
                           "slower" if new["low_us"] > old["high_us"] else "cannot tell")
 
 
-def _find_writes(array: str, source: str) -> str:
-    """Return "line 3, which writes it,": the lines that assign to an element of an array, by the source's text."""
-    name = re.escape(array)
+def _find_writes(array: str, source: str, kernel: str) -> str:
+    """Return "line 3, which writes it,": the lines of a kernel's text that assign to an element of an array."""
+    code, name = code_only(source), re.escape(array)
+    head = re.search(rf"\b{kernel}\s*\(", code) if kernel else None
+    start = head.start() if head else 0
+    lines = code[start : code.find("__global__", start) if head and "__global__" in code[start:] else None].splitlines()
     writes = re.compile(rf"\b{name}\s*\[.*\]\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)|\*\s*{name}\s*=|atomic\w+\(&?\s*{name}\b")
-    found = [str(number) for number, text in enumerate(code_only(source).splitlines(), 1) if writes.search(text)]
+    found = [str(number) for number, text in enumerate(lines, 1 + code.count("\n", 0, start)) if writes.search(text)]
     several = len(found) > 1
     return (f"line{'s' * several} {', '.join(found)}, which write{'s' * (not several)} it," if found else
             "where it is written")
 
 
-def _say_next(report: Mapping, reason: str, source: str = "") -> str:
+def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") -> str:
     """Return one sentence: what was shown, or where to look. What to write there is said by a repair that was run."""
     verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
     if verdict == "pass":
@@ -408,7 +411,7 @@ def _say_next(report: Mapping, reason: str, source: str = "") -> str:
                 "Nothing was found, and the program ended with status 0") + f"{limiter}."
     if verdict == "wrong_result" and results:
         place = (f"line {findings[0]['line']}: {findings[0]['says']}" if findings else
-                 f"{_find_writes(results[0]['array'], source)} "
+                 f"{_find_writes(results[0]['array'], source, kernel)} "
                  + ("at its index, and at the grid" if results[0].get("unwritten") else "and at what is read for it"))
         how = ", ".join(re.findall(r"[^,]*(?:overflowed, so [^,]*|has the right[^,]*)", results[0]["pattern"])).strip()
         return f"{results[0]['array']} is wrong{f' ({how})' * bool(how)}. Look at {place}."
