@@ -184,7 +184,8 @@ def counters_in_words():
               for kernel in (3, maps, constant)]
     tried = pd.read_csv(ROOT / "data" / "experiments" / "weights-nvidia-h100-80gb-hbm3.csv")
     tried = tried.set_index(["weights", "layer"])
-    stops = tried["smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio"]["one map at a time"]
+    waits = tried["smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio"]
+    stops = waits["one map at a time"]
     times = tried["gpu__time_duration.sum"] / 1e6
     before = labkit.recorded("H100").op_ms([3, rows]) / 10
     loads = {rows: second.C * second.K * (4 + second.K - 1), 3: second.terms}  # of a warp
@@ -198,6 +199,9 @@ def counters_in_words():
            f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms, "
            f"in place of {before.at[rows.label, second.name]:.2f}, "
            f"and of {before[second.name].iloc[0]:.2f} in rung 03",
+           f"a warp waits {waits['as it is', third.name]:.1f} cycles. With one map at a time, "
+           f"{4 * third.terms:,} bytes, it waits {stops[third.name]:.2f}, and {times['as it is', third.name]:.2f} ms "
+           f"become {times['one map at a time', third.name]:.2f}",
            f"a way, too:** {times['global memory', second.name]:.2f} ms",
            f"with {4 * fourth.M * fourth.terms:,} bytes of weights: {times['global memory', fourth.name]:.2f} ms. "
            f"There a load per lane takes {times['a load per lane', fourth.name]:.2f}, "
@@ -208,6 +212,8 @@ def counters_in_words():
     assert (ms.loc["cuDNN FP32"] > ms.loc["07 tuning"]).all()
     swept = labkit.recorded("H200").sweep().query("batch == 1000 and layer == @second.name and unroll.isna()")
     maps_of = swept[swept["rows"] == 4].groupby("maps")["x_reference"].min()
+    more = [100 * count("instructions", runtime, layer) / count("instructions", 7, layer) - 100
+            for layer in (first, second)]
     ours_over = labkit.recorded("H200").value("x_reference", 7, second)
     library, *_, ours = ms[first.name]
     assert 10.5 < library / ours < 11
@@ -215,13 +221,12 @@ def counters_in_words():
            f"takes {reads:.2f} ms on layer 2 in place of {tuned:.2f}: the constant cache is busy "
            f"{count('constant_cache_busy_pct', constant, second):.0f} % of the time, "
            f"and {missed[2]:.0f} % of its requests miss",
-           f"differ by up to {100 * labkit.recorded('H200').noise():.0f} %",
            "Eight maps ({:.2f}; with 10,000 images {over:.2f}) and four ({:.2f}) are equal within the noise. "
            "With six ({:.2f})".format(*maps_of[[8, 4, 6]], over=ours_over),
+           f"{more[0]:.0f} % more instructions and {count('registers', runtime, first):.0f} registers, not "
+           f"{count('registers', 7, first):.0f}",
            f"{count('stalled_barrier', 7, first):.2f} cycles at a barrier, and "
            f"{count('stalled_not_selected', 7, first):.1f} ready for its turn")
-    more = [100 * count("instructions", runtime, layer) / count("instructions", 7, layer) - 100
-            for layer in (first, second)]
     barriers = (count("stalled_barrier", kernel, layer) for kernel in (shared, 7) for layer in (first, second))
     yield ("closer_look/07_tuning", "waits {} cycles per instruction for misses of the "
            "immediate constant cache, in place of {}".format(*stopped),
