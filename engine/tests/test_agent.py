@@ -160,6 +160,11 @@ def test_what_was_not_checked_does_not_pass():
     assert report["verdict"] == "refused" and "must be 1 to 1024" in report["next"]
     pointer = inspect("right", cases=[{**CASE, "arguments": {**CASE["arguments"], "x": 140737}}])
     assert pointer["verdict"] == "refused" and "takes an array" in pointer["next"]
+    for changed, said in (({"dtype": "float64"}, "has the dtype float64"), ({"dtype": "real"}, "none of this name"),
+                          ({"hi": 3}, "hi of x means nothing")):
+        x = {**CASE["arguments"]["x"], **changed}
+        other = inspect("right", cases=[{**CASE, "arguments": {**CASE["arguments"], "x": x}}])
+        assert other["verdict"] == "refused" and said in other["next"]
     endless = inspect("right", reference="def reference(**k):\n    while True: pass\n", seconds=20)
     assert endless["verdict"] == "not_checked" and "in time" in endless["next"]
     failing = inspect("right", reference="def reference(**k):\n    return k['z']\n")
@@ -172,6 +177,7 @@ def test_a_compile_error_has_its_caret():
     (error,) = report["findings"]
     assert report["verdict"] == "compile_error" and error["line"] == 2
     assert error["text"][error["caret"].index("^") :].startswith("undefined_name")
+    assert report["next"].startswith("Look at line 2: ") and "undefined_name" in report["next"]
 
 
 TREE = """__global__ void tree(const float *x, float *y, int n) {
@@ -212,6 +218,18 @@ PARTLY = f"""__global__ void k(const float *x, float *y, int n) {{
   if (i < n) y[i] = s[threadIdx.x ^ 1];
 }}
 """
+DIFFUSION = f"""__global__ void k(const float *x, float *y, int n) {{
+  __shared__ float s[64];
+{INDEX}  s[i] = x[i];
+  __syncthreads();
+  for (int step = 0; step < 3; ++step) {{
+    if (0 < i && i < n - 1)
+      s[i] += 0.25f * (s[i - 1] + s[i + 1]);
+    __syncthreads();
+  }}
+  y[i] = s[i];
+}}
+"""
 
 
 @slow
@@ -224,7 +242,11 @@ PARTLY = f"""__global__ void k(const float *x, float *y, int n) {{
     (f"__global__ void k(const float *x, float *y, int n) {{\n{INDEX}  y[i] = x[i] + 1;\n}}\n", CASE, REFERENCE,
      "+  if (i >= n) return;"),
     (PARTLY, CASE, "def reference(x, y, n):\n    return x[np.arange(n) ^ 1]\n", "+  __syncthreads();"),
-], ids=["barriers", "loop's end", "initial value", "guard", "out of the branch"])
+    (DIFFUSION, SUMS | {"arguments": {"x": {"shape": [64], "dtype": "float32"}, "n": 64,
+                                      "y": {"shape": [64], "dtype": "float32"}}},
+     "def reference(x, y, n):\n    for _ in range(3):\n        x[1:-1] += np.float32(0.25) * (x[:-2] + x[2:])\n"
+     "    return x\n", "+      if (0 < i && i < n - 1) s[i] += value;"),
+], ids=["barriers", "loop's end", "initial value", "guard", "out of the branch", "read, then write"])
 def test_a_repair_was_run(source, case, reference, line):
     report = inspect("", source, cases=[case], reference=reference, repairs=True, seconds=200)
     assert report["verdict"] == "unsafe", "of what was given"
@@ -395,6 +417,7 @@ def test_the_server_answers_over_stdio():
     tools, first, again, walled, after, unknown = asyncio.run(talk())
     assert tools == {"check", "run_program", "lines", "step", "capabilities"}
     assert first.structured_content["verdict"] == "pass" and first.content[0].text.startswith("pass")
+    assert first.content[0].text.endswith(f"report: {first.structured_content['report']}")
     assert again.structured_content["verdict"] == "unsafe"
     assert "OSError" in walled.content[0].text or "Error" in walled.content[0].text
     assert not after.is_error, "a cancelled call does not keep the next one waiting"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import math
+import re
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ from hostcuda.tools import processes, stepping
 _UNSET = 0xA5  # every byte of memory that nothing has set; a kernel's reads of it are findings
 _MOST_BYTES = 256 << 20  # of one array
 _RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
+_KEYS = ("shape", "dtype", "values", "fill", "low", "high", "seed", "role")  # of an array
 _SCALARS = {"i": "int", "u": "uint", "f": "float", "s": "float"}
 _FILLS: dict[str, Callable] = {
     "values": lambda spec, rng: np.resize(np.array(spec["values"]), spec["shape"]),
@@ -128,6 +130,29 @@ class _Case:
             if (parameter.kind == "P") != isinstance(self.specs[name], dict):
                 kind = "an array, and no address" if parameter.kind == "P" else "a number"
                 raise EngineError(f"{self.name}: the parameter `{parameter.declaration}` takes {kind}")
+        for name, spec in self.specs.items():
+            if isinstance(spec, dict):
+                if unknown := spec.keys() - set(_KEYS):
+                    raise EngineError(f"{self.name}: {', '.join(sorted(unknown))} of {name} means nothing; an array "
+                                      f"may have {', '.join(_KEYS)}")
+                self._refuse_dtype(name, spec.get("dtype", "float32"))
+
+    def _refuse_dtype(self, name: str, dtype: str) -> None:
+        """Refuse a dtype that is none, or not that of the elements that the kernel declares, if these are numbers."""
+        try:
+            given = np.dtype(dtype)
+        except TypeError:
+            raise EngineError(f"{self.name}: {name} has the dtype {dtype!r}: NumPy has none of this name") from None
+        declaration = self.parameters[name].declaration if name in self.parameters else ""
+        found = re.match(r"(?:(?:const|volatile|signed|unsigned) +)*(__half|bool|char|short|int|long|half|float|double)"
+                         r"(?![\w:])(?!\s*\*\s*\*)", declaration)
+        declared = found and found[1].strip("_")
+        real = {"half": "f2", "float": "f4", "double": "f8"}.get(declared)
+        size = {"bool": 1, "char": 1, "short": 2, "int": 4, "long": 8}.get(declared)
+        if declared and (given.str[1:] != real if real else given.kind not in "biu" or given.itemsize != size):
+            wanted = np.dtype(real or f"{'u' * ('unsigned' in declaration)}i{size}")
+            raise EngineError(f"{self.name}: {name} has the dtype {given}, and the kernel declares `{declaration}`: "
+                              f"give {wanted}")
 
     def _make_array(self, name: str, spec: Mapping) -> np.ndarray:
         dtype = np.dtype(spec.get("dtype", "float32"))

@@ -49,8 +49,8 @@ def search(first, job: Mapping, attempt: Callable) -> tuple[str, str] | None:
 
 def _is_better(after, run) -> bool:
     """Return whether an edit removed the first finding, and added no kind; a fault may have hidden more of one."""
-    before, now = ([(row["kind"], dict(enumerate(one.source.splitlines(), 1)).get(row["line"]))  # its number moves
-                    for row in one.findings.table.to_dict("records")] for one in (run, after))
+    before, now = ([(row["kind"], dict(enumerate(map(str.strip, one.source.splitlines()), 1)).get(row["line"]))
+                    for row in one.findings.table.to_dict("records")] for one in (run, after))  # line numbers move
     return (before[0] not in now and {row[0] for row in now} <= {row[0] for row in before}
             and len(now) <= len(before) and bool(after.of("compiled")) and after.findings.ended.status is not None)
 
@@ -102,6 +102,10 @@ class _Source:
                 return start + len(self.code[start:]) - len(self.code[start:].lstrip())
             at = around[0]
 
+    def outer(self, number: int) -> int:
+        """Return the start of the statement around a line: of its branch or loop."""
+        return self.head(self.blocks(self.line(number)[0])[-1][0])
+
     def before(self, at: int, text: str) -> tuple[int, int, str]:
         """Return the edit that puts a line before the statement at a position."""
         return at, at, text + self.indent(at)
@@ -119,6 +123,8 @@ def _order(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tupl
             deeper = [block for block in source.blocks(b) if block not in common]
             between = [source.before(source.head(deeper[0][0] if deeper else b), _BARRIER)]
             yield "barrier", between
+        elif name:
+            yield from _separate(source, b, name, "__syncwarp();" if "__syncwarp" in row["message"] else _BARRIER)
         loops = [block for block in common if re.match(r"for\b|while\b|do\b", source.code[source.head(block[0]) :])]
         for start, end in loops[-1:]:
             last, inside = len(source.code[:end].rstrip()), source.code[start + 1 : end]
@@ -143,15 +149,34 @@ def _order(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tupl
             yield "atomic operation", [(*match.span(), f"atomicAdd({address}, {match[2] or 1});")]
 
 
+def _separate(source: _Source, at: int, name: str, barrier: str) -> Iterator[tuple[str, Edits]]:
+    """Yield `name[…] = …` at a position, with or without an `if`, as a read, a barrier and a write."""
+    head = start = source.head(at)
+    end, tab, condition = find_statement_end(source.code, head), source.indent(head), ""
+    if branch := re.compile(r"if\s*(?=\()").match(source.code, head):
+        start = skip_bracket(source.code, branch.end())
+        condition = source.code[branch.end() : start]
+    place = rf"\s*({re.escape(name)}\s*\[[^;={{}}]*\])\s*([-+*/]?=)(?!=)([^;{{}}]+);"
+    writes = re.compile(place).match(source.code, start, end)
+    if writes:
+        read = f"{condition} ? {writes[3].strip()} : 0" if condition else writes[3].strip()
+        write = f"{f'if {condition} ' * bool(condition)}{writes[1]} {writes[2]} value;"
+        lines = f"{{{tab}  const auto value = {read};{tab}  {barrier}{tab}  {write}{tab}  {barrier}{tab}}}"
+        yield "barrier", [(head, end, lines)]
+
+
 def _join(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
-    """Yield a barrier after each branch or loop that it is in, in place of the barrier itself."""
-    start, end = source.line(row["line"])
-    if barrier := re.compile(r"__syncthreads\s*\(\s*\)\s*;").search(source.code, start, end):
-        for opening, closing in source.blocks(start)[:0:-1]:
-            tab = source.indent(source.head(opening))
+    """Yield a barrier before and after each branch or loop that one of the barriers is in, in place of that barrier."""
+    numbers = dict.fromkeys((row["line"], *map(int, re.findall(r"\.cu:(\d+)", row["message"]))))
+    for number in sorted(numbers, key=lambda number: not source.code.startswith("if", source.outer(number))):
+        start, end = source.line(number)
+        barrier = re.compile(r"__syncthreads\s*\(\s*\)\s*;").search(source.code, start, end)
+        for opening, closing in source.blocks(start)[:0:-1] if barrier else ():
             alone = barrier.span() == (start, end)
-            old = slice(source.starts[row["line"] - 1], source.starts[row["line"]]) if alone else slice(*barrier.span())
-            yield "barrier", [(old.start, old.stop, ""), (closing + 1, closing + 1, tab + _BARRIER)]
+            old = slice(source.starts[number - 1], source.starts[number]) if alone else slice(*barrier.span())
+            head = source.head(opening)
+            yield "barrier", [(old.start, old.stop, ""), (closing + 1, closing + 1, source.indent(head) + _BARRIER)]
+            yield "barrier", [source.before(head, _BARRIER), (old.start, old.stop, "")]
 
 
 def _guard(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tuple[str, Edits]]:

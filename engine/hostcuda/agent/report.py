@@ -206,6 +206,9 @@ def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], op
             raise EngineError(f"a case is an object with grid, block and arguments, not {case!r:.40}")
         if missing := {"grid", "block", "arguments"} - case.keys():
             raise EngineError(f"a case has no {', '.join(sorted(missing))}")
+        if unknown := case.keys() - {"grid", "block", "arguments", "name", "shared_bytes"}:
+            raise EngineError(f"a case has {', '.join(sorted(unknown))}, which means nothing; it may have grid, block, "
+                              "arguments, name and shared_bytes")
         if not all(isinstance(size, (list, tuple)) and size and all(type(side) is int for side in size)
                    for size in (case["grid"], case["block"])) or not isinstance(case["arguments"], Mapping):
             raise EngineError("grid and block of a case are lists of integers, and its arguments an object")
@@ -271,7 +274,7 @@ def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
         report["printed"] = _clean("\n".join(printed), 600)
     report["counts"], report["lines"] = _count(run.records, lines)
     report["time"] = next((answer["time"] for answer in run.of("time") if verdict == "pass"),
-                          {"why_none": "a time is estimated only of a kernel that passes"})
+                          {"why_none": "a time is estimated only of a kernel that passes, and not of a program"})
     if previous:
         _compare(report, previous)
     report["next"] = _say_next(report, _clean(first), run.source, job["kernel"])
@@ -295,7 +298,7 @@ def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], ke
         cases = [case["ended"] for case, record in zip(run.of("ended"), run.records, strict=False)
                  if any((one["kind"], one["line"]) == (row["kind"], row["line"]) for one in record["findings"])]
         found.append({**_locate(row["kind"], row["line"], lines,
-                                 _clean(row["message"].removeprefix(f"{row['kind']}: ")), name, row["op"]),
+                                 _clean(re.sub(f"^{row['kind']}[:,] ", "", row["message"])), name, row["op"]),
                       "other": other and {name: fact for name, fact in _locate(
                           "", other["line"], lines, "", name, other.get("op", "")).items() if fact},
                       "thread": sanitize._format_thread(row), "accesses": row["count"], "cases": cases,
@@ -369,6 +372,9 @@ def _compare(report: dict, previous: Mapping) -> None:
     if previous.get("cases") != report["cases"]:
         report["not_compared"] = "the previous report has other cases"
         return
+    if not (report["checked"]["complete"] and previous.get("checked", {}).get("complete", True)):
+        report["not_compared"] = "one of the two runs was not complete, so their counts differ anyway"
+        return
     before = {row["counter"]: row["value"] for row in previous.get("counts", ())}
     now = {row["counter"]: row for row in report["counts"]}
     earlier = {row["text"]: row["counts"] for row in previous.get("lines", ())}
@@ -424,6 +430,8 @@ def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") 
             return f"{who} access the same element: {findings[0].get('remedy', 'order them')}."
         if "remedy" in findings[0]:
             return f"Look at line {line}: {findings[0]['remedy']}."
+        if verdict == "compile_error":
+            return f"Look at line {line}: {findings[0]['says']}."
         hints = [f"line {one['line']}" for one in findings[1:] if "accesses" not in one]
         return f"Look at line {line} first, and at {' and '.join(hints) or 'the lines that its values come from'}."
     return f"{reason.rstrip('.')}."

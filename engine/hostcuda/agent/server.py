@@ -23,6 +23,7 @@ _KEPT = 64  # reports that `previous` may name
 class Case(BaseModel):
     """A launch."""
 
+    model_config = ConfigDict(extra="forbid")
     grid: list[int] = Field(min_length=1, max_length=3)
     block: list[int] = Field(min_length=1, max_length=3)
     arguments: dict[str, bool | int | float | dict[str, Any]] = Field(
@@ -112,6 +113,7 @@ async def check(source: Source, cases: Annotated[list[Case], Field(min_length=1,
                          previous=_reports.get(previous))
     if report := result.structured_content:
         _reports[report["report"]] = report
+        result.content[0].text += f"\nreport: {report['report']}"
         for old in list(_reports)[:-_KEPT]:
             del _reports[old]
     return result

@@ -434,7 +434,13 @@ def _finding(raw, f):
         message = message.replace(" an allocation of", f" {name}, an allocation of", 1)
         message = message.replace(": a parameter was", f": the parameter {name} was", 1)
         buffer = buffer and {**buffer, "name": name}
+    remedy = f.get("remedy", "")
+    if other and (other["file"], other["line"]) == (file, line) and {f["op"], other["op"]} == {"ld", "st"}:
+        remedy = remedy.replace("put a barrier", "read the element into a variable, put a barrier", 1).replace(
+            "between the two accesses", "and write then, with another one before the next read", 1)
+    if "__syncwarp" in message:
+        remedy = remedy.replace("__syncthreads(),", "__syncthreads() (within one warp __syncwarp() is enough),", 1)
     return Finding(
         f["tool"], f["kind"], raw["kernel"], file, line, tuple(f["block"]), tuple(f["thread"]), other,
-        f["address"], f["size"], buffer, f["count"], message, f.get("op", ""), f.get("remedy", ""),
+        f["address"], f["size"], buffer, f["count"], message, f.get("op", ""), remedy,
     )
