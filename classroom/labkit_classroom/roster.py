@@ -135,7 +135,7 @@ def table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]
             rows = [(reader.line_num, dict(zip(names, map(str.strip, row), strict=False))) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         remedy = "Save it as CSV UTF-8" if isinstance(error, UnicodeDecodeError) else "It has to be a CSV file in UTF-8"
-        raise LabError(f"{path} cannot be read: {error}. {remedy}") from None
+        raise LabError(f"{path} cannot be read: {getattr(error, 'strerror', error)}. {remedy}") from None
     if missing := [name for name in needed if name not in names]:
         raise LabError(f"{path} has no column {missing[0]!r}: it needs {', '.join(needed)}, and has {', '.join(names)}")
     return [(line, dict.fromkeys(names, "") | row) for line, row in rows if any(row.values())]

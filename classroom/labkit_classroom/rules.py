@@ -70,7 +70,7 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise LabError(f"{path} cannot be read: {error}") from None
+        raise LabError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
 
     def require(right: bool, sentence: str) -> None:
         if not right:
