@@ -166,20 +166,28 @@ def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all
     options : sequence of str
         nvcc's options, for a ``.cu`` program.
     """
-    command = processes.program(script, arguments, processes.engine(engine), options)
+    on, tools = processes.engine(engine), _choose_tools(tool)
+    command = processes.program(script, arguments, on, options)
+    if timeout and on == "cpu":
+        prepare(",".join(tools))
     return watch(command, tool, engine, timeout, capture)
 
 
 def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
           capture: bool = False) -> Findings:
     """Run a command, and return the findings in its launches."""
-    if tool not in ("all", *TOOLS):
-        raise EngineError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
-    tools = TOOLS if tool == "all" else (tool,)
+    tools = _choose_tools(tool)
     with temporary.folder() as folder:
         if processes.engine(engine) == "cpu":
             return _check(command, tools, folder / "launches", timeout, capture)
         return _compute_sanitizer(command, tools, folder, timeout, capture)
+
+
+def _choose_tools(tool: str) -> tuple[str, ...]:
+    """Return the tools that a name stands for."""
+    if tool not in ("all", *TOOLS):
+        raise EngineError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
+    return TOOLS if tool == "all" else (tool,)
 
 
 def _check(command, tools, out: Path, timeout, capture) -> Findings:
@@ -187,8 +195,6 @@ def _check(command, tools, out: Path, timeout, capture) -> Findings:
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
     if "initcheck" in tools:  # the compiler knows of variables without a value
         environment["HOSTCUDA_WARNINGS"] = "1"
-    if timeout:
-        prepare(environment["HOSTCUDA_CHECK"])
     ended = processes.run(command, environment, timeout, capture)
     return checked(processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events")))
 
