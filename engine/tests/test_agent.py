@@ -255,6 +255,16 @@ def test_a_repair_was_run(source, case, reference, line):
 
 
 @slow
+def test_what_parts_a_statement_that_races_with_itself():
+    case = {**SUMS, "block": [32], "arguments": {"x": {"shape": [32], "dtype": "float32"}, "n": 32,
+                                                 "y": {"shape": [32], "dtype": "float32"}}}
+    report = inspect("", DIFFUSION, cases=[case], reference="")
+    remedy = next(one["remedy"] for one in report["findings"] if one["kind"] == "race")
+    assert remedy.startswith("read the element into a variable, put a barrier") and "and write then" in remedy
+    assert "within one warp __syncwarp() is enough" in remedy
+
+
+@slow
 def test_no_repair_without_right_results():
     source = f"__global__ void k(const float *x, float *y, int n) {{\n{INDEX}  y[i] = x[i] + 2;\n}}\n"
     report = inspect("", source, repairs=True, seconds=120)

@@ -146,11 +146,10 @@ class _Case:
         declaration = self.parameters[name].declaration if name in self.parameters else ""
         found = re.match(r"(?:(?:const|volatile|signed|unsigned) +)*(__half|bool|char|short|int|long|half|float|double)"
                          r"(?![\w:])(?!\s*\*\s*\*)", declaration)
-        declared = found and found[1].strip("_")
-        real = {"half": "f2", "float": "f4", "double": "f8"}.get(declared)
-        size = {"bool": 1, "char": 1, "short": 2, "int": 4, "long": 8}.get(declared)
-        if declared and (given.str[1:] != real if real else given.kind not in "biu" or given.itemsize != size):
-            wanted = np.dtype(real or f"{'u' * ('unsigned' in declaration)}i{size}")
+        declared = found[1].strip("_") if found else ""
+        real = declared in ("half", "float", "double")
+        if declared and (given.kind not in ("f" if real else "biu") or given.itemsize != records.KINDS[declared]):
+            wanted = np.dtype(f"{'f' if real else 'u' if 'unsigned' in declaration else 'i'}{records.KINDS[declared]}")
             raise EngineError(f"{self.name}: {name} has the dtype {given}, and the kernel declares `{declaration}`: "
                               f"give {wanted}")
 

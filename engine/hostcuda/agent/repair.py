@@ -102,10 +102,6 @@ class _Source:
                 return start + len(self.code[start:]) - len(self.code[start:].lstrip())
             at = around[0]
 
-    def outer(self, number: int) -> int:
-        """Return the start of the statement around a line: of its branch or loop."""
-        return self.head(self.blocks(self.line(number)[0])[-1][0])
-
     def before(self, at: int, text: str) -> tuple[int, int, str]:
         """Return the edit that puts a line before the statement at a position."""
         return at, at, text + self.indent(at)
@@ -168,7 +164,8 @@ def _separate(source: _Source, at: int, name: str, barrier: str) -> Iterator[tup
 def _join(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
     """Yield a barrier before and after each branch or loop that one of the barriers is in, in place of that barrier."""
     numbers = dict.fromkeys((row["line"], *map(int, re.findall(r"\.cu:(\d+)", row["message"]))))
-    for number in sorted(numbers, key=lambda number: not source.code.startswith("if", source.outer(number))):
+    around = {number: source.head(source.blocks(source.line(number)[0])[-1][0]) for number in numbers}
+    for number in sorted(numbers, key=lambda number: not source.code.startswith("if", around[number])):
         start, end = source.line(number)
         barrier = re.compile(r"__syncthreads\s*\(\s*\)\s*;").search(source.code, start, end)
         for opening, closing in source.blocks(start)[:0:-1] if barrier else ():

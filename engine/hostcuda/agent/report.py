@@ -398,9 +398,9 @@ def _compare(report: dict, previous: Mapping) -> None:
 def _find_writes(array: str, source: str, kernel: str) -> str:
     """Return "line 3, which writes it,": the lines of a kernel's text that assign to an element of an array."""
     code, name = code_only(source), re.escape(array)
-    head = re.search(rf"\b{kernel}\s*\(", code) if kernel else None
+    head = re.search(rf"\b{re.escape(kernel)}\s*\(", code) if kernel else None
     start = head.start() if head else 0
-    lines = code[start : code.find("__global__", start) if head and "__global__" in code[start:] else None].splitlines()
+    lines = (code[start:].partition("__global__")[0] if head else code).splitlines()
     writes = re.compile(rf"\b{name}\s*\[.*\]\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)|\*\s*{name}\s*=|atomic\w+\(&?\s*{name}\b")
     found = [str(number) for number, text in enumerate(lines, 1 + code.count("\n", 0, start)) if writes.search(text)]
     several = len(found) > 1

@@ -255,9 +255,9 @@ def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path]
 
 _parameters = {}  # module -> kernel -> offset of a parameter -> its name, and the type of an element
 _PLACE = re.compile(r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?")
-_KINDS = {"bool": 1, "char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "long": 8, "double": 8}  # bytes
-_SIZES = {**_KINDS, "unsigned": 4, "size_t": 8, **{f"{u}int{8 * n}_t": n for u in ("", "u") for n in (1, 2, 4, 8)},
-          **{f"{u}{kind}{n}": n * size for u in ("", "u", "__") for kind, size in _KINDS.items() for n in (1, 2, 3, 4)}}
+KINDS = {"bool": 1, "char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "long": 8, "double": 8}  # bytes
+_SIZES = {**KINDS, "unsigned": 4, "size_t": 8, **{f"{u}int{8 * n}_t": n for u in ("", "u") for n in (1, 2, 4, 8)},
+          **{f"{u}{kind}{n}": n * size for u in ("", "u", "__") for kind, size in KINDS.items() for n in (1, 2, 3, 4)}}
 _unnamed = {}  # source without a name of its own -> its number
 _names = {}  # module -> the name that its source has for the compiler, and in the records
 
@@ -412,7 +412,7 @@ def _written(at, away, side, count, unit, name, kind, start):
     if start and at < 0:
         where = f"{-(-away // size) if away > size else 'one'} {side}" if side else "in"
         return f"{name}[{at // size}], {where} the allocation that {name} points into"
-    many, words = -(-away // size), f"{kind}s" if kind in _KINDS else f"elements of {size} byte{'s' * (size > 1)}"
+    many, words = -(-away // size), f"{kind}s" if kind in KINDS else f"elements of {size} byte{'s' * (size > 1)}"
     return f"{name}[{at // size}], {many if many > 1 else 'one'} {side or 'of'} {count // size} {words}"
 
 
@@ -438,8 +438,6 @@ def _finding(raw, f):
     if other and (other["file"], other["line"]) == (file, line) and {f["op"], other["op"]} == {"ld", "st"}:
         remedy = remedy.replace("put a barrier", "read the element into a variable, put a barrier", 1).replace(
             "between the two accesses", "and write then, with another one before the next read", 1)
-    if "__syncwarp" in message:
-        remedy = remedy.replace("__syncthreads(),", "__syncthreads() (within one warp __syncwarp() is enough),", 1)
     return Finding(
         f["tool"], f["kind"], raw["kernel"], file, line, tuple(f["block"]), tuple(f["thread"]), other,
         f["address"], f["size"], buffer, f["count"], message, f.get("op", ""), remedy,

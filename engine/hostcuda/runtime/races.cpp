@@ -102,21 +102,25 @@ bool ordered(const Touch &other, unsigned thread) {
     return other.thread / warp_size == warp && order.clocks[warp][thread % warp_size][other.thread % warp_size] >= other.clock;
 }
 
-#define BARRIER "put a barrier that all threads of the block reach, __syncthreads(), "
+#define PUT "put a barrier that all threads of the block reach, __syncthreads()"
+#define BARRIER PUT ", "
+// A remedy with a barrier, for threads of two warps or of one.
+#define WITH_BARRIER(before, after) (one_warp ? before PUT " (within one warp __syncwarp() is enough), " after : before BARRIER after)
 #define ATOMIC "an atomic operation such as atomicAdd"
 
 // What prevents a race of two threads, in one sentence.
-const char *remedy_of(unsigned site, unsigned other, bool of_blocks) {
+const char *remedy_of(unsigned site, unsigned other, bool of_blocks, bool one_warp = false) {
     Operation a = places.sites[site].operation, b = places.sites[other].operation;
     if (a == store && b == store)
         return of_blocks ? "if each block has elements of its own, correct the index; if not, let one block write the element, or combine the "
                            "values with " ATOMIC
-                         : "if each thread has an element of its own, correct the index; if not, let one thread write the element, combine the values with " ATOMIC ", or " BARRIER "between the two accesses";
+                         : WITH_BARRIER("if each thread has an element of its own, correct the index; if not, let one thread write the element, "
+                                        "combine the values with " ATOMIC ", or ", "between the two accesses");
     if (a == atomic || b == atomic)
-        return of_blocks ? "make the second access in another kernel launch, or both with atomic operations" : BARRIER "between the two accesses";
+        return of_blocks ? "make the second access in another kernel launch, or both with atomic operations" : WITH_BARRIER("", "between the two accesses");
     return of_blocks ? "make the second access in another kernel launch, which begins when this one has ended, or, if the blocks update the "
                        "element together, use " ATOMIC
-                     : BARRIER "between the two accesses, or, if the threads update the element together, use " ATOMIC;
+                     : WITH_BARRIER("", "between the two accesses, or, if the threads update the element together, use " ATOMIC);
 }
 
 void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address, size_t size, const char *both) {
@@ -126,7 +130,7 @@ void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address,
     report(findings(), "racecheck", "race", places.sites[site].pc, thread, &other, address, size,
            format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s %s without a barrier%s between", b.x, b.y, b.z, a.x,
                   a.y, a.z, both, range ? element_of(*range, (address - range->low) / size * size, size).c_str() : "dynamic shared memory",
-                  one_warp ? " or a __syncwarp" : ""), remedy_of(site, other.site, false));
+                  one_warp ? " or a __syncwarp" : ""), remedy_of(site, other.site, false, one_warp));
 }
 
 // An access of bytes that another thread, or this one, still copies.
