@@ -85,7 +85,10 @@ float32_tflop_s = {0.9 * here.peak_flops / 1e12:.3g}
 
 
 def device(dry: Dry = False, out: Folder = None) -> None:
-    """Add the GPU in use to data/devices.toml."""
+    """Add the GPU in use to data/devices.toml.
+
+    Its rates are measured. With `dry`, only print its entry.
+    """
     here = devices.device()
     if here.engine != "gpu":
         raise LabError(f"devices.toml lists GPUs; the engine here is the CPU's ({here.name})")
