@@ -140,8 +140,8 @@ def program(script: str, arguments: Sequence[str], on: str, options: Sequence[st
     """
     path = Path(script).expanduser()
     if not path.is_file():
-        raise EngineError(f"there is no program {script}: give the path of a Python script that uses hostcuda, or of a "
-                          ".cu file with a main")
+        raise EngineError(f"there is no {'option or ' * script.startswith('-')}program {script}: give the path of a "
+                          "Python script that uses hostcuda, or of a .cu file with a main")
     if path.suffix == ".ipynb":
         raise EngineError(f"{script} is a notebook, not a program: give a Python script that launches the kernels")
     if path.suffix not in (".py", "", *_COMPILED):

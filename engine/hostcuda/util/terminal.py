@@ -35,14 +35,10 @@ def application(name: str, version: str, about: str) -> typer.Typer:
         The first lines of its help.
     """
     app = typer.Typer(
-        name=name,
-        cls=_Commands,
-        help=about,
+        name=name, cls=_Commands, help=about,
         epilog="HOSTCUDA_ENGINE=cpu or gpu chooses the engine; by default it is the GPU where there is one.",
-        no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
+        no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
     )
 
     def show(wanted: bool) -> None:
@@ -82,7 +78,9 @@ def run(app: Callable, name: str) -> None:
 
 
 def fail(name: str, message: str) -> NoReturn:
-    """End the command `name` with a message and exit status 1."""
+    """End the command `name` with a message, in which the names given have no line breaks, and exit status 1."""
+    for given in (part for word in sys.argv for part in (word, word.rpartition("/")[0]) if not part.isprintable()):
+        message = message.replace(given, repr(given)[1:-1])
     print(f"{name}: {message}", file=sys.stderr)
     raise SystemExit(1)
 
