@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from json import dumps, loads
 from pathlib import Path
 from typing import Annotated
@@ -134,8 +135,8 @@ def profile(
     args, words = _prepare(context, script, args or [], most), processes.split_options(options)
     files.require_place(csv)
     if estimate is not None:
-        if lines or engine == "gpu":
-            context.fail("--estimate runs on the CPU engine and has one row per launch: no --lines, no --engine gpu")
+        if lines or engine not in (None, "cpu"):
+            context.fail("--estimate runs on the CPU engine and has one row per launch: no --lines, no other --engine")
         _estimate(script, args, estimate, timeout, csv, json, words, nvcc)
         return
     profile = profile_script(script, args, engine, timeout, capture=json, nvcc=nvcc, options=words)
@@ -200,34 +201,31 @@ def check(
     from hostcuda import agent
     from hostcuda.tools import sanitize
 
-    def read(path: Path | None, beside: str) -> str:
-        path = path or (source.with_suffix(beside) if source.with_suffix(beside).is_file() else None)
-        return _read(path) if path else ""
-
-    try:
-        given = loads(read(cases, ".json") or "[]")
-        before = loads(_read(previous)) if previous else None
-    except (ValueError, RecursionError) as error:
-        terminal.fail("hostcuda", f"the cases or the previous report are no JSON: {error}")
-    if before is not None and not isinstance(before, dict):
+    text = _read(source)
+    beside = [path if path.is_file() else None for path in (source.with_suffix(".json"), source.with_suffix(".py"))]
+    cases, reference = cases or beside[0], reference or beside[1]
+    given, before = _read(cases, loads) if cases else [], _read(previous, loads) if previous else None
+    if previous and not (isinstance(before, dict) and "verdict" in before):
         terminal.fail("hostcuda", f"{previous} is no report of an earlier check --json")
     job = {"cases": given} if isinstance(given, list) else given
     if not isinstance(job, dict) or (unknown := job.keys() - {"cases", "kernel", "options", "rtol", "atol"}):
         known = f"no {min(unknown)}" if isinstance(job, dict) else "nothing else"
         terminal.fail("hostcuda", f"the file of cases has a list, or cases, kernel, options, rtol, atol, and {known}")
     job |= {name: value for name, value in (("kernel", kernel), ("options", options)) if value}
-    report = agent.check(_read(source), reference=read(reference, ".py"), previous=before, repairs=repairs,
+    report = agent.check(text, reference=_read(reference) if reference else "", previous=before, repairs=repairs,
                          seconds=seconds, **job)
     print(dumps(report, ensure_ascii=False) if json else agent.as_text(report))
     raise typer.Exit(sanitize.STATUS[report["verdict"].replace("_", " ")])
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, parse: Callable = str):
     try:
-        return path.read_text()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
-        terminal.fail("hostcuda", f"{path} cannot be read: {why}")
+        return parse(path.read_text())
+    except UnicodeDecodeError:
+        why = "it is no text in UTF-8"
+    except (OSError, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or f"it is no JSON: {str(error).partition(';')[0]}"
+    terminal.fail("hostcuda", f"{path} cannot be read: {why}")
 
 
 @app.command()

@@ -73,7 +73,7 @@ def _read_reference(text: str) -> Callable | None:
     scope: dict[str, Any] = {"np": np, "numpy": np}
     try:
         exec(compile(text, "reference.py", "exec"), scope)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EngineError(f"the reference fails: {type(error).__name__}: {error}") from None
     if text and not callable(scope.get("reference")):
         raise EngineError("the reference defines no function named reference: write def reference(**arguments)")
@@ -112,7 +112,10 @@ class _Case:
         self.unset, self.arrays = set(), {}
         for name, spec in self.specs.items():
             if isinstance(spec, dict):
-                self.arrays[name] = self._make_array(name, {"shape": [len(spec.get("values", ()))], **spec})
+                try:
+                    self.arrays[name] = self._make_array(name, {"shape": [len(spec.get("values", ()))], **spec})
+                except (TypeError, ValueError) as error:
+                    raise EngineError(f"{self.name}: the array {name} cannot be made: {error}") from None
 
     @staticmethod
     def _name(parameter) -> str:
@@ -122,12 +125,11 @@ class _Case:
     def _refuse_arguments(self) -> None:
         for name in self.specs.keys() - self.parameters.keys():
             if not isinstance(self.specs[name], dict) or self.specs[name].get("role") != "constant":
-                known = ", ".join(self.parameters)
-                raise EngineError(f"{self.name}: the kernel has no parameter {name}; it has {known}")
+                raise EngineError(f"{self.name}: the kernel has no parameter {name}, only {', '.join(self.parameters)}")
         for name, parameter in self.parameters.items():
             if name not in self.specs:
                 raise EngineError(f"{self.name} has no argument for `{parameter.declaration}`: give {name}")
-            if (parameter.kind == "P") != isinstance(self.specs[name], dict):
+            if not isinstance(self.specs[name], dict if parameter.kind == "P" else (int, float)):
                 kind = "an array, and no address" if parameter.kind == "P" else "a number"
                 raise EngineError(f"{self.name}: the parameter `{parameter.declaration}` takes {kind}")
         for name, spec in self.specs.items():
@@ -194,18 +196,17 @@ class _Case:
         values = {name: self.arrays[name].copy() if name in self.arrays else spec for name, spec in self.specs.items()}
         try:
             result = reference(**values)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EngineError(f"the reference fails in {self.name}: {type(error).__name__}: {error}") from None
         if result is None:
             result = {name: values[name] for name in self.written}
         elif not isinstance(result, dict):
             if len(self.written) != 1:
-                known = ", ".join(self.written) or "nothing"
-                raise EngineError(f"the kernel may write {known}: the reference has to return a dict of arrays")
+                raise EngineError(f"the kernel may write {', '.join(self.written) or 'nothing'}: the reference has to "
+                                  "return a dict of arrays")
             result = {self.written[0]: result}
         for name, array in result.items():
-            is_array = name in self.parameters and name in self.arrays
-            if not is_array or np.size(array) != self.arrays[name].size:
+            if name not in self.parameters.keys() & self.arrays or np.size(array) != self.arrays[name].size:
                 raise EngineError(f"the reference's {name} is no array of {self.name}, or has another size: it has "
                                   f"{np.size(array)} elements")
         return {name: np.array(array) for name, array in result.items()}

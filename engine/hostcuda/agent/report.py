@@ -191,6 +191,9 @@ def capabilities() -> dict:
 def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], options: str, seconds: float,
                **more) -> dict:
     """Return a job for the child; refuse a request beyond the limits."""
+    for name in ("rtol", "atol"):
+        if (value := more.get(name)) is not None and not (type(value) in (int, float) and 0 <= value < float("inf")):
+            raise EngineError(f"{name} is a number from 0, not {value!r:.40}")
     if not (isinstance(kernel, str) and isinstance(options, str) and isinstance(cases, Sequence)):
         raise EngineError("cases is a list, and kernel and options are texts")
     if (not 5 <= seconds <= 300 or len(cases) > _CASES or len(source) > _SOURCE
@@ -207,11 +210,11 @@ def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], op
         if missing := {"grid", "block", "arguments"} - case.keys():
             raise EngineError(f"a case has no {', '.join(sorted(missing))}")
         if unknown := case.keys() - {"grid", "block", "arguments", "name", "shared_bytes"}:
-            raise EngineError(f"a case has {', '.join(sorted(unknown))}, which means nothing; it may have grid, block, "
-                              "arguments, name and shared_bytes")
+            raise EngineError(f"a case may have grid, block, arguments, name, shared_bytes, and no {min(unknown)}")
+        sizes = case["grid"], case["block"], [case.get("shared_bytes", 0)]
         if not all(isinstance(size, (list, tuple)) and size and all(type(side) is int for side in size)
-                   for size in (case["grid"], case["block"])) or not isinstance(case["arguments"], Mapping):
-            raise EngineError("grid and block of a case are lists of integers, and its arguments an object")
+                   for size in sizes) or not isinstance(case["arguments"], Mapping):
+            raise EngineError("grid and block of a case are lists of integers, shared_bytes an integer, arguments an object")
     return {"what": what, "source": source, "kernel": kernel, "cases": [*cases], "options": words, **more}
 
 
@@ -237,8 +240,8 @@ def _run(job: Mapping, seconds: float, walled: bool) -> Run:
             ended = replace(ended, status=None)
         elif walled and (ended.status or 0) > 128:  # bubblewrap's status for a signal
             ended = replace(ended, status=128 - ended.status)
-        names = ("launches", "launches.events", "answers")
-        records, events, answers = (processes.lines(folder / name) for name in names)
+        files = (folder / name for name in ("launches", "launches.events", "answers"))
+        records, events, answers = map(processes.lines, files)
     return Run(sanitize.checked(records, sanitize.TOOLS, ended, events), records, answers, job["source"])
 
 
