@@ -12,8 +12,8 @@ from hostcuda.terminal import among
 
 def _use(engine: str | None) -> str | None:
     """Let this process, and those that it starts, use an engine; before anything asks for the device."""
-    if engine and engine not in ("cpu", "gpu"):
-        raise typer.BadParameter(f"{engine} is neither cpu nor gpu")
+    if engine is not None and engine not in ("cpu", "gpu"):
+        raise typer.BadParameter(f"{engine!r} is neither cpu nor gpu")
     if engine:
         os.environ["HOSTCUDA_ENGINE"] = engine
     return engine

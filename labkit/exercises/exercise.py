@@ -391,7 +391,7 @@ def load(folder: Path) -> Exercise:
         spec.loader.exec_module(module)
     except EngineError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise LabError(f"{path} fails: {type(error).__name__}: {error}") from error
     if not isinstance(defined := getattr(module, "EXERCISE", None), Exercise):
         raise LabError(f"{path} defines no exercise: write EXERCISE = Exercise(...)")

@@ -131,13 +131,14 @@ def folder() -> Path:
 
 def read(path: Path | str) -> Notebook:
     """Read a notebook. Raises LabError if the file cannot be read, or is no notebook."""
-    path = Path(path)
     try:
-        nb = nbformat.read(path, as_version=4)
+        nb = nbformat.read(path := Path(path), as_version=4)
+        _ = [(cell.source.strip(), [*cell.get("outputs", ())]) for cell in nb.cells]  # nbformat only logs other types
     except OSError as error:
         raise LabError(f"cannot read {path}: {error.strerror}") from None
     except Exception as error:  # nbformat raises JSON, validation and plain attribute errors
         reason = str(error).split("\n")[0][:200]
+        reason = "it has other JSON" if isinstance(error, (AttributeError, KeyError, TypeError)) else reason
         raise LabError(f"{path} is no Jupyter notebook: {reason}") from None
     return Notebook(path, nb)
 
@@ -186,9 +187,8 @@ def _find(name: str) -> Path:
             if stem in (path.stem, path.stem[:2]) or (stem.isdigit() and stem.zfill(2) == path.stem[:2]):
                 return path
     names = [Notebook(path, None).name for path in list_notebooks()]
-    nearest = difflib.get_close_matches(name, names, 3, 0)
-    raise LabError(f"no notebook {name!r}; the nearest names are {', '.join(nearest)}" if names else
-                   f"no notebook {name!r}; there are none yet")
+    nearest = ", ".join(difflib.get_close_matches(name, names, 3, 0))
+    raise LabError(f"no notebook {name!r}; {f'the nearest names are {nearest}' if names else 'there are none yet'}")
 
 
 def run(notebook: Notebook, progress: Progress | None = None) -> None:

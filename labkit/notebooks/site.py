@@ -61,7 +61,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     repository : str, optional
         Where the lab is published on GitHub, "owner/name": links to files without a page lead there.
     """
-    if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+    if repository is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
     root = execute.folder().parent
     with claiming(out, "labkit site", earlier=f"<title>{html.TITLE}</title>"):
