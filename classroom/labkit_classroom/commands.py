@@ -24,7 +24,7 @@ Named = Annotated[
 
 def grade(
     submissions: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(metavar="SUBMISSION...", help="Notebooks, .cu files (04a.cu in a student's folder, or "
                        "alice_04a.cu), or folders of them. Without any, show earlier results again."),
     ] = None,
@@ -94,8 +94,8 @@ def grade(
     only = _named(named)
     people = read_roster(roster) if roster else None
     terms = grades.Terms(
-        _per_exercise(points, _number), _number(partial, 1) if partial else None, _per_exercise(due, instant), people,
-        only, read_rules(rules, people) if rules else Rules(),
+        _per_exercise(points, _number), None if partial is None else _number(partial, 1), _per_exercise(due, instant),
+        people, only, read_rules(rules, people) if rules else Rules(),
     )
     gradebooks.require(formats or (), terms.roster, 0)  # before minutes of work
     if not submissions and not (out / "results").is_dir():
@@ -104,7 +104,7 @@ def grade(
     if others and not (out / "results").is_dir():
         raise LabError(f"{out} has files that `labkit grade` did not write: {', '.join(sorted(others)[:3])}. Give it a "
                        "new folder with --out, or move these away")
-    if prune and not (submissions and all(path.is_dir() for path in submissions)):
+    if prune and not (submissions and all(Path(path).is_dir() for path in submissions)):
         raise LabError("--prune removes the results of all hand-ins that are not given: give the folder of the class")
     if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {*terms.exercises}:
         raise LabError(f"{out} holds results of {', '.join(sorted(lost))}, which is no exercise of the lab: give the "
@@ -159,7 +159,7 @@ def grade(
         print(f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them")
     if len(everything) > len(to_grade):
         print(f"{len(everything) - len(to_grade):5}  of exercises that --exercise does not name: left out")
-    if lines := unused(submissions[0]) if len(submissions or ()) == 1 and not student else []:
+    if lines := unused(Path(submissions[0])) if len(submissions or ()) == 1 and not student else []:
         print(f"{len(lines):5}  in manifest.csv without a file: {printable(', '.join(lines))}")
     if starts:
         print(f"{len(starts):5}  changed starting code since the last grading: {', '.join(starts)}. A hand-in "
@@ -208,7 +208,7 @@ def _executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Executo
     """Yield the executor that grades kernels: on this machine, or on the workers of a Dask scheduler."""
     from labkit_classroom import grading
 
-    if not dask:
+    if dask is None:
         with grading.workers(jobs, most) as executor:
             yield executor
         return
@@ -217,16 +217,16 @@ def _executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Executo
     except ImportError:
         raise LabError("--dask needs Dask: pip install distributed") from None
     try:
-        client = Client(dask)
+        client = Client(dask or "''")
     except (OSError, ValueError) as error:
-        raise LabError(f"there is no Dask scheduler at {dask}: {error}") from None
+        raise LabError(f"there is no Dask scheduler at {dask!r}: {error}") from None
     with client:
         yield client.get_executor()
 
 
 def similarity(
     submissions: Annotated[
-        list[Path], typer.Argument(metavar="SUBMISSION...", help="As `labkit grade` takes them.")
+        list[str], typer.Argument(metavar="SUBMISSION...", help="As `labkit grade` takes them.")
     ],
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="The page to write.")
@@ -271,7 +271,7 @@ def autograder(
 
     if gradescope == image or (gradescope and not asked):
         raise LabError("say --gradescope with the exercises of the assignment, or --image")
-    tasks = [exercise(key) for key in asked or ()]
+    tasks = [exercise(key) for key in dict.fromkeys(asked or ())]
     if gradescope:
         points = float(sum(task.points for task in tasks))
         print(f"{autograder.write_zip(out or Path('build/grader.zip'), tasks)}: {points:g} points in all")

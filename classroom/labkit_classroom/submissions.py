@@ -106,7 +106,7 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
         There is no such file or folder, nothing in them is a notebook or a .cu file, or a manifest is damaged.
     """
     latest: dict[tuple[str, str], tuple[Submission, Path]] = {}
-    paths = [Path(path) for path in paths]
+    paths = [Path(path or "''") for path in paths]  # an empty name is no name of this folder
     # Of several folders, or of one student's, a manifest may be the student's own.
     manifest = _manifest(paths[0]) if len(paths) == 1 and not student else {}
     files = [(file, path) for path in paths for file in _find_files(path)]
@@ -225,7 +225,7 @@ def _read_or_explain(file: Path, folder: str, nested: bool) -> list[Submission]:
     except EngineError as error:
         return [Submission(student, "", problem=str(error))]
     except Exception as error:  # a student's file must not stop the class
-        reason = f"{type(error).__name__}: {getattr(error, 'strerror', None) or error}"
+        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         return [Submission(student, "", problem=f"{file.name} cannot be read: {reason}")]
 
 
@@ -324,7 +324,7 @@ def _sources(file: Path) -> list[str]:
         cells = parsed(data, _VALUES)["cells"]
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     except (ValueError, RecursionError, TypeError, KeyError) as error:
-        what = f"it has no {error}" if isinstance(error, KeyError) else str(error)[:120] or type(error).__name__
+        what = {KeyError: f"it has no {error}", TypeError: "it has other JSON"}.get(type(error), str(error)[:120])
         raise LabError(f"{file.name} is not a notebook of format 4: {what}") from None
     if len(cells) > _CELLS:
         raise LabError(f"{file.name} has more than {_CELLS:,} cells")
