@@ -612,7 +612,7 @@ def main(arguments: list[str]) -> NoReturn:
         module = _load(Path(arguments[0]), options)
     except Interrupted:
         sys.exit(128 + signal.SIGINT)
-    except (EngineError, errors.Error) as error:
+    except (EngineError, errors.Error, PermissionError) as error:
         of_source = isinstance(error, errors.CompileError)  # else of the options, or of the engine's start
         text = error.msg if of_source else str(error)
         records.tell("compile error" if of_source else "refused", text)

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from hostcuda.errors import EngineError
 
 # What may be wrong with any path: a message, and no error of this program.
-_OF_A_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC, errno.EDQUOT)
+_OF_A_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class _Commands(TyperGroup):
