@@ -214,7 +214,7 @@ def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], op
         sizes = case["grid"], case["block"], [case.get("shared_bytes", 0)]
         if not all(isinstance(size, (list, tuple)) and size and all(type(side) is int for side in size)
                    for size in sizes) or not isinstance(case["arguments"], Mapping):
-            raise EngineError("grid and block of a case are lists of integers, shared_bytes an integer, arguments an object")
+            raise EngineError("grid and block are lists of integers, shared_bytes an integer, and arguments an object")
     return {"what": what, "source": source, "kernel": kernel, "cases": [*cases], "options": words, **more}
 
 
