@@ -1,0 +1,426 @@
+"""Bad inputs to both commands: a sentence names what is wrong, the exit status is a documented one, no file changes.
+
+classroom/tests/test_bad_arguments.py has command lines of the same kind, without the words of their sentences.
+"""
+
+import builtins
+import errno
+import hashlib
+import io
+import json
+import os
+import re
+import shlex
+import sys
+
+import pytest
+
+import labkit.cli
+from hostcuda import command
+
+pytestmark = pytest.mark.thorough("tools of the repository")
+
+KERNEL = 'extern "C" __global__ void f(float *x) { x[threadIdx.x] = 1; }\n'
+PROGRAM = "int main() { return 0; }\n"
+
+
+def write_case(array='"shape": [32]', **more):
+    """Return the JSON of a case for `KERNEL`."""
+    case = {"grid": [1], "block": [32], "arguments": {"x": 0}, **more}
+    return json.dumps([case]).replace('"x": 0', f'"x": {{{array}}}')
+
+
+def write_notebook(**cell):
+    """Return the JSON of a notebook with one cell that answers an exercise."""
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": None, "outputs": [],
+            "source": ["%%kernel 04 --exercise 04a\n", "// nothing"], **cell}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+FILES = {
+    "ok.cu": PROGRAM,
+    "ok.py": "print('hello')\n",
+    "kernel.cu": KERNEL,
+    "case.json": write_case(),
+    "empty": "",
+    "blank.cu": "",
+    "empty.json": "",
+    "empty.ipynb": "",
+    "no_kernel.cu": "int helper(int a) { return a; }\n",
+    "two.cu": KERNEL + KERNEL.replace("void f", "void g"),
+    "number.cu": 'extern "C" __global__ void f(int n) { }\n',
+    "error.cu": 'extern "C" __global__ void f(float *x) { x[0] = ; }\n',
+    "error_main.cu": "int main() { return 0 }\n",
+    "error_reference.py": "def reference(:\n",
+    "raises.py": "def reference(x):\n    raise KeyError('missing')\n",
+    "exits.py": "import sys\nsys.exit(0)\n",
+    "no_reference.py": "x = 1\n",
+    "short.py": "def reference(x):\n    return x[:1]\n",
+    "binary.cu": b"\x7fELF\x00\x01\xff\xfe",
+    "latin.py": b"# caf\xe9\n",
+    "words.txt": "These are words.\n",
+    "page.ipynb": write_notebook(),
+    "source.ipynb": write_notebook(source=5),
+    "outputs.ipynb": write_notebook(outputs=5),
+    "null.ipynb": "null",
+    "texts.ipynb": '{"cells": ["a", 3], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}',
+    "no_cells.ipynb": '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}}',
+    "trailing.json": "[],",
+    "deep.json": "[" * 100_000,
+    "null.json": "null",
+    "object.json": "{}",
+    "tolerance.json": json.dumps({"cases": json.loads(write_case()), "rtol": "small"}),
+    "negative.json": json.dumps({"cases": json.loads(write_case()), "atol": -1}),
+    "colour.json": write_case(colour="red"),
+    "bytes.json": write_case(shared_bytes="many"),
+    "threads.json": write_case(block=[4096]),
+    "blocks.json": write_case(grid=[0]),
+    "shape.json": write_case('"shape": [-1]'),
+    "letters.json": write_case('"values": ["a"]'),
+    "dtype.json": write_case('"shape": [32], "dtype": "float99"'),
+    "fill.json": write_case('"shape": [32], "fill": "magic"'),
+    "huge.json": write_case('"shape": [99999999999]'),
+    "no_argument.json": write_case(arguments={}),
+    "many.json": write_case(arguments={"n": "many"}),
+    "class/alice/04a.cu": "// nothing\n",
+    "class/bob/04a.cu": "// nothing else\n",
+    "alice_04a.zip": b"no archive",
+    "alice.tar.gz": b"\x1f\x8bno archive",
+    "roster.csv": "name,id,email\nalice,1,alice@example.org\n",
+    "empty.csv": "",
+    "twice.csv": "name,id,email\nAda,1,ada@example.org\nBob,1,bob@example.org\n",
+    "soon.csv": "name,id,email,extension\nAda,1,ada@example.org,soon\n",
+    "long.csv": f"name,id,email\n{'x' * 200_000},1,a\n",
+    "no_id.csv": 'name,id,email\n"Ada,1,ada@example.org\n',
+    "tables.toml": "[colour]\nred = 1\n",
+    "late.toml": "[late]\nlost_per_day = 2\n",
+    "nan.toml": "[late]\nlost_per_day = nan\n",
+    "text.toml": "[groups]\nblue = 'alice'\n",
+    "groups.toml": "[groups]\nblue = ['alice']\nred = ['alice']\n",
+    "marks.toml": "[[marks]]\nstudent = 'alice'\n",
+    "zoe.toml": "[[marks]]\nstudent = 'zoe'\nexercise = '04a'\ninvalid = 'copied'\n",
+    "keys.toml": "late = 1\nlate = 2\n",
+    "columns/manifest.csv": "file,when\nalice,now\n",
+    "columns/alice/04a.cu": "// nothing\n",
+    "yesterday/manifest.csv": "file,submitted_at\nalice,yesterday\n",
+    "yesterday/alice/04a.cu": "// nothing\n",
+    "full/notes.txt": "mine\n",
+    "error/exercise.py": "def (:\n",
+    "raises/exercise.py": "raise RuntimeError('no weights')\n",
+    "exits/exercise.py": "import sys\nsys.exit(0)\n",
+    "nothing/exercise.py": "",
+    "five/exercise.py": "EXERCISE = 5\n",
+}
+LONG = 280 * "n"  # longer than a file's name may be
+BREAK = "first\nsecond"
+
+HOSTCUDA = [  # the arguments, with LONG and BREAK in place of these names, and the words that the answer must have
+    ("sanitise ok.cu", "'sanitise'"),
+    ("''", "No such command ''"),
+    ("LONG", "No such command 'nnn"),
+    ("doctor --jsn", "--jsn"),
+    ("mcp --port 99999", "--port"),
+    ("pycuda --force", "--force"),
+    ("run", "PROGRAM"),
+    ("run --strct ok.cu", "no option or program --strct"),
+    ("run ok.cu --engine=gpu", "--engine=gpu behind ok.cu"),
+    ("run BREAK.cu", r"no program first\nsecond.cu"),
+    ("run ../no-such/../x.cu", "no program ../no-such/../x.cu"),
+    ("run /dev/null", "no program /dev/null"),
+    ("run page.ipynb", "page.ipynb is a notebook"),
+    ("run --timeout 5s ok.cu", "'--timeout'"),
+    ("run --timeout '' ok.cu", "'--timeout'"),
+    ("run --timeout 1e400 ok.cu", "a time limit of inf s"),
+    ("run --output-limit 1.5 ok.cu", "'--output-limit'"),
+    ("run --engine CPU ok.cu", "engine = 'CPU'"),
+    ("run --options -D ok.cu", "-D has no value"),
+    ("run no_kernel.cu", "no_kernel.cu has no main"),
+    ("run binary.cu", "binary.cu has no main"),
+    ("profile --csv", "'--csv' requires an argument"),
+    ("profile --csv ../no-such/x.csv ok.cu", "no folder ../no-such for x.csv"),
+    ("profile --csv BREAK/x.csv ok.cu", r"no folder first\nsecond for x.csv"),
+    ("profile --csv /proc/x.csv ok.cu", "cannot write to /proc"),
+    ("profile --csv /dev/null ok.cu", "/dev/null is a link or a device"),
+    ("profile --estimate H200 --engine tpu ok.cu", "no other --engine"),
+    ("profile --estimate H200 no-such.cu", "no program no-such.cu"),
+    ("profile --engine 'cpu gpu' ok.cu", "engine = 'cpu gpu'"),
+    ("profile --nvc ok.cu", "no option or program --nvc"),
+    ("sanitize --tool", "'--tool' requires an argument"),
+    ("sanitize --tool all,memcheck ok.cu", "no tool 'all,memcheck'"),
+    ("sanitize --tool BREAK ok.cu", r"no tool 'first\nsecond'"),
+    ("sanitize --tol memcheck ok.cu", "no option or program --tol"),
+    ("sanitize --csv full/ ok.cu", "full is a folder"),
+    ("sanitize page.ipynb", "page.ipynb is a notebook"),
+    ("check .", ". cannot be read: Is a directory"),
+    ("check ''", ". cannot be read: Is a directory"),
+    ("check /", "/ cannot be read: Is a directory"),
+    ("check BREAK.cu", r"first\nsecond.cu cannot be read"),
+    ("check binary.cu", "binary.cu cannot be read: it is no text in UTF-8"),
+    ("check kernel.cu --cases", "'--cases' requires an argument"),
+    ("check kernel.cu --cases ''", ". cannot be read"),
+    ("check kernel.cu --cases empty.json", "empty.json cannot be read: it is no JSON"),
+    ("check kernel.cu --cases trailing.json", "trailing.json cannot be read: it is no JSON"),
+    ("check kernel.cu --cases deep.json", "deep.json cannot be read: it is no JSON"),
+    ("check kernel.cu --cases tolerance.json", "rtol is a number from 0, not 'small'"),
+    ("check kernel.cu --cases negative.json", "atol is a number from 0, not -1"),
+    ("check kernel.cu --cases colour.json", "no colour"),
+    ("check kernel.cu --cases bytes.json", "shared_bytes an integer"),
+    ("check kernel.cu --previous empty.json", "empty.json cannot be read: it is no JSON"),
+    ("check kernel.cu --previous null.json", "null.json is no report"),
+    ("check kernel.cu --previous object.json", "object.json is no report"),
+    ("check kernel.cu --previous case.json", "case.json is no report"),
+    ("check kernel.cu --reference latin.py", "latin.py cannot be read: it is no text in UTF-8"),
+    ("check kernel.cu --reference ''", ". cannot be read"),
+    ("check kernel.cu --options -O3", "-O3"),
+    ("check kernel.cu --options '-DN=4 more.cu'", "more.cu"),
+    ("check kernel.cu --seconds ''", "'--seconds'"),
+    ("check kernel.cu --seconds -5", "'--seconds'"),
+    ("check kernel.cu --repair", "--repair"),
+    ("check kernel.cu --json x", "(x)"),
+]
+
+VERDICTS = [  # of the two commands that give one: also the exit status
+    ("check error.cu --cases case.json", 4, "expected primary-expression before ';'"),
+    ("check no_kernel.cu --cases case.json", 5, "there is no kernel"),
+    ("check blank.cu", 6, "no kernel was launched"),
+    ("check two.cu --cases case.json", 5, "the module's kernels are f, g"),
+    ("check kernel.cu --kernel g --cases case.json", 5, "there is no kernel 'g'"),
+    ("check kernel.cu --cases threads.json", 5, "block.x is 4096"),
+    ("check kernel.cu --cases blocks.json", 5, "grid.x is 0"),
+    ("check kernel.cu --cases shape.json", 5, "case 1: the array x cannot be made: negative dimensions"),
+    ("check kernel.cu --cases letters.json", 5, "case 1: the array x cannot be made"),
+    ("check kernel.cu --cases dtype.json", 5, "'float99'"),
+    ("check kernel.cu --cases fill.json", 5, "'magic'"),
+    ("check kernel.cu --cases huge.json", 5, "the array x has more than 256 MB"),
+    ("check kernel.cu --cases no_argument.json", 5, "give x"),
+    ("check number.cu --cases many.json", 5, "the parameter `int n` takes a number"),
+    ("check kernel.cu --cases case.json --reference error_reference.py", 5, "SyntaxError: invalid syntax"),
+    ("check kernel.cu --cases case.json --reference raises.py", 5, "KeyError: 'missing'"),
+    ("check kernel.cu --cases case.json --reference exits.py", 5, "the reference fails: SystemExit"),
+    ("check kernel.cu --cases case.json --reference no_reference.py", 5, "no function named reference"),
+    ("check kernel.cu --cases case.json --reference short.py", 5, "it has 1 elements"),
+    ("sanitize no_kernel.cu", 4, "no_kernel.cu has no main"),
+    ("sanitize error_main.cu", 4, "error_main.cu:1:22: error: expected ';'"),
+    ("run error_main.cu", 1, "error_main.cu:1:22: error: expected ';'"),
+    ("profile error_main.cu", 1, "error_main.cu failed with exit status 1"),
+]
+
+LABKIT = [
+    ("lab", "'lab'"),
+    ("''", "No such command ''"),
+    ("LONG", "No such command 'nnn"),
+    ("check", "'N'"),
+    ("check ''", "'N'"),
+    ("check 0", "no rung 0"),
+    ("check -- -1", "no rung -1"),
+    ("check 1,2", "'N'"),
+    ("check 1 --sorce kernel.cu", "--sorce"),
+    ("check 1 --source", "'--source' requires an argument"),
+    ("check 1 --source BREAK.cu", r"no kernel file first\nsecond.cu"),
+    ("check 1 --source binary.cu", "binary.cu, line 1: 0xff is no UTF-8"),
+    ("check 1 --source no_kernel.cu", "no_kernel.cu takes the place of 01 baseline and has to define conv"),
+    ("check 1 --source page.ipynb", "page.ipynb takes the place"),
+    ("bench one", "'N'"),
+    ("bench 1 --layer lenet86-0", "no layer 'lenet86-0'"),
+    ("bench 1 --layer LONG", "no layer 'nnn"),
+    ("bench 1 --batch 1.5", "'--batch'"),
+    ("bench 1 --batch 2147483648", "a batch of 2147483648"),
+    ("bench 1 --csv ../no-such/x.csv", "no folder ../no-such for x.csv"),
+    ("bench 1 --csv /proc/x.csv", "cannot write to /proc"),
+    ("bench 1 --csv roster.csv", "roster.csv is there"),
+    ("bench 1 --port 99999", "--port"),
+    ("device --engine ''", "'' is neither cpu nor gpu"),
+    ("device --josn", "--josn"),
+    ("report 1 --format pdf", "--format"),
+    ("report page.ipynb/x", "no notebook 'page.ipynb/x'"),
+    ("report ../no-such.ipynb", "no notebook '../no-such.ipynb'"),
+    ("report BREAK", r"no notebook 'first\nsecond'"),
+    ("report 1.5", "no notebook '1.5'"),
+    ("report empty.ipynb", "empty.ipynb is no Jupyter notebook"),
+    ("report source.ipynb", "source.ipynb is no Jupyter notebook: it has other JSON"),
+    ("report outputs.ipynb", "outputs.ipynb is no Jupyter notebook: it has other JSON"),
+    ("report null.ipynb", "null.ipynb is no Jupyter notebook: it has other JSON"),
+    ("report texts.ipynb", "texts.ipynb is no Jupyter notebook"),
+    ("report --stored 1 --out /proc/x", "cannot write to /proc/x"),
+    ("store no_cells.ipynb --as-is", "no_cells.ipynb is no Jupyter notebook"),
+    ("store source.ipynb --as-is", "source.ipynb is no Jupyter notebook: it has other JSON"),
+    ("store 1 --out x", "--out"),
+    ("site --repository ''", "'' names no repository"),
+    ("site --repository a/b/c", "'a/b/c' names no repository"),
+    ("site --out .", ". has files that `labkit site` did not write"),
+    ("exercise new ..", ".. exists"),
+    ("exercise new /proc/x/y", "cannot write /proc/x/y"),
+    ("exercise start", "'EXERCISE'"),
+    ("exercise start 04a 04b", "(04b)"),
+    ("exercise start words.txt", "no exercise 'words.txt'"),
+    ("exercise start error", "exercise.py fails: SyntaxError: invalid syntax"),
+    ("exercise start raises", "exercise.py fails: RuntimeError: no weights"),
+    ("exercise start exits", "exercise.py fails: SystemExit: 0"),
+    ("exercise start nothing", "exercise.py defines no exercise"),
+    ("exercise start five", "exercise.py defines no exercise"),
+    ("exercise tset 04a", "'tset'"),
+    ("grade ''", "no file or folder ''"),
+    ("grade class ''", "no file or folder ''"),
+    ("grade class --ot x", "--ot"),
+    ("grade class --out empty", "cannot write to empty/results"),
+    ("grade class --out /proc/x", "cannot write to /proc/x"),
+    ("grade class --roster empty.csv", "empty.csv has no column 'name'"),
+    ("grade class --roster twice.csv", "twice.csv, line 3: the id '1' is there twice"),
+    ("grade class --roster soon.csv", "soon.csv, line 2: 'soon' is no time"),
+    ("grade class --roster long.csv", "long.csv cannot be read"),
+    ("grade class --roster no_id.csv", "no_id.csv, line 2: there is no id"),
+    ("grade class --format canvas", "--format canvas needs --roster"),
+    ("grade class --rules tables.toml", "tables.toml: its tables are"),
+    ("grade class --rules late.toml", "late.toml: late has lost_per_day"),
+    ("grade class --rules nan.toml", "nan.toml: late has lost_per_day"),
+    ("grade class --rules text.toml", "text.toml: a group is a list of names"),
+    ("grade class --rules groups.toml", "groups.toml: alice is there twice"),
+    ("grade class --rules marks.toml", "marks.toml: each of marks"),
+    ("grade class --rules keys.toml", "keys.toml cannot be read"),
+    ("grade class --rules zoe.toml --roster roster.csv", "zoe.toml: the roster has no student zoe"),
+    ("grade class --due 04a=", "'' is no time"),
+    ("grade class --due 04a=2026-13-01T00:00+00:00", "'2026-13-01T00:00+00:00' is no time"),
+    ("grade class --points 04a=ten", "'ten' is no number"),
+    ("grade class --partial ''", "'' is no number from 0 to 1"),
+    ("grade class --partial 150%", "'150%' is no number from 0 to 1"),
+    ("grade class --dask nowhere", "no Dask scheduler at 'nowhere'"),
+    ("grade class --dask ''", "no Dask scheduler at ''"),
+    ("grade class --exercise ''", "no exercise ''"),
+    ("grade columns", "columns/manifest.csv has no column 'submitted_at'"),
+    ("grade yesterday", "yesterday/manifest.csv, line 2: 'yesterday' is no time"),
+    ("grade --out full", "no results in full"),
+    ("grade alice_04a.zip --prune", "--prune removes"),
+    ("similarity ''", "no file or folder ''"),
+    ("similarity alice_04a.zip", "alice_04a.zip is neither a notebook nor a .cu file"),
+    ("similarity alice.tar.gz", "alice.tar.gz is neither a notebook nor a .cu file"),
+    ("similarity empty.ipynb", "empty.ipynb is not a notebook"),
+    ("similarity source.ipynb", "source.ipynb is not a notebook of format 4: it has other JSON"),
+    ("similarity texts.ipynb", "texts.ipynb is not a notebook of format 4: it has other JSON"),
+    ("similarity class --most x", "'--most'"),
+    ("similarity class --exercise 05a", "no hand-in to these exercises"),
+    ("similarity class --out roster.csv", "roster.csv is there"),
+    ("similarity class --out /proc/x/y.html", "cannot write /proc/x/y.html"),
+    ("autograder --image 99z", "no exercise '99z'"),
+    ("autograder --gradescop 04a", "--gradescop"),
+    ("autograder --gradescope error", "exercise.py fails: SyntaxError: invalid syntax"),
+    ("autograder --gradescope 04a --out /proc/x.zip", "cannot write /proc/x.zip"),
+    ("student --nbgrade", "--nbgrade"),
+    ("student --out", "'--out' requires an argument"),
+    ("student --out .", ". is not an empty folder"),
+    ("student --out /proc/x", "cannot write to /proc/x"),
+]
+
+LOCKED = [  # what may not be read
+    ("hostcuda", "check locked.cu", "locked.cu cannot be read: Permission denied"),
+    ("hostcuda", "check kernel.cu --cases locked.json", "locked.json cannot be read: Permission denied"),
+    ("hostcuda", "check kernel.cu --previous locked.json", "locked.json cannot be read: Permission denied"),
+    ("hostcuda", "check kernel.cu --reference locked.py", "locked.py cannot be read: Permission denied"),
+    ("labkit", "report locked.ipynb", "locked.ipynb: Permission denied"),
+    ("hostcuda", "run locked.py", "locked.py: Permission denied"),
+    ("hostcuda", "run locked/x.cu", "locked/x.cu: Permission denied"),
+    ("labkit", "check 1 --source locked.cu", "locked.cu: Permission denied"),
+    ("labkit", "check 1 --source locked/x.cu", "locked/x.cu: Permission denied"),
+    ("labkit", "report locked/x.ipynb", "locked/x.ipynb: Permission denied"),
+    ("labkit", "report --stored 1 --out locked/x", "locked/x/00_start_here.html: Permission denied"),
+    ("labkit", "site --out locked/x", "locked/x: Permission denied"),
+    ("labkit", "exercise new locked/x", "locked/x: Permission denied"),
+    ("labkit", "exercise start locked", "locked/exercise.py: Permission denied"),
+    ("labkit", "grade class --out locked/x", "locked/x: Permission denied"),
+    ("labkit", "grade locked", "locked/manifest.csv: Permission denied"),
+    ("labkit", "autograder --image --out locked/x", "locked/x: Permission denied"),
+    ("labkit", "student --out locked/x", "locked/x: Permission denied"),
+    ("labkit", "grade class --roster locked.csv", "locked.csv cannot be read: Permission denied"),
+    ("labkit", "grade class --rules locked.toml", "locked.toml cannot be read: Permission denied"),
+    ("labkit", "similarity locked_04a.cu", "locked_04a.cu cannot be read: Permission denied"),
+]
+
+
+def list_files(folder):
+    """Return the digest of each file below a folder, and None for each folder."""
+    return {path.relative_to(folder): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+            for path in folder.rglob("*")}
+
+
+def forbid(usual, name):
+    """Return a function that opens files as `usual` does, but for those that have a name in their path."""
+    def call(path, *arguments, **options):
+        if name in str(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return usual(path, *arguments, **options)
+
+    return call
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch, capfd):
+    """Call a command in a folder with `FILES`, which it must leave as they are: (exit status, stdout, stderr)."""
+    for name, content in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of an exercise.py
+    for variable in ("HOSTCUDA_ENGINE", "HOSTCUDA_WARNINGS", "HOSTCUDA_OUTPUT_LIMIT"):  # which the commands set
+        monkeypatch.setenv(variable, os.environ.get(variable, ""))
+
+    def call(name, line, locked=""):
+        before = list_files(tmp_path)
+        words = [word.replace("LONG", LONG).replace("BREAK", BREAK) for word in shlex.split(line)]
+        monkeypatch.setattr(sys, "argv", [name, *words])
+        with monkeypatch.context() as patched:
+            for module, function, part in ((io, "open", ""), (builtins, "open", ""), (os, "stat", "/")):
+                if locked:
+                    patched.setattr(module, function, forbid(getattr(module, function), locked + part))
+            with pytest.raises(SystemExit) as done:
+                (command if name == "hostcuda" else labkit.cli).main()
+        out, err = capfd.readouterr()
+        assert list_files(tmp_path) == before
+        return done.value.code, out, err
+
+    return call
+
+
+def require_plain(text, words):
+    """Fail unless a text has these words, no long line, no traceback, and no exception's name but those in the words.
+
+    A name in the words is that of an exception in the reader's own Python.
+    """
+    assert words in text
+    assert "Traceback" not in text and max(map(len, text.splitlines())) <= 400
+    assert set(re.findall(r"\b\w+(?:Error|Exception)\b|\bSystemExit\b", text)) <= set(re.findall(r"\w+", words)), text
+
+
+def require_one_sentence(name, words, status, out, err):
+    """Fail unless a command ended with one sentence on standard error, or with its usage and one."""
+    assert (status, out) in ((1, ""), (2, "")), (out, err)
+    said = [line for line in err.splitlines() if status == 1 or not line.startswith(("Usage: ", "Try ", " "))]
+    said = [line for line in said if line]
+    assert len(said) == 1 and said[0].startswith("Error: " if status == 2 else f"{name}: "), err
+    require_plain(" ".join(err.split()) if status == 2 else err, words)
+
+
+@pytest.mark.parametrize(("line", "words"), HOSTCUDA, ids=[line for line, _ in HOSTCUDA])
+def test_hostcuda_answers_a_bad_input_with_one_sentence(line, words, ask):
+    require_one_sentence("hostcuda", words, *ask("hostcuda", line))
+
+
+@pytest.mark.parametrize(("line", "words"), LABKIT, ids=[line for line, _ in LABKIT])
+def test_labkit_answers_a_bad_input_with_one_sentence(line, words, ask):
+    require_one_sentence("labkit", words, *ask("labkit", line))
+
+
+@pytest.mark.parametrize(("line", "status", "words"), VERDICTS, ids=[line for line, *_ in VERDICTS])
+def test_a_bad_kernel_or_program_gets_a_verdict(line, status, words, ask):
+    ended, out, err = ask("hostcuda", line)
+    assert ended == status
+    require_plain(out + err, words)
+
+
+@pytest.mark.parametrize(("name", "line", "words"), LOCKED, ids=[f"{name} {line}" for name, line, _ in LOCKED])
+def test_what_may_not_be_read_is_named(name, line, words, ask, tmp_path):
+    """With functions that refuse: to root nothing is forbidden."""
+    (file,) = (word for word in line.split() if "locked" in word)
+    if "." in file.partition("/")[0]:
+        (tmp_path / file).write_text("nothing\n")
+    else:
+        (tmp_path / "locked").mkdir()
+    require_one_sentence(name, words, *ask(name, line, "locked"))
