@@ -359,8 +359,8 @@ def ask(tmp_path, monkeypatch, capfd):
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of an exercise.py
-    for variable in ("HOSTCUDA_ENGINE", "HOSTCUDA_WARNINGS", "HOSTCUDA_OUTPUT_LIMIT"):  # which the commands set
-        monkeypatch.setenv(variable, os.environ.get(variable, ""))
+    for variable, value in (("ENGINE", "cpu"), ("WARNINGS", ""), ("OUTPUT_LIMIT", "")):  # which the commands set
+        monkeypatch.setenv(f"HOSTCUDA_{variable}", value)
 
     def call(name, line, locked=""):
         before = list_files(tmp_path)
