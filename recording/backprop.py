@@ -25,7 +25,7 @@ PARTS = 32  # partial sums of a fully connected layer's output, at most
 IDENTITY = (1, 0, 0, 0, 1, 0)  # the map with which `Lenet86.sample` leaves an image as it is
 
 
-def across(stage: Stage) -> int:
+def count_windows(stage: Stage) -> int:
     """Return the windows per thread of the forward kernel, the same number for all strips of a row."""
     strips = tiles(stage.Wp, max(1, STRIP // stage.window))
     return tiles(stage.Wp, strips)
@@ -59,7 +59,7 @@ class Lenet86(Model):
     def __init__(self, batch: int, seed: int = 1, sizes: Lenet86Sizes = LENET86):
         super().__init__(sizes.shapes)
         self.sizes, self.batch = sizes, batch
-        self.kernels = [_kernels(stage.C, stage.K, stage.window, across(stage)) for stage in sizes.stages]
+        self.kernels = [_compile_kernels(s.C, s.K, s.window, count_windows(s)) for s in sizes.stages]
         self.momentum, self.gradients = (Arrays(self.memory, sizes.shapes) for _ in range(2))
         self.weights = initial_weights(seed, sizes)
         self.momentum.fill(0)
@@ -86,12 +86,13 @@ class Lenet86(Model):
         """Compute `scores` from `x`, for B images."""
         for i, (stage, kernels) in enumerate(zip(self.sizes.stages, self.kernels, strict=True)):
             kernels.conv_relu_max_pool(
-                B * stage.M * stage.Hp * tiles(stage.Wp, across(stage)), self.x[i], self._weights.at(f"conv{i + 1}"),
-                self.y[i], self.winner[i], B, stage.H, stage.W, stage.M)
+                B * stage.M * stage.Hp * tiles(stage.Wp, count_windows(stage)), self.x[i],
+                self._weights.at(f"conv{i + 1}"), self.y[i], self.winner[i], B, stage.H, stage.W, stage.M)
         self._run_fully_connected("fc1", self.y[-1], self.hidden, B, relu=1)
         self._run_fully_connected("fc2", self.hidden, self.scores, B, relu=0)
 
     def _run_fully_connected(self, name, x, y, B, relu):
+        """Compute y = x w + bias of a fully connected layer for B images; `relu` (0 or 1) applies ReLU."""
         (inputs, outputs), kernels = self.sizes.shapes[name], self.kernels[0]
         parts, w, bias = min(PARTS, inputs), self._weights.at(name), self._weights.at(f"{name}_bias")
         kernels.fully_connected_parts(parts * B * outputs, x, w, self.parts, B, inputs, outputs, parts)
@@ -147,7 +148,7 @@ class Lenet86(Model):
 
 
 @functools.cache
-def _kernels(C, K, window, across) -> CompiledKernels:
+def _compile_kernels(C, K, window, across) -> CompiledKernels:
     """Compile the kernels, once per process and convolution."""
     return CompiledKernels(
         "training/lenet86.cu", f"-DFIXED_C={C}", f"-DFIXED_K={K}", f"-DWINDOW={window}", f"-DACROSS={across}",

@@ -11,7 +11,7 @@ from labkit.networks import fused
 from labkit.spec import devices
 from labkit.spec.devices import Device
 from labkit.spec.layers import LENET72, LENET86
-from recording.readme import put
+from recording.readme import replace_marked
 
 LAYERS = (*LENET86, *LENET72)
 # Cards of a compute capability with their multiprocessors, and the KB of shared memory that a block can have: CUDA C++
@@ -36,7 +36,7 @@ def list_gpus() -> Iterator[Device]:
                                       multiprocessors=multiprocessors, shared_opt_in=1024 * kilobytes)
 
 
-def _say(count: Callable[[], Iterator[int]], what: str) -> str:
+def _count(count: Callable[[], Iterator[int]], what: str) -> str:
     """Return "yes" with the least and the largest count, or "no" and what the refusal tells to do."""
     try:
         counts = sorted({*count()})
@@ -73,10 +73,10 @@ def make_table() -> str:
     lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
     for capability, (cards, _) in CARDS.items():
         with devices.assume(next(gpu for gpu in list_gpus() if gpu.compute_capability == capability)):
-            cells = [", ".join(cards), "{}.{}".format(*capability), "yes", _say(lambda: _refuse_unsupported(8), ""),
-                     _say(lambda: _refuse_unsupported(9), ""), _say(_count_blocks, "blocks"),
-                     _say(_count_images, "images"), _say(_count_blocks_of_network, "blocks"),
-                     _say(lambda: _refuse_unsupported(11, step="warpgroups"), "")]
+            cells = [", ".join(cards), "{}.{}".format(*capability), "yes", _count(lambda: _refuse_unsupported(8), ""),
+                     _count(lambda: _refuse_unsupported(9), ""), _count(_count_blocks, "blocks"),
+                     _count(_count_images, "images"), _count(_count_blocks_of_network, "blocks"),
+                     _count(lambda: _refuse_unsupported(11, step="warpgroups"), "")]
         lines.append(f"| {' | '.join(cells)} |")
     note = ("Blocks that a multiprocessor holds at once, and images in a block's shared memory, by layer or data type. "
             "H100 and H200 were measured; for the other cards this follows from their attributes. "
@@ -86,4 +86,4 @@ def make_table() -> str:
 
 def cards() -> None:
     """Put the table of cards and pages into docs/faq.md."""
-    print("written" if put("cards", make_table()) else "was up to date")
+    print("written" if replace_marked("cards", make_table()) else "was up to date")

@@ -32,8 +32,8 @@ from labkit.records import store
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from recording import jobs
-from recording.counters import count
-from recording.keep import merge, record_evidence
+from recording.counters import count_launches
+from recording.keep import merge_rows, record_evidence
 from recording.options import Device, Rungs, chosen
 
 EXACT = data_dir() / "counters" / "exact"
@@ -58,20 +58,20 @@ GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Sha
 
 
 # ------------------------------------------------------------------------------------------------------- counting
-def on_gpu(several: Sequence[jobs.Job]) -> pd.DataFrame:
+def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
     """Return a table with the counters of Nsight Compute (ncu) by their friendly names: a row per launch."""
-    counted = count(several, METRICS)
-    rows = pd.DataFrame([row for *_, row in counted])
-    table = _label_rows([job for job, *_ in counted], rows)
+    launches = count_launches(counted_jobs, METRICS)
+    rows = pd.DataFrame([row for *_, row in launches])
+    table = _label_rows([job for job, *_ in launches], rows)
     table["shared_load_instructions"] += rows[MATRIX_LOADS]  # the engine counts LDSM among the loads
     for op, metrics in NEEDED.items():
         table[f"shared_{op}_needed"] = rows[list(metrics)].sum(axis=1)
     return table
 
 
-def on_cpu(several: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the same table with the CPU engine's counters, and the engine's `Profile.sites`."""
-    with jobs.program(several) as (command, owners):
+    with jobs.write_program(counted_jobs) as (command, owners):
         watched_run = watch(command, "cpu", nvcc=False)
         if watched_run.ended.problem:
             raise LabError(f"the kernels' program {watched_run.ended.problem}. {watched_run.note}")
@@ -83,7 +83,7 @@ def _label_rows(owners: list[jobs.Job], rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(kernel=rows["kernel"], **{name: rows[key] for name, key in COUNTED.items() if key in rows})
 
 
-def record(several: Iterable[jobs.Job], missing: bool) -> None:
+def record_counters(wanted_jobs: Iterable[jobs.Job], missing: bool) -> None:
     """Record ncu's counters of jobs, group by group; with `missing` only of those that are new or have changed.
 
     Counters of kernels that are no longer there, or have another source now, are removed.
@@ -91,20 +91,20 @@ def record(several: Iterable[jobs.Job], missing: bool) -> None:
     path = EXACT / f"{device().slug}.csv"
     if path.is_file():
         table = store.read(path)
-        current = {(job.program, job.shape, job.source) for job in jobs.every()}
-        recorded_jobs = pd.MultiIndex.from_frame(table[KEYS[:3]])
-        if not recorded_jobs.isin(current).all():
-            merge(path, store.remove_numbers(table[recorded_jobs.isin(current)]), None, digits=10)
+        current_keys = {(job.program, job.shape, job.source) for job in jobs.every()}
+        recorded_keys = pd.MultiIndex.from_frame(table[KEYS[:3]])
+        if not recorded_keys.isin(current_keys).all():
+            merge_rows(path, store.remove_numbers(table[recorded_keys.isin(current_keys)]), None, digits=10)
         if missing:
-            several = [job for job in several if (job.program, job.shape, job.source) not in recorded_jobs]
-    if not several:
+            wanted_jobs = [job for job in wanted_jobs if (job.program, job.shape, job.source) not in recorded_keys]
+    if not wanted_jobs:
         print("nothing is missing")
         return
     start = time.perf_counter()
-    jobs.compile_all(several)
-    print(f"{len(several)} jobs compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    for group, members in groupby(several, lambda job: job.group):
-        table = on_gpu(list(members))
+    jobs.compile_all(wanted_jobs)
+    print(f"{len(wanted_jobs)} jobs compiled, {time.perf_counter() - start:.0f} s", flush=True)
+    for group, members in groupby(wanted_jobs, lambda job: job.group):
+        table = count_on_gpu(list(members))
         record_evidence(table, EXACT, by=KEYS[:2])
         print(f"{group}: {len(table)} launches counted, {time.perf_counter() - start:.0f} s", flush=True)
 
@@ -116,18 +116,18 @@ def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
 
 def record_instructions() -> Path:
     """Record the loads and stores of all kernels in nvcc's machine code: `nvcc.disassemble`, with program and shape."""
-    of_variants = [*jobs.of_ladder(), jobs.of_network()]
+    of_variants = [*jobs.list_ladder_jobs(), jobs.make_network_job()]
     with ThreadPoolExecutor() as pool:
         tables = list(pool.map(lambda job: memory_instructions(job.variant, job.layer), of_variants))
     parts = [table.assign(program=job.program, shape=job.shape, source=job.source)
              for job, table in zip(of_variants, tables, strict=True)]
-    for job in jobs.of_practice():
+    for job in jobs.list_practice_jobs():
         text = exercise(job.exercise).solution
         text = text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'  # as `cell_arguments` has it
         table = nvcc.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH)
         parts.append(table.assign(program=job.program, shape=job.shape, source=job.source))
     textbook = nvcc.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)
-    sources = {job.shape: job.source for job in jobs.of_textbook()}
+    sources = {job.shape: job.source for job in jobs.list_textbook_jobs()}
     parts.append(textbook.assign(program="textbook", shape=textbook["kernel"], source=textbook["kernel"].map(sources)))
     table = store.remove_numbers(pd.concat(parts, ignore_index=True).assign(compiler=f"{nvcc.nvcc_version()}, {ARCH}"))
     rest = ["line", "instruction", "space", "op", "bytes", "predicated", "count"]
@@ -135,18 +135,18 @@ def record_instructions() -> Path:
 
 
 # --------------------------------------------------------------------------------------------------- the comparison
-def as_addressed(theirs: pd.DataFrame) -> pd.DataFrame:
+def separate_extra_wavefronts(theirs: pd.DataFrame) -> pd.DataFrame:
     """Move the wavefronts of shared memory that no address needs from ncu's counters to columns of their own."""
     table = theirs.copy()
     for op in NEEDED:
-        added = table[f"shared_{op}_wavefronts"] - table[f"shared_{op}_needed"]
-        table[f"shared_{op}_added"] = added
-        table[f"shared_{op}_wavefronts"] -= added
-        table[f"shared_{op}_conflicts"] = (table[f"shared_{op}_conflicts"] - added).clip(lower=0)
+        extra = table[f"shared_{op}_wavefronts"] - table[f"shared_{op}_needed"]
+        table[f"shared_{op}_added"] = extra
+        table[f"shared_{op}_wavefronts"] -= extra
+        table[f"shared_{op}_conflicts"] = (table[f"shared_{op}_conflicts"] - extra).clip(lower=0)
     return table
 
 
-def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
+def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     """Return a row per launch and counter, except for counters that are 0 on both sides.
 
     Returns
@@ -207,7 +207,7 @@ class Code:
         return lines
 
     def explain(self, row) -> dict:
-        """Explain a row of `compare` with as_written (bool), expected and why.
+        """Explain a row of `compare_tables` with as_written (bool), expected and why.
 
         as_written: nvcc left the accesses as they are written. expected: the count that follows from nvcc's accesses
         (the least, for wavefronts; NaN if none follows). why: the reason of the difference, or "" if there is none.
@@ -240,27 +240,27 @@ class Code:
 def _count_kept_conflicts(line: dict) -> float:
     """Return the conflicts of a line's accesses that nvcc leaves as they are beside joined ones."""
     # Joined accesses had no conflicts: they are a thread's neighbors, which the lanes mostly share.
-    left = line["made"]["bytes"].isin(line["sizes"]).any()
-    return line["wavefronts"] - line["requests"] if left else 0
+    has_unjoined = line["made"]["bytes"].isin(line["sizes"]).any()
+    return line["wavefronts"] - line["requests"] if has_unjoined else 0
 
 
-def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
-    """Return the rows of `compare` with the columns of `Code.explain`."""
-    nothing = {"as_written": True, "expected": np.nan, "why": ""}
-    explanations = [code.explain(row) if row.counter.startswith(("shared_load", "shared_store")) else nothing
+def explain_rows(table: pd.DataFrame, code: Code) -> pd.DataFrame:
+    """Return the rows of `compare_tables` with the columns of `Code.explain`."""
+    no_explanation = {"as_written": True, "expected": np.nan, "why": ""}
+    explanations = [code.explain(row) if row.counter.startswith(("shared_load", "shared_store")) else no_explanation
                     for row in table.itertuples()]
-    joined = table.join(pd.DataFrame(explanations, index=table.index))
-    joined["unknown"] = ["unknown" if keys in code.known else "unknown: its machine code has not been recorded"
-                         for keys in table[KEYS].itertuples(index=False, name=None)]
-    joined.attrs = table.attrs
-    surplus = joined["ncu"] - joined["expected"].fillna(joined["counted"])
-    more = dict(zip(zip(joined["launch"], joined["counter"], strict=True), surplus, strict=True))
-    for row in joined[joined["error"] > ALLOWED].itertuples():
+    explained = table.join(pd.DataFrame(explanations, index=table.index))
+    explained["unknown"] = ["unknown" if keys in code.known else "unknown: its machine code has not been recorded"
+                            for keys in table[KEYS].itertuples(index=False, name=None)]
+    explained.attrs = table.attrs
+    surplus = explained["ncu"] - explained["expected"].fillna(explained["counted"])
+    surplus_by_counter = dict(zip(zip(explained["launch"], explained["counter"], strict=True), surplus, strict=True))
+    for row in explained[explained["error"] > ALLOWED].itertuples():
         if row.why.endswith(NO_LANE) and row.counter.endswith("wavefronts"):  # at most one for each of these
-            instructions = more.get((row.launch, row.counter.replace("wavefronts", "instructions")), 0)
-            if more[row.launch, row.counter] > instructions:
-                joined.loc[row.Index, "why"] = ""
-    return joined
+            instructions = surplus_by_counter.get((row.launch, row.counter.replace("wavefronts", "instructions")), 0)
+            if surplus_by_counter[row.launch, row.counter] > instructions:
+                explained.loc[row.Index, "why"] = ""
+    return explained
 
 
 def _list_instructions(lines: list[dict]) -> str:
@@ -273,8 +273,8 @@ def _list_instructions(lines: list[dict]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- the report
-def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
-    """Return the explained comparison in Markdown; `theirs` is what `as_addressed` returns."""
+def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
+    """Return the explained comparison in Markdown; `theirs` is what `separate_extra_wavefronts` returns."""
     where, date = theirs["device"].iloc[0], theirs["date"].max()
     close, named = table["error"] <= ALLOWED, table["why"] != ""
     shared = table["counter"].str.startswith("shared")
@@ -314,7 +314,7 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
             (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}",
              "" if np.isnan(row.expected) else f"{row.expected:,.0f}", f"{row.ncu:,.0f}", row.why or row.unknown)
             for row in table[~close].itertuples())),
-        added(theirs),
+        describe_extra_wavefronts(theirs),
         "\n## All counts\n\nOne number if both agree, otherwise the engine's / ncu's.\n",
     ]
     for title, starts in GROUPS.items():
@@ -330,7 +330,7 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
     return "".join(text)
 
 
-def added(theirs: pd.DataFrame) -> str:
+def describe_extra_wavefronts(theirs: pd.DataFrame) -> str:
     """Return a section in Markdown about the wavefronts that the pipe executes beyond those that addresses need."""
     lines = [(*(row[name] for name in SHOWN), f"{op}s", f"{row[f'shared_{op}_needed']:,.0f}",
               f"{row[f'shared_{op}_added']:,.0f}")
@@ -368,7 +368,7 @@ def compare_counters(
     groups = {name if name == "practice" else chosen([name])[0].label for name in rungs or ()}
     several = [job for job in jobs.every() if not rungs or job.group in groups]
     if all_again or missing:
-        record(several, missing)
+        record_counters(several, missing)
     if instructions:
         print(record_instructions())
     if all_again or missing or instructions:
@@ -377,11 +377,11 @@ def compare_counters(
     for file, option in ((path, "--record"), (INSTRUCTIONS, "--instructions")):
         if not file.is_file():
             raise LabError(f"there is no {file.name} in {file.parent}: record it with {option}")
-    theirs, code = as_addressed(store.read(path)), store.read(INSTRUCTIONS)
-    ours, sites = on_cpu(several)
+    theirs, code = separate_extra_wavefronts(store.read(path)), store.read(INSTRUCTIONS)
+    ours, sites = count_on_cpu(several)
     theirs = theirs[theirs["program"].isin(ours["program"])]
-    table = explained(compare(ours, theirs), Code(sites, code))
-    text = report(table, theirs, code["compiler"].iloc[0])
+    table = explain_rows(compare_tables(ours, theirs), Code(sites, code))
+    text = write_report(table, theirs, code["compiler"].iloc[0])
     print(text if rungs else manifest.write(REPORT, text))
     close = table["error"] <= ALLOWED
     print(f"{close.sum()} of {len(table)} counters agree within {ALLOWED:.0%}, {(~close & (table['why'] == '')).sum()} "

@@ -35,7 +35,7 @@ PARTS = 12  # of the lab's kernels on a GPU, each in its own process: compute-sa
 
 
 @functools.cache
-def planted() -> ModuleType:
+def load_corpus() -> ModuleType:
     """Load the corpus, which is a program of its own, as a module.
 
     Raises
@@ -51,7 +51,7 @@ def planted() -> ModuleType:
     return module
 
 
-def bugs(engine: str) -> pd.DataFrame:
+def check_bugs(engine: str) -> pd.DataFrame:
     """Return a row per bug: kernel, found (at a line that belongs to it), false_alarm (a finding on its repair)."""
 
     def check(bug, *fixed) -> pd.DataFrame:  # on a GPU a fault ends the process, so that each kernel needs its own
@@ -63,16 +63,16 @@ def bugs(engine: str) -> pd.DataFrame:
         hit = findings["line"].isin(bug.lines).any()
         return {"kernel": bug.kernel, "found": hit, "false_alarm": not on_repair.empty}
 
-    corpus = planted().corpus()
+    corpus = load_corpus().corpus()
     with ThreadPoolExecutor(2 * PARTS if engine == "gpu" else os.cpu_count()) as pool:
         return pd.DataFrame(tqdm(pool.map(row, corpus), "planted bugs", len(corpus), leave=False))
 
 
-def kernels(engine: str) -> pd.DataFrame:
+def check_kernels(engine: str) -> pd.DataFrame:
     """Return one row for all kernels of the lab; its column sources has the digests of those that ran."""
 
-    def alarm(several: Sequence[jobs.Job]) -> bool:
-        with jobs.program(several) as (command, _):
+    def alarm(checked_jobs: Sequence[jobs.Job]) -> bool:
+        with jobs.write_program(checked_jobs) as (command, _):
             checked = sanitize.watch(command, "all", engine, timeout=500, capture=True)
         if (ended := checked.ended).problem and checked.clean:
             raise LabError(f"{LAB} {ended.problem} ({', '.join(checked.tools)}): {ended.output[-600:]}")
@@ -85,10 +85,10 @@ def kernels(engine: str) -> pd.DataFrame:
     return pd.DataFrame([{"kernel": LAB, "found": False, "false_alarm": any(alarms), "sources": sources}])
 
 
-def report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
+def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     """Return the comparison in Markdown."""
     device, date = theirs["device"].iloc[0], theirs["date"].max()
-    corpus, kinds = planted().corpus(), {bug.kind for bug in planted().corpus()}
+    corpus, kinds = load_corpus().corpus(), {bug.kind for bug in load_corpus().corpus()}
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
     text = (
         f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(corpus)} bugs of {len(kinds)} kinds, each "
@@ -108,7 +108,7 @@ def report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
 
 def _summarize(table: pd.DataFrame) -> str:
     """Return the cells of a summary's row, from a table that is indexed by kernel."""
-    corpus = table.loc[[bug.kernel for bug in planted().corpus()]]
+    corpus = table.loc[[bug.kernel for bug in load_corpus().corpus()]]
     lab = "not recorded"
     if LAB in table.index:
         recorded_sources = set(table.loc[LAB, "sources"].split())
@@ -127,15 +127,15 @@ def compare_sanitizers(
     With --record only data/findings/ is written: those of the bugs, then those of the lab's kernels.
     """
     if record:
-        for find in (bugs, kernels):
-            print(f"{find.__name__}: in {record_evidence(find('gpu'), RECORDED, by=['kernel'])}", flush=True)
+        for name, find in (("bugs", check_bugs), ("kernels", check_kernels)):
+            print(f"{name}: in {record_evidence(find('gpu'), RECORDED, by=['kernel'])}", flush=True)
         return
     path = RECORDED / f"{device}.csv"
     if not path.is_file():
         raise LabError(f"there is no {path.name} in {RECORDED}: record it on that GPU with --record")
-    theirs, corpus = store.read_as_stored(path), {bug.kernel for bug in planted().corpus()}
+    theirs, corpus = store.read_as_stored(path), {bug.kernel for bug in load_corpus().corpus()}
     if not corpus <= set(theirs["kernel"]):
         raise LabError(f"{path} is of another corpus: record it again with --record")
-    ours = pd.concat([bugs("cpu"), kernels("cpu")], ignore_index=True)
-    print(files.write(REPORT, report(ours, theirs)))
+    ours = pd.concat([check_bugs("cpu"), check_kernels("cpu")], ignore_index=True)
+    print(files.write(REPORT, write_report(ours, theirs)))
     print(f"CPU engine {ours['found'].sum()}, compute-sanitizer {theirs['found'].sum()} of {len(corpus)}")

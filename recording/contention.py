@@ -24,7 +24,7 @@ def _compile_module():
     return hostcuda.compiler.SourceModule(**module_arguments(SOURCE.read_text(), SOURCE))
 
 
-def contention(pattern: str, share: int, threads: int = 1 << 18, times: int = 16, repeat: int = 5) -> float:
+def measure_contention(pattern: str, share: int, threads: int = 1 << 18, times: int = 16, repeat: int = 5) -> float:
     """Return the time in microseconds that `threads` threads take to add 1 to an address, `times` times each.
 
     Parameters
@@ -67,8 +67,8 @@ def contention(pattern: str, share: int, threads: int = 1 << 18, times: int = 16
     return float(np.median(times_us[1:] or times_us))
 
 
-def counts(pattern: str, share: int, threads: int = 1 << 12) -> Profile:
-    """Count the same kernel's requests and sectors, with one addition per thread, in a process of its own."""
+def count_requests(pattern: str, share: int, threads: int = 1 << 12) -> Profile:
+    """Count requests and sectors of the contention kernel, with one addition per thread, in a process of its own."""
     command = [sys.executable, "-m", "recording.contention", pattern, str(share), str(threads)]
     counted_run = watch(command, timeout=600, capture=True, nvcc=False)
     counted_run.ended.require(f"counting {pattern}")
@@ -76,4 +76,4 @@ def counts(pattern: str, share: int, threads: int = 1 << 12) -> Profile:
 
 
 if __name__ == "__main__":
-    contention(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), times=1, repeat=0)
+    measure_contention(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), times=1, repeat=0)

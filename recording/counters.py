@@ -28,7 +28,7 @@ from labkit.spec.layers import LENET72, LENET86, Layer
 from recording import jobs
 from recording.keep import record_evidence
 from recording.options import Rungs, chosen
-from recording.sweep import unroll
+from recording.sweep import vary_unrolling
 
 BATCH = 1000
 WAITS = tuple(map(STALLED.format, STALLS))
@@ -37,12 +37,12 @@ FETCHING = (*FETCHED.values(), MEASURED["instructions"], RECORDED["cycles"], *WA
 BOTH = ("registers", "tiling")  # on both networks: tiling gains on one and loses on the other
 
 
-def kernels(rung: Rung) -> list[jobs.Job]:
+def list_jobs(rung: Rung) -> list[jobs.Job]:
     """Return jobs for a rung's variants, libraries excluded, on their layers, with one launch's images at most."""
     both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
     candidates = [(variant, layer) for variant in variants(rung.number) if not variant.library
                   for layer in (*LENET86, *(LENET72 if rung.name in BOTH or variant.label in both else ()))]
-    return [jobs.of(variant, layer, variant.rung.images(variant.scope(layer)) or BATCH)
+    return [jobs.make_job(variant, layer, variant.rung.images(variant.scope(layer)) or BATCH)
             for variant, layer in candidates if _fits(variant, layer)]
 
 
@@ -53,14 +53,14 @@ def _fits(variant: Variant, layer: Layer) -> bool:
     return False
 
 
-def not_counted(several: list[jobs.Job]) -> list[jobs.Job]:
+def list_uncounted(wanted_jobs: list[jobs.Job]) -> list[jobs.Job]:
     """Return the jobs whose program and shape have no counters of this device."""
     path = data_dir() / "counters" / f"{device().slug}.csv"
     counted = set(read(path)[["label", "layer"]].itertuples(index=False, name=None)) if path.is_file() else set()
-    return [job for job in several if (job.program, job.shape) not in counted]
+    return [job for job in wanted_jobs if (job.program, job.shape) not in counted]
 
 
-def unrolled(rung: Rung) -> list[jobs.Job]:
+def list_unrolled(rung: Rung) -> list[jobs.Job]:
     """Return jobs for the unrolled sizes of 07 on the second layers, if this device has a sweep of them."""
     if rung.name != "tuning":
         return []
@@ -68,11 +68,11 @@ def unrolled(rung: Rung) -> list[jobs.Job]:
         swept = read_sweep(device().name)
     except EngineError:
         return []
-    return [jobs.of(variant, layer, BATCH) for layer in (LENET86[1], LENET72[1])
-            for variant in unroll(layer, swept[swept["layer"] == layer.name])]
+    return [jobs.make_job(variant, layer, BATCH) for layer in (LENET86[1], LENET72[1])
+            for variant in vary_unrolling(layer, swept[swept["layer"] == layer.name])]
 
 
-def count(several: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[jobs.Job, dict, dict]]:
+def count_launches(counted_jobs: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[jobs.Job, dict, dict]]:
     """Return, for each launch, its job, what the job's `run` returned, and ncu's counters.
 
     ncu itself repeats each kernel and empties the caches. It leaves the clocks alone.
@@ -82,7 +82,7 @@ def count(several: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[job
     LabError
         If ncu cannot profile, or counted more or fewer launches than the jobs made.
     """
-    with temporary.folder() as folder, jobs.program(several) as (command, owners):
+    with temporary.folder() as folder, jobs.write_program(counted_jobs) as (command, owners):
         log = folder / "ncu.csv"
         ended = processes.run(nsight.ncu_command(command, log, metrics), {}, capture=True)
         text = log.read_text() if log.is_file() else ""
@@ -92,13 +92,13 @@ def count(several: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[job
         return [(*owner, row) for owner, row in zip(owners(len(rows)), rows, strict=True)]
 
 
-def profile(rung: Rung, missing: bool = False) -> pd.DataFrame:
+def profile_rung(rung: Rung, missing: bool = False) -> pd.DataFrame:
     """Return a row per variant, layer and kernel of a rung; with `missing`, only of those without counters."""
     rows = {}
-    for select, metrics in ((kernels, METRICS), (unrolled, FETCHING)):
-        several = not_counted(select(rung)) if missing else select(rung)
+    for select, metrics in ((list_jobs, METRICS), (list_unrolled, FETCHING)):
+        several = list_uncounted(select(rung)) if missing else select(rung)
         if several:
-            for job, result, row in count(several, metrics):
+            for job, result, row in count_launches(several, metrics):
                 counted = {name: row[name] for name in metrics if name in row}
                 first = {"rung": rung.number, "label": job.program, "layer": job.shape, "batch": result["images"],
                          "kernel": row["kernel"]}
@@ -115,14 +115,14 @@ def counters(
 
     Each kernel runs on 1000 images. The counters of a rung are kept before those of the next.
     """
-    several, start = chosen(rungs), time.perf_counter()
+    wanted_rungs, start = chosen(rungs), time.perf_counter()
     if device().engine != "gpu":
         raise LabError("counters are recorded on a GPU; the engine here is the CPU's")
-    compiled = [job for rung in several for job in (*kernels(rung), *unrolled(rung))]
-    jobs.compile_all(not_counted(compiled) if missing else compiled)
+    compiled = [job for rung in wanted_rungs for job in (*list_jobs(rung), *list_unrolled(rung))]
+    jobs.compile_all(list_uncounted(compiled) if missing else compiled)
     print(f"compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    for rung in several:
-        table = profile(rung, missing)
+    for rung in wanted_rungs:
+        table = profile_rung(rung, missing)
         if table.empty:
             continue
         by = ["rung", "label", "layer"] if missing else ["rung"]

@@ -20,7 +20,7 @@ from labkit.base.paths import data_dir
 from labkit.spec.devices import slug
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
-from recording.keep import merge
+from recording.keep import merge_rows
 from recording.options import Dry
 
 BATCHES = (100, 1000, 10_000)
@@ -31,7 +31,7 @@ WARM_UP_MS = 50
 CHECKED_IMAGES = 4
 
 
-def measure(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, layout: str) -> dict:
+def measure_case(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, layout: str) -> dict:
     """Check and time cuDNN's convolution of x and k in one mode and layout; return a row of the table.
 
     Raises
@@ -80,14 +80,14 @@ def _check(y, layer, x, k, mode, layout) -> None:
                        f"{MODES[mode]:.0e}. Do other settings of PyTorch change the precision?")
 
 
-def software(torch) -> str:
+def describe_software(torch) -> str:
     """Return the versions in use as a text: "PyTorch 2.11.0, cuDNN 9.19.0, CUDA 13.0"."""
     version = torch.backends.cudnn.version()
     return (f"PyTorch {torch.__version__}, cuDNN {version // 10_000}.{version // 100 % 100}.{version % 100}, "
             f"CUDA {torch.version.cuda}")
 
 
-def every_case(torch, layers=(*LENET86, *LENET72), batches=BATCHES) -> pd.DataFrame:
+def measure_all(torch, layers=(*LENET86, *LENET72), batches=BATCHES) -> pd.DataFrame:
     """Measure every case; return a row per layer, batch, mode and layout."""
     rng = np.random.default_rng(2)
     rows = []
@@ -95,17 +95,17 @@ def every_case(torch, layers=(*LENET86, *LENET72), batches=BATCHES) -> pd.DataFr
         start = time.perf_counter()
         x = rng.random(layer.x_shape(max(batches)), dtype=np.float32)
         k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
-        rows += [measure(torch, layer, x[:batch], k, mode, layout)
+        rows += [measure_case(torch, layer, x[:batch], k, mode, layout)
                  for batch in batches for mode in MODES for layout in LAYOUTS]
         print(f"{layer.name}: {time.perf_counter() - start:.1f} s", flush=True)
     table = pd.DataFrame(rows)
     table.insert(0, "date", datetime.date.today().isoformat())
     table.insert(1, "device", torch.cuda.get_device_name(0))
-    table.insert(2, "software", software(torch))
+    table.insert(2, "software", describe_software(torch))
     return table
 
 
-def summary(table: pd.DataFrame) -> str:
+def summarize(table: pd.DataFrame) -> str:
     """Return a table as text: the best layout of each mode, in milliseconds."""
     best = table.loc[table.groupby(["network", "layer", "batch", "mode"])["median_ms"].idxmin()]
     best = best.assign(best=[f"{row.median_ms:.4g} {row.layout}" for row in best.itertuples()])
@@ -121,13 +121,13 @@ def cudnn(dry: Dry = False) -> None:
         raise LabError("cuDNN is measured through PyTorch: https://pytorch.org/get-started/locally") from None
     if not torch.cuda.is_available():
         raise LabError("cuDNN needs an NVIDIA GPU that PyTorch can use; torch.cuda.is_available() is False")
-    table = every_case(torch)
-    print(f"\n{summary(table)}")
+    table = measure_all(torch)
+    print(f"\n{summarize(table)}")
     if not dry:
-        print(f"\nkept in {keep(table)}")
+        print(f"\nkept in {write_table(table)}")
 
 
-def keep(table: pd.DataFrame, folder: Path | None = None) -> Path:
+def write_table(table: pd.DataFrame, folder: Path | None = None) -> Path:
     """Write the table in place of the device's file."""
     path = (folder or data_dir() / "cudnn") / f"{slug(table['device'].iloc[0])}.csv"
-    return merge(path, table, None, digits=5)
+    return merge_rows(path, table, None, digits=5)

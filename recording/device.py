@@ -60,7 +60,7 @@ def measure_products(side: int = SIDE) -> dict[str, float]:
     return rates
 
 
-def entry(here: Device, measured: dict[str, float], memory_clock_hz: float, bus_bits: int) -> str:
+def write_entry(here: Device, measured: dict[str, float], memory_clock_hz: float, bus_bits: int) -> str:
     """Return the device's entry as TOML."""
     major, minor = here.compute_capability or (0, 0)
     rates = "\n".join(f"{name} = {value:.3g}" for name, value in measured.items())
@@ -92,11 +92,11 @@ def device(dry: Dry = False, out: Folder = None) -> None:
     here = devices.device()
     if here.engine != "gpu":
         raise LabError(f"devices.toml lists GPUs; the engine here is the CPU's ({here.name})")
-    if here.name in devices._listed():
+    if here.name in devices._read_listed():
         raise LabError(f"data/devices.toml lists {here.name} already: remove its entry to measure it again")
     get, kind = hostcuda.driver.Context.get_device().get_attribute, hostcuda.driver.device_attribute
     rates = measure_copies() | measure_products()
-    text = entry(here, rates, get(kind.MEMORY_CLOCK_RATE) * 1e3, get(kind.GLOBAL_MEMORY_BUS_WIDTH))
+    text = write_entry(here, rates, get(kind.MEMORY_CLOCK_RATE) * 1e3, get(kind.GLOBAL_MEMORY_BUS_WIDTH))
     print(text.strip())
     if not dry:
         path = Path(out or data_dir()) / "devices.toml"

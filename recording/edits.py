@@ -27,9 +27,9 @@ from labkit.records import store
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET86, Layer, as_layer
 from recording import jobs
-from recording.keep import merge
+from recording.keep import merge_rows
 from recording.options import Dry, Folder, Repeat
-from recording.times import bench_all, right
+from recording.times import bench_all, check_kernels
 
 EDITS, PROGRAMS = (Path(__file__).parent / name for name in ("edits", "programs"))
 KEPT = ["label", "options", "code", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "repeat"]
@@ -53,7 +53,7 @@ class Edit(NamedTuple):
     idea: str
 
 
-def every_edit(folder: Path = EDITS) -> list[Edit]:
+def read_edits(folder: Path = EDITS) -> list[Edit]:
     """Return the edits of `edits.csv` in its order. An edit whose row names no layers is for both layers of lenet86."""
     found_edits = []
     for row in store.read_as_stored(folder / "edits.csv", keep_default_na=False).itertuples():
@@ -94,11 +94,11 @@ def run_program(path: Path, on: str, *arguments: str) -> dict[str, str | int | f
 def time_edits(batch: int, repeat: int | None) -> pd.DataFrame:
     """Check the edits and the rungs they begin from, and measure them side by side, layer by layer."""
     shapes: dict[Variant, dict[Layer, None]] = {}
-    for edit in every_edit():
+    for edit in read_edits():
         for kernel in (edit.start, edit.variant):
             shapes.setdefault(kernel, {}).update(dict.fromkeys(edit.layers))
-    jobs.compile_all(jobs.of(kernel, layer) for kernel, layers in shapes.items() for layer in layers)
-    passed = [kernel for kernel, layers in shapes.items() if right([kernel], [(layer, 2) for layer in layers])]
+    jobs.compile_all(jobs.make_job(kernel, layer) for kernel, layers in shapes.items() for layer in layers)
+    passed = [kernel for kernel, layers in shapes.items() if check_kernels([kernel], [(layer, 2) for layer in layers])]
     measured = []
     for layer in dict.fromkeys(layer for layers in shapes.values() for layer in layers):
         several = [kernel for kernel in passed if layer in shapes[kernel]]
@@ -119,13 +119,13 @@ def time_programs(names: Collection[str] = ()) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["name", "size", "kernel", "ms"])
 
 
-def keep(table: pd.DataFrame, name: str, key: list[str], folder: Path | None = None) -> Path:
+def write_rows(table: pd.DataFrame, name: str, key: list[str], folder: Path | None = None) -> Path:
     """Merge rows into a file of data/estimates/; on a device, a new row replaces the old one with the same key."""
     table = store.remove_numbers(table)
     table.insert(0, "date", datetime.date.today().isoformat())
     table.insert(1, "device", device().name)
     read = functools.partial(store.read_as_stored, dtype={"code": str})
-    return merge((folder or data_dir() / "estimates") / f"{name}.csv", table, ["device", *key], read=read)
+    return merge_rows((folder or data_dir() / "estimates") / f"{name}.csv", table, ["device", *key], read=read)
 
 
 def edits(
@@ -145,8 +145,8 @@ def edits(
         table = time_edits(batch, repeat)
         print(table.to_string(index=False))
         if not dry and len(table):
-            print(f"kept in {keep(table, 'edits', ['label', 'layer', 'batch'], folder)}", flush=True)
+            print(f"kept in {write_rows(table, 'edits', ['label', 'layer', 'batch'], folder)}", flush=True)
     table = time_programs(program or ())
     print(table.to_string(index=False))
     if not dry and len(table):
-        print(f"kept in {keep(table, 'programs', ['name', 'size', 'kernel'], folder)}")
+        print(f"kept in {write_rows(table, 'programs', ['name', 'size', 'kernel'], folder)}")

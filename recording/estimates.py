@@ -39,9 +39,9 @@ from labkit.records import store
 from labkit.records.recorded import recorded
 from labkit.spec import devices
 from labkit.spec.layers import LENET72, LENET86, Layer
-from recording.edits import every_edit, every_program, size_of
-from recording.keep import merge
-from recording.readme import put
+from recording.edits import every_program, read_edits, size_of
+from recording.keep import merge_rows
+from recording.readme import replace_marked
 
 LAYERS = {layer.name: layer for layer in (*LENET86, *LENET72)}
 FOLDER = data_dir() / "estimates"
@@ -62,7 +62,7 @@ LEAST_KERNELS, MOST_OFF = 3, 1.5
 
 
 # ------------------------------------------------------------------------------------------------------- counting
-def known() -> dict[str, Variant]:
+def map_variants() -> dict[str, Variant]:
     """Map the labels of data/results to the recorded variants and solutions."""
     every = [v for rung in LADDER if rung.number in RUNGS for v in (*variants(rung.number), *solutions(rung.number))]
     return {_shorten_label(v): v for v in every if not (v.library or v.architecture_specific)}
@@ -72,7 +72,7 @@ def _shorten_label(variant: Variant) -> str:
     return variant.label.partition(" ")[2]
 
 
-def swept(layer: Layer) -> list[Variant]:
+def choose_swept(layer: Layer) -> list[Variant]:
     """Return some of the swept sizes of 07, evenly spaced in the order of their recorded times."""
     table = store.read_as_stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
     table = table[(table.batch == SWEPT_BATCH) & (table.layer == layer.name) & table.op_ms.notna()]
@@ -80,10 +80,10 @@ def swept(layer: Layer) -> list[Variant]:
     return [variant("tuning", **tables.options(text)) for text in rows.options]
 
 
-def collect(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
+def collect_work(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
     """Return the work of each launch of these variants on `COUNTED` images, a row per launch."""
 
-    def one(job):
+    def count_job(job):
         variant, layer = job
         try:
             variant.supports(layer)
@@ -96,16 +96,16 @@ def collect(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
             print(f"{variant.label}, {layer.name}: too much machine code", flush=True)
             return []
         print(f"{variant.label}, {layer.name}", flush=True)
-        about = {"label": _shorten_label(variant), "rung": variant.rung.name, "layer": layer.name}
-        return [about | {"options": variant.options_text, **work} for work in works]
+        columns = {"label": _shorten_label(variant), "rung": variant.rung.name, "layer": layer.name}
+        return [columns | {"options": variant.options_text, **work} for work in works]
 
     with ThreadPoolExecutor(2) as pool:
-        return pd.DataFrame([row for rows in pool.map(one, jobs) for row in rows])
+        return pd.DataFrame([row for rows in pool.map(count_job, jobs) for row in rows])
 
 
 def keep(table: pd.DataFrame, name: str) -> None:
     """Write a table of data/estimates."""
-    merge(FOLDER / name, table, None)
+    merge_rows(FOLDER / name, table, None)
 
 
 def read(name: str) -> pd.DataFrame:
@@ -130,24 +130,22 @@ class Case:
         return [without_code(work) for work in self.works] if kind == "coarse" else self.works
 
 
-def cases(
+def list_cases(
     table: pd.DataFrame, batch: int, times: Mapping[tuple[str, str], float], which: Callable[[pd.Series], Variant]
 ) -> list[Case]:
-    """Return the cases of a table of `collect` that have a recorded time."""
+    """Return the cases of a table of `collect_work` that have a recorded time; `which` returns a row's variant."""
     memory = devices.device(DEVICE).memory_bytes
-    found_cases = []
+    cases = []
     for (label, layer), rows in table.groupby(["label", "layer"], sort=False):
         if (op_ms := times.get((label, layer))) is None:
             continue
-        sample = [{name: value for name, value in row.items() if name not in ("label", "rung", "layer", "options")}
-                  for row in rows.to_dict("records")]
-        case_variant = which(rows.iloc[0])
-        works = scale_work(case_variant, LAYERS[layer], sample, COUNTED, batch, memory)
-        found_cases.append(Case(label, rows.rung.iloc[0], layer, op_ms, works))
-    return found_cases
+        counted_works = rows.drop(columns=["label", "rung", "layer", "options"]).to_dict("records")
+        works = scale_work(which(rows.iloc[0]), LAYERS[layer], counted_works, COUNTED, batch, memory)
+        cases.append(Case(label, rows.rung.iloc[0], layer, op_ms, works))
+    return cases
 
 
-def times(batch: int) -> dict[tuple[str, str], float]:
+def read_op_ms(batch: int) -> dict[tuple[str, str], float]:
     """Return the recorded op times [ms] by label and layer."""
     table = recorded(DEVICE).table
     rows = table[(table.batch == batch) & table.layer.notna()]
@@ -155,13 +153,13 @@ def times(batch: int) -> dict[tuple[str, str], float]:
             for label, layer, ms in zip(rows.label, rows.layer, rows.op_ms, strict=True)}
 
 
-def unseen_cases(table: pd.DataFrame) -> list[Case]:
+def list_unseen_cases(table: pd.DataFrame) -> list[Case]:
     """Return the cases of a table of `collect_unseen` that have a recorded time, on each device that has one."""
-    edited = {_shorten_label(edit.variant): edit.variant for edit in every_edit()}
+    edited = {_shorten_label(edit.variant): edit.variant for edit in read_edits()}
     recorded_edits, recorded_programs = (store.read_as_stored(FOLDER / name) for name in ("edits.csv", "programs.csv"))
     columns = (recorded_edits[name] for name in ("label", "layer", "op_ms"))
     edit_times = {(label, layer): ms for label, layer, ms in zip(*columns, strict=True)}
-    found_cases = cases(table[table.rung != ""], BATCH, edit_times, lambda row: edited[row.label])
+    found_cases = list_cases(table[table.rung != ""], BATCH, edit_times, lambda row: edited[row.label])
     programs = table[table.rung == ""]
     for timed in recorded_programs.itertuples():
         rows = programs[(programs.label == timed.name) & (programs.layer == str(timed.size))]
@@ -171,13 +169,13 @@ def unseen_cases(table: pd.DataFrame) -> list[Case]:
     return found_cases
 
 
-def _card_of(case: Case, card: Card) -> Card:
+def _adapt_card(case: Case, card: Card) -> Card:
     """Return the card with the bandwidth of a case's device; its other rates stay."""
     here, there = (devices.device(name).measured["copy"] for name in (card.name, case.device))
     return dataclasses.replace(card, dram_tb_s=card.dram_tb_s * there / here)
 
 
-def predict(several: Sequence[Case], kind: str, on: Card) -> pd.DataFrame:
+def predict(cases: Sequence[Case], kind: str, card: Card) -> pd.DataFrame:
     """Return the estimates: a row per case, also where `why_not` would withhold the time.
 
     The columns: label, rung, layer, device, op_ms, estimate, low, high (the interval, NaN without one), unit (the
@@ -185,22 +183,22 @@ def predict(several: Sequence[Case], kind: str, on: Card) -> pd.DataFrame:
     why_not.
     """
     rows = []
-    for case in several:
-        works, card = case.of(kind), _card_of(case, on)
+    for case in cases:
+        works, case_card = case.of(kind), _adapt_card(case, card)
         # The programs launch in a row, without Python: no launch is waited for.
-        timed_on = card if case.rung else dataclasses.replace(card, launch_ms=0.0)
-        times_ms = [model.time_ms(work, timed_on) for work in works]
+        timing_card = case_card if case.rung else dataclasses.replace(case_card, launch_ms=0.0)
+        times_ms = [model.time_ms(work, timing_card) for work in works]
         longest = works[times_ms.index(max(times_ms))]
-        reason = next(filter(None, (why_not(work, card) for work in works)), "")
-        ends = (math.nan, math.nan) if reason else np.sum([model.interval_ms(work, card) for work in works], axis=0)
-        unlike = kind == "fine" and next(filter(None, (why_unlike(work, card) for work in works)), "")
-        rows.append((case.label, case.rung, case.layer, case.device, case.op_ms, sum(times_ms), *ends,
-                     model.order(longest, card)[0], unlike, reason))
+        reason = next(filter(None, (why_not(work, case_card) for work in works)), "")
+        intervals = [(math.nan, math.nan)] if reason else [model.interval_ms(work, case_card) for work in works]
+        unlike = kind == "fine" and next(filter(None, (why_unlike(work, case_card) for work in works)), "")
+        rows.append((case.label, case.rung, case.layer, case.device, case.op_ms, sum(times_ms),
+                     *np.sum(intervals, axis=0), model.order(longest, case_card)[0], unlike, reason))
     return pd.DataFrame(rows, columns=["label", "rung", "layer", "device", "op_ms", "estimate", "low", "high", "unit",
                                        "unlike", "why_not"])
 
 
-def find_intervals(left: pd.DataFrame, unseen: pd.DataFrame) -> dict[str, tuple[float, float]]:
+def find_intervals(held_out: pd.DataFrame, unseen: pd.DataFrame) -> dict[str, tuple[float, float]]:
     """Return, by busiest unit, the interval that holds nine of ten quotients of recorded and estimated time.
 
     Both tables are those of `predict`: the rungs, each left out of the fit, and what took part in no fit. The interval
@@ -209,70 +207,73 @@ def find_intervals(left: pd.DataFrame, unseen: pd.DataFrame) -> dict[str, tuple[
     intervals = {}
     for unit, rows in unseen[unseen.unlike == ""].groupby("unit"):
         ratios = rows.op_ms / rows.estimate
-        if rows.label.nunique() < LEAST_KERNELS or _off(rows).quantile(0.9) > math.log(MOST_OFF):
+        if rows.label.nunique() < LEAST_KERNELS or _log_error(rows).quantile(0.9) > math.log(MOST_OFF):
             continue
-        seen = left[(left.unlike == "") & (left.unit == unit)]
-        groups = [group for group in (ratios, seen.op_ms / seen.estimate) if len(group)]
+        held_out_rows = held_out[(held_out.unlike == "") & (held_out.unit == unit)]
+        groups = [group for group in (ratios, held_out_rows.op_ms / held_out_rows.estimate) if len(group)]
         low, high = ([float(group.quantile(share)) for group in groups] for share in (0.05, 0.95))
         intervals[unit] = math.floor(100 * min(low)) / 100, math.ceil(100 * max(high)) / 100
     return intervals
 
 
-def _off(table: pd.DataFrame) -> pd.Series:
-    """Return how far estimates are off: the absolute logarithm of recorded over estimated time."""
+def _log_error(table: pd.DataFrame) -> pd.Series:
+    """Return per row the error of the estimate: the absolute logarithm of recorded over estimated time."""
     return np.log(table.estimate / table.op_ms).abs()
 
 
-def fit(several: Sequence[Case], kind: str, start: Card) -> Card:
+def fit(cases: Sequence[Case], kind: str, start: Card) -> Card:
     """Fit the card's rates to the cases: robust least squares of the logarithms, weakly held at physical values."""
     from scipy.optimize import least_squares
 
     names, first = FITTED[kind], np.log([*FITTED[kind].values()])
-    works = [(case.of(kind), case.op_ms) for case in several]
+    works = [(case.of(kind), case.op_ms) for case in cases]
 
-    def missed(x):
-        on = _replace_rates(start, names, x)
-        errors = [math.log(sum(model.time_ms(work, on) for work in case_works) / ms) for case_works, ms in works]
+    def compute_residuals(x):
+        """Return the log errors with rates exp(x), and the distances from the physical values."""
+        card = _replace_rates(start, names, x)
+        errors = [math.log(sum(model.time_ms(work, card) for work in case_works) / ms) for case_works, ms in works]
         return np.array([*errors, *(0.05 * (x - first))])
 
     bounds = (first - 1.5, first + 1.5)
-    solution = least_squares(missed, first, loss="soft_l1", f_scale=0.15, bounds=bounds, diff_step=0.01)
+    solution = least_squares(compute_residuals, first, loss="soft_l1", f_scale=0.15, bounds=bounds, diff_step=0.01)
     return _replace_rates(start, names, solution.x)
 
 
 def _replace_rates(card: Card, names, logarithms) -> Card:
+    """Return the card with the named rates set to exp(logarithms)."""
     values = dict(zip(names, map(float, np.exp(logarithms)), strict=True))
     coarse = {name: values.get(name, value) for name, value in card.coarse.items()}
     return dataclasses.replace(card, coarse=coarse, **{k: v for k, v in values.items() if k not in coarse})
 
 
-def left_out(several: Sequence[Case], kind: str, start: Card) -> pd.DataFrame:
-    """Predict each rung with rates that were fitted to the others."""
-    parts = []
-    for rung in dict.fromkeys(case.rung for case in several):
-        others = [case for case in several if case.rung != rung]
+def predict_held_out(cases: Sequence[Case], kind: str, start: Card) -> pd.DataFrame:
+    """Return `predict`'s table in which each rung was predicted with rates that were fitted to the other rungs."""
+    predictions = []
+    for rung in dict.fromkeys(case.rung for case in cases):
+        others = [case for case in cases if case.rung != rung]
         card = fit(others, "fine", start)  # the coarse estimate has these rates, too
         card = fit(others, kind, card) if kind != "fine" else card
-        parts.append(predict([case for case in several if case.rung == rung], kind, card))
-    return pd.concat(parts, ignore_index=True)
+        predictions.append(predict([case for case in cases if case.rung == rung], kind, card))
+    return pd.concat(predictions, ignore_index=True)
 
 
-def scores(table: pd.DataFrame) -> dict[str, float]:
+def compute_scores(table: pd.DataFrame) -> dict[str, float]:
     """Return the number of cases, the error's median and 90th percentile, and the shares of pairs in the right order.
 
     Pairs are of one layer, or of one rung on one layer. Those whose recorded times are within 10 % are left out.
     """
-    error = _off(table)
-    found_scores = {"cases": len(table), "median": math.expm1(error.median()), "p90": math.expm1(error.quantile(0.9))}
+    error = _log_error(table)
+    scores = {"cases": len(table), "median": math.expm1(error.median()), "p90": math.expm1(error.quantile(0.9))}
     for name, keys in (("pairs", ["layer"]), ("pairs_of_a_rung", ["layer", "rung"])):
-        right = []
+        is_right = []
         for _, rows in table.groupby(keys):
-            i, j = np.triu_indices(len(rows), 1)
+            first, second = np.triu_indices(len(rows), 1)
             true, guess = (np.log(rows[column].to_numpy()) for column in ("op_ms", "estimate"))
-            far = np.abs(true[i] - true[j]) > _FAR
-            right += list((np.sign(true[i] - true[j]) == np.sign(guess[i] - guess[j]))[far])
-        found_scores[name] = float(np.mean(right)) if right else math.nan
-    return found_scores
+            is_far_apart = np.abs(true[first] - true[second]) > _FAR
+            agrees = np.sign(true[first] - true[second]) == np.sign(guess[first] - guess[second])
+            is_right += list(agrees[is_far_apart])
+        scores[name] = float(np.mean(is_right)) if is_right else math.nan
+    return scores
 
 
 # ------------------------------------------------------------------------------------------------------- the page
@@ -297,13 +298,13 @@ _SAME = {
 _STARTS = {"b_together.cu": "tiling, weights", "a_turned.cu, block=8x8": "baseline"}
 
 
-def limiters(several: Sequence[Case], on: Card) -> dict[str, float]:
+def compare_limiters(cases: Sequence[Case], card: Card) -> dict[str, float]:
     """Return how often the estimate's busiest unit is also the busiest in Nsight Compute, or within 10 % of it."""
     counted = store.read_as_stored(data_dir() / "counters" / f"{devices.slug(DEVICE)}.csv")
     counted = counted[counted["idc__requests.sum"].notna()].drop_duplicates(["label", "layer", "kernel"])
     counted = counted.set_index(["label", "layer", "kernel"])
     same = near = total = 0
-    for case in several:
+    for case in cases:
         for work in case.works:
             if (case.label, case.layer, work["kernel"]) not in counted.index:
                 continue
@@ -311,7 +312,7 @@ def limiters(several: Sequence[Case], on: Card) -> dict[str, float]:
             busy = {unit: row[metric] / most for unit, (metric, most) in _BUSY.items()}
             if max(busy.values()) < 0.6:  # it waits: no unit is busy
                 continue
-            guess = model.units(work, on)
+            guess = model.units(work, card)
             unit = max(guess, key=guess.__getitem__)
             unit = _SAME.get(unit, unit)
             total += 1
@@ -320,7 +321,7 @@ def limiters(several: Sequence[Case], on: Card) -> dict[str, float]:
     return {"kernels": total, "same": same / total, "near": near / total}
 
 
-def edits(table: pd.DataFrame) -> pd.DataFrame:
+def compare_edits(table: pd.DataFrame) -> pd.DataFrame:
     """Return recorded and estimated ratios of times: the exercises' solutions over the kernels that they start from."""
     at = table.set_index(["label", "layer"])
     rows = []
@@ -335,24 +336,24 @@ def edits(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["label", "layer", "recorded", "estimated"])
 
 
-def validated(table: pd.DataFrame, sweep: pd.DataFrame) -> dict[str, object]:
+def validate(table: pd.DataFrame, sweep: pd.DataFrame) -> dict[str, object]:
     """Return all that the page reports, computed from data/estimates and the recorded times."""
-    start, variants_ = model.card(DEVICE), known()
-    several = cases(table, BATCH, times(BATCH), lambda row: variants_[row.label])
+    start, variants_ = model.card(DEVICE), map_variants()
+    several = list_cases(table, BATCH, read_op_ms(BATCH), lambda row: variants_[row.label])
     parts: dict[str, object] = {"several": several}
     for kind in FITTED:
-        parts[kind] = predict(several, kind, start), left_out(several, kind, start)
+        parts[kind] = predict(several, kind, start), predict_held_out(several, kind, start)
     for batch in (100, 1000):
-        of_batch = cases(table, batch, times(batch), lambda row: variants_[row.label])
+        of_batch = list_cases(table, batch, read_op_ms(batch), lambda row: variants_[row.label])
         parts[f"batch {batch}"] = predict(of_batch, "fine", start)
     recorded_sweep = store.read_as_stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
     recorded_sweep = recorded_sweep[recorded_sweep.batch == SWEPT_BATCH]
     columns = (recorded_sweep[name] for name in ("label", "layer", "op_ms"))
     swept_times = {(label, layer): ms for label, layer, ms in zip(*columns, strict=True)}
     without_07 = fit([case for case in several if case.rung != "tuning"], "fine", start)
-    sizes = cases(sweep, SWEPT_BATCH, swept_times, lambda row: variant("tuning", **tables.options(row.options)))
+    sizes = list_cases(sweep, SWEPT_BATCH, swept_times, lambda row: variant("tuning", **tables.options(row.options)))
     parts["sweep"] = predict(sizes, "fine", without_07)
-    parts["unseen"] = predict(unseen_cases(read("unseen.csv")), "fine", start)
+    parts["unseen"] = predict(list_unseen_cases(read("unseen.csv")), "fine", start)
     return parts
 
 
@@ -361,7 +362,7 @@ def _format_percent(value: float) -> str:
 
 
 def _format_row(name: str, table: pd.DataFrame) -> str:
-    row_scores = scores(table)
+    row_scores = compute_scores(table)
     shares = (row_scores[score] for score in ("median", "p90", "pairs", "pairs_of_a_rung"))
     return f"| {name} | {row_scores['cases']} | {' | '.join(map(_format_percent, shares))} |"
 
@@ -372,7 +373,7 @@ _HEAD = [
 ]
 
 
-def texts(validation: Mapping) -> dict[str, str]:
+def write_texts(validation: Mapping) -> dict[str, str]:
     """Return the texts of docs/estimates.md between markers, by the names of the markers."""
     left, coarse = validation["fine"][1], validation["coarse"][1]
     errors = [
@@ -392,8 +393,8 @@ def texts(validation: Mapping) -> dict[str, str]:
     return {
         "errors": "\n".join([*_HEAD, *errors]),
         "sizes": "\n".join([*_HEAD, *sizes, "", f"The size that the estimate picks takes {', '.join(picks)}."]),
-        "edits": _describe_edits(edits(left)),
-        "limiters": _describe_limiters(limiters(validation["several"], model.card(DEVICE))),
+        "edits": _describe_edits(compare_edits(left)),
+        "limiters": _describe_limiters(compare_limiters(validation["several"], model.card(DEVICE))),
         "worst": _list_worst(left),
         "unseen": _summarize_unseen(validation["unseen"], model.card(DEVICE)),
         "predicted": _list_unseen(validation["unseen"]),
@@ -421,7 +422,7 @@ def _describe_limiters(unit: Mapping[str, float]) -> str:
 
 
 def _list_worst(table: pd.DataFrame) -> str:
-    rows = table.loc[_off(table).sort_values(ascending=False).index[:12]]
+    rows = table.loc[_log_error(table).sort_values(ascending=False).index[:12]]
     lines = [f"| {row.label} | {row.layer} | {row.op_ms:.3g} | {row.op_ms / row.estimate:.2f} | {row.why_not} |"
              for row in rows.itertuples()]
     head = ["| kernel | layer | recorded ms | over the model's time | why it gets no time |", "|---|---|---|---|---|"]
@@ -434,20 +435,20 @@ def _summarize_unseen(table: pd.DataFrame, on: Card) -> str:
     within = (timed.low <= timed.op_ms) & (timed.op_ms <= timed.high)
     lines = [
         f"Of {len(table)} times of {table.label.nunique()} kernels that took part in no fit, {len(timed)} get an "
-        f"estimate. Its error is {_format_percent(math.expm1(_off(timed).median()))} in the median and "
-        f"{_format_percent(math.expm1(_off(timed).quantile(0.9)))} at the 90th percentile. {within.sum()} of the "
-        f"{len(timed)} times are within their interval.", "",
+        f"estimate. Its error is {_format_percent(math.expm1(_log_error(timed).median()))} in the median and "
+        f"{_format_percent(math.expm1(_log_error(timed).quantile(0.9)))} at the 90th percentile. {within.sum()} of "
+        f"the {len(timed)} times are within their interval.", "",
         "| limited by | kernels | times | median error | 90th percentile | recorded over the model's time |",
         "|---|---|---|---|---|---|",
     ]
     for unit, rows in table[table.unlike == ""].groupby("unit"):
-        off = _off(rows)
+        off = _log_error(rows)
         errors = (_format_percent(math.expm1(value)) for value in (off.median(), off.quantile(0.9)))
         low, high = on.intervals.get(unit, (0, 0))
         interval = f"{low:.2f} to {high:.2f}" if high else "no time is given"
         lines.append(f"| {unit} | {rows.label.nunique()} | {len(rows)} | {' | '.join(errors)} | {interval} |")
     refused = table[table.unlike != ""]
-    off = _off(refused)
+    off = _log_error(refused)
     errors = (_format_percent(math.expm1(value)) for value in (off.median(), off.quantile(0.9)))
     lines.append(f"| refused before, by what they do | {refused.label.nunique()} | {len(refused)} | "
                  f"{' | '.join(errors)} | no time is given |")
@@ -473,27 +474,27 @@ def estimates(
 ) -> None:
     """Compare estimates with times: docs/estimates.md."""
     if collect_:
-        keep(collect((variant, layer) for layer in LAYERS.values() for variant in known().values()), "work.csv")
-        sizes = [collect((size, layer) for size in swept(layer)) for layer in (LENET72[1], *LENET86)]
+        keep(collect_work((v, layer) for layer in LAYERS.values() for v in map_variants().values()), "work.csv")
+        sizes = [collect_work((size, layer) for size in choose_swept(layer)) for layer in (LENET72[1], *LENET86)]
         keep(pd.concat(sizes), "sweep.csv")
     if unseen_:
         keep(collect_unseen(), "unseen.csv")
-    table, sweep = read("work.csv")[lambda rows: rows.label.isin(known())], read("sweep.csv")
+    table, sweep = read("work.csv")[lambda rows: rows.label.isin(map_variants())], read("sweep.csv")
     if fit_:
-        variants_ = known()
-        several = cases(table, BATCH, times(BATCH), lambda row: variants_[row.label])
+        variants_ = map_variants()
+        several = list_cases(table, BATCH, read_op_ms(BATCH), lambda row: variants_[row.label])
         on = fit(several, "coarse", fit(several, "fine", model.card(DEVICE)))
-        unseen = predict(unseen_cases(read("unseen.csv")), "fine", on)
-        put_card(dataclasses.replace(on, intervals=find_intervals(left_out(several, "fine", on), unseen)))
-    parts = texts(validated(table, sweep))
+        unseen = predict(list_unseen_cases(read("unseen.csv")), "fine", on)
+        put_card(dataclasses.replace(on, intervals=find_intervals(predict_held_out(several, "fine", on), unseen)))
+    parts = write_texts(validate(table, sweep))
     for name, text in parts.items():
-        put(name, text, PAGE)
+        replace_marked(name, text, PAGE)
     print(parts["errors"])
 
 
 def collect_unseen() -> pd.DataFrame:
     """Return the work of the launches of `recording.edits`: of each edit on its layers, and of each program."""
-    edited = collect((edit.variant, layer) for edit in every_edit() for layer in edit.layers)
+    edited = collect_work((edit.variant, layer) for edit in read_edits() for layer in edit.layers)
     rows = []
     for path in every_program():
         size = str(size_of(path.stem))

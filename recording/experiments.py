@@ -1,9 +1,9 @@
 """Experiments with one thing to vary each, for data/experiments/: what a reader meets who measures by hand.
 
-- `waves`: a kernel with one block per multiprocessor at a time, by the number of blocks.
-- `latency`: dependent loads from device memory, by the warps per multiprocessor: loads per microsecond.
-- `clock`: a kernel launched again and again on an idle GPU: its time and the clock rate, by the time since the first.
-- `order`: a kernel and the same kernel, one after the other, or in turns: what they seem to differ by.
+- `measure_waves`: a kernel with one block per multiprocessor at a time, by the number of blocks.
+- `measure_latency`: dependent loads from device memory, by the warps per multiprocessor: loads per microsecond.
+- `measure_clock`: a kernel launched again and again on an idle GPU: its time and clock rate, by the time since then.
+- `compare_orders`: a kernel and the same kernel, one after the other, or in turns: what they seem to differ by.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from labkit.ladder.variants import variant
 from labkit.measure.bench import time_run
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET86
-from recording.keep import merge
+from recording.keep import merge_rows
 from recording.options import Dry, Folder
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -32,7 +32,7 @@ REPEAT, IDLE_S, BATCH = 9, 1.0, 10_000
 KERNELS = ((7, None), (10, "warpgroups"))  # FP32 units, tensor cores
 
 
-def waves(module, multiprocessors: int, most: int = 5, times: int = 20_000) -> list[dict]:
+def measure_waves(module, multiprocessors: int, most: int = 5, times: int = 20_000) -> list[dict]:
     """Return the time of a kernel by its blocks: up to `most` per multiprocessor, one of them resident at a time."""
     compute, threads, shared = module.get_function("compute").prepare("Pi"), 256, 120 << 10
     compute.set_attribute(hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
@@ -48,7 +48,7 @@ def waves(module, multiprocessors: int, most: int = 5, times: int = 20_000) -> l
     return rows
 
 
-def latency(module, multiprocessors: int, places: int = 1 << 25, times: int = 200) -> list[dict]:
+def measure_latency(module, multiprocessors: int, places: int = 1 << 25, times: int = 200) -> list[dict]:
     """Return the loads per microsecond by the warps per multiprocessor, each lane with a chain of dependent loads."""
     chase, rows = module.get_function("chase").prepare("PPi"), []
     order = np.random.default_rng(0).permutation(places).astype(np.int32)
@@ -67,11 +67,11 @@ def latency(module, multiprocessors: int, places: int = 1 << 25, times: int = 20
     return rows
 
 
-def clock(module, kernel, for_ms: float = 400, each: int = 10, spin_ns: int = 50_000) -> list[dict]:
+def measure_clock(module, kernel, for_ms: float = 400, each: int = 10, spin_ns: int = 50_000) -> list[dict]:
     """Return a kernel's time and the clock rate [MHz] by the time since the first launch: a row per `each` launches."""
     clocks = module.get_function("clocks").prepare("Pii")
     with Buffers() as memory, kernel.plan(LENET86[1], BATCH) as plan:
-        _load(plan, kernel)
+        _load_random_inputs(plan, kernel)
         shortest = min(time_run(plan.run) for _ in range(3))
         slots = int(for_ms / (each * shortest)) + 1
         cycles = memory.new(2 * slots, np.int64)
@@ -90,11 +90,11 @@ def clock(module, kernel, for_ms: float = 400, each: int = 10, spin_ns: int = 50
                 for (start, end), (ticks, ns) in zip(marks, counted, strict=True)]
 
 
-def order(kernel, runs: int = 200) -> list[dict]:
+def compare_orders(kernel, runs: int = 200) -> list[dict]:
     """Return the median times of a kernel "A" and the same kernel "B": one after the other, and in turns."""
     rows = []
     with kernel.plan(LENET86[1], BATCH) as plan:
-        _load(plan, kernel)
+        _load_random_inputs(plan, kernel)
         plan.run()
         for how, names in (("one after the other", "A" * runs + "B" * runs), ("in turns", "AB" * runs)):
             hostcuda.driver.Context.synchronize()
@@ -107,7 +107,7 @@ def order(kernel, runs: int = 200) -> list[dict]:
     return rows
 
 
-def _load(plan, kernel) -> None:
+def _load_random_inputs(plan, kernel) -> None:
     rng, layer = np.random.default_rng(0), LENET86[1]
     plan.load(*(rng.random(shape, np.float32).astype(kernel.io_dtype)
                 for shape in (layer.x_shape(BATCH), layer.k_shape)))
@@ -121,12 +121,13 @@ def experiments(dry: Dry = False, out: Folder = None) -> None:
     hostcuda.ensure_context()
     module = hostcuda.compiler.SourceModule(**module_arguments(SOURCE.read_text(), SOURCE))
     kernels = [variant(number, **({"step": step} if step else {})) for number, step in KERNELS]
-    rows = [*waves(module, here.multiprocessors), *latency(module, here.multiprocessors)]
+    rows = [*measure_waves(module, here.multiprocessors), *measure_latency(module, here.multiprocessors)]
     for kernel in kernels:
-        rows += [*clock(module, kernel), *order(kernel)]
+        rows += [*measure_clock(module, kernel), *compare_orders(kernel)]
     table = pd.DataFrame(rows)
     table.insert(0, "date", datetime.date.today().isoformat())
     table.insert(1, "device", here.name)
     print(table.to_string())
     if not dry:
-        print(f"\nkept in {merge(Path(out or data_dir()) / 'experiments' / f'{here.slug}.csv', table, None, digits=5)}")
+        path = Path(out or data_dir()) / "experiments" / f"{here.slug}.csv"
+        print(f"\nkept in {merge_rows(path, table, None, digits=5)}")

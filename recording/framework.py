@@ -23,8 +23,8 @@ from labkit.networks.images import dataset
 from labkit.networks.lenet86 import load_weights
 from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.devices import slug
-from recording.cudnn import software
-from recording.keep import merge
+from recording.cudnn import describe_software
+from recording.keep import merge_rows
 from recording.options import Dry
 
 BATCHES = (100, 1000, 10_000)
@@ -33,7 +33,7 @@ CHECKED_IMAGES = 4
 ERROR = 1e-4  # the largest difference between two probabilities
 
 
-def parts(torch, weights: dict, place: str) -> dict[str, Callable]:
+def build_parts(torch, weights: dict, place: str) -> dict[str, Callable]:
     """Return the parts of the forward pass in order, as functions of one tensor. `place`: PyTorch's "cpu" or "cuda"."""
     f = torch.nn.functional
     w = {name: torch.from_numpy(array).to(place) for name, array in weights.items()}
@@ -48,7 +48,7 @@ def parts(torch, weights: dict, place: str) -> dict[str, Callable]:
     }
 
 
-def run(torch, images: np.ndarray, network: dict, place: str) -> tuple[dict[str, float], np.ndarray]:
+def run_forward(torch, images: np.ndarray, network: dict, place: str) -> tuple[dict[str, float], np.ndarray]:
     """Run one forward pass; return the times of its parts and of the whole [ms], and the probabilities [B, 10]."""
     on_gpu = place == "cuda"
     spent: dict[str, float] = {}
@@ -79,7 +79,7 @@ def run(torch, images: np.ndarray, network: dict, place: str) -> tuple[dict[str,
     return spent, x.numpy()
 
 
-def measure(torch, images: np.ndarray, weights: dict, place: str, repeat: int) -> list[dict]:
+def measure_parts(torch, images: np.ndarray, weights: dict, place: str, repeat: int) -> list[dict]:
     """Return a row per part: median, least and largest time of `repeat` passes after a warm-up.
 
     Raises
@@ -89,27 +89,27 @@ def measure(torch, images: np.ndarray, weights: dict, place: str, repeat: int) -
     """
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    network = parts(torch, weights, place)
-    _, probabilities = run(torch, images, network, place)  # the autotuner of cuDNN chooses
+    network = build_parts(torch, weights, place)
+    _, probabilities = run_forward(torch, images, network, place)  # the autotuner of cuDNN chooses
     error = np.max(np.abs(probabilities[:CHECKED_IMAGES] - forward_numpy(images[:CHECKED_IMAGES], weights)))
     if not error <= ERROR:
         raise LabError(f"PyTorch's forward pass of lenet86 on {place}: a probability differs from NumPy's by "
                        f"{error:.1e}; the limit is {ERROR:.0e}. Do other settings of PyTorch change it?")
-    times = pd.DataFrame([run(torch, images, network, place)[0] for _ in range(repeat)])
+    times = pd.DataFrame([run_forward(torch, images, network, place)[0] for _ in range(repeat)])
     return [{"network": "lenet86", "batch": len(images), "place": "gpu" if place == "cuda" else place, "part": part,
              "median_ms": np.median(ms), "min_ms": ms.min(), "max_ms": ms.max(), "repeat": repeat}
             for part, ms in times.items()]
 
 
-def every_case(torch, batches=BATCHES) -> pd.DataFrame:
+def measure_all(torch, batches=BATCHES) -> pd.DataFrame:
     """Measure every case; return a row per batch, place and part."""
     weights, test = load_weights("digits"), dataset("digits", split="test", size=86)
     images = np.ascontiguousarray(test.images[np.arange(max(batches)) % len(test)])
     table = pd.DataFrame([row for batch in batches for place, repeat in REPEAT.items()
-                          for row in measure(torch, images[:batch], weights, place, repeat)])
+                          for row in measure_parts(torch, images[:batch], weights, place, repeat)])
     table.insert(0, "date", datetime.date.today().isoformat())
     table.insert(1, "device", torch.cuda.get_device_name(0))
-    table.insert(2, "software", f"{software(torch)}, {torch.get_num_threads()} threads on the CPU")
+    table.insert(2, "software", f"{describe_software(torch)}, {torch.get_num_threads()} threads on the CPU")
     return table
 
 
@@ -122,13 +122,13 @@ def framework(dry: Dry = False) -> None:
     if not torch.cuda.is_available():
         raise LabError("this needs an NVIDIA GPU that PyTorch can use; torch.cuda.is_available() is False")
     with torch.no_grad():
-        table = every_case(torch)
+        table = measure_all(torch)
     print(table.pivot(index="part", columns=["place", "batch"], values="median_ms").to_string(float_format="%.3g"))
     if not dry:
-        print(f"\nkept in {keep(table)}")
+        print(f"\nkept in {write_table(table)}")
 
 
-def keep(table: pd.DataFrame, folder: Path | None = None) -> Path:
+def write_table(table: pd.DataFrame, folder: Path | None = None) -> Path:
     """Write the table in place of the device's file."""
     path = (folder or data_dir() / "framework") / f"{slug(table['device'].iloc[0])}.csv"
-    return merge(path, table, None, digits=5)
+    return merge_rows(path, table, None, digits=5)

@@ -96,25 +96,25 @@ class Job:
             return {"launches": len(plan.launches), "images": plan.images}
 
 
-def of(variant: Variant, layer: Layer, batch: int = BATCH) -> Job:
+def make_job(variant: Variant, layer: Layer, batch: int = BATCH) -> Job:
     """Return the job for a variant's kernels on a layer."""
     source = digest(f"{variant.source}{''.join(variant.headers)}{variant.defines(layer)}")
     return Job(variant.rung.label, variant.label, layer.name, source, variant, layer, batch)
 
 
-def of_ladder() -> list[Job]:
+def list_ladder_jobs() -> list[Job]:
     """Return jobs for the kernels of the ladder, its sub-steps and the exercises' solutions, on lenet86's layers."""
     # Left out: what compiles to the code of an earlier variant of its rung, and what differs between the engines.
     jobs_by_code: dict[tuple, Job] = {}
     for rung in LADDER:
         portable = [one for one in (*variants(rung.number), *solutions(rung.number)) if not one.architecture_specific]
         for layer in LENET86:
-            for job in (of(one, layer) for one in portable):
+            for job in (make_job(one, layer) for one in portable):
                 jobs_by_code.setdefault((rung.number, layer, job.source), job)
     return list(jobs_by_code.values())
 
 
-def of_network() -> Job:
+def make_network_job() -> Job:
     """Return the job for the network's own kernels: a forward pass with 08's convolutions, and the search for NaN."""
     conv, layer = variant("fp16"), LENET86[0]
     own = "".join((cuda_src() / name).read_text() for name in ("00_network.cu", "buffers.cu"))
@@ -122,7 +122,7 @@ def of_network() -> Job:
     return Job("00 network", "00 network", "lenet86, fp16", source, conv, layer)
 
 
-def of_textbook() -> list[Job]:
+def list_textbook_jobs() -> list[Job]:
     """Return a job per kernel of textbook.cu."""
     parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK.read_text())
     sources = {name: "".join(part for part in parts if part.startswith("template") or f" {name}(" in part)
@@ -145,7 +145,7 @@ def _run_textbook(name: str) -> None:
     hostcuda.driver.Context.synchronize()
 
 
-def of_practice() -> list[Job]:
+def list_practice_jobs() -> list[Job]:
     """Return jobs for the solutions of the practice pages' exercises, on the shapes whose counts are their goals."""
     solved = [one for one in exercises().values() if one.page.startswith("P")]
     return [Job("practice", f"{one.page.replace('_', ' ')}, {one.file.name}", _counted_case(one).name,
@@ -166,7 +166,7 @@ def _run_solution(number: str) -> int:
 
 def every() -> list[Job]:
     """Return jobs for all kernels of the lab, and for those of textbook.cu."""
-    return [*of_ladder(), of_network(), *of_practice(), *of_textbook()]
+    return [*list_ladder_jobs(), make_network_job(), *list_practice_jobs(), *list_textbook_jobs()]
 
 
 def compile_all(jobs: Iterable[Job]) -> None:
@@ -178,7 +178,7 @@ def compile_all(jobs: Iterable[Job]) -> None:
 
 
 @contextmanager
-def program(jobs: Sequence[Job]):
+def write_program(jobs: Sequence[Job]):
     """Yield the command of a program that runs jobs, and a function that tells which launch is whose.
 
     The function takes the number of launches seen; it returns for each its job and what `Job.run` returned.

@@ -20,8 +20,8 @@ STREAMS = ["device", "label", "layer", "batch", "dtype", "pinned", "streams", "o
 TIMELINES = ["device", "label", "layer", "batch", "pinned", "streams", "order", "chunk_images"]
 
 
-def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[str] | None = None, digits: int = 6,
-          read: Callable[[Path], pd.DataFrame] = store.read_as_stored) -> Path:
+def merge_rows(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[str] | None = None, digits: int = 6,
+               read: Callable[[Path], pd.DataFrame] = store.read_as_stored) -> Path:
     """Merge rows into a device's CSV, which is written whole or not at all; return the file.
 
     A new row replaces all old ones with the same values in the columns `key`; None replaces the whole file. The rows
@@ -38,7 +38,7 @@ def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[st
         return manifest.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
 
 
-def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None) -> Path:
+def record_times(table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None) -> Path:
     """Merge measurements, as `bench` returns them, into the device's file, and return the file.
 
     A new row replaces that with the same `results.KEY`. Other columns than `results.COLUMNS` are left out. `folder` is
@@ -64,7 +64,7 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
         new["software"] = here.software if here.name == names[0] else ""
     path = Path(folder or data_dir()) / "results" / f"{slug(names[0])}.csv"
     new = results.set_types(store.remove_numbers(new)).drop_duplicates(results.KEY, keep="last")
-    return merge(path, new, results.KEY, order=results.ORDER, read=results.read_stored)
+    return merge_rows(path, new, results.KEY, order=results.ORDER, read=results.read_stored)
 
 
 def record_course(table: pd.DataFrame, network, folder: Path | str | None = None, **as_rung) -> Path:
@@ -85,7 +85,7 @@ def record_course(table: pd.DataFrame, network, folder: Path | str | None = None
         "engine": here.engine,
         "device": here.name,
     }
-    return record(table.rename(columns=results.COURSE).assign(**columns | as_rung), folder)
+    return record_times(table.rename(columns=results.COURSE).assign(**columns | as_rung), folder)
 
 
 def record_evidence(
@@ -106,7 +106,7 @@ def record_evidence(
     stamped.insert(0, "date", datetime.date.today().isoformat())
     stamped.insert(1, "device", here.name)
     order = by if order is None else list(order)
-    return merge(Path(folder) / f"{here.slug}.csv", stamped, by or None, order, digits=10)
+    return merge_rows(Path(folder) / f"{here.slug}.csv", stamped, by or None, order, digits=10)
 
 
 def record_streams(table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | str | None = None) -> Path:
@@ -118,7 +118,7 @@ def record_streams(table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | 
     here, folder = device(), Path(folder or data_dir()) / "streams"
     about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}
     for part, rows, key in (("", table, STREAMS), ("timelines", timelines, TIMELINES)):
-        merge(folder / part / f"{here.slug}.csv", store.remove_numbers(rows).assign(**about), key)
+        merge_rows(folder / part / f"{here.slug}.csv", store.remove_numbers(rows).assign(**about), key)
     return folder / f"{here.slug}.csv"
 
 
@@ -134,7 +134,7 @@ def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     path = Path(folder or data_dir()) / "sweeps" / f"{slug(names[0])}.csv"
     rows = sweeps.set_types(store.remove_numbers(table)).drop_duplicates(sweeps.KEY, keep="last")
     order = ["layer", "batch", "rung", "label"]
-    return merge(path, rows, sweeps.KEY, order, digits=5, read=sweeps.read_stored)
+    return merge_rows(path, rows, sweeps.KEY, order, digits=5, read=sweeps.read_stored)
 
 
 def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: str = "none",
@@ -148,4 +148,4 @@ def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: s
     here = device()
     about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}
     table = pd.DataFrame([{"kind": kind, "dataset": dataset, "experiment": experiment, **row, **about} for row in rows])
-    return merge(Path(folder or data_dir()) / "training" / f"{here.slug}.csv", table, KEY)
+    return merge_rows(Path(folder or data_dir()) / "training" / f"{here.slug}.csv", table, KEY)

@@ -29,8 +29,8 @@ from labkit.networks.benchmark import bench_network, list_steps
 from labkit.networks.fused import PRECISIONS
 from labkit.spec.devices import device
 from recording import pytorch
-from recording.cudnn import software
-from recording.keep import merge, record_evidence
+from recording.cudnn import describe_software
+from recording.keep import merge_rows, record_evidence
 from recording.options import Dry, Folder, Repeat
 from recording.several import bench_devices
 
@@ -41,12 +41,12 @@ KEY = ["device", "label", "dtype", "batch", "where", "pixels"]
 SHOWN = ["label", "dtype", "where", "pixels", "ms", "min_ms", "max_ms", "images_s", "error"]
 
 
-def keep(table: pd.DataFrame, folder: Path | None = None) -> Path:
+def write_rows(table: pd.DataFrame, folder: Path | None = None) -> Path:
     """Merge the rows into the device's file."""
     here = device()
     about = {"date": datetime.date.today().isoformat(), "software": _describe_software(table)}
     path = Path(folder or data_dir()) / "network" / f"{here.slug}.csv"
-    return merge(path, table.assign(**about), KEY, order=["batch", "where", "dtype"], digits=5)
+    return merge_rows(path, table.assign(**about), KEY, order=["batch", "where", "dtype"], digits=5)
 
 
 def _describe_software(table: pd.DataFrame) -> str:
@@ -56,7 +56,7 @@ def _describe_software(table: pd.DataFrame) -> str:
         return here
     import torch  # nothing else in the lab needs it
 
-    return f"{here}, {software(torch)}"
+    return f"{here}, {describe_software(torch)}"
 
 
 PROGRAM = """
@@ -78,7 +78,7 @@ with Buffers() as memory:
 """
 
 
-def counters(batch: int = 10_000) -> pd.DataFrame:
+def count_fused(batch: int = 10_000) -> pd.DataFrame:
     """Count the fused kernels with ncu, from float images; return a row per kernel and data type.
 
     Raises
@@ -119,9 +119,9 @@ def network(
     for table in () if counted else _measure_tables(count, several, repeat):
         print(f"B = {table['batch'].iloc[0]}\n{table[SHOWN].round(4).to_string(index=False)}\n", flush=True)
         if not dry:
-            print(f"kept in {keep(table, out)}", flush=True)
+            print(f"kept in {write_rows(table, out)}", flush=True)
     if not several and not dry:
-        print(f"counters kept in {record_evidence(counters(), Path(out or data_dir()) / 'network' / 'counters')}")
+        print(f"counters kept in {record_evidence(count_fused(), Path(out or data_dir()) / 'network' / 'counters')}")
 
 
 def _measure_tables(count: int, several: bool, repeat: int | None) -> Iterator[pd.DataFrame]:

@@ -62,8 +62,8 @@ class Given:
     spent: Counter = field(default_factory=Counter)
     _copies: dict = field(default_factory=dict)
 
-    def on_gpu(self, mode: str, layout: str) -> tuple:
-        """Return the inputs and the mask as tensors in the mode's type; they are copied at first use."""
+    def copy_to_gpu(self, mode: str, layout: str) -> tuple:
+        """Return (list of inputs, mask) as GPU tensors in the mode's type and the layout, copied at first use."""
         torch, dtype = self.torch, self.torch.float16 if mode == "fp16" else self.torch.float32
         if (dtype, layout) not in self._copies:
             # Not `contiguous`: with one channel it confuses the two layouts, and leaves the strides.
@@ -73,22 +73,22 @@ class Given:
         *inputs, k = self._copies[dtype, layout]
         return inputs, k
 
-    def output(self, mode: str, layout: str):
-        """Return an empty tensor for y."""
-        like = self.on_gpu(mode, layout)[1]
+    def make_output(self, mode: str, layout: str):
+        """Return an empty GPU tensor for y, in the mode's type and the layout."""
+        like = self.copy_to_gpu(mode, layout)[1]
         order = self.torch.contiguous_format if layout == "NCHW" else self.torch.channels_last
         return self.torch.empty(self.layer.y_shape(len(self.inputs[0])), dtype=like.dtype, device="cuda",
                                 memory_format=order)
 
-    def timed(self, name: str, run: Callable[[], object]) -> None:
-        """Run, wait for the end, and add the seconds to `spent`."""
+    def add_time(self, name: str, run: Callable[[], object]) -> None:
+        """Run a function, wait for the GPU, and add the seconds to `spent` under a contestant's name."""
         began = time.perf_counter()
         run()
         self.torch.cuda.synchronize()
         self.spent[name] += time.perf_counter() - began
 
-    def contestant(self, name: str, mode: str, layout: str, run: Callable, y=None, how: str = "") -> Contestant:
-        """Return a contestant whose `run(i)` returns y, or writes it into `y`."""
+    def make_contestant(self, name: str, mode: str, layout: str, run: Callable, y=None, how: str = "") -> Contestant:
+        """Return a contestant whose `run(i)` convolves input i: it returns the output, or writes it into `y`."""
         def result(i):
             return (run(i) if y is None else y)[:CHECKED].float().cpu().numpy()
 
@@ -96,8 +96,8 @@ class Given:
         return Contestant(label, layout, run, result, mode == "fp16", lambda scale: EXACT[mode] * scale, how)
 
 
-def fastest(torch, runs: Sequence[Callable[[], object]], repeat: int = 3) -> int:
-    """Return the number of the fastest of several ways to compute the same; those that fail are left out.
+def find_fastest(torch, runs: Sequence[Callable[[], object]], repeat: int = 3) -> int:
+    """Return the index of the fastest of several functions that compute the same; those that fail are left out.
 
     Raises
     ------
@@ -122,13 +122,13 @@ def fastest(torch, runs: Sequence[Callable[[], object]], repeat: int = 3) -> int
     return min(times, key=times.get)
 
 
-def cudnn(given: Given) -> Iterator[Contestant]:
+def list_cudnn(given: Given) -> Iterator[Contestant]:
     """Yield cuDNN in three modes and two layouts, with plans that PyTorch's autotuner chooses."""
     torch = given.torch
     torch.backends.cudnn.benchmark = True
     for mode in MODES:
         for layout in LAYOUTS:
-            inputs, k = given.on_gpu(mode, layout)
+            inputs, k = given.copy_to_gpu(mode, layout)
 
             def conv(i, mode=mode, inputs=inputs, k=k):
                 torch.backends.cudnn.allow_tf32 = mode == "tf32"
@@ -136,18 +136,18 @@ def cudnn(given: Given) -> Iterator[Contestant]:
 
             every = given.spent["cudnn"] < SECONDS["cudnn"]
             torch.backends.cudnn.benchmark_limit = 0 if every else PLANS  # 0: no limit
-            given.timed("cudnn", functools.partial(conv, 0))
-            yield given.contestant("cuDNN", mode, layout, conv, how="all plans" if every else f"{PLANS} plans")
+            given.add_time("cudnn", functools.partial(conv, 0))
+            yield given.make_contestant("cuDNN", mode, layout, conv, how="all plans" if every else f"{PLANS} plans")
 
 
-def compiled(given: Given) -> Iterator[Contestant]:
+def list_compiled(given: Given) -> Iterator[Contestant]:
     """Yield PyTorch's compiler, which chooses among cuDNN and Triton kernels of its own."""
     torch = given.torch
     torch._dynamo.reset()
     for mode in COMPILED:
         if given.spent["compile"] > SECONDS["compile"]:
             return
-        inputs, k = given.on_gpu(mode, "NHWC")
+        inputs, k = given.copy_to_gpu(mode, "NHWC")
         function = torch.compile(lambda x, k: torch.nn.functional.conv2d(x, k), dynamic=False,
                                  mode="max-autotune-no-cudagraphs")
 
@@ -155,33 +155,33 @@ def compiled(given: Given) -> Iterator[Contestant]:
             torch.backends.cudnn.allow_tf32 = mode == "tf32"
             return function(inputs[i], k)
 
-        given.timed("compile", functools.partial(conv, 0))
-        yield given.contestant("torch.compile", mode, "NHWC", conv, how="max-autotune")
+        given.add_time("compile", functools.partial(conv, 0))
+        yield given.make_contestant("torch.compile", mode, "NHWC", conv, how="max-autotune")
 
 
-def triton(given: Given) -> Iterator[Contestant]:
+def list_triton(given: Given) -> Iterator[Contestant]:
     """Yield an implicit matrix product in Triton, per precision."""
     kernel = importlib.import_module("recording.implicit_gemm").convolution
     layer, B = given.layer, len(given.inputs[0])
     pixels, maps = B * layer.Ho * layer.Wo, max(16, 1 << (layer.M - 1).bit_length())
     for mode, precision in PRECISIONS.items():
-        (inputs, k), y = given.on_gpu(mode, "NCHW"), given.output(mode, "NCHW")
+        (inputs, k), y = given.copy_to_gpu(mode, "NCHW"), given.make_output(mode, "NCHW")
 
         def conv(i, tile, inputs=inputs, k=k, y=y, precision=precision):
             size, terms, warps, stages = tile
             kernel[(-(-pixels // size),)](inputs[i], k, y, pixels, layer.C, layer.H, layer.W, layer.M, layer.K, size,
                                           terms, maps, precision, num_warps=warps, num_stages=stages)
 
-        best = TILES[fastest(given.torch, [functools.partial(conv, 0, tile) for tile in TILES])]
-        yield given.contestant("Triton", mode, "NCHW", functools.partial(conv, tile=best), y,
-                               "{} pixels, {} terms, {} warps, {} stages".format(*best))
+        best = TILES[find_fastest(given.torch, [functools.partial(conv, 0, tile) for tile in TILES])]
+        yield given.make_contestant("Triton", mode, "NCHW", functools.partial(conv, tile=best), y,
+                                    "{} pixels, {} terms, {} warps, {} stages".format(*best))
 
 
-def cutile(given: Given) -> Iterator[Contestant]:
+def list_cutile(given: Given) -> Iterator[Contestant]:
     """Yield an implicit matrix product in cuTile, in half."""
     launch = importlib.import_module("cuda.tile").launch
     kernel = importlib.import_module("recording.implicit_gemm_cutile").convolution
-    layer, (inputs, k), y = given.layer, given.on_gpu("fp16", "NCHW"), given.output("fp16", "NCHW")
+    layer, (inputs, k), y = given.layer, given.copy_to_gpu("fp16", "NCHW"), given.make_output("fp16", "NCHW")
     pixels, sizes = len(given.inputs[0]) * layer.Ho * layer.Wo, (layer.C, layer.H, layer.W, layer.M, layer.K)
     maps = max(16, 1 << (layer.M - 1).bit_length())
 
@@ -189,13 +189,13 @@ def cutile(given: Given) -> Iterator[Contestant]:
         flat = (tensor.reshape(-1) for tensor in (inputs[i], k, y))
         launch(given.torch.cuda.current_stream(), (-(-pixels // tile[0]), 1, 1), kernel, (*flat, *sizes, *tile, maps))
 
-    best = CUTILE_TILES[fastest(given.torch, [functools.partial(conv, 0, tile) for tile in CUTILE_TILES])]
-    yield given.contestant("cuTile", "fp16", "NCHW", functools.partial(conv, tile=best), y,
-                           "{} pixels, {} terms".format(*best))
+    best = CUTILE_TILES[find_fastest(given.torch, [functools.partial(conv, 0, tile) for tile in CUTILE_TILES])]
+    yield given.make_contestant("cuTile", "fp16", "NCHW", functools.partial(conv, tile=best), y,
+                                "{} pixels, {} terms".format(*best))
 
 
 @functools.cache
-def _cutlass() -> ctypes.CDLL:
+def _load_cutlass() -> ctypes.CDLL:
     """Compile implicit_gemm.cu and load it; the variable CUTLASS names a checkout, or a library compiled before."""
     where = Path(os.environ.get("CUTLASS", ""))
     if where.is_file():
@@ -211,12 +211,12 @@ def _cutlass() -> ctypes.CDLL:
         return ctypes.CDLL(str(folder / "cutlass.so"))
 
 
-def cutlass(given: Given) -> Iterator[Contestant]:
+def list_cutlass(given: Given) -> Iterator[Contestant]:
     """Yield CUTLASS's implicit matrix product for few channels, per mode."""
-    library, layer, B = _cutlass(), given.layer, len(given.inputs[0])
+    library, layer, B = _load_cutlass(), given.layer, len(given.inputs[0])
     sizes = [B, layer.C, layer.H, layer.W, layer.M, layer.K]
     for mode, number in CUTLASS_MODES.items():
-        (inputs, k), y = given.on_gpu(mode, "NHWC"), given.output(mode, "NHWC")
+        (inputs, k), y = given.copy_to_gpu(mode, "NHWC"), given.make_output(mode, "NHWC")
 
         def conv(i, pixels, mode=mode, number=number, inputs=inputs, k=k, y=y):
             addresses = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (inputs[i], k, y))
@@ -224,9 +224,11 @@ def cutlass(given: Given) -> Iterator[Contestant]:
             if status:
                 raise LabError(f"CUTLASS in {mode} on {layer.name}: status {status}")
 
-        best = CUTLASS_PIXELS[fastest(given.torch, [functools.partial(conv, 0, pixels) for pixels in CUTLASS_PIXELS])]
-        yield given.contestant("CUTLASS", mode, "NHWC", functools.partial(conv, pixels=best), y,
-                               f"{best} pixels, 32 maps")
+        runs = [functools.partial(conv, 0, pixels) for pixels in CUTLASS_PIXELS]
+        best = CUTLASS_PIXELS[find_fastest(given.torch, runs)]
+        run = functools.partial(conv, pixels=best)
+        yield given.make_contestant("CUTLASS", mode, "NHWC", run, y, f"{best} pixels, 32 maps")
 
 
-OPPONENTS = {"cudnn": cudnn, "compile": compiled, "triton": triton, "cutile": cutile, "cutlass": cutlass}
+OPPONENTS = {"cudnn": list_cudnn, "compile": list_compiled, "triton": list_triton, "cutile": list_cutile,
+             "cutlass": list_cutlass}

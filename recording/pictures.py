@@ -27,7 +27,7 @@ from labkit.spec.devices import slug
 from labkit.spec.layers import LENET86
 from recording import versus
 from recording.options import Folder
-from recording.readme import ladder_table, network_table, put
+from recording.readme import format_ladder, format_network, replace_marked
 
 IMAGES = PACKAGE.parent / "docs" / "images"
 DEVICE = "H200"
@@ -38,7 +38,7 @@ CODE = {"Keyword": "#1f4fa8", "Name.Function": "#6b3a91", "Literal.Number": "#8a
 MONO = 7.2  # points; a letter of DejaVu Sans Mono is 0.602 em wide
 
 
-def excerpt(path: Path) -> list[str]:
+def read_excerpt(path: Path) -> list[str]:
     """Return the lines of a kernel that say what it computes, without comments; "…" stands for omitted lines."""
     lines, left_out = [], False
     for line in path.read_text().splitlines():
@@ -54,9 +54,9 @@ def excerpt(path: Path) -> list[str]:
     return lines
 
 
-def chart(results: Recorded, path: Path | None = None) -> None:
+def draw_ladders(results: Recorded, path: Path | None = None) -> None:
     """Draw `labkit.draw.ladder` for every layer, without steps, with the library below."""
-    every = overview.rows(results)
+    every = overview.list_rows(results)
     every = every[~every["label"].str.contains(",")]
     title = "The ladder: what each rung saves or loses, down to the reference time"
     own, best = every[every["rung"].notna()], every[every["rung"].isna()]
@@ -64,19 +64,19 @@ def chart(results: Recorded, path: Path | None = None) -> None:
 
 
 @figure
-def lab(page: Page, results: Recorded) -> None:
+def draw_lab(page: Page, results: Recorded) -> None:
     """Draw the README's picture.
 
     Parameters
     ----------
     results : Recorded
     """
-    rows = overview.rows(results)
+    rows = overview.list_rows(results)
     rows = rows[rows["layer"] == LAYER.name].reset_index(drop=True)
     largest = int(rows["batch"].max())
     labels, times, library = rows["label"].tolist(), rows["op_ms"].tolist(), rows["rung"].isna()
     best = rows[(rows["dtype"] == "float32") & ~library]["op_ms"].idxmin()
-    code = excerpt(cuda_src() / "01_baseline.cu")
+    code = read_excerpt(cuda_src() / "01_baseline.cu")
     line, step = 15.0, 21
     card = (20, 84, 574, 26 + line * len(code))
     bars = card[1] + card[3] + 104
@@ -141,11 +141,9 @@ def lab(page: Page, results: Recorded) -> None:
     beside = position(reference) + 6 + wide(f"{name}   ", SMALL, "bold")
     page.text(beside, end + 36, f"in FP16 {ms(in_half)}", color=style.MUTED, size=SMALL)
     described_times = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times, strict=True))
-    page.alt = (
-        "The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
-        f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
-        f"Below, the op time of each rung, {where}: {described_times}; {name}, in FP16 {ms(in_half)}."
-    )
+    page.alt = ("The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
+                f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
+                f"Below, the op time of each rung, {where}: {described_times}; {name}, in FP16 {ms(in_half)}.")
 
 
 def _draw_code(page, card, name, lines, step):
@@ -170,11 +168,12 @@ def _draw_code(page, card, name, lines, step):
 def pictures(out: Folder = None) -> None:
     """Draw docs/images/, write the tables beside them."""
     results, folder = recorded(DEVICE), out or IMAGES
-    for name, make in (("lab.png", lab), ("ladder.png", chart)):
+    for name, make in (("lab.png", draw_lab), ("ladder.png", draw_ladders)):
         make(results, path=folder / name)
         write(folder / name.replace(".png", "-dark.webp"), dark((folder / name).read_bytes()))
         print(f"{name}  {(folder / name).stat().st_size:,} bytes")
     if not out:
-        put("ladder", ladder_table(results))
-        put("network", network_table(results))
-        put("versus", versus.markdown(store.read_as_stored(data_dir() / "versus" / f"{slug(results.device)}.csv")))
+        replace_marked("ladder", format_ladder(results))
+        replace_marked("network", format_network(results))
+        path = data_dir() / "versus" / f"{slug(results.device)}.csv"
+        replace_marked("versus", versus.to_markdown(store.read_as_stored(path)))

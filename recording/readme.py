@@ -33,7 +33,7 @@ def page(name: str) -> Path:
     return ROOT / _PAGES.get(name, "README.md")
 
 
-def put(name: str, text: str, path: Path | None = None) -> bool:
+def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
     """Replace the text between the markers `name` in a Markdown file; the file is written whole or not at all.
 
     Parameters
@@ -66,9 +66,9 @@ def put(name: str, text: str, path: Path | None = None) -> bool:
     return new != old
 
 
-def ladder_table(results: Recorded) -> str:
+def format_ladder(results: Recorded) -> str:
     """Return the ladder for the README; the best of each column in FP32 and in FP16 is bold."""
-    table, every = overview.cells(results), overview.rows(results)
+    table, every = overview.format_cells(results), overview.list_rows(results)
     fastest = every[~every["label"].str.contains("TF32")]  # it rounds the factors, so it is not the best in FP32
     fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]
     best = set(zip(fastest["shown"], fastest["layer"], strict=True))
@@ -76,12 +76,12 @@ def ladder_table(results: Recorded) -> str:
     for label, line in table.iterrows():
         texts = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
         lines.append(f"| {label} | {' | '.join(texts)} |")
-    last = overview.layer_times(results)
+    last = overview.format_layer_times(results)
     lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in last.iterrows()]
-    return "\n".join([f"{overview.caption(results)} Bold: the best of a column in FP32 and in FP16.", "", *lines])
+    return "\n".join([f"{overview.write_caption(results)} Bold: the best of a column in FP32 and in FP16.", "", *lines])
 
 
-def network_table(results: Recorded) -> str:
+def format_network(results: Recorded) -> str:
     """Return `overview.network` for docs/results.md, in images per second, and the time of 100 images."""
     many = overview.network(results)
     few = overview.name_networks(results.network(100)).query("where == 'device' and pixels == 'float32'")
@@ -106,7 +106,7 @@ def network_table(results: Recorded) -> str:
 
 def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) -> None:
     """Put standard input between markers of a page."""
-    written = "written" if put(name, sys.stdin.read()) else "was up to date"
+    written = "written" if replace_marked(name, sys.stdin.read()) else "was up to date"
     print(f"{page(name).relative_to(ROOT)}: {name} {written}")
 
 

@@ -27,7 +27,7 @@ from labkit.records.store import label
 from labkit.spec.devices import device
 from labkit.spec.layers import PRESETS, Layer, layer
 from recording import jobs
-from recording.keep import record, record_course, record_streams
+from recording.keep import record_course, record_streams, record_times
 from recording.options import Folder, chosen
 
 BATCH = 10_000
@@ -56,7 +56,7 @@ FULL = [
 ]
 
 
-def sweep(variant: Variant, layer: Layer) -> pd.DataFrame:
+def measure_configurations(variant: Variant, layer: Layer) -> pd.DataFrame:
     """Measure all configurations of one layer, at the largest batch and below."""
     tables = [bench_cases(variant, layer, BATCH, FULL)]
     for batch, chunks in SMALL.items():
@@ -65,7 +65,7 @@ def sweep(variant: Variant, layer: Layer) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
+def select_ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
     """Return a sweep's rows for the ladder as `bench` would write them, one per layer and batch.
 
     They are for 500 images per chunk (ten chunks of a smaller batch), on the fewest streams that overlap.
@@ -73,15 +73,11 @@ def ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
     chunk = (table["batch"] // 10).clip(upper=500)
     best = table[table["pinned"] & (table["sizes"] == "equal") & (table["chunk"] == chunk) & (table["streams"] > 1)]
     best = best[best["order"] == "depth"].sort_values("streams").drop_duplicates(["layer", "batch"])
-    return pd.DataFrame([
-        {
-            "rung": RUNG, "label": LABEL, "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
-            "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
-            "op_ms": row.kernel_ms, "layer_ms": row.layer_ms, "engine": row.engine, "device": row.device,
-            **rates(layer(row.layer), row.batch, row.dtype, row.kernel_ms, row.device),
-        }
-        for row in best.itertuples()
-    ])
+    return pd.DataFrame([{"rung": RUNG, "label": LABEL, "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
+                          "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
+                          "op_ms": row.kernel_ms, "layer_ms": row.layer_ms, "engine": row.engine, "device": row.device,
+                          **rates(layer(row.layer), row.batch, row.dtype, row.kernel_ms, row.device)}
+                         for row in best.itertuples()])
 
 
 def measure_network(variants: Sequence[Variant], folder: Path | None) -> None:
@@ -95,7 +91,7 @@ def measure_network(variants: Sequence[Variant], folder: Path | None) -> None:
     record_course(table, network, folder, rung=RUNG, label=LABEL, options=options)
 
 
-def timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
+def measure_timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
     """Return when each step ran, in ten chunks: on one stream, on two, and on three from ordinary memory."""
     parts = []
     for pinned, counts in ((True, (1, 2)), (False, (3,))):
@@ -130,17 +126,17 @@ def streams(
     if here.engine != "gpu":
         raise LabError(f"streams are recorded on a GPU; the engine here is the CPU's ({here.name})")
     several, layers = dict.fromkeys([*own_kernels, *others]), [layer for network in networks for layer in network]
-    jobs.compile_all(jobs.of(kernel, layer) for kernel in several for layer in layers)
+    jobs.compile_all(jobs.make_job(kernel, layer) for kernel in several for layer in layers)
     for kernel in several:
         check(kernel, layers)
     for number, at in enumerate(layers):
         kernel = own_kernels[number % 2]
-        swept = bench_cases(kernel, at, BATCH, FEW) if brief else sweep(kernel, at)
+        swept = bench_cases(kernel, at, BATCH, FEW) if brief else measure_configurations(kernel, at)
         if not brief:
-            record(ladder_rows(swept), out)
+            record_times(select_ladder_rows(swept), out)
         few = [bench_cases(other, at, BATCH, FEW) for other in others if other != kernel]
         table = pd.concat([swept, *few], ignore_index=True)
-        path = record_streams(table, timelines(kernel, at), out)
+        path = record_streams(table, measure_timelines(kernel, at), out)
         print(f"{at.name}: recorded in {path}, {time.perf_counter() - begin:.1f} s")
         print(table[SHOWN].round(3).to_string(index=False), flush=True)
         host = table[["batch", "pin_ms", "register_ms", "stage_ms"]]

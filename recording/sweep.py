@@ -38,7 +38,7 @@ CANDIDATES = 3  # pairs of rows and maps of each layer whose blocks are swept
 FINALISTS = 8  # points of each layer that are measured at the largest batch, too
 
 
-def outputs(layer: Layer, _) -> list[Variant]:
+def vary_outputs(layer: Layer, _) -> list[Variant]:
     """Vary rows and maps per thread, with one and with three groups of maps per block; widths divide the columns."""
     points = {}
     for rows in ROWS:
@@ -52,7 +52,7 @@ def outputs(layer: Layer, _) -> list[Variant]:
     return list(points)
 
 
-def blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
+def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     """Vary blocks for the best pairs of rows and maps: some widths, and those that divide the map's columns."""
     points = {}
     pairs = swept.sort_values("op_ms").drop_duplicates(["rows", "maps"])
@@ -66,20 +66,20 @@ def blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     return list(points)
 
 
-def channels(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
+def vary_channels(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     """Vary the number of channels at a time, for the best point of all."""
     best = sweeps.best(swept, layer)
     return [variant(RUNG, **{**best.options, "channels": count})
             for count in sorted({1, 2, 3, 4, 6, layer.C}) if count <= layer.C]
 
 
-def finalists(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
+def select_finalists(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     """Return the fastest points so far."""
     fastest = swept.drop_duplicates("label").nsmallest(FINALISTS, "op_ms")
     return [sweeps.best(fastest[fastest["label"] == label], layer) for label in fastest["label"]]
 
 
-def unroll(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
+def vary_unrolling(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     """Vary how many columns of the mask are unrolled, and the rows, at the best maps, block and channels."""
     best = sweeps.best(swept, layer)
     return [variant(RUNG, **{**best.options, "rows": rows, "unroll": count})
@@ -87,10 +87,11 @@ def unroll(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
             for count in sorted({*UNROLL, layer.K}) if count <= layer.K]
 
 
-PARTS = {make.__name__: make for make in (outputs, blocks, channels, finalists, unroll)}
+PARTS = {"outputs": vary_outputs, "blocks": vary_blocks, "channels": vary_channels, "finalists": select_finalists,
+         "unroll": vary_unrolling}
 
 
-def tuned_sizes(swept: pd.DataFrame) -> str:
+def write_tuned_sizes(swept: pd.DataFrame) -> str:
     """Return the text of `TUNED_FILE`: the fastest sizes of each layer in the sweep of a device."""
     lines = ["# By python -m recording sweep: the fastest sizes of each layer, CxHxW MxK, in a sweep",
              f'device = "{swept["device"].iloc[0]}"', "", "[layers]"]
@@ -144,4 +145,4 @@ def sweep(
             print(f"\n{layer.name}, batch {size}\n{shown.to_string(index=False)}")
     print(f"\n{time.perf_counter() - start:.1f} s in all")
     if not dry and (sizes or device().name == TUNED_DEVICE):
-        print(write(TUNED_FILE, tuned_sizes(sweeps.read_sweep(TUNED_DEVICE))))
+        print(write(TUNED_FILE, write_tuned_sizes(sweeps.read_sweep(TUNED_DEVICE))))

@@ -24,26 +24,26 @@ from labkit.records.recorded import recorded
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from recording import jobs
-from recording.keep import record, record_course
+from recording.keep import record_course, record_times
 from recording.options import Batches, Dry, Layers, Repeat, Rungs, choose_layers, chosen
 
 BATCHES = {"gpu": (100, 1000, 10_000), "cpu": (10,)}
 
 
-def not_recorded(several: Iterable[Variant]) -> list[Variant]:
+def list_unrecorded(kernels: Iterable[Variant]) -> list[Variant]:
     """Return the kernels that were not measured on this device with the source that they have now."""
     try:
         table = recorded(device().name).table
     except EngineError:  # nothing yet
-        return list(several)
+        return list(kernels)
     recorded_sources = set(table[["label", "code"]].itertuples(index=False, name=None))
-    return [kernel for kernel in several if (kernel.label, kernel.code) not in recorded_sources]
+    return [kernel for kernel in kernels if (kernel.label, kernel.code) not in recorded_sources]
 
 
-def right(several: Iterable[Variant], shapes: Sequence) -> list[Variant]:
+def check_kernels(kernels: Iterable[Variant], shapes: Sequence) -> list[Variant]:
     """Check kernels; return those that are right, and print the errors of the others."""
     passed = []
-    for kernel in several:
+    for kernel in kernels:
         try:
             check(kernel, shapes)
             passed.append(kernel)
@@ -52,20 +52,20 @@ def right(several: Iterable[Variant], shapes: Sequence) -> list[Variant]:
     return passed
 
 
-def bench_all(several: Sequence[Variant], layer: Layer, batch: int, **options) -> list[pd.DataFrame]:
-    """Return the tables of `bench`: one, or several if a kernel cannot be measured. Such a kernel is printed."""
+def bench_all(kernels: Sequence[Variant], layer: Layer, batch: int, **options) -> list[pd.DataFrame]:
+    """Return the tables of `bench`: one, or several if a kernel cannot be measured; its error is printed."""
     try:
-        return [bench(several, layer, batch, **options)]
+        return [bench(kernels, layer, batch, **options)]
     except EngineError as error:
-        if len(several) == 1:
-            print(f"FAILED {several[0].label} on {layer.name}, batch {batch}: {error}", flush=True)
+        if len(kernels) == 1:
+            print(f"FAILED {kernels[0].label} on {layer.name}, batch {batch}: {error}", flush=True)
             return []
-    half = len(several) // 2
-    return [*bench_all(several[:half], layer, batch, **options), *bench_all(several[half:], layer, batch, **options)]
+    halves = kernels[: len(kernels) // 2], kernels[len(kernels) // 2 :]
+    return [table for half in halves for table in bench_all(half, layer, batch, **options)]
 
 
-def fits(kernel: Variant, layer: Layer) -> bool:
-    """Return whether a kernel can run on a layer here; print why not."""
+def can_launch(kernel: Variant, layer: Layer) -> bool:
+    """Return whether a kernel can run on a layer on this device; print the error if it cannot."""
     try:
         with kernel.plan(layer, 1):
             return True
@@ -74,8 +74,8 @@ def fits(kernel: Variant, layer: Layer) -> bool:
         return False
 
 
-def measure(own: Sequence[Variant], beside: Sequence[Variant], layers: Iterable[Layer], batches: Sequence[int],
-            keep: bool, repeat: int | None = None) -> list[pd.DataFrame]:
+def measure_kernels(own: Sequence[Variant], beside: Sequence[Variant], layers: Iterable[Layer], batches: Sequence[int],
+                    keep: bool, repeat: int | None = None) -> list[pd.DataFrame]:
     """Measure kernels, and keep the times of each layer and batch at once.
 
     Those of `own` are measured with each batch, twice: `op_again_ms` is the second time. Those of `beside` are measured
@@ -83,10 +83,10 @@ def measure(own: Sequence[Variant], beside: Sequence[Variant], layers: Iterable[
     """
     tables = []
     for layer in layers:
-        fitting = [kernel for kernel in beside if fits(kernel, layer)]
+        launchable = [kernel for kernel in beside if can_launch(kernel, layer)]
         for batch in batches:
             start = time.perf_counter()
-            several = [*own, *own, *(fitting if batch == max(batches) else ())]
+            several = [*own, *own, *(launchable if batch == max(batches) else ())]
             first = bench_all(own, layer, batch, repeat=1) if own else ()  # for the layer times alone
             layer_ms = {row.label: row.layer_ms for table in first for row in table.itertuples()}
             for table in bench_all(several, layer, batch, repeat=repeat, layer_time=False) if several else ():
@@ -95,7 +95,7 @@ def measure(own: Sequence[Variant], beside: Sequence[Variant], layers: Iterable[
                 table = table.assign(op_again_ms=table["label"].map(again), layer_ms=table["label"].map(layer_ms))
                 tables.append(table)
                 if keep:
-                    record(table)
+                    record_times(table)
             print(f"{layer.name}, batch {batch}: {time.perf_counter() - start:.1f} s", flush=True)
     return tables
 
@@ -110,7 +110,7 @@ def measure_network(several: Iterable[Variant], batches: Sequence[int], keep: bo
             record_course(table, network)
 
 
-def summary(tables: list[pd.DataFrame]) -> str:
+def summarize(tables: list[pd.DataFrame]) -> str:
     """Return two tables as text: op times [ms] by layer and batch; op over reference time at the largest batch."""
     table = pd.concat(tables, ignore_index=True)
     op_ms = table.pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
@@ -147,21 +147,21 @@ def times(
         return
     beside = [other for rung in chosen(rungs) for other in (*variants(rung.number)[1:], *solutions(rung.number))]
     if missing:
-        own, beside = not_recorded(own), not_recorded(beside)
+        own, beside = list_unrecorded(own), list_unrecorded(beside)
     # The tests check the compared kernels on the test shapes; here they are checked on the measured layers.
     layers = choose_layers(layer)
     measured = [(layer, 2) for layer in layers]
     shapes = {**dict.fromkeys(beside, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}
-    jobs.compile_all(jobs.of(kernel, layer) for kernel, several in shapes.items() for layer, _ in several)
+    jobs.compile_all(jobs.make_job(kernel, layer) for kernel, several in shapes.items() for layer, _ in several)
     print(f"{len(shapes)} kernels compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    own, beside = (right(several, shapes[several[0]]) if several else [] for several in (own, beside))
+    own, beside = (check_kernels(several, shapes[several[0]]) if several else [] for several in (own, beside))
     print(f"checked, {time.perf_counter() - start:.0f} s", flush=True)
     if not check_only:
         batches = batch or BATCHES[here.engine]
-        tables = measure(own, beside, layers, batches, not dry, repeat)
+        tables = measure_kernels(own, beside, layers, batches, not dry, repeat)
         measure_network(own, batches, not dry)
         if tables:
-            print(f"{time.perf_counter() - start:.0f} s in all\n\n{summary(tables)}")
+            print(f"{time.perf_counter() - start:.0f} s in all\n\n{summarize(tables)}")
     failed = [kernel.label for kernel in shapes if kernel not in own + beside]
     if failed:
         raise LabError(f"these kernels failed: {', '.join(failed)}")

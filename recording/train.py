@@ -38,7 +38,7 @@ RISE = 90  # steps, at least: at the full rate from the start, the loss stays at
 FIRST_LOSSES = 5
 
 
-def random_maps(random: np.random.RandomState, count: int) -> np.ndarray:
+def draw_affine_maps(random: np.random.RandomState, count: int) -> np.ndarray:
     """Return affine maps that turn, move, grow and slant images a little, as if another hand had written them.
 
     Parameters
@@ -52,9 +52,8 @@ def random_maps(random: np.random.RandomState, count: int) -> np.ndarray:
         Each maps an output pixel's offsets from the center (down, across, 1) to the place in the image to read.
     """
     # From minus to plus these bounds: an angle, and parts of the image's side.
-    angle, grown_y, moved_y, grown_x, moved_x, slant = (
-        random.uniform(-bound, bound, count) for bound in (np.deg2rad(12.0), 0.12, 0.09, 0.12, 0.09, 0.1)
-    )
+    angle, grown_y, moved_y, grown_x, moved_x, slant = (random.uniform(-bound, bound, count)
+                                                        for bound in (np.deg2rad(12.0), 0.12, 0.09, 0.12, 0.09, 0.1))
     cos, sin = np.cos(angle), np.sin(angle)
     rows = [[cos * (1 + grown_y), -sin * (1 + grown_y), moved_y],
             [sin * (1 + grown_x) + slant, cos * (1 + grown_x), moved_x]]
@@ -173,7 +172,7 @@ class Trainer(Closing):
         # NumPy's older generator: its stream never changes, so a recorded seed keeps its meaning.
         random, count = np.random.RandomState([self.settings["seed"], epoch]), len(self.data)
         hostcuda.driver.memcpy_htod(self._order, random.permutation(count).astype(np.int32))
-        hostcuda.driver.memcpy_htod(self._maps, random_maps(random, count))
+        hostcuda.driver.memcpy_htod(self._maps, draw_affine_maps(random, count))
         self._epoch = epoch
 
 

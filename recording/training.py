@@ -21,7 +21,7 @@ from labkit.networks.lenet28 import Lenet28, precompile
 from labkit.networks.lenet28_experiments import EXPERIMENTS
 from labkit.networks.reference.lenet28 import Sizes, random_sizes
 from labkit.spec.devices import device
-from recording.contention import PATTERNS, contention
+from recording.contention import PATTERNS, measure_contention
 from recording.keep import record_training
 from recording.options import Folder
 
@@ -57,7 +57,7 @@ def training(
     def done(what):
         print(f"{time.perf_counter() - begin:6.1f} s  {what}", flush=True)
 
-    of_graphs("shuffle", train, name, out)
+    record_graph_times("shuffle", train, name, out)
     done("graphs")
     if graphs:
         return
@@ -67,32 +67,32 @@ def training(
         with Lenet28(experiment, 3 if about.batches else 1) as model:
             check(model, seed=SEED)
     done("checked")
-    record_training("launch", "update", [{"us": launch_us()}], folder=out)
+    record_training("launch", "update", [{"us": measure_launch_us()}], folder=out)
     for pattern in PATTERNS:
-        rows = [{"share": share, "us": contention(pattern, share)} for share in SHARES]
+        rows = [{"share": share, "us": measure_contention(pattern, share)} for share in SHARES]
         record_training("contention", pattern, rows, folder=out)
     done("contention")
     for experiment in EXPERIMENTS:
-        of_kernels(experiment, train, name, out)
+        record_kernel_times(experiment, train, name, out)
     done("times of the kernels")
     for experiment, about in EXPERIMENTS.items():
-        of_epochs(experiment, BATCHES if experiment in ("minibatch", "deterministic") else (1,), train, name, out)
+        record_epochs(experiment, BATCHES if experiment in ("minibatch", "deterministic") else (1,), train, name, out)
         done(f"epochs of {experiment}: {about.about}")
-    of_accuracies(train, test, epochs, name, out)
+    record_accuracies(train, test, epochs, name, out)
     done("accuracies")
 
 
-def of_kernels(experiment: str, train, name: str, out: Path | None) -> None:
+def record_kernel_times(experiment: str, train, name: str, out: Path | None) -> None:
     """Record the times of the kernels, with one image per step, and with mini-batches if the experiment has them."""
     rows = []
     for batch in (1, 1000) if experiment in ("minibatch", "deterministic") else (1,):
         with Lenet28(experiment, batch) as model:
-            times = kernel_times(model, train.images, train.labels, 200 if batch == 1 else 20)
+            times = measure_kernel_times(model, train.images, train.labels, 200 if batch == 1 else 20)
         rows += [{"batch": batch, "kernel": kernel, "us": us} for kernel, us in times.items()]
     record_training("kernel", experiment, rows, name, out)
 
 
-def kernel_times(model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: int) -> dict[str, float]:
+def measure_kernel_times(model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: int) -> dict[str, float]:
     """Return the mean time of each kernel of a step, in microseconds, from the trace of the engine.
 
     Parameters
@@ -127,7 +127,7 @@ def kernel_times(model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: 
     return {name: float(sums[name]) for name in (*model.kernels, "memcpy") if name in sums}
 
 
-def launch_us(launches: int = 5000) -> float:
+def measure_launch_us(launches: int = 5000) -> float:
     """Return a launch's cost on the host in microseconds: the time per launch of many updates in a row."""
     with Lenet28("loops") as model:
         model.load(np.zeros((1, model.sizes.side, model.sizes.side), np.float32), np.zeros(1, int))
@@ -141,7 +141,7 @@ def launch_us(launches: int = 5000) -> float:
         return (time.perf_counter() - begin) / launches * 1e6
 
 
-def of_graphs(experiment: str, train, name: str, out: Path | None, steps: int = 20_000, runs: int = 5) -> None:
+def record_graph_times(experiment: str, train, name: str, out: Path | None, steps: int = 20_000, runs: int = 5) -> None:
     """Record the time of a step of one image whose launches are issued one by one, or as a graph of some steps.
 
     It is the median of some runs in a row, by the host's clock.
@@ -174,7 +174,7 @@ def _issue_steps(model: Lenet28, steps: int) -> None:
         model.issue(1, first)
 
 
-def of_epochs(experiment: str, batches, train, name: str, out: Path | None) -> None:
+def record_epochs(experiment: str, batches, train, name: str, out: Path | None) -> None:
     """Record the time of an epoch, the median of three if it is short."""
     rows = []
     for batch in (size for size in batches if size <= len(train)):
@@ -188,7 +188,7 @@ def of_epochs(experiment: str, batches, train, name: str, out: Path | None) -> N
         record_training("epoch", experiment, rows, name, out)
 
 
-def of_accuracies(train, test, epochs: int, name: str, out: Path | None) -> None:
+def record_accuracies(train, test, epochs: int, name: str, out: Path | None) -> None:
     """Record the accuracy on held-out images after each epoch."""
     by_experiment: dict[str, list[dict]] = {}
     for experiment, batch, rate in LEARNING:

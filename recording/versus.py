@@ -32,8 +32,8 @@ from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 from recording import jobs
-from recording.cudnn import BATCHES, software
-from recording.keep import merge
+from recording.cudnn import BATCHES, describe_software
+from recording.keep import merge_rows
 from recording.opponents import CHECKED, OPPONENTS, PLANS, Contestant, Given
 from recording.options import Batches, Dry, Folder, Layers, Repeat, choose_layers
 
@@ -54,7 +54,8 @@ def _list_kernels():
     return [variant(number, **({"step": step} if step else {})) for number, step in OURS]
 
 
-def _ours(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarray) -> Iterator[Contestant]:
+def _list_own(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarray) -> Iterator[Contestant]:
+    """Yield the ladder's kernels as contestants, each with a plan per input that holds x and k."""
     for kernel in _list_kernels():
         dtype, batch = kernel.io_dtype, len(inputs[0])
         plans = [stack.enter_context(kernel.plan(layer, batch)) for _ in inputs]
@@ -70,7 +71,7 @@ def _ours(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarra
                          lambda scale, kernel=kernel: tolerance(kernel.rounding, scale, layer.terms))
 
 
-def _opponents(given: Given, names: Sequence[str], printed_lines: set[str]) -> Iterator[Contestant]:
+def _list_opponents(given: Given, names: Sequence[str], printed_lines: set[str]) -> Iterator[Contestant]:
     """Yield the contestants of those OPPONENTS that work here. A line of `printed_lines` is not printed again."""
     for name in names:
         try:
@@ -86,7 +87,7 @@ def _leave_out(name: str, error: Exception, printed_lines: set[str]) -> None:
         printed_lines.add(line)
 
 
-def _right(several: list[Contestant], given: Given, when: str, printed_lines: set[str]) -> list[Contestant]:
+def _select_correct(contestants: list[Contestant], given: Given, when: str, printed: set[str]) -> list[Contestant]:
     """Return the contestants whose results of both inputs are right.
 
     Raises
@@ -95,29 +96,29 @@ def _right(several: list[Contestant], given: Given, when: str, printed_lines: se
         If a kernel of the ladder is wrong.
     """
     layer, passed = given.layer, []
-    for half in (False, True):
-        exact = []
+    for is_half in (False, True):
+        references = []
         for x in given.inputs:
-            some, mask = (array.astype(np.float16) if half else array for array in (x[:CHECKED], given.k))
-            exact.append((conv_float64(some, mask), error_scale(some, mask)))
-        for contestant in several:
-            if contestant.half != half:
+            images, mask = (array.astype(np.float16) if is_half else array for array in (x[:CHECKED], given.k))
+            references.append((conv_float64(images, mask), error_scale(images, mask)))
+        for contestant in contestants:
+            if contestant.half != is_half:
                 continue
             try:
-                for i, (y, scale) in enumerate(exact):
+                for i, (y, scale) in enumerate(references):
                     contestant.run(i)
                     if not (np.abs(contestant.result(i) - y) <= contestant.allowed(scale)).all():
-                        who = f"{contestant.label}, {contestant.layout}"
-                        raise LabError(f"{who}, on {layer}: wrong {when} the timed runs")
+                        description = f"{contestant.label}, {contestant.layout}"
+                        raise LabError(f"{description}, on {layer}: wrong {when} the timed runs")
                 passed.append(contestant)
             except Exception as error:
                 if contestant.label[0].isdigit():
                     raise
-                _leave_out(contestant.label, error, printed_lines)
-    return [contestant for contestant in several if contestant in passed]
+                _leave_out(contestant.label, error, printed)
+    return [contestant for contestant in contestants if contestant in passed]
 
 
-def measure(given: Given, repeat: int, opponents: Sequence[str], printed_lines: set[str]) -> pd.DataFrame:
+def measure_all(given: Given, repeat: int, opponents: Sequence[str], printed_lines: set[str]) -> pd.DataFrame:
     """Return a row per contestant: median, quartiles, least and largest of `repeat` times in milliseconds.
 
     Raises
@@ -126,32 +127,32 @@ def measure(given: Given, repeat: int, opponents: Sequence[str], printed_lines: 
         If a result of the ladder's kernels is wrong, before or after the timed runs.
     """
     torch, layer = given.torch, given.layer
-    flushed = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
+    l2_flush = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
     with ExitStack() as stack:
-        ours = list(_ours(stack, layer, given.inputs, given.k))
-        twice = [replace(kernel, label=kernel.label + AGAIN) for kernel in ours if kernel.half][-1:]
-        several = [*ours, *twice, *_opponents(given, opponents, printed_lines)]
-        several = _right(several, given, "before", printed_lines)
-        times, rng = np.empty((len(several), repeat)), np.random.default_rng(0)
-        for turn in range(-WARM_UP, repeat):
-            for n in rng.permutation(len(several)):
+        own = list(_list_own(stack, layer, given.inputs, given.k))
+        repeated = [replace(kernel, label=kernel.label + AGAIN) for kernel in own if kernel.half][-1:]
+        contestants = [*own, *repeated, *_list_opponents(given, opponents, printed_lines)]
+        contestants = _select_correct(contestants, given, "before", printed_lines)
+        times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
+        for pass_number in range(-WARM_UP, repeat):
+            for n in rng.permutation(len(contestants)):
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                flushed.zero_()
-                flushed.zero_()  # long enough for the launches to be in the queue when it ends
+                l2_flush.zero_()
+                l2_flush.zero_()  # long enough for the launches to be in the queue when it ends
                 start.record()
-                several[n].run(turn % INPUTS)
+                contestants[n].run(pass_number % INPUTS)
                 end.record()
                 end.synchronize()
-                times[n, max(turn, 0)] = start.elapsed_time(end)  # those of the warm-up are overwritten
-        passed = _right(several, given, "after", printed_lines)
-    about = {"network": layer.network, "layer": int(layer.name[-1]), "batch": len(given.inputs[0])}
-    rows = [{**about, "label": contestant.label, "layout": contestant.layout, "how": contestant.how,
+                times[n, max(pass_number, 0)] = start.elapsed_time(end)  # those of the warm-up are overwritten
+        passed = _select_correct(contestants, given, "after", printed_lines)
+    columns = {"network": layer.network, "layer": int(layer.name[-1]), "batch": len(given.inputs[0])}
+    rows = [{**columns, "label": contestant.label, "layout": contestant.layout, "how": contestant.how,
              **quartiles(ms), "repeat": repeat}
-            for contestant, ms in zip(several, times, strict=True) if contestant in passed]
+            for contestant, ms in zip(contestants, times, strict=True) if contestant in passed]
     return pd.DataFrame(rows)
 
 
-def summary(table: pd.DataFrame) -> str:
+def summarize(table: pd.DataFrame) -> str:
     """Return a table as text: the best layout of each contestant, in milliseconds."""
     best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min()
     return best.unstack(["network", "layer", "batch"]).to_string(float_format="{:.4g}".format)
@@ -171,8 +172,8 @@ def _describe_plans(table: pd.DataFrame, batches: Sequence[int]) -> str:
     return f" and the fastest of {PLANS} plans" + (f" (of all with {_join_numbers(full)} images)" if full else "")
 
 
-def markdown(table: pd.DataFrame) -> str:
-    """Return the same in Markdown for docs/results.md: milliseconds per batch; the fastest per precision in bold."""
+def to_markdown(table: pd.DataFrame) -> str:
+    """Return the best layout's times of each contestant in Markdown for docs/results.md: milliseconds per batch."""
     table = table[~table["label"].str.endswith(AGAIN)]
     best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min().reset_index()
     best["half"] = best["label"].str.match("10 |.*FP16")
@@ -221,15 +222,15 @@ def versus(
         raise LabError(f"--without {', '.join(sorted(unknown))}: it is one of {', '.join(OPPONENTS)}")
     layers, batches = choose_layers(only), sorted(batch or BATCHES)
     hostcuda.ensure_context()
-    jobs.compile_all(jobs.of(kernel, layer) for kernel in _list_kernels() for layer in layers)
+    jobs.compile_all(jobs.make_job(kernel, layer) for kernel in _list_kernels() for layer in layers)
     names = [name for name in OPPONENTS if name not in (without or ())]
-    printed_lines, spent, tables = set(), Counter(), {}
+    printed, spent, tables = set(), Counter(), {}
     for B in reversed(batches):
         for layer in layers:
             rng = np.random.default_rng(7)
             inputs = [rng.random(layer.x_shape(B), dtype=np.float32) for _ in range(INPUTS)]
             k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
-            tables[layer, B] = measure(Given(torch, layer, inputs, k, spent), repeat or REPEAT, names, printed_lines)
+            tables[layer, B] = measure_all(Given(torch, layer, inputs, k, spent), repeat or REPEAT, names, printed)
             torch.cuda.empty_cache()
             so_far = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in spent.items())
             print(f"{layer.name}, {B} images: measured; so far {so_far}", flush=True)
@@ -237,10 +238,10 @@ def versus(
                                if key in tables], ignore_index=True)
             table.insert(0, "date", datetime.date.today().isoformat())
             table.insert(1, "device", here.name)
-            table.insert(2, "software", f"{here.software}, {software(torch)}")
+            table.insert(2, "software", f"{here.software}, {describe_software(torch)}")
             if not dry:
                 path = Path(out or data_dir()) / "versus" / f"{here.slug}.csv"
-                merge(path, table, ["network", "layer", "batch"] if only else None, digits=5)
-    print(f"\n{summary(table)}")
+                merge_rows(path, table, ["network", "layer", "batch"] if only else None, digits=5)
+    print(f"\n{summarize(table)}")
     if not dry:
         print(f"\nkept in {path}; `python -m recording pictures` puts it into docs/results.md")

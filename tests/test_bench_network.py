@@ -17,7 +17,7 @@ from labkit.networks.reference import layers
 from labkit.spec.devices import device
 from recording import network as recorder
 from recording import pytorch
-from recording.readme import network_table
+from recording.readme import format_network
 from recording.several import bench_devices
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
@@ -205,7 +205,7 @@ def test_a_row_of_the_table_has_a_networks_best(table):
                                                   ("PyTorch fp16, streams", "host", 7.0))])
 
     results = SimpleNamespace(network=lambda batch: rows[rows["batch"] == batch], device="GPU")
-    lines = network_table(results).splitlines()
+    lines = format_network(results).splitlines()
     assert "On streams: from the host in chunks" in lines[0] and "Compiled" not in lines[0]
     assert lines[-4:] == [
         "| fused, half | 10.0 M/s | – | 1.00 ms |", "| fused, warpgroups, half | 3.33 M/s | – | 3.00 ms |",
@@ -223,8 +223,8 @@ def test_recordings_are_merged_and_read(table, tmp_path):
     results = lab.recorded("H200").path
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / results.name).write_bytes(results.read_bytes())
-    path = recorder.keep(table, tmp_path)
-    twice = recorder.keep(table.assign(ms=7.0), tmp_path)
+    path = recorder.write_rows(table, tmp_path)
+    twice = recorder.write_rows(table.assign(ms=7.0), tmp_path)
     assert twice == path
     assert len(pd.read_csv(path)) == len(table)
     path.rename(path.with_name(results.name))
@@ -249,10 +249,10 @@ def test_counters_are_those_of_the_two_launches(monkeypatch):
     monkeypatch.setattr(recorder.nsight, "find", lambda tool: tool)
     monkeypatch.setattr(recorder.processes, "run", run)
     launches = 2 * len(benchmark.list_steps())
-    counted = recorder.counters(7)
+    counted = recorder.count_fused(7)
     assert list(counted["dtype"]) == ["float16", "float32"] * len(benchmark.list_steps())
     assert (counted["batch"] == 7).all()
     assert list(counted["dram__bytes.sum"]) == [*range(launches)]
     launches -= 1
     with pytest.raises(LabError, match="ncu counted other launches"):
-        recorder.counters(7)
+        recorder.count_fused(7)

@@ -102,29 +102,29 @@ def short(monkeypatch):
 
 def test_every_case_is_measured_and_kept(tmp_path, capsys):
     torch = fake_torch()
-    table = cudnn.every_case(torch, [TINY], [2, 5])
+    table = cudnn.measure_all(torch, [TINY], [2, 5])
     assert len(table) == 2 * 3 * 2
     assert not table.duplicated(["network", "layer", "batch", "mode", "layout"]).any()
     assert torch.layouts == {(layout, dtype, tf32) for layout in ("nchw", "nhwc") for dtype, tf32 in (
         ("float32", False), ("float32", True), ("float16", False))}
     assert torch.log.count(("flush", 2**21)) == torch.log.count("event") / 2  # before each timed run
-    path = cudnn.keep(table, tmp_path)
+    path = cudnn.write_table(table, tmp_path)
     assert path.name == "nvidia-fake.csv"
     saved = pd.read_csv(path)
     assert (saved["median_ms"] == 0.25).all()
     assert (saved["repeat"] == cudnn.REPEAT).all()
-    assert "0.25 N" in cudnn.summary(saved)
+    assert "0.25 N" in cudnn.summarize(saved)
 
 
 def test_tf32_is_not_taken_for_fp32():
     torch = fake_torch()
     rng = np.random.default_rng(0)
     x, k = (rng.random(shape, dtype=np.float32) for shape in (TINY.x_shape(3), TINY.k_shape))
-    cudnn.measure(torch, TINY, x, k, "tf32", "NCHW")
+    cudnn.measure_case(torch, TINY, x, k, "tf32", "NCHW")
     stuck = property(lambda self: True, lambda self, value: None)
     torch.backends.cudnn = type("Backend", (), {"allow_tf32": stuck})()
     with pytest.raises(LabError, match=r"in fp32, NCHW: the error is"):
-        cudnn.measure(torch, TINY, x, k, "fp32", "NCHW")
+        cudnn.measure_case(torch, TINY, x, k, "fp32", "NCHW")
 
 
 def test_without_pytorch_or_gpu_it_says_what_it_needs(monkeypatch):

@@ -17,7 +17,7 @@ from recording.__main__ import app
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
 
-EDITS, PROGRAMS = edits.every_edit(), edits.every_program()
+EDITS, PROGRAMS = edits.read_edits(), edits.every_program()
 SMALL = next((layer, batch) for layer, batch in TEST_SHAPES if layer.name == "small and odd")
 SIZES = {  # of the others 4096
     "transpose": 64, "sgemm": 64, "stencil": 64, "stencil3d": 32, "bilinear": 64, "mandelbrot": 64, "matvec": 64,
@@ -78,12 +78,12 @@ def test_a_row_chooses_options_and_layers(tmp_path):
     (tmp_path / "edits.csv").write_text(
         "file,rung,options,layers,idea\n01_float4_row.cu,1,block=32x8,lenet86 layer 2 + lenet72 layer 1,Wide loads.\n"
     )
-    (edit,) = edits.every_edit(tmp_path)
+    (edit,) = edits.read_edits(tmp_path)
     assert edit.variant.options == {"block": (32, 8)} and edit.start == labkit.variant(1, block=(32, 8))
     assert edit.layers == (labkit.LENET86[1], labkit.LENET72[0]) and edit.idea == "Wide loads."
     (tmp_path / "01_float4_row.cu").unlink()
     with pytest.raises(LabError, match="there is no kernel file"):
-        edits.every_edit(tmp_path)
+        edits.read_edits(tmp_path)
 
 
 # ---------------------------------------------------------------------------------------------------- the programs
@@ -139,7 +139,7 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
         return {"name": "scan", "size": int(size), "kernel": "scan_block", "ms": 1.5}
 
     monkeypatch.setattr(edits, "device", lambda: SimpleNamespace(engine="gpu", name="a GPU"))
-    monkeypatch.setattr(edits, "every_edit", lambda: few)
+    monkeypatch.setattr(edits, "read_edits", lambda: few)
     monkeypatch.setattr(edits, "run_program", run_program)
     for options in (["--dry"], [], []):  # the last one replaces what the one before has kept
         outcome = record(tmp_path, "--batch", "1", "--repeat", "1", *options)

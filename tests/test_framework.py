@@ -70,7 +70,7 @@ def fake_torch(scale=1):
 def test_every_part_is_timed_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(framework, "REPEAT", {"cpu": 1, "cuda": 2})
     torch = fake_torch()
-    table = framework.every_case(torch, [2, 5])
+    table = framework.measure_all(torch, [2, 5])
     assert torch.backends.cudnn.allow_tf32 is torch.backends.cuda.matmul.allow_tf32 is False
     for _, rows in table[table["place"] == "gpu"].groupby("batch"):
         assert list(rows["part"]) == ["copy in", *PARTS, "copy out", "whole"]
@@ -78,7 +78,7 @@ def test_every_part_is_timed_and_kept(tmp_path, monkeypatch):
     for _, rows in table[table["place"] == "cpu"].groupby("batch"):
         assert list(rows["part"]) == [*PARTS, "whole"]
         assert rows["median_ms"].gt(0).all()
-    path = framework.keep(table, tmp_path / "framework")
+    path = framework.write_table(table, tmp_path / "framework")
     assert path.name == "nvidia-h200.csv"
 
     shared = recorded.Recorded("H200")
@@ -93,7 +93,7 @@ def test_every_part_is_timed_and_kept(tmp_path, monkeypatch):
 
 def test_a_wrong_forward_pass_is_not_timed():
     with pytest.raises(LabError, match="on cpu: a probability differs from NumPy's by"):
-        framework.every_case(fake_torch(scale=-1), [2])
+        framework.measure_all(fake_torch(scale=-1), [2])
 
 
 def test_without_pytorch_or_gpu_it_says_what_it_needs(monkeypatch):
@@ -107,4 +107,4 @@ def test_without_pytorch_or_gpu_it_says_what_it_needs(monkeypatch):
 
 def test_the_recorder_keeps_a_table_that_pandas_reads(tmp_path):
     table = pd.DataFrame([{"device": "NVIDIA Fake", "median_ms": 0.123456789}])
-    assert pd.read_csv(framework.keep(table, tmp_path))["median_ms"].item() == 0.12346
+    assert pd.read_csv(framework.write_table(table, tmp_path))["median_ms"].item() == 0.12346

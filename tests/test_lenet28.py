@@ -22,10 +22,10 @@ from labkit.records.published import published_training
 from labkit.records.recorded import recorded
 from labkit.records.training import read_training
 from recording import training as recorder
-from recording.contention import PATTERNS, contention
-from recording.contention import counts as contention_counts
+from recording.contention import PATTERNS, measure_contention
+from recording.contention import count_requests as contention_counts
 from recording.keep import record_training
-from recording.training import kernel_times, launch_us
+from recording.training import measure_kernel_times, measure_launch_us
 
 pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
 
@@ -246,7 +246,7 @@ def test_outputs_are_those_of_the_reference():
 def test_the_evidence_of_a_step():
     images, labels = data(3, Sizes())
     with Lenet28("shuffle") as model:
-        assert tuple(kernel_times(model, images, labels, 3)) == model.kernels
+        assert tuple(measure_kernel_times(model, images, labels, 3)) == model.kernels
         counts = model.profile("cpu").counts.set_index("kernel")
         assert counts.loc["bp_weight_c1", "reduction_requests"] == 156  # a warp per sum, and one atomic each
         assert model.source("bp_weight_c1").file_name == "training/lenet28/shuffle.cu"
@@ -283,19 +283,19 @@ def test_wrong_kernels_of_ones_own_are_refused():
 # ---- contention, and records
 def test_contention_adds_right_and_refuses_what_it_cannot_share():
     for pattern in PATTERNS:
-        assert contention(pattern, 8, threads=512, times=3, repeat=2) > 0
+        assert measure_contention(pattern, 8, threads=512, times=3, repeat=2) > 0
         counts = contention_counts(pattern, 32, threads=512).counts.iloc[0]
         assert counts["reduction_requests"] == 512 / 32
         # lanes with one address run one after the other, and each pass is a sector; neighbouring words share theirs
         assert counts["reduction_sectors"] == {"neighbours": 16 * 32, "apart": 16 * 4}[pattern]
     with pytest.raises(LabError, match="no pattern 'near'"):
-        contention("near", 8)
+        measure_contention("near", 8)
     with pytest.raises(LabError, match="3 per address"):
-        contention("apart", 3, threads=512)
+        measure_contention("apart", 3, threads=512)
 
 
 def test_what_was_recorded_is_read(tmp_path):
-    record_training("launch", "update", [{"us": launch_us(20)}], folder=tmp_path)
+    record_training("launch", "update", [{"us": measure_launch_us(20)}], folder=tmp_path)
     kernels = [{"batch": 1, "kernel": "fp_c1", "us": 2.0}, {"batch": 1, "kernel": "update", "us": 1.0}]
     record_training("kernel", "loops", kernels, "digits", tmp_path)
     record_training("kernel", "register", kernels[:1], "digits", tmp_path)
@@ -372,7 +372,7 @@ def test_what_lenet28_refuses():
 def test_a_step_as_a_graph_is_recorded_beside_single_launches(tmp_path, monkeypatch):
     digits = dataset("digits", "train", size=28)
     monkeypatch.setattr(recorder, "STEPS_PER_GRAPH", (0, 1, 2))
-    recorder.of_graphs("shuffle", digits, "digits", tmp_path, steps=2, runs=1)
+    recorder.record_graph_times("shuffle", digits, "digits", tmp_path, steps=2, runs=1)
     (file,) = (tmp_path / "training").glob("*.csv")
     rows = read_training(tmp_path, file.stem).rows("graph", "shuffle")
     assert list(rows["launches"]) == [0, 9, 18] and (rows["us"] > 0).all()

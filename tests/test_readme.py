@@ -17,7 +17,7 @@ from labkit.ladder.rungs import LADDER
 from labkit.notebooks import execute
 from labkit.page import overview
 from recording import versus
-from recording.readme import ladder_table, network_table, page, put
+from recording.readme import format_ladder, format_network, page, replace_marked
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
@@ -35,10 +35,10 @@ PAGE = "before\n<!-- a:begin -->\nold\n<!-- a:end -->\nbetween\n<!-- b:begin -->
 def test_only_what_is_between_the_markers_changes(tmp_path):
     path = tmp_path / "README.md"
     path.write_text(PAGE)
-    assert put("b", "| \\1 | new |\n", path)
+    assert replace_marked("b", "| \\1 | new |\n", path)
     assert path.read_text() == PAGE.replace("<!-- b:begin -->\n", "<!-- b:begin -->\n| \\1 | new |\n")
-    assert not put("b", "| \\1 | new |", path)
-    assert put("a", "", path)
+    assert not replace_marked("b", "| \\1 | new |", path)
+    assert replace_marked("a", "", path)
     assert "old" not in path.read_text()
 
 
@@ -49,14 +49,14 @@ def test_markers_that_do_not_pair_are_refused(tmp_path, page):
     path = tmp_path / "README.md"
     path.write_text(page)
     with pytest.raises(LabError, match="a:begin"):
-        put("a", "new", path)
+        replace_marked("a", "new", path)
     assert path.read_text() == page
 
 
 def test_the_ladders_table_is_what_was_recorded():
     """The README's table has today's recorded results: else run `make pictures`."""
     table = table_of("ladder")
-    assert table == ladder_table(labkit.recorded("H200"))
+    assert table == format_ladder(labkit.recorded("H200"))
     assert len(re.findall(r"^\| \*layer time\* ", table, re.MULTILINE)) == 3
     for rung in LADDER:
         assert len(re.findall(rf"^\| {rung.label}(?:, FP16)? \|", table, re.MULTILINE)) == 1
@@ -66,7 +66,7 @@ def test_the_ladders_table_is_what_was_recorded():
 def test_the_comparison_with_cudnn_is_what_was_recorded():
     """All times are of one run; ours leads every opponent on every layer with every batch, in float and in half."""
     table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv")
-    assert table_of("versus") == versus.markdown(table)
+    assert table_of("versus") == versus.to_markdown(table)
     best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
     half = best.index.str.match("10 |.*FP16")
     for rows in (best[half], best[~half]):
@@ -255,11 +255,11 @@ def test_counts_that_a_page_names_in_words_are_what_was_recorded():
 
 
 def test_the_networks_table_is_what_was_recorded():
-    assert table_of("network") == network_table(labkit.recorded("H200"))
+    assert table_of("network") == format_network(labkit.recorded("H200"))
 
 
 def test_what_it_says_of_cudnn_is_so():
-    rows = overview.rows(labkit.recorded("H200")).pivot(index="label", columns="layer", values="op_ms")
+    rows = overview.list_rows(labkit.recorded("H200")).pivot(index="label", columns="layer", values="op_ms")
     tuned, seconds = rows.loc["07 tuning"], rows.columns.str.endswith("2")
     assert (tuned < rows.loc["cuDNN FP32"]).all()
     assert ((rows.loc["cuDNN TF32"] < tuned) == seconds).all()
@@ -278,7 +278,7 @@ def test_rungs_10_and_11_are_ahead_of_every_mode_of_cudnn(batch):
 
 def test_products_of_four_warps_are_the_fastest_on_second_layers():
     """In half they are on all layers, in float on those with several channels; the README's bold figures agree."""
-    rows = overview.rows(labkit.recorded("H200")).pivot(index="label", columns="layer", values="op_ms")
+    rows = overview.list_rows(labkit.recorded("H200")).pivot(index="label", columns="layer", values="op_ms")
     for rung, layers in (("10 speed of light", rows.columns), ("11 split floats", rows.columns[1::2])):
         assert (rows.loc[f"{rung}, warpgroups", layers] < rows.loc[rung, layers]).all()
 

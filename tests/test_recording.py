@@ -85,9 +85,9 @@ def test_times_are_kept_layer_by_layer(monkeypatch):
                              "op_ms": np.arange(len(chosen)) + 1.0, "layer_ms": 9.0 if layer_time else np.nan})
 
     monkeypatch.setattr(times, "bench", bench)
-    monkeypatch.setattr(times, "record", kept.append)
+    monkeypatch.setattr(times, "record_times", kept.append)
     with pytest.raises(KeyboardInterrupt):
-        times.measure([labkit.variant(1)], [labkit.variant(2)], labkit.LENET86, [2, 3], keep=True)
+        times.measure_kernels([labkit.variant(1)], [labkit.variant(2)], labkit.LENET86, [2, 3], keep=True)
     assert [table["layer"][0] for table in kept] == ["lenet86 layer 1", "lenet86 layer 1", "lenet86 layer 2"]
     own, other = kept[1].sort_values("label").to_dict("records")
     assert len(kept[0]) == 1 and kept[0]["op_again_ms"].tolist() == [2]
@@ -124,8 +124,8 @@ def test_a_sweep_whose_time_runs_out_begins_no_new_part(monkeypatch, seconds, pa
 
 # ---------------------------------------------------------------------------------------------------- the counters
 def test_a_program_tells_the_owner_of_each_launch():
-    several = [jobs.of(labkit.variant(5), layer, 2) for layer in labkit.LENET86]
-    with jobs.program(several) as (command, owners):
+    several = [jobs.make_job(labkit.variant(5), layer, 2) for layer in labkit.LENET86]
+    with jobs.write_program(several) as (command, owners):
         subprocess.run(command, check=True)
         assert [job.shape for job, _ in owners(4)] == ["lenet86 layer 1"] * 2 + ["lenet86 layer 2"] * 2
         assert {result["images"] for _, result in owners(4)} == {2}
@@ -136,29 +136,29 @@ def test_a_program_tells_the_owner_of_each_launch():
 
 def test_counters_are_those_of_the_first_launches(monkeypatch):
     """A variant that computes in chunks launches its kernels several times."""
-    job = jobs.of(labkit.variant(5), LAYER)
+    job = jobs.make_job(labkit.variant(5), LAYER)
     rows = [(job, {"images": 7}, {"kernel": kernel, "cycles": i}) for i, kernel in enumerate(["im2col", "gemm"] * 2)]
     monkeypatch.setattr(counters, "METRICS", ("cycles",))
-    monkeypatch.setattr(counters, "count", lambda several, metrics: rows)
-    table = counters.profile(labkit.variant(5).rung)
+    monkeypatch.setattr(counters, "count_launches", lambda several, metrics: rows)
+    table = counters.profile_rung(labkit.variant(5).rung)
     assert table[["batch", "kernel", "cycles"]].values.tolist() == [[7, "im2col", 0], [7, "gemm", 1]]
 
 
 def test_missing_counters_are_those_that_the_file_lacks(monkeypatch, tmp_path):
     monkeypatch.setattr(counters, "data_dir", lambda: tmp_path)
     monkeypatch.setattr(counters, "device", lambda: SimpleNamespace(slug="g"))
-    every = counters.kernels(labkit.variant("fusion").rung)
-    assert counters.not_counted(every) == every
+    every = counters.list_jobs(labkit.variant("fusion").rung)
+    assert counters.list_uncounted(every) == every
     (tmp_path / "counters").mkdir()
     (tmp_path / "counters" / "g.csv").write_text("rung,label,layer\nfusion,fusion,lenet86 layer 1\n")
-    left = counters.not_counted(every)
+    left = counters.list_uncounted(every)
     assert [(job.program, job.shape) for job in every if job not in left] == [("06 fusion", "lenet86 layer 1")]
 
 
 def test_what_cannot_run_is_not_counted_and_one_image_per_launch_is_one_launch():
-    shapes = {(job.program, job.shape) for job in counters.kernels(labkit.variant("fusion").rung)}
+    shapes = {(job.program, job.shape) for job in counters.list_jobs(labkit.variant("fusion").rung)}
     assert ("06 fusion, whole", "lenet86 layer 2") in shapes
-    single = [job for job in counters.kernels(labkit.variant("unroll_gemm").rung) if "images=1" in job.program]
+    single = [job for job in counters.list_jobs(labkit.variant("unroll_gemm").rung) if "images=1" in job.program]
     assert {job.batch for job in single} == {1}
 
 
@@ -167,7 +167,7 @@ def test_counters_are_kept_group_by_group(monkeypatch, tmp_path):
     monkeypatch.setattr(compare_counters, "EXACT", tmp_path)
     monkeypatch.setattr("recording.keep.device", lambda: SimpleNamespace(engine="gpu", name="G", slug="g"))
     monkeypatch.setattr(compare_counters, "device", lambda: SimpleNamespace(slug="g"))
-    several = [jobs.of(labkit.variant(number), LAYER) for number in (1, 2, 3)]
+    several = [jobs.make_job(labkit.variant(number), LAYER) for number in (1, 2, 3)]
     monkeypatch.setattr(jobs, "every", lambda: several)
     counted = []
 
@@ -178,13 +178,13 @@ def test_counters_are_kept_group_by_group(monkeypatch, tmp_path):
         facts = [(job.program, job.shape, job.source, "conv", 5) for job in mine]
         return pd.DataFrame(facts, columns=[*compare_counters.KEYS, "global_load_requests"])
 
-    monkeypatch.setattr(compare_counters, "on_gpu", on_gpu)
+    monkeypatch.setattr(compare_counters, "count_on_gpu", on_gpu)
     with pytest.raises(KeyboardInterrupt):
-        compare_counters.record(several, missing=True)
+        compare_counters.record_counters(several, missing=True)
     assert counted == several[:2]
     path = tmp_path / "g.csv"
     path.write_text(path.read_text().replace(several[0].source, "00000000"))
     counted.clear()
-    compare_counters.record(several[1:], missing=True)
+    compare_counters.record_counters(several[1:], missing=True)
     assert counted == [several[2]]
     assert list(pd.read_csv(path)["source"]) == [several[1].source, several[2].source]

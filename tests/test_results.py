@@ -16,7 +16,7 @@ from labkit.records.recorded import recorded
 from labkit.records.results import COLUMNS
 from labkit.spec.layers import LENET72, LENET86
 from recording import keep
-from recording.keep import merge, record
+from recording.keep import merge_rows, record_times
 
 pytestmark = pytest.mark.core("what every recorded value is read through")
 
@@ -33,7 +33,7 @@ def table(*rows):
 
 @pytest.fixture
 def store_dir(tmp_path):
-    record(
+    record_times(
         table(
             row(1, op_ms=4.0),
             row(1, batch=10000, op_ms=40.0),
@@ -76,10 +76,10 @@ def test_a_rung_is_its_default_options_unless_a_label_is_given(store_dir):
 
 def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
     baseline, tiled = variant(1), variant(4, step="weights")
-    record(table(row(1, baseline.label, code=baseline.code), row(4, tiled.label, code="0ld0ld00")), tmp_path)
+    record_times(table(row(1, baseline.label, code=baseline.code), row(4, tiled.label, code="0ld0ld00")), tmp_path)
     saved = recorded("H200", tmp_path)
     assert overview.list_outdated(saved) == ["04 tiling, weights"]
-    assert "Kernels have changed since they were measured: 04 tiling." in overview.caption(saved)
+    assert "Kernels have changed since they were measured: 04 tiling." in overview.write_caption(saved)
     commented = variant(1, source=baseline.source.replace("\n", "    // a remark\n"))
     assert commented.code == baseline.code != variant(2).code
 
@@ -87,7 +87,7 @@ def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
 def test_a_solution_never_stands_for_its_rung(tmp_path):
     """Nor does a reader's kernel: the pages find the same rows with every solution on record."""
     (tmp_path / "cudnn").symlink_to(data_dir() / "cudnn")
-    record(recorded("H200").table, tmp_path)
+    record_times(recorded("H200").table, tmp_path)
     before = recorded("H200", tmp_path)
     own = variant(1, source=rung(2).source)
     rows = [
@@ -96,11 +96,11 @@ def test_a_solution_never_stands_for_its_rung(tmp_path):
         for kernel in (*solutions(), own)
         for layer in (*LENET86, *LENET72)
     ]
-    record(table(*rows, row(1, own.label, batch=7)), tmp_path)
+    record_times(table(*rows, row(1, own.label, batch=7)), tmp_path)
     after = recorded("H200", tmp_path)
     for asked in (
-        overview.rows,
-        overview.layer_times,
+        overview.list_rows,
+        overview.format_layer_times,
         lambda saved: pd.concat([saved.ladder(10, network) for network in overview.NETWORKS]),
         lambda saved: pd.concat([saved.select(number, LENET86[1]) for number in range(1, 11)]),
         lambda saved: saved.select(network="lenet72", batch=10_000),
@@ -114,7 +114,7 @@ def test_a_solution_never_stands_for_its_rung(tmp_path):
 
 
 def test_a_later_measurement_replaces_the_same_and_nothing_else(store_dir):
-    record(table(row(2, op_ms=1.0), row(3, op_ms=0.5)), store_dir, date="2026-12-01")
+    record_times(table(row(2, op_ms=1.0), row(3, op_ms=0.5)), store_dir, date="2026-12-01")
     saved = recorded("H200", store_dir)
     assert len(saved.table) == 7
     assert saved.value("op_ms", 2, LENET86[0]) == 1.0
@@ -126,7 +126,7 @@ def test_a_later_measurement_replaces_the_same_and_nothing_else(store_dir):
 def test_recording_the_same_twice_changes_nothing(store_dir):
     path = store_dir / "results" / "nvidia-h200.csv"
     before = path.read_bytes()
-    record(recorded("H200", store_dir).table, store_dir, date="2026-11-21")
+    record_times(recorded("H200", store_dir).table, store_dir, date="2026-11-21")
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]  # nothing half-written beside it
 
@@ -134,9 +134,9 @@ def test_recording_the_same_twice_changes_nothing(store_dir):
 def test_the_file_does_not_depend_on_the_order_of_recording(tmp_path):
     rows = [row(1), row(2), row(1, batch=10)]
     a, b = tmp_path / "a", tmp_path / "b"
-    record(table(*rows), a, date="2026-11-21")
+    record_times(table(*rows), a, date="2026-11-21")
     for entry in reversed(rows):
-        record(table(entry), b, date="2026-11-21")
+        record_times(table(entry), b, date="2026-11-21")
     assert (a / "results/nvidia-h200.csv").read_bytes() == (b / "results/nvidia-h200.csv").read_bytes()
 
 
@@ -157,7 +157,7 @@ def test_what_is_not_there_is_said_with_what_is(store_dir):
 
 
 def test_ambiguous_device_names(store_dir):
-    record(table(row(device="NVIDIA H200 NVL")), store_dir)
+    record_times(table(row(device="NVIDIA H200 NVL")), store_dir)
     assert recorded("NVIDIA H200", store_dir).device == "NVIDIA H200"
     assert recorded("nvl", store_dir).device == "NVIDIA H200 NVL"
     with pytest.raises(LabError, match="2 recorded devices"):
@@ -166,11 +166,11 @@ def test_ambiguous_device_names(store_dir):
 
 def test_what_cannot_be_recorded(tmp_path):
     with pytest.raises(LabError, match="empty"):
-        record(table(), tmp_path)
+        record_times(table(), tmp_path)
     with pytest.raises(LabError, match="without label"):
-        record(table(row()).drop(columns="label"), tmp_path)
+        record_times(table(row()).drop(columns="label"), tmp_path)
     with pytest.raises(LabError, match="one device's results"):
-        record(table(row(), row(device="NVIDIA A40")), tmp_path)
+        record_times(table(row(), row(device="NVIDIA A40")), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -179,7 +179,7 @@ def test_a_damaged_file_is_not_overwritten(tmp_path):
     path.parent.mkdir()
     path.write_text("this,is\nno,table\n")
     with pytest.raises(LabError, match="not a table of results"):
-        record(table(row()), tmp_path)
+        record_times(table(row()), tmp_path)
     assert path.read_text() == "this,is\nno,table\n"
 
 
@@ -193,7 +193,7 @@ def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
     variant = FakeVariant(label="01 baseline")
     variant.rung = rung(1)
     check(variant, [LENET86[1]])
-    path = record(bench(variant, LENET86[1], 2, 1), tmp_path)
+    path = record_times(bench(variant, LENET86[1], 2, 1), tmp_path)
     saved = recorded(device().name, tmp_path)
     assert saved.path == path
     assert saved.table["network"][0] == "lenet86"
@@ -287,7 +287,7 @@ def test_a_number_that_changes_changes_no_file(store_dir, monkeypatch):
 
 def test_rungs_that_the_ladder_does_not_have(store_dir):
     with pytest.raises(LabError, match=r"rung 99 cannot be recorded: the ladder has 1, 2, "):
-        record(table(row(99, "99 fake")), store_dir)
+        record_times(table(row(99, "99 fake")), store_dir)
     path = store_dir / "results" / "nvidia-h200.csv"
     path.write_text(path.read_text().replace(",constant,constant,", ",texture,texture,"))
     with pytest.raises(LabError, match=r"nvidia-h200.csv names the rung 'texture'; the ladder has baseline, constant"):
@@ -347,7 +347,7 @@ def test_the_librarys_times_stand_beside_the_rungs():
 
 
 def test_the_library_was_not_measured_on_every_device(tmp_path):
-    record(table(row(device="NVIDIA A40")), tmp_path)
+    record_times(table(row(device="NVIDIA A40")), tmp_path)
     with pytest.raises(LabError, match=r"no recorded device has 'nvidia-a40'.*cudnn has results of no device"):
         recorded("A40", tmp_path).cudnn()
 
@@ -411,12 +411,12 @@ def test_merged_rows_replace_those_of_the_same_key_and_bring_their_columns(tmp_p
     path = tmp_path / "some-gpu.csv"
     row = {"device": "X", "chunk": 100, "streams": 1, "steady_ms": 2.0}
     key = ["device", "chunk", "streams"]
-    merge(path, table(row, {**row, "chunk": 200}), key)
-    merge(path, table({"warm": True, **row, "steady_ms": 1.23456789}), key)
+    merge_rows(path, table(row, {**row, "chunk": 200}), key)
+    merge_rows(path, table({"warm": True, **row, "steady_ms": 1.23456789}), key)
     assert path.read_text().splitlines() == [
         "device,chunk,streams,steady_ms,warm", "X,200,1,2,", "X,100,1,1.23457,True",
     ]
-    merge(path, table(row), key=None)
+    merge_rows(path, table(row), key=None)
     assert path.read_text().splitlines() == ["device,chunk,streams,steady_ms", "X,100,1,2"]
 
 
@@ -427,7 +427,7 @@ def test_merging_a_file_with_its_own_rows_changes_nothing(tmp_path, folder):
         copy.write_bytes(path.read_bytes())
         rows, keys = pd.read_csv(path), ["label", "layer"]
         one = rows[keys].eq(rows[keys].iloc[-1]).all(axis=1)  # the last rows, which come last again
-        merge(copy, rows[one], keys, digits=10)
+        merge_rows(copy, rows[one], keys, digits=10)
         assert copy.read_bytes() == path.read_bytes()
 
 

@@ -16,7 +16,7 @@ from labkit.measure import sweep as sweep_module
 from labkit.page import overview
 from labkit.records import sweeps
 from recording.keep import record_sweep
-from recording.sweep import tuned_sizes
+from recording.sweep import write_tuned_sizes
 
 pytestmark = pytest.mark.thorough("breadth of the lab: the notebooks run the main paths")
 
@@ -292,7 +292,7 @@ def test_a_grid_may_name_its_rung(path):
 
 
 def test_the_file_of_default_sizes_is_what_the_recorded_sweep_says():
-    assert tuned_sizes(sweeps.read_sweep(tuning.TUNED_DEVICE)) == tuning.TUNED_FILE.read_text()
+    assert write_tuned_sizes(sweeps.read_sweep(tuning.TUNED_DEVICE)) == tuning.TUNED_FILE.read_text()
 
 
 def test_the_default_sizes_are_part_of_a_kernels_identity(monkeypatch):

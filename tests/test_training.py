@@ -23,7 +23,7 @@ from recording import backprop
 from recording import train as training
 from recording.__main__ import app
 from recording.backprop import Lenet86
-from recording.train import Trainer, random_maps, train_to_end
+from recording.train import Trainer, draw_affine_maps, train_to_end
 
 pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
 
@@ -141,7 +141,7 @@ def test_wrong_kernels_are_found(right, wrong, kernel, monkeypatch, tmp_path):
     (tmp_path / "training").mkdir()
     (tmp_path / "training/lenet86.cu").write_text(text.replace(right, wrong))
     monkeypatch.setattr("labkit.ladder.buffers.cuda_src", lambda: tmp_path)
-    monkeypatch.setattr(backprop, "_kernels", backprop._kernels.__wrapped__)
+    monkeypatch.setattr(backprop, "_compile_kernels", backprop._compile_kernels.__wrapped__)
     small = random_sizes(np.random.default_rng(1))  # compiled in less time
     with pytest.raises(CheckFailed, match=f"{kernel}.* is wrong"):
         labkit.check(float64.Kernels(small), quiet=True)
@@ -158,9 +158,9 @@ def test_images_are_sampled_as_resize_does(small):
 
 
 def test_random_maps():
-    maps = random_maps(np.random.RandomState(0), 1000)
+    maps = draw_affine_maps(np.random.RandomState(0), 1000)
     assert maps.dtype == np.float32
-    assert (maps == random_maps(np.random.RandomState(0), 1000)).all()
+    assert (maps == draw_affine_maps(np.random.RandomState(0), 1000)).all()
     assert abs(maps[:, :, 2]).max() == pytest.approx(0.09, rel=0.01)
     np.testing.assert_allclose(maps.mean(axis=0), np.reshape(backprop.IDENTITY, (2, 3)), atol=0.02)
 

@@ -95,14 +95,14 @@ def given():
 def test_a_wrong_result_of_either_input_ends_the_run(monkeypatch, given):
     monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
     with ExitStack() as stack:
-        several = list(versus._ours(stack, LAYER, given.inputs, given.k))
+        several = list(versus._list_own(stack, LAYER, given.inputs, given.k))
         assert [contestant.label for contestant in several] == ["01 baseline", "10 speed of light"]
-        assert versus._right(several, given, "before", set()) == several
+        assert versus._select_correct(several, given, "before", set()) == several
         for contestant in several:
             right = contestant.result
             contestant.result = lambda i, right=right: right(0)  # the second input's is not it
             with pytest.raises(LabError, match=f"{contestant.label}, NCHW, on {LAYER}: wrong after the timed runs"):
-                versus._right(several, given, "after", set())
+                versus._select_correct(several, given, "after", set())
             contestant.result = right
 
 
@@ -122,7 +122,7 @@ def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, caps
         (1, 4), (1, 6), (2, 4), (2, 6)]  # measured with the largest batch first
     assert len(table) == 4 * (3 + 6 + 2)
     assert (table[["min_ms", "q1_ms", "median_ms", "q3_ms", "max_ms"]].to_numpy() == 1.0).all()
-    assert "again" not in versus.markdown(table)
+    assert "again" not in versus.to_markdown(table)
     assert "lenet86 layer 1, 6 images: measured; so far cudnn 0 s, compile 0 s" in capsys.readouterr().out
     with pytest.raises(LabError, match="--without cudn: it is one of cudnn, compile, triton, cutile, cutlass"):
         versus.versus(without=["cudn"])
@@ -135,14 +135,14 @@ def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, caps
 
 def test_the_contestants_take_turns_in_random_order(monkeypatch, given):
     monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
-    monkeypatch.setattr(versus, "_right", lambda several, *more: [log_runs(n, one) for n, one in enumerate(several)])
+    monkeypatch.setattr(versus, "_select_correct", lambda runs, *more: [log_runs(n, run) for n, run in enumerate(runs)])
     log = []
 
     def log_runs(n, contestant):
         contestant.run = lambda i: log.append((n, i))
         return contestant
 
-    versus.measure(given, 20, ["cudnn"], set())
+    versus.measure_all(given, 20, ["cudnn"], set())
     turns = [log[first : first + 9] for first in range(0, len(log), 9)]
     assert len(turns) == 20 + versus.WARM_UP and all(sorted(n for n, _ in turn) == list(range(9)) for turn in turns)
     assert len({tuple(n for n, _ in turn) for turn in turns}) == len(turns)
@@ -152,23 +152,23 @@ def test_the_contestants_take_turns_in_random_order(monkeypatch, given):
 def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
     limits = []
     given.torch = fake_torch(limits)
-    several = list(opponents.cudnn(given))
+    several = list(opponents.list_cudnn(given))
     assert [(contestant.label, contestant.layout) for contestant in several] == [
         (f"cuDNN {mode}", layout) for mode in ("FP32", "TF32", "FP16") for layout in ("NCHW", "NHWC")]
     assert {contestant.how for contestant in several} == {"all plans"} and limits == [0] * 6
     assert 0 < given.spent["cudnn"] < 40
-    assert versus._right(several, given, "before", set()) == several
+    assert versus._select_correct(several, given, "before", set()) == several
     monkeypatch.setitem(opponents.SECONDS, "cudnn", 0)
     limits.clear()
-    assert {contestant.how for contestant in opponents.cudnn(given)} == {"10 plans"} and limits == [10] * 6
+    assert {contestant.how for contestant in opponents.list_cudnn(given)} == {"10 plans"} and limits == [10] * 6
 
 
 def test_the_compiler_stops_when_its_time_is_over(given, monkeypatch):
-    several = list(opponents.compiled(given))
+    several = list(opponents.list_compiled(given))
     assert [contestant.label for contestant in several] == ["torch.compile FP16", "torch.compile TF32"]
-    assert versus._right(several, given, "before", set()) == several
+    assert versus._select_correct(several, given, "before", set()) == several
     monkeypatch.setitem(opponents.SECONDS, "compile", 0)
-    assert list(opponents.compiled(given)) == []
+    assert list(opponents.list_compiled(given)) == []
 
 
 def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
@@ -187,11 +187,11 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
             return run
 
     monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
-    several = list(opponents.triton(given))
+    several = list(opponents.list_triton(given))
     assert [contestant.label for contestant in several] == ["Triton TF32", "Triton 3×TF32", "Triton FP16"]
     assert {contestant.how for contestant in several} == {"128 pixels, 64 terms, 4 warps, 2 stages"}
     calls.clear()
-    assert versus._right(several, given, "before", set()) == several
+    assert versus._select_correct(several, given, "before", set()) == several
     assert {call[:4] for call in calls} == {opponents.TILES[2]}
     assert [call[4] for call in calls[:4]] == ["tf32", "tf32", "tf32x3", "tf32x3"]  # first those in float
 
@@ -207,9 +207,9 @@ def test_of_cutile_the_fastest_tile_is_taken(given, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.tile", SimpleNamespace(launch=launch))
     monkeypatch.setitem(sys.modules, "recording.implicit_gemm_cutile", SimpleNamespace(convolution="the kernel"))
     given.torch.cuda.current_stream = lambda: 0
-    several = list(opponents.cutile(given))
+    several = list(opponents.list_cutile(given))
     assert [(one.label, one.how) for one in several] == [("cuTile FP16", "256 pixels, 32 terms")]
-    assert versus._right(several, given, "before", set()) == several
+    assert versus._select_correct(several, given, "before", set()) == several
 
 
 def test_triton_s_interpreter_computes_the_convolution():
@@ -232,7 +232,7 @@ def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
 
     monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
     printed_lines = set()
-    assert versus._right(list(opponents.triton(given)), given, "before", printed_lines) == []
+    assert versus._select_correct(list(opponents.list_triton(given)), given, "before", printed_lines) == []
     assert len(printed_lines) == 3
     assert "Triton FP16 is left out: LabError: Triton FP16, NCHW, on lenet86" in capsys.readouterr().out
 
@@ -255,16 +255,16 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
         Event.clock += pixels
         return 0
 
-    monkeypatch.setattr(opponents, "_cutlass", lambda: SimpleNamespace(convolve=convolve))
+    monkeypatch.setattr(opponents, "_load_cutlass", lambda: SimpleNamespace(convolve=convolve))
     monkeypatch.setattr(opponents, "CUTLASS_MODES", {"fp16": 0, "3xtf32": 2})
-    several = list(opponents.cutlass(given))
+    several = list(opponents.list_cutlass(given))
     assert [(contestant.label, contestant.how) for contestant in several] == [
         ("CUTLASS FP16", "128 pixels, 32 maps"), ("CUTLASS 3×TF32", "128 pixels, 32 maps")]
-    assert versus._right(several, given, "before", set()) == several
+    assert versus._select_correct(several, given, "before", set()) == several
     assert {mode for mode, _ in called} == {0, 2}
     monkeypatch.setattr(opponents, "CUTLASS_MODES", {"tf32": 1})
     with pytest.raises(LabError, match="no tile size works: CUTLASS in tf32 on lenet86 layer 2: status 7"):
-        list(opponents.cutlass(given))
+        list(opponents.list_cutlass(given))
 
 
 def test_who_is_not_installed_is_left_out_and_said_so_once(given, monkeypatch, capsys):
@@ -273,7 +273,7 @@ def test_who_is_not_installed_is_left_out_and_said_so_once(given, monkeypatch, c
     monkeypatch.delenv("CUTLASS", raising=False)
     printed_lines = set()
     for _ in range(2):
-        contestants = list(versus._opponents(given, ("triton", "cutlass", "compile"), printed_lines))
+        contestants = list(versus._list_opponents(given, ("triton", "cutlass", "compile"), printed_lines))
         assert [contestant.label for contestant in contestants] == ["torch.compile FP16", "torch.compile TF32"]
     out = capsys.readouterr().out
     assert out.count("triton is left out: ModuleNotFoundError") == 1
@@ -290,10 +290,10 @@ def rows(*several):
 def test_the_table_says_what_was_not_measured_and_from_what_cudnn_chose():
     table = rows(("07 tuning", 10, 2.0, ""), ("07 tuning", 1000, 4.0, ""), ("CUTLASS FP16", 1000, 3.0, "128"),
                  ("cuDNN TF32", 10, 1.0, "10 plans"), ("cuDNN TF32", 1000, 5.0, "all plans"))
-    page = versus.markdown(table)
+    page = versus.to_markdown(table)
     assert "with 10 · 1,000 images" in page and "the fastest of 10 plans (of all with 1,000 images)" in page
     assert "CUTLASS: its implicit" in page and "Triton" not in page
     assert page.splitlines()[-3:] == ["| 07 tuning | 2.00 · **4.00** |", "| CUTLASS FP16 | – · **3.00** |",
                                       "| cuDNN TF32 | **1.00** · 5.00 |"]
-    assert "the fastest of all its plans" in versus.markdown(table[table["batch"] == 1000])
-    assert "the fastest of 10 plans," in versus.markdown(table[table["batch"] == 10].drop(columns="how"))
+    assert "the fastest of all its plans" in versus.to_markdown(table[table["batch"] == 1000])
+    assert "the fastest of 10 plans," in versus.to_markdown(table[table["batch"] == 10].drop(columns="how"))

@@ -27,7 +27,7 @@ SITES = pd.DataFrame([
 def explained(ours, theirs, instructions=INSTRUCTIONS, sites=SITES):
     """Map each counter of one launch to its explained row."""
     ours, theirs = (pd.DataFrame([{**OWNER, **values}]) for values in (ours, theirs))
-    table = script.explained(script.compare(ours, theirs), script.Code(sites, instructions))
+    table = script.explain_rows(script.compare_tables(ours, theirs), script.Code(sites, instructions))
     return {row.counter: row for row in table.itertuples()}
 
 
@@ -76,10 +76,10 @@ THEIRS = pd.DataFrame([{
 
 
 def test_wavefronts_that_no_address_needs_are_subtracted():
-    counters = script.as_addressed(THEIRS).iloc[0]
+    counters = script.separate_extra_wavefronts(THEIRS).iloc[0]
     names = [f"shared_{op}_{name}" for op in ("store", "load") for name in ("wavefronts", "conflicts", "added")]
     assert counters[names].tolist() == [1000, 30, 100, 5000, 7, 0]
-    text = script.added(script.as_addressed(THEIRS))
+    text = script.describe_extra_wavefronts(script.separate_extra_wavefronts(THEIRS))
     assert "| 05 unroll gemm | lenet86 layer 1 | gemm | stores | 1,000 | 100 |\n" in text
     assert "| loads |" not in text
 
@@ -94,7 +94,7 @@ def test_the_report_counts_what_agrees_and_names_what_does_not():
     ours = {"global_load_sectors": 100, "shared_load_instructions": 32000, "shared_store_wavefronts": 1000}
     theirs = {"global_load_sectors": 103, "shared_load_instructions": 20000, "shared_store_wavefronts": 1000}
     table = pd.DataFrame(explained(ours, theirs).values())
-    text = script.report(table, script.as_addressed(THEIRS), "nvcc 13.0, sm_90")
+    text = script.write_report(table, script.separate_extra_wavefronts(THEIRS), "nvcc 13.0, sm_90")
     assert "| global loads and stores | 1 | 0 | 1 without |" in text
     assert "| shared memory, accesses as written | 1 | 1 |  |" in text
     assert "| shared memory, accesses joined by nvcc | 1 | 0 | 1 with a reason |" in text
@@ -108,14 +108,14 @@ def test_other_launches_are_refused():
         for texts in ("a", "b", "bb")
     )
     with pytest.raises(script.LabError, match="other sources"):
-        script.compare(a, b)
-    table = script.compare(pd.concat([a, twice], ignore_index=True), twice)
+        script.compare_tables(a, b)
+    table = script.compare_tables(pd.concat([a, twice], ignore_index=True), twice)
     assert table[["launch", "counted", "ncu"]].to_numpy().tolist() == [[1, 1, 1], [2, 2, 2]]
     assert table.attrs["left_out"] == ["05 unroll gemm (lenet86 layer 1)"]
 
 
 def test_every_kernel_file_of_the_ladder_is_compared():
-    compared = {job.variant.path.name for job in script.jobs.of_ladder()}
+    compared = {job.variant.path.name for job in script.jobs.list_ladder_jobs()}
     expected = {path.name for path in cuda_src().rglob("*.cu") if "training" not in path.parts}
     expected |= {kernel.path.name for kernel in solutions()}
     expected -= {"00_network.cu", "13_network.cu", "buffers.cu"}
@@ -126,7 +126,7 @@ def test_every_kernel_file_of_the_ladder_is_compared():
 def test_the_solutions_of_the_practice_pages_are_compared():
     practice = {job.exercise: job for job in script.jobs.every() if job.group == "practice"}
     assert practice.keys() == {number for number in exercises() if number.startswith("P")}
-    counted, _ = script.on_cpu([practice["P6a"], practice["P7b"]])
+    counted, _ = script.count_on_cpu([practice["P6a"], practice["P7b"]])
     counts = counted.set_index(["program", "shape"])["atomic_requests"].to_dict()
     assert counts == {("P6 double buffer, a_in_the_background.cu", "512 numbers"): 0,
                       ("P7 persistent grid, b_from_a_queue.cu", "48 rows"): 48 + 4}
