@@ -43,10 +43,8 @@ def why_no_gpu() -> str | None:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("pycuda"):
             return f"PyCUDA lacks the package {error.name!r}: pip install {error.name}"
-        return (
-            f"{'' if _driver_answers() else 'no NVIDIA driver answers here (libcuda.so.1), and '}PyCUDA is not "
-            "installed: pip install pycuda (it needs the CUDA toolkit)"
-        )
+        return (f"{'' if _driver_answers() else 'no NVIDIA driver answers here (libcuda.so.1), and '}PyCUDA is not "
+                "installed: pip install pycuda (it needs the CUDA toolkit)")
     except ImportError as error:
         if "libcuda" in str(error) or "nvcuda" in str(error):
             return f"NVIDIA's driver library is missing ({error}): install the NVIDIA driver, then see nvidia-smi"

@@ -219,6 +219,7 @@ def check(
 
 
 def _read(path: Path, parse: Callable = str):
+    """Return a file's text, parsed; end the command with a message if it cannot be read."""
     try:
         return parse(path.read_text())
     except UnicodeDecodeError:

@@ -72,6 +72,7 @@ def headers(source: str, *folders: Path) -> dict[Path, str]:
 
 
 def _add_headers(source: str, beside: Sequence[Path], folders: Sequence[Path], result: dict[Path, str]) -> None:
+    """Add the headers that a source includes, and those that they include, to `result`: path -> text."""
     for directive in _scan(source).directives:
         if directive.word != "include":
             continue

@@ -284,7 +284,7 @@ def symbols(path: Path | str, source: str = "") -> None:
             raise EngineError(f"the kernel {what}: CUDA does not allow it")
     for name in sorted(imported):
         if name not in _IMPORTED and not _IMPORTED_FAMILIES.fullmatch(name):
-            callee = toolchain.demangled(name).partition("(")[0]
+            callee = toolchain.demangle(name).partition("(")[0]
             raise EngineError(f"{_name_line(source, callee)}the kernel calls {callee}, which is no function of CUDA")
     if indirect := [symbol.name for symbol in own + dynamic if symbol.kind == elf.STT_GNU_IFUNC]:
         raise EngineError(f"the kernel's function {indirect[0]} is chosen while it is loaded: remove its attribute")

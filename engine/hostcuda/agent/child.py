@@ -51,25 +51,26 @@ def main(folder: Path) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ends a kernel that hangs, and keeps its record
     job = json.loads((folder / "job.json").read_text())
 
-    def answer(**facts) -> None:
+    def append_answer(**facts) -> None:
         with open(folder / "answers", "a", encoding="utf-8") as file:
             file.write(json.dumps(facts, default=lambda value: getattr(value, "item", lambda: str(value))()) + "\n")
 
     reference = _read_reference(job.get("reference", ""))
     hostcuda.ensure_context()
-    answer(filled=checking.fills_variables())
+    append_answer(filled=checking.fills_variables())
     module = SourceModule(f'#line 1 "kernel.cu"\n{job["source"]}', options=job["options"], no_extern_c=True).module
-    answer(compiled=True)
+    append_answer(compiled=True)
     cases = [_Case(module, job["kernel"], case, number) for number, case in enumerate(job["cases"])]
     if job["what"] == "check":
-        _check_cases(cases, reference, job, answer)
+        _check_cases(cases, reference, job, append_answer)
         if cases and job["card"] and not any(record.findings for record in checking.launches()):
-            answer(time=_estimate(folder, job["card"]))
+            append_answer(time=_estimate(folder, job["card"]))
     else:
-        {"step": _follow_thread, "lines": _look_at_lines}[job["what"]](cases[0], job, answer)
+        {"step": _follow_thread, "lines": _look_at_lines}[job["what"]](cases[0], job, append_answer)
 
 
 def _read_reference(text: str) -> Callable | None:
+    """Run the reference's Python source; return its function `reference`, or None if the source is empty."""
     scope: dict[str, Any] = {"np": np, "numpy": np}
     try:
         exec(compile(text, "reference.py", "exec"), scope)
@@ -80,25 +81,26 @@ def _read_reference(text: str) -> Callable | None:
     return scope.get("reference")
 
 
-def _check_cases(cases: list[_Case], reference: Callable | None, job: Mapping, answer: Callable) -> None:
+def _check_cases(cases: list[_Case], reference: Callable | None, job: Mapping, append_answer: Callable) -> None:
+    """Launch each case and compare it with the reference; `append_answer` writes a line per result for the parent."""
     for case in cases:
-        want = case.run_reference(reference) if reference else {}
-        answer(launching=case.name)
+        expected_arrays = case.run_reference(reference) if reference else {}
+        append_answer(launching=case.name)
         try:
             case.launch()
         except cuda.LaunchError as error:
-            records.tell("failed", str(error))
+            records.record_event("failed", str(error))
         checking.take()
-        answer(ended=case.name, left=[name for name in case.written if name not in want])
-        for name, expected in want.items():
-            answer(case=case.name, array=name, **case.compare(name, expected, job))
+        append_answer(ended=case.name, left=[name for name in case.written if name not in expected_arrays])
+        for name, expected in expected_arrays.items():
+            append_answer(case=case.name, array=name, **case.compare(name, expected, job))
 
 
 class _Case:
     """A launch: its geometry, and the arguments as arrays and numbers by the names of the kernel's parameters."""
 
     def __init__(self, module, kernel: str, case: Mapping, number: int):
-        kernels = {one.name: one.symbol for one in module.kernels()}
+        kernels = {candidate.name: candidate.symbol for candidate in module.kernels()}
         kernel = kernel or (next(iter(kernels)) if len(kernels) == 1 else "kernel")
         self.function = module.get_function(kernels.get(kernel, kernel))  # its error lists the kernels
         self.name = case.get("name") or f"case {number + 1}"
@@ -123,6 +125,7 @@ class _Case:
         return words[-1] if words else str(parameter.position)
 
     def _refuse_arguments(self) -> None:
+        """Refuse arguments that the kernel lacks or that are of the wrong kind, and parameters without an argument."""
         for name in self.specs.keys() - self.parameters.keys():
             if not isinstance(self.specs[name], dict) or self.specs[name].get("role") != "constant":
                 raise EngineError(f"{self.name}: the kernel has no parameter {name}, only {', '.join(self.parameters)}")
@@ -156,11 +159,12 @@ class _Case:
                               f"give {wanted}")
 
     def _make_array(self, name: str, spec: Mapping) -> np.ndarray:
+        """Return the host array that an argument's `spec` describes: shape, dtype, and values or the name of a fill."""
         dtype = np.dtype(spec.get("dtype", "float32"))
         if math.prod(spec["shape"]) * dtype.itemsize > _MOST_BYTES:
             raise EngineError(f"{self.name}: the array {name} has more than {_MOST_BYTES >> 20} MB: take a smaller one")
-        usual = "unset" if name in self.written else "normal" if dtype.kind == "f" else "randint"
-        fill = spec.get("fill") or ("values" if "values" in spec else usual)
+        default_fill = "unset" if name in self.written else "normal" if dtype.kind == "f" else "randint"
+        fill = spec.get("fill") or ("values" if "values" in spec else default_fill)
         if fill not in _FILLS:
             raise EngineError(f"{self.name}: {name} cannot be filled with {fill!r}: there are {', '.join(_FILLS)}")
         if fill == "unset":
@@ -243,13 +247,13 @@ def _estimate(folder: Path, card: str) -> dict:
 
     try:
         launches = [asdict(record) for record in checking.launches()]
-        found = estimate(launches, processes.lines(folder / "launches.modules"), card)
+        estimated = estimate(launches, processes.lines(folder / "launches.modules"), card)
     except EngineError as error:
         return {"why_none": str(error).removeprefix("no estimate: ")}
-    facts = {"card": found.card.name, "limiter": ", ".join(found.near)}
-    if found.why_not:
-        return {**facts, "why_none": found.why_not}
-    low, high = (float(f"{1000 * bound:.2g}") for bound in found.interval)
+    facts = {"card": estimated.card.name, "limiter": ", ".join(estimated.near)}
+    if estimated.why_not:
+        return {**facts, "why_none": estimated.why_not}
+    low, high = (float(f"{1000 * bound:.2g}") for bound in estimated.interval)
     return {**facts, "low_us": low, "high_us": high}
 
 
@@ -257,18 +261,18 @@ def _estimate(folder: Path, card: str) -> dict:
 # A look at one launch
 
 
-def _follow_thread(case: _Case, job: Mapping, answer: Callable) -> None:
+def _follow_thread(case: _Case, job: Mapping, append_answer: Callable) -> None:
     """Answer with the lines that a thread ran, the variables that each of them set, and its accesses."""
     if why := stepping.why_not():
         raise EngineError(why)
 
-    def show(value: Any) -> Any:
+    def to_json(value: Any) -> Any:
         if isinstance(value, stepping.Pointer):
             return find_element(value.address) or "a pointer"
         if isinstance(value, (list, tuple)):
-            return [show(part) for part in value[:8]]
+            return [to_json(part) for part in value[:8]]
         if isinstance(value, dict):
-            return {name: show(part) for name, part in [*value.items()][:8]}
+            return {name: to_json(part) for name, part in [*value.items()][:8]}
         return "not set" if value is None else value
 
     def find_element(address: int) -> str:
@@ -279,17 +283,17 @@ def _follow_thread(case: _Case, job: Mapping, answer: Callable) -> None:
 
     steps = stepping.follow(case.launch, case.function, job["thread"], job["block"])
     for step in steps[job["start"] : job["start"] + 60]:
-        sets = {name: show(value) for name, value in step.after.items() if value != step.before.get(name)}
+        set_variables = {name: to_json(value) for name, value in step.after.items() if value != step.before.get(name)}
         accesses = []
         for access in step.accesses:
             element = (access.address - access.base) // max(1, access.size)
             place = find_element(access.address) or f"{access.name or access.space}[{element}]"
-            accesses.append(f"{access.op} {place} = {show(access.value)}")
-        answer(line=step.line, sets=sets, accesses=accesses)
-    answer(ran=len(steps))
+            accesses.append(f"{access.op} {place} = {to_json(access.value)}")
+        append_answer(line=step.line, sets=set_variables, accesses=accesses)
+    append_answer(ran=len(steps))
 
 
-def _look_at_lines(case: _Case, job: Mapping, answer: Callable) -> None:
+def _look_at_lines(case: _Case, job: Mapping, append_answer: Callable) -> None:
     """Answer with the counts of each line, and the elements that the lanes of its worst request access."""
     checking.follow()
     case.launch()
@@ -306,11 +310,11 @@ def _look_at_lines(case: _Case, job: Mapping, answer: Callable) -> None:
         lanes = [None if address < 0 else (address - request["base"]) // request["size"]
                  for address in request["addresses"]]
         hidden = ("file", "passes", "lines", "loaded")
-        answer(site={**{name: value for name, value in site.items() if name not in hidden and value},
-                     "array": bases.get(request["base"], request["name"]),
-                     "worst": {"block": worst["block"], "warp": worst["warp"], "units": request["units"],
-                               "lanes": lanes}})
-    answer(ran=len(sites))
+        append_answer(site={**{name: value for name, value in site.items() if name not in hidden and value},
+                            "array": bases.get(request["base"], request["name"]),
+                            "worst": {"block": worst["block"], "warp": worst["warp"], "units": request["units"],
+                                      "lanes": lanes}})
+    append_answer(ran=len(sites))
 
 
 if __name__ == "__main__":

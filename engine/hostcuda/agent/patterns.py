@@ -27,6 +27,7 @@ def describe_errors(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, unwrit
 
 
 def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> str:
+    """Return in words where the wrong elements are: rows, columns, a range, or a part of each period, as of a block."""
     places = np.flatnonzero(wrong)
     if wrong.all():
         return "every element"
@@ -36,27 +37,28 @@ def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> s
         plane = wrong.reshape(shape)
         rows, columns = (np.flatnonzero(plane.any(axis)) for axis in (1, 0))
         if len(rows) * len(columns) == len(places):
-            parts = [f"{name}s {_show(lines)}" for name, lines, most in (
+            parts = [f"{name}s {_write(lines)}" for name, lines, most in (
                 ("row", rows, shape[0]), ("column", columns, shape[1])) if len(lines) < most]
             return f"all of {' in '.join(parts)}"
     if places[-1] - places[0] + 1 == len(places):
-        return f"elements {_show(places)}" + f" (the last {len(places)})" * bool(wrong[-1])
+        return f"elements {_write(places)}" + f" (the last {len(places)})" * bool(wrong[-1])
     for period in dict.fromkeys((block, 32, shape[-1], 2)):
         if 1 < period <= wrong.size // 2:
             table = wrong[: wrong.size - wrong.size % period].reshape(-1, period)
             inside = np.flatnonzero(table.any(0))
             if len(inside) < period and table[:, inside].mean() > 0.9:
-                return f"elements {_show(inside)} of each {period}" + " (a block's threads)" * (period == block)
+                return f"elements {_write(inside)} of each {period}" + " (a block's threads)" * (period == block)
     return f"{len(places)} elements from {places[0]} to {places[-1]}"
 
 
-def _show(numbers: np.ndarray) -> str:
+def _write(numbers: np.ndarray) -> str:
     if len(numbers) > 1 and numbers[-1] - numbers[0] + 1 == len(numbers):
         return f"{numbers[0]} to {numbers[-1]}"
     return ", ".join(map(str, numbers[:5])) + ", …" * (len(numbers) > 5)
 
 
 def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
+    """Return what the wrong values have in common with the right ones (a constant, a factor, an offset), or ""."""
     if lost := int((~np.isfinite(got)).sum()):
         return f"{lost} of them NaN or infinite"
     if len(got) < 2 or not np.isfinite(want).all():
@@ -76,6 +78,7 @@ def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
 
 
 def _describe_order(got: np.ndarray, want: np.ndarray, shape: tuple[int, ...]) -> str:
+    """Return how right values are displaced (shifted, reversed, transposed, permuted), or ""."""
     close = {"rtol": 1e-3, "atol": 1e-6}
     for shift in dict.fromkeys((1, shape[-1])):
         for sign, ours, theirs in (("-", got[shift:], want[:-shift]), ("+", got[:-shift], want[shift:])):

@@ -20,53 +20,52 @@ _BARRIER = "__syncthreads();"
 Edits = list[tuple[int, int, str]]  # start, end, new text
 
 
-def search(first, job: Mapping, attempt: Callable) -> tuple[str, str] | None:
-    """Search for a repair of a run; return its kind and the difference, or None.
+def search(failed, job: Mapping, run_source: Callable) -> tuple[str, str] | None:
+    """Search for a repair of the source of a failed run; return its kind and a unified diff, or None if none passes.
 
-    `attempt(source)` runs a source on all cases, and returns None when there is no time left.
+    `run_source(source)` returns the `Run` of a source on all cases, or None when there is no time left.
     """
-    run, kinds, tried = first, [], {first.source}
+    run, kinds, tried = failed, [], {failed.source}
     for _ in range(_MOST_STEPS):
-        better = None
-        for kind, text in _propose(run, job):
-            if text in tried:
+        for kind, repaired in _generate_repairs(run, job):
+            if repaired in tried:
                 continue
-            tried.add(text)
-            after = attempt(text)
-            if after is None:
+            tried.add(repaired)
+            new_run = run_source(repaired)
+            if new_run is None:
                 return None
-            if after.outcome(job)[0] == "pass":
-                lines = difflib.unified_diff(first.source.splitlines(), text.splitlines(), n=1, lineterm="")
+            if new_run.decide_verdict(job)[0] == "pass":
+                lines = difflib.unified_diff(failed.source.splitlines(), repaired.splitlines(), n=1, lineterm="")
                 return " and ".join(dict.fromkeys([*kinds, kind])), "\n".join(itertools.islice(lines, 2, 60))
-            if _is_better(after, run):
-                better = kind, after
+            if _is_better(new_run, run):
+                kinds, run = [*kinds, kind], new_run
                 break
-        if better is None:
+        else:
             return None
-        kinds, run = [*kinds, better[0]], better[1]
     return None
 
 
-def _is_better(after, run) -> bool:
+def _is_better(new_run, run) -> bool:
     """Return whether an edit removed the first finding, and added no kind; a fault may have hidden more of one."""
-    before, now = ([(row["kind"], dict(enumerate(map(str.strip, one.source.splitlines()), 1)).get(row["line"]))
-                    for row in one.findings.table.to_dict("records")] for one in (run, after))  # line numbers move
-    return (before[0] not in now and {row[0] for row in now} <= {row[0] for row in before}
-            and len(now) <= len(before) and bool(after.of("compiled")) and after.findings.ended.status is not None)
+    before, now = ([(row["kind"], dict(enumerate(map(str.strip, each.source.splitlines()), 1)).get(row["line"]))
+                    for row in each.findings.table.to_dict("records")] for each in (run, new_run))  # line numbers move
+    added_kinds = {kind for kind, _ in now} - {kind for kind, _ in before}
+    return (before[0] not in now and not added_kinds and len(now) <= len(before) and bool(new_run.of("compiled"))
+            and new_run.findings.ended.status is not None)
 
 
-def _propose(run, job: Mapping) -> Iterator[tuple[str, str]]:
-    """Yield repaired sources for the first finding that has any, the likeliest first, each with its kind."""
+def _generate_repairs(run, job: Mapping) -> Iterator[tuple[str, str]]:
+    """Yield (kind, repaired source) for the first finding that has any, the likeliest repair first."""
     source = _Source(run.source)
-    for row in run.findings.table.to_dict("records"):
-        if not 0 < row["line"] < len(source.starts):
+    for finding in run.findings.table.to_dict("records"):
+        if not 0 < finding["line"] < len(source.starts):
             continue
-        name = row["buffer"].get("name", "") if isinstance(row["buffer"], dict) else ""
-        propose = {"racecheck": _order, "memcheck": _guard, "initcheck": _initialize, "synccheck": _join}[row["tool"]]
-        edits = propose(source, row, name, job)
-        proposals = [(kind, apply_edits(source.text, edit)) for kind, edit in edits]
-        yield from proposals[:_MOST_EDITS]
-        if proposals:
+        array = finding["buffer"].get("name", "") if isinstance(finding["buffer"], dict) else ""
+        generate_edits = {"racecheck": _synchronize_accesses, "memcheck": _guard_access,
+                          "initcheck": _initialize_memory, "synccheck": _move_barrier}[finding["tool"]]
+        texts = [(kind, apply_edits(source.text, edits)) for kind, edits in generate_edits(source, finding, array, job)]
+        yield from texts[:_MOST_EDITS]
+        if texts:
             return
 
 
@@ -107,52 +106,53 @@ class _Source:
         return at, at, text + self.indent(at)
 
 
-def _order(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
-    """Yield barriers between the accesses of a race, and at the end of their loop; then an atomic operation."""
-    other = row["other"]["line"] if isinstance(row["other"], dict) and row["other"]["line"] else row["line"]
-    early, late = sorted((row["line"], other))
-    a, b = source.line(early)[0], source.line(late)[0]
-    common = [block for block in source.blocks(a) if block in source.blocks(b)]
-    if row["kind"] == "race":
+def _synchronize_accesses(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
+    """Yield (kind, edits): barriers between a race's accesses, and at their loop's end; then an atomic operation."""
+    line, other = finding["line"], finding["other"]
+    early, late = sorted((line, (isinstance(other, dict) and other["line"]) or line))
+    early_start, late_start = source.line(early)[0], source.line(late)[0]
+    common = [block for block in source.blocks(early_start) if block in source.blocks(late_start)]
+    if finding["kind"] == "race":
         between: Edits = []
         if early != late:
-            deeper = [block for block in source.blocks(b) if block not in common]
-            between = [source.before(source.head(deeper[0][0] if deeper else b), _BARRIER)]
+            inner = [block for block in source.blocks(late_start) if block not in common]
+            between = [source.before(source.head(inner[0][0] if inner else late_start), _BARRIER)]
             yield "barrier", between
-        elif name:
-            yield from _separate(source, b, name, "__syncwarp();" if "__syncwarp" in row["message"] else _BARRIER)
+        elif array:
+            barrier = "__syncwarp();" if "__syncwarp" in finding["message"] else _BARRIER
+            yield from _separate_read_and_write(source, late_start, array, barrier)
         loops = [block for block in common if re.match(r"for\b|while\b|do\b", source.code[source.head(block[0]) :])]
         for start, end in loops[-1:]:
             last, inside = len(source.code[:end].rstrip()), source.code[start + 1 : end]
-            closing = [(last, last, source.indent(end - len(inside.lstrip())) + _BARRIER)]
-            yield "barrier", closing
+            at_loop_end = [(last, last, source.indent(end - len(inside.lstrip())) + _BARRIER)]
+            yield "barrier", at_loop_end
             if between:
-                yield "barrier", [*between, *closing]
-            yield "barrier", [source.before(source.head(start), _BARRIER), *closing]
-        head = source.head(b)
-        loop = re.compile(r"(?:for|while)\s*(?=\()").match(source.code, head)
+                yield "barrier", [*between, *at_loop_end]
+            yield "barrier", [source.before(source.head(start), _BARRIER), *at_loop_end]
+        late_statement = source.head(late_start)
+        loop = re.compile(r"(?:for|while)\s*(?=\()").match(source.code, late_statement)
         body = skip_bracket(source.code, loop.end()) if loop else 0
         if body and source.code[body:].lstrip()[:1] != "{":  # a loop without braces
-            end, tab = find_statement_end(source.code, body), source.indent(head)
+            end, tab = find_statement_end(source.code, body), source.indent(late_statement)
             braces = [(body, body, " {"), (end, end, f"{tab}  {_BARRIER}{tab}}}")]
             yield "barrier", braces
-            yield "barrier", [source.before(head, _BARRIER), *braces]
-    place = rf"(\*\s*{re.escape(name)}\b|\b{re.escape(name)}\s*\[.*?\])" if name else r"(\*\s*\w+|\b\w+\s*\[.*?\])"
-    for number in dict.fromkeys((late, early)):
-        match = re.compile(rf"{place}\s*(?:\+=\s*(.+?)|\+\+)\s*;").search(source.code, *source.line(number))
-        if match:
-            address = match[1][1:].strip() if match[1].startswith("*") else f"&{match[1]}"
-            yield "atomic operation", [(*match.span(), f"atomicAdd({address}, {match[2] or 1});")]
+            yield "barrier", [source.before(late_statement, _BARRIER), *braces]
+    element = rf"(\*\s*{re.escape(array)}\b|\b{re.escape(array)}\s*\[.*?\])" if array else r"(\*\s*\w+|\b\w+\s*\[.*?\])"
+    for line_number in dict.fromkeys((late, early)):
+        update = re.compile(rf"{element}\s*(?:\+=\s*(.+?)|\+\+)\s*;").search(source.code, *source.line(line_number))
+        if update:
+            address = update[1][1:].strip() if update[1].startswith("*") else f"&{update[1]}"
+            yield "atomic operation", [(*update.span(), f"atomicAdd({address}, {update[2] or 1});")]
 
 
-def _separate(source: _Source, at: int, name: str, barrier: str) -> Iterator[tuple[str, Edits]]:
-    """Yield `name[…] = …` at a position, with or without an `if`, as a read, a barrier and a write."""
+def _separate_read_and_write(source: _Source, at: int, array: str, barrier: str) -> Iterator[tuple[str, Edits]]:
+    """Yield edits of `array[…] = …` at a position, with or without an `if`: a read, a barrier and a write."""
     head = start = source.head(at)
     end, tab, condition = find_statement_end(source.code, head), source.indent(head), ""
     if branch := re.compile(r"if\s*(?=\()").match(source.code, head):
         start = skip_bracket(source.code, branch.end())
         condition = source.code[branch.end() : start]
-    place = rf"\s*({re.escape(name)}\s*\[[^;={{}}]*\])\s*([-+*/]?=)(?!=)([^;{{}}]+);"
+    place = rf"\s*({re.escape(array)}\s*\[[^;={{}}]*\])\s*([-+*/]?=)(?!=)([^;{{}}]+);"
     writes = re.compile(place).match(source.code, start, end)
     if writes:
         read = f"{condition} ? {writes[3].strip()} : 0" if condition else writes[3].strip()
@@ -161,74 +161,75 @@ def _separate(source: _Source, at: int, name: str, barrier: str) -> Iterator[tup
         yield "barrier", [(head, end, lines)]
 
 
-def _join(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
-    """Yield a barrier before and after each branch or loop that one of the barriers is in, in place of that barrier."""
-    numbers = dict.fromkeys((row["line"], *map(int, re.findall(r"\.cu:(\d+)", row["message"]))))
+def _move_barrier(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
+    """Yield ("barrier", edits) that move a divergent barrier behind, or before, a branch or loop around it."""
+    numbers = dict.fromkeys((finding["line"], *map(int, re.findall(r"\.cu:(\d+)", finding["message"]))))
     around = {number: source.head(source.blocks(source.line(number)[0])[-1][0]) for number in numbers}
     for number in sorted(numbers, key=lambda number: not source.code.startswith("if", around[number])):
         start, end = source.line(number)
         barrier = re.compile(r"__syncthreads\s*\(\s*\)\s*;").search(source.code, start, end)
         for opening, closing in source.blocks(start)[:0:-1] if barrier else ():
-            alone = barrier.span() == (start, end)
-            old = slice(source.starts[number - 1], source.starts[number]) if alone else slice(*barrier.span())
+            is_whole_line = barrier.span() == (start, end)
+            removed = source.starts[number - 1 : number + 1] if is_whole_line else barrier.span()
             head = source.head(opening)
-            yield "barrier", [(old.start, old.stop, ""), (closing + 1, closing + 1, source.indent(head) + _BARRIER)]
-            yield "barrier", [source.before(head, _BARRIER), (old.start, old.stop, "")]
+            yield "barrier", [(*removed, ""), (closing + 1, closing + 1, source.indent(head) + _BARRIER)]
+            yield "barrier", [source.before(head, _BARRIER), (*removed, "")]
 
 
-def _guard(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
-    """Yield guards of an access beyond an array's end, or before its start."""
-    (start, end), before = source.line(row["line"]), " before " in row["message"]
-    access = re.compile(rf"\b{re.escape(name) or '[A-Za-z_]+'}\s*(?=\[)").search(source.code, start, end)
+def _guard_access(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
+    """Yield ("guard", edits) that skip an access beyond an array's end, or before its start."""
+    (start, end), is_below = source.line(finding["line"]), " before " in finding["message"]
+    access = re.compile(rf"\b{re.escape(array) or '[A-Za-z_]+'}\s*(?=\[)").search(source.code, start, end)
     if not access:
         return
-    stop = skip_bracket(source.code, access.end())
-    index, text = source.code[access.end() + 1 : stop - 1].strip(), source.text[access.start() : stop]
+    access_end = skip_bracket(source.code, access.end())
+    index, element = source.code[access.end() + 1 : access_end - 1].strip(), source.text[access.start() : access_end]
     blocks = source.blocks(start)
-    for head in (source.head(start), *(source.head(block[0]) for block in blocks[:0:-1])):
-        if upper := re.compile("<=").search(source.code, head, end):
-            yield "guard", [(*upper.span(), "<")]
+    for statement_start in (source.head(start), *(source.head(block[0]) for block in blocks[:0:-1])):
+        if comparison := re.compile("<=").search(source.code, statement_start, end):
+            yield "guard", [(*comparison.span(), "<")]
     arguments = job["cases"][0]["arguments"]
-    shape = arguments[name]["shape"] if isinstance(arguments.get(name), dict) else []
-    limits = [key for key, value in arguments.items() if type(value) is int]
-    limits.sort(key=lambda key: (arguments[key] != math.prod(shape), arguments[key] not in shape))
+    shape = arguments[array]["shape"] if isinstance(arguments.get(array), dict) else []
+    limits = [parameter for parameter, value in arguments.items() if type(value) is int]
+    limits.sort(key=lambda parameter: (arguments[parameter] != math.prod(shape), arguments[parameter] not in shape))
     function = source.code[slice(*blocks[0])] if blocks else source.code
-    own = [*re.finditer(r"\b(\w+)\s*=[^;,]*(?:threadIdx|blockIdx)[^;,]*", function)]
-    own = [match for match in own if re.search(rf"\b{match[1]}\b", index)] or own[:2]  # else it follows from them
-    whole = [f"{index} < {limit}" for limit in limits if arguments[limit] == math.prod(shape)]
-    pairs = [" && ".join(f"{match[1]} < {limit}" for match, limit in zip(some, order, strict=True))
-             for count in range(len(own), 0, -1) for some in itertools.combinations(own, count)
-             for order in itertools.permutations(limits, count)]
-    conditions = [f"{index} >= 0", *(f"{index} >= 0 && {one}" for one in whole)] if before else [*whole, *pairs]
+    indices = [*re.finditer(r"\b(\w+)\s*=[^;,]*(?:threadIdx|blockIdx)[^;,]*", function)]
+    # Those that the access names; an index that names none may follow from the first two.
+    indices = [match for match in indices if re.search(rf"\b{match[1]}\b", index)] or indices[:2]
+    by_size = [f"{index} < {limit}" for limit in limits if arguments[limit] == math.prod(shape)]
+    by_index = [" && ".join(f"{match[1]} < {limit}" for match, limit in zip(chosen, bounds, strict=True))
+             for count in range(len(indices), 0, -1) for chosen in itertools.combinations(indices, count)
+             for bounds in itertools.permutations(limits, count)]
+    conditions = [f"{index} >= 0", *(f"{index} >= 0 && {one}" for one in by_size)] if is_below else by_size + by_index
     for condition in dict.fromkeys(conditions):
-        if own and "__syncthreads" not in function and condition in pairs:
-            at = blocks[0][0] + function.index(";", own[-1].end()) + 1
-            leave = " || ".join(part.replace("<", ">=") for part in condition.split(" && "))
-            yield "guard", [(at, at, f"{source.indent(at)}if ({leave}) return;")]
-        elif re.compile(r"\s*[-+*/|&^]?=(?!=)").match(source.code, stop):
-            at = start if source.head(start) == start else access.start()
-            yield "guard", [(at, at, f"if ({condition}) ")]
+        if indices and "__syncthreads" not in function and condition in by_index:
+            insert_at = blocks[0][0] + function.index(";", indices[-1].end()) + 1
+            exit_condition = " || ".join(part.replace("<", ">=") for part in condition.split(" && "))
+            yield "guard", [(insert_at, insert_at, f"{source.indent(insert_at)}if ({exit_condition}) return;")]
+        elif re.compile(r"\s*[-+*/|&^]?=(?!=)").match(source.code, access_end):
+            insert_at = start if source.head(start) == start else access.start()
+            yield "guard", [(insert_at, insert_at, f"if ({condition}) ")]
         else:
-            yield "guard", [(access.start(), stop, f"({condition} ? {text} : 0)")]
+            yield "guard", [(access.start(), access_end, f"({condition} ? {element} : 0)")]
 
 
-def _initialize(source: _Source, row: dict, name: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
-    """Yield an initial value of a variable, or of shared memory with a barrier, or a barrier alone."""
-    start, end = source.line(row["line"])
-    if row["kind"] == "uninitialized variable":
-        variable = re.search(r"variable (\w+)", row["message"])[1]
+def _initialize_memory(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
+    """Yield (kind, edits): an initial value of a variable, or of shared memory with a barrier, or a barrier alone."""
+    start, end = source.line(finding["line"])
+    if finding["kind"] == "uninitialized variable":
+        variable = re.search(r"variable (\w+)", finding["message"])[1]
         declared = re.compile(rf"\b{variable}\b\s*(\[[^;,]*\])?(?=\s*[;,])").search(source.code, start, end)
         if declared:
             yield "initial value", [(declared.end(), declared.end(), " = {}" if declared[1] else " = 0")]
         return
-    shared = name and re.search(rf"__shared__\s+[^;]*?\b{re.escape(name)}\b\s*((?:\[[^\]]*\]\s*)*);", source.code)
+    shared = array and re.search(rf"__shared__\s+[^;]*?\b{re.escape(array)}\b\s*((?:\[[^\]]*\]\s*)*);", source.code)
     if shared:
         barrier = source.before(source.head(start), _BARRIER)
-        at, tab, first = shared.end(), source.indent(shared.end()), "[0]" * shared[1].count("[")
+        at, line_start, first = shared.end(), source.indent(shared.end()), "[0]" * shared[1].count("[")
         rank = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
-        fill = (f"for (int k = {rank}; k < sizeof({name}) / sizeof({name}{first}); k += blockDim.x * blockDim.y * "
-                f"blockDim.z){tab}  (&{name}{first})[k] = 0;" if first else f"if ({rank} == 0) {name} = 0;")
-        value = (at, at, f"{tab}{fill}{tab}{_BARRIER}")
+        fill = (f"for (int k = {rank}; k < sizeof({array}) / sizeof({array}{first}); k += blockDim.x * blockDim.y * "
+                f"blockDim.z){line_start}  (&{array}{first})[k] = 0;" if first else f"if ({rank} == 0) {array} = 0;")
+        value = (at, at, f"{line_start}{fill}{line_start}{_BARRIER}")
         yield "barrier", [barrier]
         yield "initial value", [value]
         yield "initial value and barrier", [value, barrier]

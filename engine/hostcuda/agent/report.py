@@ -58,13 +58,13 @@ class Run:
         """The arrays with wrong elements."""
         return [answer for answer in self.of("wrong") if answer["wrong"]]
 
-    def outcome(self, job: Mapping) -> tuple[str, str]:
+    def decide_verdict(self, job: Mapping) -> tuple[str, str]:
         """Return the verdict and its reason: "pass" only if all cases were checked and their results compared."""
         verdict, reason = self.findings.outcome
         if job["program"]:
             return verdict, reason
-        ran, status = [answer["ended"] for answer in self.of("ended")], self.findings.ended.status
-        if status is None and len(self.of("launching")) == len(ran):
+        ended_cases, status = [answer["ended"] for answer in self.of("ended")], self.findings.ended.status
+        if status is None and len(self.of("launching")) == len(ended_cases):
             return "not checked", (f"the {'reference' if self.of('compiled') else 'compilation'} did not end in "
                                    "time: take smaller cases, or more seconds")
         if verdict == "unsafe" and self.findings.table.empty:
@@ -73,9 +73,9 @@ class Run:
             return "wrong result", "the tools found nothing, and the results are wrong"
         if ((status or 0) < 0 and verdict == "not checked") or (status and verdict == "wrong result"):
             return "not checked", f"the run {self.findings.ended.problem}; it may use {sandbox.MEMORY >> 30} GB"
-        if verdict == "pass" and len(ran) < len(job["cases"]):
+        if verdict == "pass" and len(ended_cases) < len(job["cases"]):
             return "not checked", "not all cases were run"
-        if verdict == "pass" and set(ran) - {answer["case"] for answer in self.of("wrong")}:
+        if verdict == "pass" and set(ended_cases) - {answer["case"] for answer in self.of("wrong")}:
             return "not checked", "the tools found nothing, but no reference says what is right"
         return verdict, reason
 
@@ -122,15 +122,15 @@ def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), referenc
     job = _build_job("check", source, kernel, cases, options, seconds, reference=reference, rtol=rtol, atol=atol,
                      card=card, program=program)
     sanitize.prepare(_TOOLS, job["options"])
-    until = time.monotonic() + seconds
-    first = _run(job, 0.7 * seconds if repairs else seconds, walled)
-    report = _build(first, job, previous)
+    deadline = time.monotonic() + seconds
+    first_run = _run(job, 0.7 * seconds if repairs else seconds, walled)
+    report = _build(first_run, job, previous)
 
     def attempt(text: str) -> Run | None:
-        left = until - time.monotonic()
-        return _run({**job, "source": text, "card": ""}, left, walled) if left > 2 else None
+        seconds_left = deadline - time.monotonic()
+        return _run({**job, "source": text, "card": ""}, seconds_left, walled) if seconds_left > 2 else None
 
-    if repairs and cases and report["verdict"] == "unsafe" and (found := repair.search(first, job, attempt)):
+    if repairs and cases and report["verdict"] == "unsafe" and (found := repair.search(first_run, job, attempt)):
         kind, diff = found
         report["repair"] = {"kind": kind, "diff": diff, "verified": True}
         report["next"] = (f"Apply the repair ({kind}): it was run, and with it nothing is found and all results of "
@@ -155,17 +155,18 @@ def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "
     job = _build_job(what, source, kernel, [case], options, seconds, program=False, thread=[*thread], block=[*block],
                      start=max(0, start))
     sanitize.prepare(_choose_tools(what), job["options"])
-    done = _run(job, seconds, walled)
-    rows, texts = [answer.get("site", answer) for answer in (*done.of("site"), *done.of("line"))], source.splitlines()
+    run = _run(job, seconds, walled)
+    rows, source_lines = [answer.get("site", answer) for answer in run.of("site") + run.of("line")], source.splitlines()
     for row in rows:
-        row["text"] = _get_text(row["line"], texts).strip()[:80]
-    ran = sum(answer["ran"] for answer in done.of("ran"))
+        row["text"] = _get_text(row["line"], source_lines).strip()[:80]
+    count = sum(answer["ran"] for answer in run.of("ran"))
     result: dict = {"steps" if what == "step" else "lines": rows}
     if not rows:
-        result["why_none"] = f"start is {start} of {ran}" if ran else _clean(done.findings.outcome[1].splitlines()[0])
+        _, reason = run.findings.outcome
+        result["why_none"] = f"start is {start} of {count}" if count else _clean(reason.splitlines()[0])
     while rows and len(json.dumps(result)) > MOST_TEXT - 100:
         rows.pop()
-    result["omitted"] = max(0, ran - job["start"] - len(rows))
+    result["omitted"] = max(0, count - job["start"] - len(rows))
     if result["omitted"]:
         result["next"] = f"{result['omitted']} more were cut: ask again with start = {job['start'] + len(rows)}"
     return result
@@ -251,29 +252,28 @@ def _run(job: Mapping, seconds: float, walled: bool) -> Run:
 
 def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     """Return the report of a run."""
-    verdict, reason = run.outcome(job)
-    lines, ended = run.source.splitlines(), run.findings.ended
+    verdict, reason = run.decide_verdict(job)
+    lines, child = run.source.splitlines(), run.findings.ended
     unseen = [run.findings.note] if run.findings.note else []
-    if any(answer["filled"] is False for answer in run.of("filled")):
-        unseen.append("uninitialized variables in registers")
-    left = sorted({name for answer in run.of("ended") for name in answer["left"]})
-    if left or not (job["reference"] or job["program"]):
-        unseen.append(f"results: no reference says what is right in {', '.join(left) or 'the arrays'}")
+    unseen += ["uninitialized variables in registers"] * any(not answer["filled"] for answer in run.of("filled"))
+    unchecked_arrays = sorted({name for answer in run.of("ended") for name in answer["left"]})
+    if unchecked_arrays or not (job["reference"] or job["program"]):
+        unseen.append(f"results: no reference says what is right in {', '.join(unchecked_arrays) or 'the arrays'}")
     report: dict = {
         "report": "r" + hashlib.sha256(json.dumps([job["source"], job["cases"]]).encode()).hexdigest()[:8],
         "cases": hashlib.sha256(json.dumps(job["cases"], sort_keys=True).encode()).hexdigest()[:8],
         "verdict": verdict.replace(" ", "_"),
         "checked": {"cases": len(run.of("ended")), "launches": run.findings.launches or 0,
-                    "complete": run.findings.whole and not ended.stopped and bool(run.records)
+                    "complete": run.findings.whole and not child.stopped and bool(run.records)
                     and not any(record["error"] for record in run.records),
                     "tools": [*sanitize.TOOLS], "not_seen": [*map(_clean, unseen)]},
-        "findings": [{name: fact for name, fact in one.items() if fact} for one in
+        "findings": [{name: fact for name, fact in finding.items() if fact} for finding in
                      _list_findings(run, verdict, reason, lines, job["kernel"])],
         "results": [{name: fact for name, fact in answer.items() if fact} for answer in run.wrong
                     if "not checked to the end" not in run.findings.note],  # else blocks may not have run
     }
     first = reason.partition("\n")[0]
-    if job["program"] and (printed := [line for line in ended.output.splitlines() if not first or first not in line]):
+    if job["program"] and (printed := [line for line in child.output.splitlines() if not first or first not in line]):
         report["printed"] = _clean("\n".join(printed), 600)
     report["counts"], report["lines"] = _count(run.records, lines)
     report["time"] = next((answer["time"] for answer in run.of("time") if verdict == "pass"),
@@ -286,49 +286,49 @@ def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
 
 def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], kernel: str) -> list[dict]:
     """Return the compiler's errors, or the tools' findings; of a wrong result without any the compiler's warnings."""
-    found: list[dict] = []
+    findings: list[dict] = []
     if verdict == "compile error":
         errors = {match[3]: match for match in reversed([*_ERROR.finditer(reason)])}  # the first of each
-        found = [_locate("compile error", int(match[1]), lines, says, column=int(match[2] or 0))
-                 for says, match in reversed(errors.items())]
-        return found or [{"kind": "compile error", "says": _clean(reason.splitlines()[-1])}]
-    rows = run.findings.table.to_dict("records")
+        findings = [_locate("compile error", int(match[1]), lines, message, column=int(match[2] or 0))
+                    for message, match in reversed(errors.items())]
+        return findings or [{"kind": "compile error", "says": _clean(reason.splitlines()[-1])}]
+    tool_findings = run.findings.table.to_dict("records")
     if verdict == "hang":
-        found.append(_locate("hang", _find_stop(run, reason), lines, _clean(reason.rpartition("; the program ")[2])))
-    for row in rows:
-        name = row["buffer"].get("name", "") if isinstance(row["buffer"], dict) else ""
-        other = row["other"] if isinstance(row["other"], dict) and row["other"]["line"] else None
+        findings.append(_locate("hang", _find_stop(run, reason), lines, _clean(reason.rpartition("; the program ")[2])))
+    for finding in tool_findings:
+        array = finding["buffer"].get("name", "") if isinstance(finding["buffer"], dict) else ""
+        other = finding["other"] if isinstance(finding["other"], dict) and finding["other"]["line"] else None
         cases = [case["ended"] for case, record in zip(run.of("ended"), run.records, strict=False)
-                 if any((one["kind"], one["line"]) == (row["kind"], row["line"]) for one in record["findings"])]
-        found.append({**_locate(row["kind"], row["line"], lines,
-                                 _clean(re.sub(f"^{row['kind']}[:,] ", "", row["message"])), name, row["op"]),
-                      "other": other and {name: fact for name, fact in _locate(
-                          "", other["line"], lines, "", name, other.get("op", "")).items() if fact},
-                      "thread": sanitize._format_thread(row), "accesses": row["count"], "cases": cases,
-                      "remedy": row["remedy"]})
-    if not (verdict == "wrong result" or any(row["tool"] == "memcheck" for row in rows)):
-        return found
+                 if any((row["kind"], row["line"]) == (finding["kind"], finding["line"]) for row in record["findings"])]
+        message = _clean(re.sub(f"^{finding['kind']}[:,] ", "", finding["message"]))
+        findings.append({**_locate(finding["kind"], finding["line"], lines, message, array, finding["op"]),
+                         "other": other and {field: fact for field, fact in _locate(
+                             "", other["line"], lines, "", array, other.get("op", "")).items() if fact},
+                         "thread": sanitize._format_thread(finding), "accesses": finding["count"], "cases": cases,
+                         "remedy": finding["remedy"]})
+    if not (verdict == "wrong result" or any(finding["tool"] == "memcheck" for finding in tool_findings)):
+        return findings
     for event in sorted(run.findings.events, key=lambda event: event.get("line") or 0):
         if event["kind"] == "warning" and event.get("line") and (warned := _WARNED.search(event["message"])):
-            (column, says, flag), text = warned.groups(""), _get_text(event["line"], lines)
-            divides = "to 'float'" in says and text[int(column) - 1 :][:1] == "/"
+            (column, message, flag), text = warned.groups(""), _get_text(event["line"], lines)
+            divides = "to 'float'" in message and text[int(column) - 1 :][:1] == "/"
             if divides or not (_NOT_TELLING.search(event["message"]) or ("unused" in flag and kernel not in text)):
                 advice = "/" if divides else next((part for part in _ADVICE if part in flag), "")
-                found.append(_locate("compiler's warning", event["line"], lines, says + _ADVICE.get(advice, ""),
-                                     column=int(column or 0)))
+                findings.append(_locate("compiler's warning", event["line"], lines, message + _ADVICE.get(advice, ""),
+                                        column=int(column or 0)))
     for number, text in enumerate(code_only("\n".join(lines)).splitlines(), 1):
         if (product := _PRODUCT.search(text)) and 0 < (factor := int(product[1] or product[2])) < 2**31:
-            says = f"a product with {factor} overflows 32 bits if the other factor is an int over {2**31 // factor}"
-            found.append(_locate("possible overflow", number, lines, says))
-    return found
+            message = f"a product with {factor} overflows 32 bits if the other factor is an int over {2**31 // factor}"
+            findings.append(_locate("possible overflow", number, lines, message))
+    return findings
 
 
 def _find_stop(run: Run, reason: str) -> int:
     """Return the line where a launch that hangs was stopped, or the one that accessed memory most often."""
-    place = re.search(r"\w\.cu:(\d+)", " ".join([reason, *(record["error"] for record in run.records)]))
+    named_line = re.search(r"\w\.cu:(\d+)", " ".join([reason, *(record["error"] for record in run.records)]))
     sites = run.records[-1]["sites"] if run.records else []
-    most = max((site for site in sites if site["line"]), key=lambda site: site["requests"], default={"line": 0})
-    return int(place[1]) if place else most["line"]
+    busiest_site = max((site for site in sites if site["line"]), key=lambda site: site["requests"], default={"line": 0})
+    return int(named_line[1]) if named_line else busiest_site["line"]
 
 
 def _clean(text: str, most: int = 300) -> str:
@@ -340,7 +340,7 @@ def _get_text(line: int | None, lines: Sequence[str]) -> str:
     return lines[line - 1] if line and 0 < line <= len(lines) else ""
 
 
-def _locate(kind: str, line: int, lines: Sequence[str], says: str, array: str = "", op: str = "",
+def _locate(kind: str, line: int, lines: Sequence[str], message: str, array: str = "", op: str = "",
             column: int = 0) -> dict:
     """Return a place: the line's text, and a caret below the access to an array, a column or the statement."""
     text = _get_text(line, lines)
@@ -351,7 +351,7 @@ def _locate(kind: str, line: int, lines: Sequence[str], says: str, array: str = 
     elif column:
         start, end = column - 1, column - 1 + len((re.compile(r"\w+").match(text, column - 1) or " ")[0])
     caret = " " * start + "^" + "~" * (len(text[start:end].rstrip()) - 1) if text else ""
-    return {"kind": kind, "line": line, "text": text[:160], "caret": caret[:160], "array": array, "says": says}
+    return {"kind": kind, "line": line, "text": text[:160], "caret": caret[:160], "array": array, "says": message}
 
 
 def _count(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[list[dict], list[dict]]:
@@ -360,8 +360,8 @@ def _count(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[list[dict]
     for site in (site for record in records for site in record["sites"] if site["line"]):
         for counter in COUNTERS:
             if counter.space == site["space"] and counter.op in ("", site["op"]):
-                number = next((site[name] for name in _FIGURES[counter.figure] if name in site), 0)
-                by_line.setdefault(site["line"], Counter())[counter.name] += number
+                figure = next((site[name] for name in _FIGURES[counter.figure] if name in site), 0)
+                by_line.setdefault(site["line"], Counter())[counter.name] += figure
     totals = sum(by_line.values(), Counter())  # of what is not zero
     counts = [{"counter": name, "value": value, "line": max(by_line, key=lambda line: by_line[line][name])}
               for name, value in totals.items()]
@@ -378,24 +378,24 @@ def _compare(report: dict, previous: Mapping) -> None:
     if not (report["checked"]["complete"] and previous.get("checked", {}).get("complete", True)):
         report["not_compared"] = "one of the two runs was not complete, so their counts differ anyway"
         return
-    before = {row["counter"]: row["value"] for row in previous.get("counts", ())}
-    now = {row["counter"]: row for row in report["counts"]}
-    earlier = {row["text"]: row["counts"] for row in previous.get("lines", ())}
-    moved = []
-    for name in {**before, **now}:
-        row = now.get(name, {"counter": name, "value": 0})
-        if row["value"] != before.get(name, 0):
-            changes = {line["line"]: abs(line["counts"].get(name, 0) - earlier.get(line["text"], {}).get(name, 0))
+    old_values = {count["counter"]: count["value"] for count in previous.get("counts", ())}
+    new_counts = {count["counter"]: count for count in report["counts"]}
+    old_lines = {count["text"]: count["counts"] for count in previous.get("lines", ())}
+    changed = []
+    for name in {**old_values, **new_counts}:
+        count = new_counts.get(name, {"counter": name, "value": 0})
+        if count["value"] != old_values.get(name, 0):
+            by_line = {line["line"]: abs(line["counts"].get(name, 0) - old_lines.get(line["text"], {}).get(name, 0))
                        for line in report["lines"]}
-            place = {"line": max(changes, key=changes.__getitem__)} if any(changes.values()) else {}
-            moved.append({**row, "before": before.get(name, 0), **place})
-    names = {row["counter"] for row in moved}
-    report["counts"] = moved + [row for row in report["counts"] if row["counter"] not in names]
-    new, old = report["time"], previous.get("time", {})
-    if "low_us" in new and "low_us" in old:
-        new["before"] = [old["low_us"], old["high_us"]]
-        new["differs"] = ("faster" if new["high_us"] < old["low_us"] else
-                          "slower" if new["low_us"] > old["high_us"] else "cannot tell")
+            most_changed = {"line": max(by_line, key=by_line.__getitem__)} if any(by_line.values()) else {}
+            changed.append({**count, "before": old_values.get(name, 0), **most_changed})
+    changed_names = {count["counter"] for count in changed}
+    report["counts"] = changed + [count for count in report["counts"] if count["counter"] not in changed_names]
+    new_time, old_time = report["time"], previous.get("time", {})
+    if "low_us" in new_time and "low_us" in old_time:
+        new_time["before"] = [old_time["low_us"], old_time["high_us"]]
+        new_time["differs"] = ("faster" if new_time["high_us"] < old_time["low_us"] else
+                               "slower" if new_time["low_us"] > old_time["high_us"] else "cannot tell")
 
 
 def _find_writes(array: str, source: str, kernel: str) -> str:
@@ -403,11 +403,11 @@ def _find_writes(array: str, source: str, kernel: str) -> str:
     code, name = code_only(source), re.escape(array)
     head = re.search(rf"\b{re.escape(kernel)}\s*\(", code) if kernel else None
     start = head.start() if head else 0
-    lines = (code[start:].partition("__global__")[0] if head else code).splitlines()
+    body = code[start:].partition("__global__")[0] if head else code
     writes = re.compile(rf"\b{name}\s*\[.*\]\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)|\*\s*{name}\s*=|atomic\w+\(&?\s*{name}\b")
-    found = [str(number) for number, text in enumerate(lines, 1 + code.count("\n", 0, start)) if writes.search(text)]
-    several = len(found) > 1
-    return (f"line{'s' * several} {', '.join(found)}, which write{'s' * (not several)} it," if found else
+    first_line = 1 + code.count("\n", 0, start)
+    found = [str(line) for line, text in enumerate(body.splitlines(), first_line) if writes.search(text)]
+    return (f"line{'s' * (len(found) > 1)} {', '.join(found)}, which write{'s' * (len(found) < 2)} it," if found else
             "where it is written")
 
 
@@ -422,8 +422,8 @@ def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") 
         place = (f"line {findings[0]['line']}: {findings[0]['says']}" if findings else
                  f"{_find_writes(results[0]['array'], source, kernel)} "
                  + ("at its index, and at the grid" if results[0].get("unwritten") else "and at what is read for it"))
-        how = ", ".join(re.findall(r"[^,]*(?:overflowed, so [^,]*|has the right[^,]*)", results[0]["pattern"])).strip()
-        return f"{results[0]['array']} is wrong{f' ({how})' * bool(how)}. Look at {place}."
+        why = ", ".join(re.findall(r"[^,]*(?:overflowed, so [^,]*|has the right[^,]*)", results[0]["pattern"])).strip()
+        return f"{results[0]['array']} is wrong{f' ({why})' * bool(why)}. Look at {place}."
     if verdict == "hang" and "line" in findings[0]:
         return f"Look at what ends the loop at line {findings[0]['line']}."
     if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe"):
@@ -435,7 +435,7 @@ def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") 
             return f"Look at line {line}: {findings[0]['remedy']}."
         if verdict == "compile_error":
             return f"Look at line {line}: {findings[0]['says']}."
-        hints = [f"line {one['line']}" for one in findings[1:] if "accesses" not in one]
+        hints = [f"line {finding['line']}" for finding in findings[1:] if "accesses" not in finding]
         return f"Look at line {line} first, and at {' and '.join(hints) or 'the lines that its values come from'}."
     return f"{reason.rstrip('.')}."
 
@@ -456,23 +456,23 @@ def as_text(report: Mapping) -> str:
     cases, launches = report["checked"]["cases"], report["checked"]["launches"]
     lines = [f"{report['verdict'].replace('_', ' ')} ({f'cases: {cases}, ' if cases else ''}launches: {launches})"]
     lines += [f"not seen: {text}" for text in report["checked"]["not_seen"]]
-    for one in report["findings"]:
-        place = f", line {one['line']}" if "line" in one else ""
-        lines.append(f"{one['kind']}{place}: {one.get('says', '')}")
-        lines += [f"  {one['text']}\n  {one['caret']}"] if "text" in one else []
-        lines += [f"  and line {one['other']['line']}: {one['other']['text'].strip()}"] if "other" in one else []
+    for finding in report["findings"]:
+        place = f", line {finding['line']}" if "line" in finding else ""
+        lines.append(f"{finding['kind']}{place}: {finding.get('says', '')}")
+        lines += [f"  {finding['text']}\n  {finding['caret']}"] if "text" in finding else []
+        lines += [f"  and line {other['line']}: {other['text'].strip()}" for other in [finding.get("other")] if other]
     for result in report["results"][:3]:
         first = result["first"]
         lines.append(f"{result['case']}: {result['array']}: {result['wrong']:,} of {result['of']:,} wrong: "
                      f"{result['pattern']}; {first['index']} is {first['got']}, and {first['want']} is right")
-    moved = [f"{row['counter']} {row['before']:,} to {row['value']:,}" + f" (line {row.get('line', '?')})"
-             for row in report["counts"] if "before" in row]
-    lines += ["moved: " + ", ".join(moved[:6])] if moved else []
-    timed = report["time"]
-    if "low_us" in timed:
-        lines.append(f"estimated {timed['low_us']:g} to {timed['high_us']:g} us on the {timed['card']}, limited by "
-                     f"{timed['limiter']}" + (f"; {timed['differs']}" if "differs" in timed else ""))
+    changes = [f"{row['counter']} {row['before']:,} to {row['value']:,}" + f" (line {row.get('line', '?')})"
+               for row in report["counts"] if "before" in row]
+    lines += ["moved: " + ", ".join(changes[:6])] if changes else []
+    times = report["time"]
+    if "low_us" in times:
+        lines.append(f"estimated {times['low_us']:g} to {times['high_us']:g} us on the {times['card']}, limited by "
+                     f"{times['limiter']}" + (f"; {times['differs']}" if "differs" in times else ""))
     lines += [f"it printed: {report['printed'][:300]}"] if "printed" in report else []
-    tail = ([f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []) + [report["next"]]
-    head, room = "\n".join(lines).encode(), MOST_TEXT - len("\n".join(tail).encode()) - 10
-    return "\n".join([head[:room].decode(errors="ignore") + " …" * (len(head) > room), *tail])
+    end = ([f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []) + [report["next"]]
+    body, room = "\n".join(lines).encode(), MOST_TEXT - len("\n".join(end).encode()) - 10
+    return "\n".join([body[:room].decode(errors="ignore") + " …" * (len(body) > room), *end])

@@ -62,6 +62,7 @@ def _take_device_records() -> Iterator[tuple]:
 
 
 def _time_calls(function, driver_name):
+    """Return a function that calls `function` and adds the call's name, start and duration [s] to the trace."""
     def traced(*arguments):
         start = time.monotonic()
         try:

@@ -122,7 +122,7 @@ def _load(source: Unit, manifest: dict) -> Module:
     except LogicError as error:
         missing = re.search(r"undefined symbol: (\S+)", str(error))
         if missing:
-            name = toolchain.demangled(missing[1])
+            name = toolchain.demangle(missing[1])
             message = f"{name} is declared and used, but not defined in the source"
             if source.program:
                 message += '. If another file or a library defines it, name that: --options "FILE.cpp -lLIBRARY"'
@@ -132,7 +132,7 @@ def _load(source: Unit, manifest: dict) -> Module:
     default_name = messages.NAME if messages.name_of(source.source) == messages.NAME else ""  # no #line names a file
     parameters = {kernel.name: _find_parameters(kernel, manifest["kernels"]) for kernel in module.kernels()}
     options = source.options
-    records.loaded(path, source.nvccs_source, options.words, options.include_dirs, default_name, parameters)
+    records.add_module(path, source.nvccs_source, options.words, options.include_dirs, default_name, parameters)
     return module
 
 
@@ -149,7 +149,7 @@ def _show_warnings(source: Unit, file: Path, more: str) -> None:
     text = file.read_text(errors="replace") + more
     for line in dict.fromkeys(line for line in text.splitlines() if ": warning: " in line):
         print(line, file=sys.stderr, flush=True)
-    records.tell("warnings", text, source=source.source)
+    records.record_event("warnings", text, source=source.source)
 
 
 def _check_sizes(module: Module) -> None:

@@ -73,6 +73,7 @@ class shared_config(enum.IntEnum):
 
 
 def _list_attributes():
+    """Return the value of each `device_attribute`: limits of the architecture, and facts of this machine."""
     a, sm = device_attribute, limits.MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
     values = dict.fromkeys(a, 0)
     values |= {

@@ -21,7 +21,7 @@ import numpy as np
 
 from hostcuda import errors
 from hostcuda.api.device import Context, func_cache
-from hostcuda.api.memory import ArgumentHandler, DeviceAllocation, forget_symbols, is_managed, know_symbol
+from hostcuda.api.memory import ArgumentHandler, DeviceAllocation, is_managed, register_symbol, unregister_symbols
 from hostcuda.api.streams import Event, handle_of
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import LogicError, type_of
@@ -70,7 +70,7 @@ class Module:
         self._spans = []
         # The module's own copy is removed with it, except in check mode: records that are read later refer to the copy.
         copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
-        native.stop_with(self, _unload, (self._handle, self._spans, copy))
+        native.finalize_with(self, _unload, (self._handle, self._spans, copy))
 
     def get_function(self, name) -> Function:
         """Return the kernel `name`: as written for ``extern "C"`` kernels, else the mangled symbol.
@@ -82,10 +82,8 @@ class Module:
         """
         kernel = self._loaded.kernel(name)
         if kernel is None:
-            raise LogicError(
-                f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
-                + _suggest(name, [other.name for other in self.kernels()], "the module's kernels are")
-            )
+            raise LogicError(f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
+                             + _suggest(name, [other.name for other in self.kernels()], "the module's kernels are"))
         if kernel.symbol != name:
             raise LogicError(
                 f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
@@ -105,7 +103,7 @@ class Module:
         if span is None:
             raise LogicError("cuModuleGetGlobal failed: named symbol not found: there is no __constant__ or "
                              f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it")
-        know_symbol(*span)
+        register_symbol(*span)
         self._spans.append(span)
         return span
 
@@ -120,11 +118,12 @@ class Module:
 
 def _unload(owned):
     handle, spans, copy = owned
-    forget_symbols(spans)
+    unregister_symbols(spans)
     native.module_unload(handle, copy)
 
 
 def _suggest(name, names, introduction):
+    """Return the end of a message about an unknown `name`: the closest of `names`, and all of them."""
     if not names:
         return ": it has none at all (a kernel is a __global__ function; a template must be instantiated)"
     close = difflib.get_close_matches(name, names, 1)
@@ -235,6 +234,7 @@ class _Parameter:
 
 
 def _describe(argument):
+    """Return what an argument is, in words for a message: its type and size."""
     if isinstance(argument, np.ndarray):
         return f"a NumPy array ({argument.dtype}, shape {argument.shape})"
     if isinstance(argument, np.generic):
@@ -340,6 +340,7 @@ class Function:
         return seconds
 
     def _launch(self, grid, block, packed, shared, stream):
+        """Queue the kernel: check geometry and shared memory unless this geometry was checked before."""
         try:
             geometry = self._geometries[grid, block]
             for size in (*grid, *block):  # 2.0 == 2, but PyCUDA refuses it
@@ -354,6 +355,7 @@ class Function:
         native.launch(self._kernel, *geometry, shared, packed, None if stream is None else handle_of(stream))
 
     def _launch_and_time(self, grid, block, packed, shared, stream):
+        """Launch the kernel and wait; return the seconds."""
         if stream is not None:
             raise AssertionError("Can't time the kernel on an asynchronous invocation")
         Context.synchronize()
@@ -392,15 +394,14 @@ class Function:
         return LogicError(f"{call} failed: invalid argument: {self._name}: {what}={value}: {reason}")
 
     def _refuse_shared(self, shared):
+        """Raise the error for more dynamic shared memory [bytes] than the function may have."""
         request = f"{shared} bytes of dynamic shared memory"
         if self._static_shared:
             request += f" and {self._static_shared} of static"
-        remedy = (
-            f"; up to {SHARED_OPT_IN_BYTES} per block are possible after function.set_attribute("
-            "cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)"
-            if shared + self._static_shared <= SHARED_OPT_IN_BYTES
-            else f"; a block can have at most {SHARED_OPT_IN_BYTES}"
-        )
+        remedy = f"; a block can have at most {SHARED_OPT_IN_BYTES}"
+        if shared + self._static_shared <= SHARED_OPT_IN_BYTES:
+            remedy = (f"; up to {SHARED_OPT_IN_BYTES} per block are possible after function.set_attribute("
+                      "cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)")
         raise LogicError(f"cuLaunchKernel failed: invalid argument: {self._name}: {request} are more than the "
                          f"{self._max_dynamic + self._static_shared} allowed{remedy}")
 
@@ -434,11 +435,11 @@ class Function:
 
     def _build_layout(self, codes):
         """Return the `struct.Struct` of the packed arguments, with the values at the kernel's offsets."""
-        form, at = "<", 0
+        format_, at = "<", 0
         for parameter, code in zip(self._parameters, codes, strict=True):
-            form += "x" * (parameter.offset - at) + code
+            format_ += "x" * (parameter.offset - at) + code
             at = parameter.offset + parameter.size
-        return struct.Struct(form + "x" * (self._packed_bytes - at))
+        return struct.Struct(format_ + "x" * (self._packed_bytes - at))
 
     # -- prepared calls
 
@@ -474,6 +475,7 @@ class Function:
         return self
 
     def _pack_prepared(self, args):
+        """Return the bytes of a prepared call's arguments."""
         if self._prepared_structs and len(args) == len(self._parameters):
             args = [convert(argument) for convert, argument in zip(self._prepared_structs, args, strict=True)]
         try:
@@ -484,6 +486,7 @@ class Function:
             self._explain_prepared(args, error)
 
     def _explain_prepared(self, args, error):
+        """Raise the error that says which argument of a prepared call cannot be packed."""
         if len(args) != len(self._parameters):
             count = f"prepared for {len(self._parameters)} arguments, and {len(args)} were given"
             raise errors.TypeError(f"{self._name}: {count}") from None

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def whole(number, call, what) -> int:
+def require_count(number, call, what) -> int:
     """Check a size, count or value argument; like PyCUDA, take only a non-negative Python int."""
     if not isinstance(number, int):
         raise errors.TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
@@ -74,7 +74,7 @@ class DeviceAllocation:
             native.mem_release(self._address)
 
     def __repr__(self):
-        return f"<DeviceAllocation of {native.amount(self._size)}{'' if self._address else ', freed'}>"
+        return f"<DeviceAllocation of {native.format_bytes(self._size)}{'' if self._address else ', freed'}>"
 
 
 class PointerHolderBase:
@@ -106,7 +106,7 @@ def mem_alloc(size) -> DeviceAllocation:
     LogicError
         The size is 0.
     """
-    size = whole(size, "cuMemAlloc", "the number of bytes")
+    size = require_count(size, "cuMemAlloc", "the number of bytes")
     if size == 0:
         raise LogicError(f"cuMemAlloc failed: invalid argument: {size} bytes were requested")
     return DeviceAllocation(native.mem_alloc(size), size)
@@ -120,14 +120,14 @@ def mem_alloc_like(array) -> DeviceAllocation:
 _symbols = []  # sorted (base, size) of the modules' variables that the user has asked for
 
 
-def know_symbol(base, size) -> None:
+def register_symbol(base, size) -> None:
     """Allow copies to and from a module's variable."""
     if (base, size) not in _symbols:
         insort(_symbols, (base, size))
 
 
-def forget_symbols(spans) -> None:
-    """Undo `know_symbol` for the variables of a module that is unloaded."""
+def unregister_symbols(spans) -> None:
+    """Undo `register_symbol` for the variables of a module that is unloaded."""
     for span in spans:
         if span in _symbols:
             _symbols.remove(span)
@@ -426,14 +426,15 @@ def memcpy_dtod(dest, src, size) -> None:
 
 def memcpy_dtod_async(dest, src, size, stream=None) -> None:
     """Queue a copy of `size` bytes on the device."""
-    size = whole(size, "cuMemcpyDtoD", "the number of bytes")
+    size = require_count(size, "cuMemcpyDtoD", "the number of bytes")
     to, source = device_span(dest, size, "cuMemcpyDtoD"), device_span(src, size, "cuMemcpyDtoD")
     native.memcpy("DtoD", to, source, size, handle_of(stream), False)
 
 
 def fill(dest, data, count, width, stream) -> None:
+    """Queue a fill of device memory: `count` words of `width` bytes get the value `data`."""
     call = f"cuMemsetD{8 * width}"
-    value, count = whole(data, call, "the value"), whole(count, call, "the count")
+    value, count = require_count(data, call, "the value"), require_count(count, call, "the count")
     if value >= 1 << (8 * width):
         raise OverflowError(f"{call}: the value {value} has more than {width} bytes")
     address = device_span(dest, width * count, call)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from hostcuda.api.memory import DeviceAllocation, Raw, device_span, fill, host_span, is_pagelocked, mem_alloc, whole
+from hostcuda.api.memory import (
+    DeviceAllocation,
+    Raw,
+    device_span,
+    fill,
+    host_span,
+    is_pagelocked,
+    mem_alloc,
+    require_count,
+)
 from hostcuda.api.streams import handle_of
 from hostcuda.errors import LogicError
 from hostcuda.runtime import native
@@ -44,8 +53,8 @@ def mem_alloc_pitch(width, height, access_size) -> tuple[DeviceAllocation, int]:
     """
     if access_size not in (4, 8, 16):
         raise LogicError(f"cuMemAllocPitch failed: invalid argument: access_size is {access_size}, not 4, 8 or 16")
-    pitch = -(-whole(width, "cuMemAllocPitch", "the width") // PITCH) * PITCH
-    return mem_alloc(pitch * whole(height, "cuMemAllocPitch", "the height")), pitch
+    pitch = -(-require_count(width, "cuMemAllocPitch", "the width") // PITCH) * PITCH
+    return mem_alloc(pitch * require_count(height, "cuMemAllocPitch", "the height")), pitch
 
 
 def _find_host_extent(memory, call, writable):
@@ -81,10 +90,8 @@ class _CopyEnd:
         if depth > 1 and self.height < self.y + height:
             raise LogicError(f"{call} failed: invalid argument: {self.name}_height = {self.height}, but a slice "
                              f"reaches to row {self.y + height}")
-        starts = [
-            ((self.z + z) * self.height + self.y + y) * self.pitch + self.x_in_bytes
-            for z in range(depth) for y in range(height)
-        ]
+        starts = [((self.z + z) * self.height + self.y + y) * self.pitch + self.x_in_bytes for z in range(depth)
+                  for y in range(height)]
         end, array = starts[-1] + width, None
         if self.on_host:
             address, size, array = _find_host_extent(self.memory, call, writable)
@@ -153,7 +160,8 @@ class Memcpy2D:
         del aligned  # of device memory; PyCUDA also takes it as the first argument
         queued = stream is not None and not isinstance(stream, bool)
         handle = handle_of(stream) if queued else None
-        sizes = [whole(getattr(self, name, 1), self._CALL, name) for name in ("width_in_bytes", "height", "depth")]
+        names = ("width_in_bytes", "height", "depth")
+        sizes = [require_count(getattr(self, name, 1), self._CALL, name) for name in names]
         if not all(sizes):
             return
         begin, from_rows, source = _CopyEnd(self, "src").rows(self._CALL, *sizes)
@@ -190,6 +198,7 @@ class Memcpy3D(Memcpy2D):
 
 
 def _fill_rows(dest, pitch, data, width, height, size, stream):
+    """Queue a fill of `height` rows, `pitch` bytes apart: `width` words of `size` bytes each get the value `data`."""
     if height > 1 and pitch < width * size:
         raise LogicError(f"cuMemsetD2D{8 * size} failed: invalid argument: a pitch of {pitch} bytes for rows of "
                          f"{width * size}")

@@ -41,7 +41,7 @@ class Stream:
 
     def __init__(self, flags=0):
         self.handle = native.stream_create(bool(flags & 1))
-        native.stop_with(self, native.stream_destroy, self.handle)
+        native.finalize_with(self, native.stream_destroy, self.handle)
 
     def synchronize(self) -> None:
         """Wait for all work of this stream; raise `LaunchError` if a kernel faulted."""
@@ -68,7 +68,7 @@ class Event:
     def __init__(self, flags=0):
         self._timed = not flags & event_flags.DISABLE_TIMING
         self.handle = native.event_create()
-        native.stop_with(self, native.event_destroy, self.handle)
+        native.finalize_with(self, native.event_destroy, self.handle)
 
     def record(self, stream=None) -> Event:
         """Put the mark after all work queued so far; return the event."""

@@ -17,7 +17,7 @@ from hostcuda.build.unit import Unit
 from hostcuda.host import cache
 
 
-def _read_entry(entry, key):
+def _read_manifest(entry, key):
     """Return the manifest of a cache entry if it belongs to the key, is complete, and its headers are unchanged."""
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
@@ -46,19 +46,19 @@ def obtain(
     return cache.with_room(lambda folder: _obtain_in_entry(folder / name, unit, keep, compiled), cache_dir)
 
 
-def _obtain_in_entry(entry, unit, keep, compiled):
-    """Return the manifest of the library in the folder `entry`; compile it there if it is not there yet."""
+def _obtain_in_entry(entry, unit, keep, report_time):
+    """Return the manifest of the library in `entry`; if it is missing, compile it and call `report_time(start, s)`."""
     cache.touch(entry)
-    if not keep and (manifest := _read_entry(entry, unit.key)):
+    if not keep and (manifest := _read_manifest(entry, unit.key)):
         return manifest
     with cache.locked(entry):
-        if not keep and (manifest := _read_entry(entry, unit.key)):  # another process has compiled it meanwhile
+        if not keep and (manifest := _read_manifest(entry, unit.key)):  # another process has compiled it meanwhile
             return manifest
         start = time.monotonic()
         try:
             return _compile_into(entry, unit, keep)
         finally:
-            compiled(start, time.monotonic() - start)
+            report_time(start, time.monotonic() - start)
 
 
 def _compile_into(entry, unit, keep):

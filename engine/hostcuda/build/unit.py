@@ -25,7 +25,7 @@ from hostcuda.frontend.preprocess import SKELETON, Preprocessed, preprocess
 from hostcuda.frontend.rewrite import Rewritten, rewrite
 from hostcuda.frontend.scan import MARKER, Scan, find_kernel_bodies
 from hostcuda.frontend.sides import LIST_CALLS, find_side_errors, merge_sides
-from hostcuda.frontend.sizes import find_doubted
+from hostcuda.frontend.sizes import replace_doubtful_sizes
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
 
@@ -102,7 +102,7 @@ class Unit:
             if "initcheck" in self.tools and toolchain.fills_variables(self.command):
                 flags.append(toolchain.FILL)
             clang = toolchain.is_clang(self.command)
-            unneeded = checkmode.unneeded(self.source, clang, self.options.include_dirs)
+            unneeded = checkmode.list_unneeded_flags(self.source, clang, self.options.include_dirs)
             flags = [flag for flag in flags if flag not in unneeded]
         return flags
 
@@ -162,7 +162,7 @@ class Unit:
 
     def text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
         """Return the text for the compiler; the kernels `without` get no thread loops."""
-        text = checkmode.changeable(checkmode.unrolled(rewritten)) if "profile" in self.tools else rewritten
+        text = checkmode.make_changeable(checkmode.unroll_loops(rewritten)) if "profile" in self.tools else rewritten
         if not why_fibers:
             try:
                 text = add_loops(text, without)
@@ -182,10 +182,8 @@ class Unit:
         for subfolder in folders[1:]:
             subfolder.mkdir()
         preprocessed = [self.preprocessed(*inputs) for inputs in zip(folders, self.files, strict=True)]
-        rewritten = [
-            self.rewritten(file.text) if file.of_cuda else Rewritten(f"{_FOR_HOST}\n{file.text}", ())
-            for file in preprocessed
-        ]
+        rewritten = [self.rewritten(file.text) if file.of_cuda else Rewritten(f"{_FOR_HOST}\n{file.text}", ())
+                     for file in preprocessed]
         texts = [file.text for file in rewritten]
         if self.program:
             texts = self._add_entry(texts)
@@ -216,7 +214,7 @@ class Unit:
     def _link_assembler(self, paths, folder, link_flags):
         """Link the assembler texts of the files: check mode changes them first, and names of each file stay apart."""
         if not self.options.joined:
-            toolchain.keep_apart(paths)
+            toolchain.make_names_local(paths)
         for path in paths if self.tools else ():
             self.prepare(path, alone=len(paths) == 1)
         command = [*self.command, "-fPIC", *map(str, paths), *link_flags, "-o", "kernel.so"]
@@ -233,7 +231,7 @@ class Unit:
                 text = plain.text(plain.rewritten(plain.preprocessed(folder).text).text, "it is not to run")
             except CompileError:
                 return ""
-            text = f"#define HOSTCUDA_WARNS\n{find_doubted(text)}"
+            text = f"#define HOSTCUDA_WARNS\n{replace_doubtful_sizes(text)}"
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
             flags += _DOUBTS if os.environ.get("HOSTCUDA_WARNINGS") == "all" else ()
@@ -301,10 +299,8 @@ class Unit:
             if MAIN.search(Scan(text).code):
                 entry = 'extern "C" { __attribute__((used)) extern void *const hostcuda_main = (void *)&main; }'
                 return [*texts[:i], f'{text}# 1 "{SKELETON}"\n{entry}\n', *texts[i + 1 :]]
-        raise CompileError(
-            f"{messages.name_of(self.source)} has no main: name the file that has it "
-            '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels'
-        )
+        raise CompileError(f"{messages.name_of(self.source)} has no main: name the file that has it "
+                           '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels')
 
     def _list_side_warnings(self, path, text):
         """Refuse what nvcc refuses between host and device; return the lines of its warnings."""

@@ -3,12 +3,12 @@
 ``-fsanitize=bounds`` checks every index of an array whose size the compiler knows. For shared, constant and global
 memory that is too strict: kernels fill ``tile[0][i]`` as if it had one dimension, which works, and the accesses
 themselves are watched. Those of a local array are not, because the compiler keeps it in registers where it can. So the
-check is kept for local arrays alone: `only_local` marks the others in the assembler text by the line 0, and the runtime
-passes over them (hooks.cpp).
+check is kept for local arrays alone: `keep_local_checks` marks the others in the assembler text by the line 0, and the
+runtime passes over them (hooks.cpp).
 
 The check keeps the compiler from unrolling a loop, which made rung 07 take 3.6 times as long. Where all indices of
 local arrays are constants or counters of loops with ``#pragma unroll``, every access is at a constant index, which the
-compiler itself warns of; such a source does without the check (`needed`).
+compiler itself warns of; such a source does without the check (`needs_checks`).
 """
 
 import re
@@ -37,8 +37,8 @@ _DECLARED = re.compile(
 _UNROLLED = re.compile(r"#\s*pragma\s+unroll[^\n]*\s+for\s*\(\s*$")
 
 
-def needed(source: str, folders: Iterable[Path] = ()) -> bool:
-    """Return whether an index of a local array, here or in its own headers in `folders`, may be no constant."""
+def needs_checks(source: str, folders: Iterable[Path] = ()) -> bool:
+    """Return whether an index of a local array, in a source or its own headers in `folders`, may be no constant."""
     text = _read_headers(source, folders, set())
     local_text = _ELSEWHERE.sub("", text)
     names = {match["name"] or match["reference"] for match in _DECLARED.finditer(local_text)}
@@ -54,19 +54,20 @@ def needed(source: str, folders: Iterable[Path] = ()) -> bool:
     return False
 
 
-def _read_headers(source, folders, read):
+def _read_headers(source, folders, done):
     """Return the source without comments, with the text of its own headers where they are included."""
 
-    def text(include):
+    def replace_include(include):
+        """Return the text for an #include: that of the header, "" if read before, or the line itself if not found."""
         path = next((folder / include[1] for folder in map(Path, folders) if (folder / include[1]).is_file()), None)
         if path is None:
             return include[0]
-        if path in read:
+        if path in done:
             return ""
-        read.add(path)
-        return _read_headers(path.read_text(encoding="utf-8", errors="surrogateescape"), [path.parent, *folders], read)
+        done.add(path)
+        return _read_headers(path.read_text(encoding="utf-8", errors="surrogateescape"), [path.parent, *folders], done)
 
-    return _OWN_HEADER.sub(text, without_comments(source))
+    return _OWN_HEADER.sub(replace_include, without_comments(source))
 
 
 def _is_constant(word, before):
@@ -77,17 +78,18 @@ def _is_constant(word, before):
     return bool(declarations and _UNROLLED.search(before[: declarations[-1].start()]))
 
 
-def only_local(assembly: str, folder: Path) -> str:
+def keep_local_checks(assembly: str, folder: Path) -> str:
     """Return g++'s assembler text where the checks of arrays that are not local have the line 0.
 
     The build folder has the text that was compiled, ``kernel.cpp``.
     """
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
-    places = {place: (at, line) for place, at, line in placed(text)}
+    places = {place: (at, line) for place, at, line in list_lines(text)}
     spans = _find_declarations(text)
     files = dict(_STRING.findall(assembly))
 
-    def visit(check):
+    def rewrite_check(check):
+        """Return a check's assembler text, with the line 0 if the nearest array of that name is not local."""
         at, line = places.get((files.get(check["file"]), int(check["line"])), (0, ""))
         name = _find_array(line, int(check["column"]))
         at += int(check["column"])
@@ -96,11 +98,11 @@ def only_local(assembly: str, folder: Path) -> str:
             return check[0]
         return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"
 
-    return _CHECK.sub(visit, assembly)
+    return _CHECK.sub(rewrite_check, assembly)
 
 
 def _find_declarations(text):
-    """Map the names of arrays that are not local to (position, end of the scope, local) of those so named."""
+    """Map each name of an array that is not local to (position, scope's end, is local) of all arrays of that name."""
     scan = Scan(text)
     code = _ATTRIBUTE.sub(lambda match: " " * len(match[0]), scan.code)
     scopes = sorted(scan.closing.items(), reverse=True)  # the inner ones first
@@ -120,7 +122,7 @@ def _find_declarations(text):
     return result
 
 
-def placed(text, file=None):
+def list_lines(text, file=None):
     """Yield ((file, line), position, text) of each line, as the compiler names it."""
     number, at = 1, 0
     for line in text.splitlines(keepends=True):

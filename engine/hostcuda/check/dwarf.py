@@ -105,6 +105,7 @@ class _Reader:
         return None
 
     def _collect(self, scope, extent, function, block):
+        """Add the variables that a scope (code `extent`) and its inner blocks declare to the function."""
         for die in scope.iter_children():
             if die.tag not in ("DW_TAG_variable", "DW_TAG_formal_parameter") or "DW_AT_artificial" in die.attributes:
                 continue
@@ -171,6 +172,7 @@ def _points_to_a_struct(die: DIE) -> bool:
 
 
 def _read_array(die: DIE) -> Type | None:
+    """Return the type of an array, or None if a size or the elements' type is not known."""
     element, shape = _read_type(die), []
     for part in die.iter_children():
         if part.tag != "DW_TAG_subrange_type":
@@ -189,6 +191,7 @@ def _read_array(die: DIE) -> Type | None:
 
 
 def _read_struct(die: DIE, size: int) -> Type | None:
+    """Return the type of a struct of `size` bytes, or None if a member's place or type is not known."""
     if _read_name(die) in _HALF and size == 2:
         return Type(2, "f2")
     members = [part for part in die.iter_children() if part.tag in ("DW_TAG_member", "DW_TAG_inheritance")]

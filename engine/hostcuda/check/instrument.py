@@ -86,7 +86,7 @@ def _read_blocks(lines):
     block = piece = None
     assembler = False
 
-    def begin():
+    def begin_block():
         nonlocal block, piece
         new = Block(function)
         if block is not None and block.function == function:
@@ -106,7 +106,7 @@ def _read_blocks(lines):
                 name = match[1]
                 if name in functions:
                     function = name.removesuffix(".cold")
-                begin()
+                begin_block()
                 at[name] = block
             continue
         if line.startswith("\t."):
@@ -136,7 +136,7 @@ def _read_blocks(lines):
             if jump[1] in ("jmp", "jmpq"):
                 block = None  # until the next label
             else:
-                begin()
+                begin_block()
         elif _END.match(line):
             block = None
         elif (call := _CALL.match(line)) and "TLSCALL" not in call[2]:  # a TLSCALL only returns a thread-local address
@@ -189,7 +189,7 @@ def components(nodes, edges):
     return components[::-1]
 
 
-def ordered(blocks):
+def order_blocks(blocks):
     """Return the blocks in the order in which divergent lanes run them."""
     functions = {}
     for block in blocks:
@@ -243,7 +243,7 @@ def instrument(text: str, checks: bool) -> str:
     pieces, accesses, stubs = [], [], []
     blocks = _read_blocks(lines)
     numbers = {}
-    for block in ordered(blocks):
+    for block in order_blocks(blocks):
         for piece in block.pieces:
             numbers.setdefault(block, []).append(len(pieces))
             hooks = [_HOOK.match(lines[at]) for at in piece]
@@ -285,10 +285,8 @@ def instrument(text: str, checks: bool) -> str:
 def _write_flow(blocks, numbers):
     """Return the section `FLOW`: in JSON, per block its ``pieces`` by number, the ``next`` blocks, its ``work``."""
     place = {block: i for i, block in enumerate(blocks)}
-    text = json.dumps([
-        {"pieces": numbers.get(block, []), "next": [place[to] for to in block.next], "work": block.work}
-        for block in blocks
-    ])
+    text = json.dumps([{"pieces": numbers.get(block, []), "next": [place[to] for to in block.next], "work": block.work}
+                       for block in blocks])
     parts = [text[at : at + 4000].replace("\\", "\\\\").replace('"', '\\"') for at in range(0, len(text), 4000)]
     return [f'\t.section\t{FLOW},"",@progbits', *(f'\t.ascii\t"{part}"' for part in parts), ""]
 

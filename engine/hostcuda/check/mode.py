@@ -8,7 +8,7 @@ except with ``profile`` alone, which checks the addresses of a warp when all its
 the chosen tools.
 
 ``HOSTCUDA_CHECK_OUT`` names a file to which the records are appended as lines of JSON, one per launch. A second file,
-with ``.modules`` after its name, has a line per module; see `hostcuda.check.records.loaded`.
+with ``.modules`` after its name, has a line per module; see `hostcuda.check.records.add_module`.
 
 What racecheck and initcheck report, and what not, is in ``docs/strictness.md``. Racecheck takes 24 bytes of memory per
 byte of global memory that a launch accesses; the result names arrays for which there is not enough.
@@ -103,15 +103,16 @@ _MAY_MISALIGN = re.compile(
 )
 
 
-def unneeded(source: str, clang: bool, folders: Iterable[Path] = ()) -> list[str]:
+def list_unneeded_flags(source: str, clang: bool, folders: Iterable[Path] = ()) -> list[str]:
     """Return the flags that this source, with its own headers in `folders`, does without.
 
     Calls that check alignment keep the compiler from holding values in registers where ``__restrict__`` permits it.
     `bounds` reads only g++'s assembler text.
     """
     alignment = _MAY_MISALIGN.search(without_comments(source))
-    needed = {"-fsanitize=alignment": alignment, "-fsanitize=bounds": not clang and bounds.needed(source, folders)}
-    return [flag for flag, value in needed.items() if not value]
+    is_indexed = not clang and bounds.needs_checks(source, folders)
+    return [flag for flag, is_needed in (("-fsanitize=alignment", alignment), ("-fsanitize=bounds", is_indexed))
+            if not is_needed]
 
 
 _SKIPPED = r'(?:\s|//[^\n]*|/\*.*?\*/|\# \d+ "[^\n]*)*'
@@ -119,7 +120,7 @@ _UNROLL = re.compile(rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?
 _MOST_LEVELS = 3  # of nested loops that are unrolled: with more, the code would not fit into the cache
 
 
-def unrolled(text: str) -> str:
+def unroll_loops(text: str) -> str:
     """Return the source with ``#pragma unroll`` in g++'s form: else each iteration would be recorded."""
     levels = {}  # position of a loop's pragma -> nested loops to be unrolled, including this one
     code = Scan(text).code
@@ -133,7 +134,7 @@ def unrolled(text: str) -> str:
 _ARRAY = re.compile(r"\b(?:\w++|\s++|::|<[\w\s:,]*+>|\(\((?:used)?\)\)){2,32}+(?=(?:\[[^\]=;{]*\]\s*)+[={])")
 
 
-def changeable(text: str) -> str:
+def make_changeable(text: str) -> str:
     """Return the source with arrays in device memory that may change: reads of constant ones go unrecorded."""
 
     def change(match: re.Match) -> str:
@@ -156,22 +157,20 @@ _SECTION_OR_OBJECT = re.compile(
 _GUARDED = re.compile(r"hc_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not the tables of virtual functions
 
 
-def with_red_zones(assembly: str) -> str:
+def add_red_zones(assembly: str) -> str:
     """Return the assembler text with unused bytes after each variable of a module, so that overruns are found."""
     guarded = False
 
-    def visit(match):
+    def add_red_zone(match):
         nonlocal guarded
         if match[1]:
             guarded = _GUARDED.match(match[1])
             return match[0]
         return f"{match[0]}\t.zero\t{_RED_ZONE}\n" if guarded else match[0]
 
-    in_bss = (
-        "\t.pushsection\t.bss\n\t.balign\t{3}\n\t.type\t{1}, @object\n\t.size\t{1}, {2}\n{1}:\n"
-        f"\t.zero\t{{2}}+{_RED_ZONE}\n\t.popsection"
-    )
-    return _COMMON.sub(lambda m: in_bss.format(*m.group(0, 1, 2, 3)), _SECTION_OR_OBJECT.sub(visit, assembly))
+    in_bss = ("\t.pushsection\t.bss\n\t.balign\t{3}\n\t.type\t{1}, @object\n\t.size\t{1}, {2}\n{1}:\n"
+              f"\t.zero\t{{2}}+{_RED_ZONE}\n\t.popsection")
+    return _COMMON.sub(lambda m: in_bss.format(*m.group(0, 1, 2, 3)), _SECTION_OR_OBJECT.sub(add_red_zone, assembly))
 
 
 # clang calls these where it copies a struct, and expects a sanitizer to have its own versions of them.
@@ -187,9 +186,9 @@ def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     text = path.read_text(encoding="utf-8", errors="surrogateescape")  # clang writes strings byte by byte
     if before_link:
         before_link(text)
-    text = _MEMORY.sub(r"\1__tsan_\2", with_red_zones(bounds.only_local(text, path.parent)))
+    text = _MEMORY.sub(r"\1__tsan_\2", add_red_zones(bounds.keep_local_checks(text, path.parent)))
     if "profile" in tools and alone and instrument.able():
         text = instrument.instrument(text, checks=tools != ("profile",))
     if "step" in tools:
-        text = stops.insert(text)
+        text = stops.insert_stops(text)
     path.write_text(text, encoding="utf-8", errors="surrogateescape")

@@ -180,28 +180,28 @@ def take() -> None:
         text += buffer.raw[:count]
     for line in text.splitlines():
         raw = json.loads(line)
-        record = _copied(raw) if "copy" in raw else _record(raw)
+        record = _read_copy(raw) if "copy" in raw else _read_record(raw)
         _records.append(record)
         if record.index >= 0 or "profile" not in TOOLS:
-            _append("", asdict(record))
+            _append_line("", asdict(record))
 
 
-def _append(suffix: str, row: dict) -> None:
+def _append_line(suffix: str, row: dict) -> None:
     """Append a line to the file that HOSTCUDA_CHECK_OUT names, or to the one with this suffix."""
     if out := os.environ.get("HOSTCUDA_CHECK_OUT"):
         with open(out + suffix, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
 
-def tell(kind: str, message: str, **more: str | int | None) -> None:
+def record_event(kind: str, message: str, **more: str | int | None) -> None:
     """Record what happens outside of a launch: a "compile error", "warnings", a call that was "refused" or "failed"."""
-    _append(".events", {"kind": kind, "message": message, **more})
+    _append_line(".events", {"kind": kind, "message": message, **more})
 
 
 def _tell_exception(kind: type, error: BaseException, trace: TracebackType | None) -> None:
     """Record an exception that ends the program, and print it as before."""
     what = {"CompileError": "compile error", "LaunchError": "failed"}.get(kind.__name__, "refused")
-    tell(what if kind.__module__ == errors.__name__ else "failed", f"{kind.__name__}: {error}")
+    record_event(what if kind.__module__ == errors.__name__ else "failed", f"{kind.__name__}: {error}")
     _print_exception(kind, error, trace)
 
 
@@ -210,34 +210,34 @@ if TOOLS and "HOSTCUDA_CHECK_OUT" in os.environ:
     sys.excepthook = _tell_exception
 
 
-def _copied(raw):
+def _read_copy(raw):
     """Return a record without a launch, for what the host has copied, or what may still run."""
-    (file, line), *callers = _callers(raw)
-    others = _callers(raw["first"])[:1] if "first" in raw else [caller for caller in callers if caller[0] != file]
+    (file, line), *callers = _find_callers(raw)
+    others = _find_callers(raw["first"])[:1] if "first" in raw else [caller for caller in callers if caller[0] != file]
     other = next(({"file": file, "line": line, "thread": None, "op": ""} for file, line in others if file), None)
     finding = Finding(raw.get("tool", "initcheck"), raw.get("kind", "uninitialized"), raw["copy"], file, line, None,
                       None, other, raw["address"], raw["size"], None, 1, raw["message"], "", raw.get("remedy", ""))
     return LaunchRecord(-1, raw["copy"], (), (), 0, 0, 0, {}, findings=[finding])
 
 
-def _callers(raw):
+def _find_callers(raw):
     """Return file and line of each caller of the host's code, the innermost first."""
     _locate(raw["module"], raw["callers"])
     places = [_lines[raw["module"], caller][:2] for caller in raw["callers"]]
     return [place for place in places if place[0]] or [(raw["file"] or None, raw["line"])]
 
 
-def read(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
+def read_record(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
     """Return the record of a launch that another runtime has written, whose code places are numbers.
 
     `places` has file and line of each number, and whether there are lines of the engine's headers further in.
     """
     _lines.update({(raw["module"], number): place for number, place in enumerate(places)})
-    return _record(raw)
+    return _read_record(raw)
 
 
-def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path], default_name: str = "",
-           parameters: Mapping[str, Mapping[int, tuple[str, str]]] | None = None) -> None:
+def add_module(path: Path, source: str, options: list[str], include_dirs: list[Path], default_name: str = "",
+               parameters: Mapping[str, Mapping[int, tuple[str, str]]] | None = None) -> None:
     """Record what the module in the file `path` was compiled from, so that nvcc can compile it, too.
 
     Sources without a name of their own share a `default_name`: from the second one on they get a number in the records.
@@ -246,7 +246,7 @@ def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path]
     _sources[str(path)] = source
     if TOOLS:
         row = {"module": str(path), "source": source, "options": options, "include_dirs": [*map(str, include_dirs)]}
-        _append(".modules", row)
+        _append_line(".modules", row)
         _parameters[str(path)] = parameters or {}
         number = _unnamed.setdefault(source, len(_unnamed) + 1) if default_name else 1
         stem, dot, ending = default_name.rpartition(".")
@@ -262,7 +262,7 @@ _unnamed = {}  # source without a name of its own -> its number
 _names = {}  # module -> the name that its source has for the compiler, and in the records
 
 
-def _renamed(module: str, text: str | None) -> str | None:
+def _rename_source(module: str, text: str | None) -> str | None:
     """Return a text about a module, with the name that its source has in the records."""
     old, new = _names.get(module, ("", ""))
     return re.sub(rf"(?<![\w/.-]){re.escape(old)}(?=$|:)", new, text) if text and old != new else text
@@ -286,11 +286,11 @@ def _locate(module, addresses):
         out = toolchain.run(command)[1]
     places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]
     for address, text in zip(wanted, places or [""] * len(wanted), strict=True):
-        file, *rest = _place(text)
-        _lines[module, address] = (_renamed(module, file), *rest)
+        file, *rest = _parse_place(text)
+        _lines[module, address] = (_rename_source(module, file), *rest)
 
 
-def _place(text):
+def _parse_place(text):
     """Return the innermost file and line outside the engine's headers, and whether lines of these are further in."""
     inside = False
     for line in text.splitlines():
@@ -299,11 +299,11 @@ def _place(text):
         if toolchain.INCLUDE in path.parents or path.name == "kernel.cpp":
             inside = True
         elif number.isdigit() and int(number):
-            return _shown(path), int(number), inside
+            return _name_file(path), int(number), inside
     return None, None, True
 
 
-def _shown(path):
+def _name_file(path):
     """Return a file's name as in the source: the compiler prepends the build folder to a relative one."""
     return str(path) if path.is_file() else path.name
 
@@ -312,54 +312,55 @@ _UNITS = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}
 
 
 @functools.cache
-def _counters(space, op):
+def _list_counters(space, op):
     """Return the `Counter`s of a kind of access."""
     return [counter for counter in COUNTERS if counter.space == space and counter.op in ("", op)]
 
 
-def _record(raw):
+def _read_record(raw):
+    """Return the `LaunchRecord` from the runtime's JSON record, with code addresses replaced by files and lines."""
     places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc", "read_pc") if finding.get(key)]
     callers = [place for entry in (raw, *raw["findings"]) for place in entry.get("callers", ())]
     _locate(raw["module"], places + callers + [access["pc"] for access in (*raw["sites"], *raw["requests"])])
     counts = {counter.metric: 0 if counter.space else raw[counter.figure]
               for counter in COUNTERS if counter.space or counter.figure in raw}
     sites = {}
-    choices = _choices(raw)
+    choices = _list_choices(raw)
     for access in raw["sites"]:
         file, line, inside = _lines[raw["module"], access["pc"]]
         space, op = access["space"], access["op"]
         if space == "local" and (inside or (file, line, op) in choices):
             continue  # inside: an exchange between lanes in the engine's headers
         figures = access | {"extra": access["units"] - access["ideal"]}
-        for counter in _counters(space, op):
+        for counter in _list_counters(space, op):
             counts[counter.metric] += figures[counter.figure]
-        shown = {"requests": access["requests"]}
+        figures_by_name = {"requests": access["requests"]}
         if space == "global":
-            shown |= {name: access[name] for name in ("passes", "lines", "loaded")}
+            figures_by_name |= {name: access[name] for name in ("passes", "lines", "loaded")}
         if space in _UNITS:
-            shown[_UNITS[space]] = access["units"]
+            figures_by_name[_UNITS[space]] = access["units"]
         if _UNITS.get(space) == "wavefronts":
-            shown |= {"conflicts": figures["extra"], "broadcast": access["broadcast"]}
+            figures_by_name |= {"conflicts": figures["extra"], "broadcast": access["broadcast"]}
         key = (file, line, space, op, access["size"])
         site = sites.setdefault(key, dict(zip(("file", "line", "space", "op", "size"), key, strict=True)))
-        for name, value in {**shown, "bytes": access["bytes"]}.items():
+        for name, value in {**figures_by_name, "bytes": access["bytes"]}.items():
             site[name] = site.get(name, 0) + value
         if "worst" in access:
             site["worst"] = max(site.get("worst", access["worst"]), access["worst"], key=itemgetter("units"))
-    findings = [_finding(raw, finding) for finding in raw["findings"] if "read_pc" not in finding  # else in one line
+    findings = [_to_finding(raw, finding) for finding in raw["findings"] if "read_pc" not in finding  # else in one line
                 or _lines[raw["module"], finding["read_pc"]][:2] == _lines[raw["module"], finding["pc"]][:2]]
     findings = [finding for finding in findings if not _may_discard(raw["module"], finding)]
     order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
-        raw["blocks"], counts, order, findings, _error(raw),
+        raw["blocks"], counts, order, findings, _describe_error(raw),
         raw["module"], raw["unchecked"], raw["matrices"], raw["plays"], raw["constant_traces"],
         [{**dict(zip(("file", "line"), _lines[raw["module"], request.pop("pc")], strict=False)), **request}
          for request in raw["requests"]],
     )
 
 
-def _error(raw):
+def _describe_error(raw):
     """Return why the launch was abandoned, with the line where it was stopped."""
     error = raw["error"]
     if raw["callers"]:
@@ -372,10 +373,10 @@ def _error(raw):
 
 def place(module: str, callers: Sequence[int]) -> tuple[str | None, int | None]:
     """Return file and line of the innermost of these return addresses in the user's source."""
-    return _callers({"module": module, "callers": callers, "file": None, "line": None})[0]
+    return _find_callers({"module": module, "callers": callers, "file": None, "line": None})[0]
 
 
-def _choices(raw):
+def _list_choices(raw):
     """Return (file, line, operation) of accesses that go either to a local variable or elsewhere.
 
     The host's compiler generates them for ``i < n ? x[i] : zero``, where nvcc selects between the values, also in the
@@ -393,14 +394,14 @@ def _may_discard(module, finding):
         return False
     path = Path(finding.file)
     text = path.read_text(errors="replace") if path.is_file() else _sources.get(module, "")
-    starts = {place: at for place, at, _ in bounds.placed(text, finding.file)}
+    starts = {place: at for place, at, _ in bounds.list_lines(text, finding.file)}
     code = Scan(text[starts.get((finding.file, finding.line), len(text)) :]).masked
     setting = re.match(r"(?:(?:(?!__shfl)[^\n])*[;{}])?[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;", code)
     use = setting and re.compile(rf"\b{setting[1]}\b").search(code, setting.end())
     return bool(use) and bool(re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[setting.end() : use.start()]))
 
 
-def _written(at, away, side, count, unit, name, kind, start):
+def _format_element(at, away, side, count, unit, name, kind, start):
     """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats".
 
     The parameter points to the byte `start` of the allocation. If the size of the type is not known, bytes are counted.
@@ -416,29 +417,30 @@ def _written(at, away, side, count, unit, name, kind, start):
     return f"{name}[{at // size}], {many if many > 1 else 'one'} {side or 'of'} {count // size} {words}"
 
 
-def _finding(raw, f):
-    if "file" in f:
-        file, line = _renamed(raw["module"], _shown(Path(f["file"]))), f["line"]
-    elif "callers" in f:
-        file, line = place(raw["module"], f["callers"])
+def _to_finding(raw, found):
+    """Return the `Finding` from one finding of the runtime's JSON record of a launch."""
+    if "file" in found:
+        file, line = _rename_source(raw["module"], _name_file(Path(found["file"]))), found["line"]
+    elif "callers" in found:
+        file, line = place(raw["module"], found["callers"])
     else:  # it may have been left from a library
-        file, line = _lines[raw["module"], f["pc"]][:2] if f["pc"] else (None, None)
+        file, line = _lines[raw["module"], found["pc"]][:2] if found["pc"] else (None, None)
     other = None
-    if "other_pc" in f:
-        other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]
-        other = {"file": other_file, "line": other_line, "thread": tuple(f["other_thread"]), "op": f["other_op"]}
-    message, buffer = _renamed(raw["module"], f["message"]), f.get("buffer")
-    if found := _parameters.get(raw["module"], {}).get(raw["kernel"], {}).get(f.get("argument")):
-        name, kind = found
-        message = _PLACE.sub(lambda place: _written(*place.groups(), name, kind, f["argument_at"]), message)
+    if "other_pc" in found:
+        file_2, line_2, _ = _lines[raw["module"], found["other_pc"]]
+        other = {"file": file_2, "line": line_2, "thread": tuple(found["other_thread"]), "op": found["other_op"]}
+    message, buffer = _rename_source(raw["module"], found["message"]), found.get("buffer")
+    if parameter := _parameters.get(raw["module"], {}).get(raw["kernel"], {}).get(found.get("argument")):
+        name, kind = parameter
+        message = _PLACE.sub(lambda place: _format_element(*place.groups(), name, kind, found["argument_at"]), message)
         message = message.replace(" an allocation of", f" {name}, an allocation of", 1)
         message = message.replace(": a parameter was", f": the parameter {name} was", 1)
         buffer = buffer and {**buffer, "name": name}
-    remedy = f.get("remedy", "")
-    if other and (other["file"], other["line"]) == (file, line) and {f["op"], other["op"]} == {"ld", "st"}:
+    remedy = found.get("remedy", "")
+    if other and (other["file"], other["line"]) == (file, line) and {found["op"], other["op"]} == {"ld", "st"}:
         remedy = remedy.replace("put a barrier", "read the element into a variable, put a barrier", 1).replace(
             "between the two accesses", "and write then, with another one before the next read", 1)
     return Finding(
-        f["tool"], f["kind"], raw["kernel"], file, line, tuple(f["block"]), tuple(f["thread"]), other,
-        f["address"], f["size"], buffer, f["count"], message, f.get("op", ""), remedy,
+        found["tool"], found["kind"], raw["kernel"], file, line, tuple(found["block"]), tuple(found["thread"]), other,
+        found["address"], found["size"], buffer, found["count"], message, found.get("op", ""), remedy,
     )

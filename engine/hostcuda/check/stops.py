@@ -2,9 +2,9 @@
 
 The tool ``step`` compiles kernels without optimization: each variable has its place in the frame from the beginning of
 its function to the end. The compiler marks where each statement of the source begins (``.loc``), and each block with
-variables of its own (``.LBB``). `insert` puts a call there that changes no register. Two more facts are needed: where
-the frame pointer is known to point to the frame (``.cfi``), because no other place is used; and where a function gets
-its frame, because nothing in it has been set then.
+variables of its own (``.LBB``). `insert_stops` puts a call there that changes no register. Two more facts are needed:
+where the frame pointer is known to point to the frame (``.cfi``), because no other place is used; and where a function
+gets its frame, because nothing in it has been set then.
 
 A table beside the code, ``hostcuda_stops``, has a row per call: `read` returns it. Only the user's own functions are
 followed, not those of headers in a folder ``include``.
@@ -36,7 +36,7 @@ _FOREIGN = re.compile(r"(?:^|/)include/|^kernel\.cpp$")
 
 @dataclass(frozen=True)
 class Stop:
-    """A call that `insert` has inserted."""
+    """A call that `insert_stops` has inserted."""
 
     place: int  # its return address, from the beginning of the file in memory
     kind: int  # ``STATEMENT``, ``ENTERED`` (a function has its frame), ``BEGAN`` (a block with variables begins)
@@ -45,8 +45,8 @@ class Stop:
     bytes: int  # of the frame that was entered
 
 
-def insert(text: str) -> str:
-    """Return the assembler text with the calls."""
+def insert_stops(text: str) -> str:
+    """Return the assembler text with the calls that report each statement's start and each function's entry."""
     lines, files, rows = text.split("\n"), {}, []
     framed = own = False
     entered = begins = True

@@ -68,7 +68,7 @@ def executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
     """Return how often warps have executed each block of the engine's code; 0 where it is not known."""
     plays = dict(record["plays"])
     times = [max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow]
-    before = _invert([block["next"] for block in flow])
+    before = _find_predecessors([block["next"] for block in flow])
     for _ in range(5):  # the compiler split off the blocks that have no piece
         for i, count in enumerate(times):
             if count is None and before[i] and all(times[source] is not None for source in before[i]):
@@ -76,7 +76,7 @@ def executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
     return [count or 0 for count in times]
 
 
-def _invert(following: Sequence[Sequence[int]]) -> list[list[int]]:
+def _find_predecessors(following: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return, for each node of a graph, the nodes that lead to it."""
     before: list[list[int]] = [[] for _ in following]
     for node, targets in enumerate(following):
@@ -97,7 +97,7 @@ class Loop:
 def loops(following: Sequence[Sequence[int]]) -> list[Loop]:
     """Return the loops of a graph, the outer ones first."""
     graph_loops, pending = [], [(frozenset(range(len(following))), None)]
-    before = _invert(following)
+    before = _find_predecessors(following)
     while pending:
         nodes, cut = pending.pop()
         edges = {node: [to for to in following[node] if to in nodes and to != cut] for node in sorted(nodes)}
@@ -119,7 +119,7 @@ def trips(flow: Sequence[Mapping], times: Sequence[float]) -> tuple[dict, dict]:
     line whose arithmetic is in one block to (entries of its innermost loop, executions of the block, operations in it).
     """
     following = [block["next"] for block in flow]
-    before = _invert(following)
+    before = _find_predecessors(following)
     back: dict = defaultdict(float)
     entries_by_block: dict = {}
     for loop in loops(following):
@@ -148,9 +148,9 @@ class _Equations:
         self.unknowns += 1
         return self.unknowns - 1
 
-    def add(
-        self, terms: Iterable[tuple[int, float]], value: float, weight: float, scale: float, block: int | None = None
-    ):
+    def add(self, terms: Iterable[tuple[int, float]], value: float, weight: float, scale: float,
+            block: int | None = None):
+        """Add a row: the sum of coefficient · unknown over `terms` is `value`, which holds as firmly as `weight`."""
         self.rows.append((list(terms), value, weight, scale, block))
 
     def solve(self, blocks: int, after) -> np.ndarray:
@@ -207,24 +207,25 @@ def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Exec
         leaving[i].append(count + number)
         entering[to].append(count + number)
     equations = _Equations(count + len(edges))
-    _conserve(equations, blocks, leaving, entering)
+    _add_conservation(equations, blocks, leaving, entering)
     arithmetic = _count_arithmetic(blocks, line_by_place)
-    rows = _equate(equations, blocks, line_by_place, arithmetic, warps)
+    rows = _equate_lines(equations, blocks, line_by_place, arithmetic, warps)
     limits = _add_hints(equations, blocks, arithmetic, trips(flow, plays), warps, edges)
 
-    def after(times):
+    def apply_limits(times):
+        """Add an equation for each block whose solution exceeds its limit: it then equals the limit."""
         for block, most in [*limits.items()]:
             if times[block] > most * 1.001:
                 equations.add([(block, 1.0)], most, _ENTRY, most)
                 del limits[block]
 
-    times = equations.solve(count, after)
+    times = equations.solve(count, apply_limits)
     missed = sum(abs(sum(n * times[b] for b, n in own.items()) - value) * size for own, value, size in rows)
     total = sum(value * size for _, value, size in rows)
     return Executions(blocks, times * warps, warps, missed / total if total else 0.0)
 
 
-def _conserve(equations: _Equations, blocks, exits, entries) -> None:
+def _add_conservation(equations: _Equations, blocks, exits, entries) -> None:
     """State that a block is executed as often as entered and left, but for exits and warps whose lanes part."""
     equations.add([(0, 1.0)], 1.0, _ENTRY, 1.0)
     for i, block in enumerate(blocks):
@@ -252,7 +253,7 @@ def _count_arithmetic(blocks: Sequence[Block], line_by_place: Mapping[tuple[str,
     return counts
 
 
-def _equate(equations: _Equations, blocks, line_by_place, arithmetic, warps) -> list[tuple[dict, float, float]]:
+def _equate_lines(equations: _Equations, blocks, line_by_place, arithmetic, warps) -> list[tuple[dict, float, float]]:
     """Equate requests and operations per line and warp; return (blocks' coefficients, value, 1 / unit) of each."""
     bytes_by_kind: dict = defaultdict(lambda: defaultdict(float))
     predicated_requests = set()

@@ -67,11 +67,11 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
     constant = sites["constant", "ld"]
     shared_wavefronts = sum(sites["shared", op]["wavefronts"] for op in ("ld", "st", "atom"))
 
-    def misses(occupancy):
+    def compute_miss_rate(occupancy):
+        """Return the share of constant requests that miss the cache at this occupancy (0 to 1)."""
         resident = max(1, round(occupancy * MULTIPROCESSOR[ARCH]["warps"] / block_warps))
-        return constants.miss_rate(
-            record["constant_traces"], block_warps, resident, constant["requests"] / max(waits, 1)
-        )
+        return constants.miss_rate(record["constant_traces"], block_warps, resident,
+                                   constant["requests"] / max(waits, 1))
 
     figures = {
         "blocks": math.prod(record["grid"]),
@@ -89,7 +89,7 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
         "global_lines": loads["lines"] + stores["lines"],
         "shared_wavefronts": shared_wavefronts - _count_saved(record),
         "constant_requests": constant["wavefronts"],
-        "constant_misses": misses(1.0),
+        "constant_misses": compute_miss_rate(1.0),
         "memory_instructions": sum(own["requests"] for (space, _), own in sites.items() if space != "local"),
         "lane_bytes": sum(WARP * site["requests"] * site["size"] for site in record["sites"]
                           if site["space"] == "global" and site["op"] in ("ld", "st")),
@@ -98,7 +98,7 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
     if blocks and facts and len(blocks) <= MOST_BLOCKS:
         occupancy = occupancy_of(facts, record["block"], record["shared"])
         code_figures = _count_executed(solve(blocks, record, flow), record)
-        code_figures |= {"occupancy": occupancy, "constant_misses": misses(occupancy)}
+        code_figures |= {"occupancy": occupancy, "constant_misses": compute_miss_rate(occupancy)}
         figures |= {f"{CODE}{name}": value for name, value in code_figures.items()}
     return figures
 
@@ -196,8 +196,5 @@ def _count_shared(run: Executions, record: Mapping) -> float:
 
 def merged(found: Sequence[Mapping[str, float]], factor: float = 1.0) -> dict[str, float]:
     """Add up the work of several launches of a kernel, times `factor` for a larger grid."""
-    return {
-        name: value if name in PER_WARP else factor * sum(launch_work[name] for launch_work in found)
-        for name, value in found[0].items()
-        if not isinstance(value, str)
-    }
+    return {name: value if name in PER_WARP else factor * sum(launch_work[name] for launch_work in found)
+            for name, value in found[0].items() if not isinstance(value, str)}

@@ -105,10 +105,8 @@ def cast_conversions(text, printed, file):
         place = warning["locations"][0] if warning["locations"] else {"caret": {"file": ""}}
         if (kind := _CONVERSION.search(warning["message"])) and place["caret"]["file"] == file:
             caret = place["caret"]
-            first, operator, last = (
-                starts[position["line"] - 1] + position["byte-column"] - 1
-                for position in (place.get("start", caret), caret, place.get("finish", caret))
-            )
+            first, operator, last = (starts[position["line"] - 1] + position["byte-column"] - 1
+                                     for position in (place.get("start", caret), caret, place.get("finish", caret)))
             targets.setdefault((first, last + 1), (set(), operator))[0].add(kind[2] or kind[1])
     edits = []
     for (start, end), (kinds, operator) in targets.items():

@@ -62,15 +62,15 @@ def _find_unsafe_read(code, name, start, end):
     """Return the first read that needs a synchronization: its position, it, and the write before it."""
     events = sorted(_find_events(code, name, start, end))
     loops = (loop.start() for loop in _LOOP.finditer(code, start, end))  # a loop may run twice
-    for first, last, times in ((start, end, 1), *((loop, find_statement_end(code, loop), 2) for loop in loops)):
+    for first, last, repeats in ((start, end, 1), *((loop, find_statement_end(code, loop), 2) for loop in loops)):
         written = []  # the indices since the last synchronization
-        for at, kind, index in [event for event in events if first <= event[0] < last] * times:
+        for at, kind, index in [event for event in events if first <= event[0] < last] * repeats:
             if kind == "sync":
                 written = []
             elif kind == "write":
                 written.append(index)
-            elif others := [other for other in written if other != index]:
-                return at, name + index, name + others[-1]
+            elif different_writes := [other for other in written if other != index]:
+                return at, name + index, name + different_writes[-1]
     return None
 
 

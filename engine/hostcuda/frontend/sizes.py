@@ -21,7 +21,7 @@ _COUNTS = (rf"{{0}}\s*\*\s*sizeof\b\s*\({_WIDE}|\bsizeof\b\s*\({_WIDE}[^()]*\)\s
            rf"[^;()\[]*\[\s*{{0}}\s*\]|\bvector\s*<{_WIDE}[^;<>]*>\s*\w+\s*[({{{{]\s*{{0}}\s*[,)}}}}]")
 
 
-def find_doubted(text: str) -> str:
+def replace_doubtful_sizes(text: str) -> str:
     """Return a program's text with the doubtful arguments in such functions."""
     scan, edits = Scan(text), []
     for call in _CALL.finditer(scan.code):

@@ -39,6 +39,7 @@ def _list_kinds(cupti: ModuleType) -> list[Any]:
 
 
 def _add_records(activities: list) -> None:
+    """Append CUPTI's activities to `_records`: (kind, name, start [s], duration [s], bytes, stream)."""
     cupti = _import_cupti()
     kind = cupti.ActivityKind
     for a in activities:

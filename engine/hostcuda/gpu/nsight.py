@@ -101,10 +101,8 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
 
 def forbidden() -> str:
     """Return why there are no counters, and the remedy."""
-    return (
-        f"this machine's driver permits counters only to administrators ({NO_PERMISSION}); an administrator can "
-        "permit them to all users, see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
-    )
+    return (f"this machine's driver permits counters only to administrators ({NO_PERMISSION}); an administrator can "
+            "permit them to all users, see https://developer.nvidia.com/ERR_NVGPUCTRPERM")
 
 
 def _read_number(text: str) -> float | None:
@@ -198,6 +196,7 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
 
 
 def _read_finding(block: list[str], tool: str) -> dict | None:
+    """Return the finding in one block of lines of compute-sanitizer's report, or None if it is no finding."""
     head, text = block[0], " ".join(block)
     kind = next((name for pattern, name in _KINDS if re.search(pattern, head)), None)
     if kind is None or "SUMMARY" in head:

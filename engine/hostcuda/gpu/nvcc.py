@@ -18,7 +18,7 @@ import pandas as pd
 
 from hostcuda.errors import EngineError
 from hostcuda.gpu import nsight, sass
-from hostcuda.host.toolchain import demangled
+from hostcuda.host.toolchain import demangle
 from hostcuda.limits import MULTIPROCESSOR, occupancy
 from hostcuda.util import temporary
 
@@ -99,7 +99,7 @@ def _add_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
     result = dict(kernels)
     for symbol in kernels:
         if symbol.startswith("_Z"):
-            name = re.sub(r"^void |\(.*", "", demangled(symbol))
+            name = re.sub(r"^void |\(.*", "", demangle(symbol))
             result[name] = {} if name in result else kernels[symbol]
     return result
 

@@ -112,10 +112,10 @@ def read(text: str) -> dict[str, list[Block]]:
             blocks[-1].code.append(Instruction(code[2], code[1] or "", code[3], tuple(places)))
             if blocks[-1].code[-1].name in _ENDS:
                 blocks.append(Block(f"{blocks[-1].label}+"))
-    return {kernel: _link(blocks) for kernel, blocks in kernels.items()}
+    return {kernel: _link_blocks(blocks) for kernel, blocks in kernels.items()}
 
 
-def _link(blocks: list[Block]) -> list[Block]:
+def _link_blocks(blocks: list[Block]) -> list[Block]:
     """Return the blocks that have code, and set for each those that may follow it."""
     nonempty = [block for block in blocks if block.code]
     place = {id(block): i for i, block in enumerate(nonempty)}

@@ -146,11 +146,11 @@ def link_flags(command: list[str]) -> list[str]:
     """Return the flags for linking a module."""
     # clang on x86-64 adds the offsets of thread-local variables in its code, where the runtime changes them.
     relocations = ["-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else []
-    return [*_LINK, *relocations, *_shared_library(tuple(command))]
+    return [*_LINK, *relocations, *_choose_shared_library(tuple(command))]
 
 
 @lru_cache(maxsize=8)
-def _shared_library(command: tuple[str, ...]) -> list[str]:
+def _choose_shared_library(command: tuple[str, ...]) -> list[str]:
     """Return the flags that take the shared C++ library where the compiler would take a static one, as in small images.
 
     A module's own copy of the library would share a part of its variables with the process's, and crash in `std::cout`.
@@ -166,9 +166,8 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run a command; return (exit status, stdout, stderr), with messages in English and without colours."""
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
     try:
-        result = subprocess.run(
-            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-        )
+        result = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                                check=False)
     except KeyboardInterrupt:
         raise Interrupted(f"{Path(command[0]).name} was stopped") from None
     out, err = result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
@@ -185,7 +184,7 @@ def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> lis
     jobs = [(Future(), *job) for job in zip(commands, folders or [None] * len(commands), strict=True)]
     results, waiting = [future for future, _, _ in jobs], iter(jobs)
 
-    def work():
+    def run_waiting():
         for future, command, folder in waiting:
             try:
                 future.set_result(run(command, folder))
@@ -193,7 +192,7 @@ def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> lis
                 future.set_exception(error)
 
     for _ in range(min(len(jobs), os.cpu_count() or 1)):
-        threading.Thread(target=work, daemon=True).start()
+        threading.Thread(target=run_waiting, daemon=True).start()
     try:
         return [future.result() for future in results]
     except KeyboardInterrupt:
@@ -205,7 +204,7 @@ def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> lis
 _GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")
 
 
-def keep_apart(paths: list[Path]) -> None:
+def make_names_local(paths: list[Path]) -> None:
     """Make the names that several assembler files define local to each, as nvcc does with each file's device code."""
     texts = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in paths]
     counts = Counter(name for text in texts for name in set(_GLOBAL.findall(text)))
@@ -214,7 +213,7 @@ def keep_apart(paths: list[Path]) -> None:
         path.write_text(new, encoding="utf-8", errors="surrogateescape")
 
 
-def demangled(symbol: str) -> str:
+def demangle(symbol: str) -> str:
     """Return a C++ symbol as written in the source, if c++filt is installed."""
     status, out, _ = run(["c++filt", symbol]) if shutil.which("c++filt") else (1, "", "")
     return out.strip() if status == 0 else symbol

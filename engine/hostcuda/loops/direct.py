@@ -40,9 +40,8 @@ def mark_loops(kernel, nodes):
         *before, last = nodes
         then, condition = last.parts["then"], last.parts["condition"]
         inner = then.children if then.kind == "block" else [then]
-        names_before, inner_names = (
-            {reader.text(at) for at in find_declared_names(reader, statements)} for statements in (before, inner)
-        )
+        names_before, inner_names = ({reader.text(at) for at in find_declared_names(reader, statements)}
+                                     for statements in (before, inner))
         if reader.text(last.first + 1) != "(" or (names_before | head_words) & inner_names:
             break  # an "if constexpr"; or a name in the braces would meet one outside of them
         jump, start = Node("return", *condition, 0), reader.tokens[condition[0]].start
@@ -83,10 +82,10 @@ def require_vectorizable(kernel, section, rows):
         while needed := set().union(*(variable.needs for variable in used_variables)) - used_variables:
             used_variables |= needed
         for step in region.steps:
-            around = [loop for loop in loops if loop.node.first < step.node.first < loop.node.last]
-            counters = {counter.variable for loop in around for counter in loop.counters}
+            outer = [loop for loop in loops if loop.node.first < step.node.first < loop.node.last]
+            counters = {counter.variable for loop in outer for counter in loop.counters}
             statement = _Statement(kernel, step, rows)
-            if not (statement.is_understood(bool(around)) and statement.is_fused() and counters <= used_variables):
+            if not (statement.is_understood(bool(outer)) and statement.is_fused() and counters <= used_variables):
                 raise NeedsFibers(f"line {kernel.line(step.node.first)} is not understood")
 
 

@@ -101,9 +101,8 @@ def _read_function(scan, head, open_, close):
     if function.names & arguments:
         raise NeedsFibers("a variable hides a parameter")
     function.names |= arguments
-    words = {
-        token.text for at, token in enumerate(tokens) if token.kind == "word" and reader.text(at - 1) not in (".", "->")
-    }
+    words = {token.text for at, token in enumerate(tokens) if token.kind == "word"
+             and reader.text(at - 1) not in (".", "->")}
     function.other_words, function.shared = words - function.names, "__shared__" in words
     return function
 

@@ -104,6 +104,7 @@ class Reader:
         return self._read_simple(at)
 
     def _read_if(self, at):
+        """Return the node of the ``if`` at token `at`, with the spans of its condition and branches."""
         open_ = at + 2 if self.text(at + 1) == "constexpr" else at + 1
         close = self._close_condition(open_)
         parts = {"condition": (open_ + 1, close), "then": self.statement(close + 1)}
@@ -114,6 +115,7 @@ class Reader:
         return Node("if", at, last, 0, parts)
 
     def _read_for(self, at):
+        """Return the node of the ``for`` at token `at`, with the spans of its three expressions and its body."""
         close = self._close_parentheses(at + 1)
         body = self.statement(close + 1)
         semicolons = [i for i in self.outer(at + 2, close) if self.text(i) == ";"]

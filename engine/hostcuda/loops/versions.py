@@ -27,12 +27,12 @@ def _write_second_version(scan, body, file):
     if direct and harmful_words:
         raise NeedsFibers(min(explain_use(word, file.harmful) for word in harmful_words))
     try:
-        return _write(KernelPlan(scan, body, file, direct))
+        return _write_version(KernelPlan(scan, body, file, direct))
     except NeedsFibers as reason:
         raise NeedsFibers("it has no barrier") if direct else reason from None
 
 
-def _write(kernel):
+def _write_version(kernel):
     """Decide what is uniform, split the kernel and write it; return its text and kind."""
     find_uniform(kernel)
     require_uniform(kernel)

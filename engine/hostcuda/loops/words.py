@@ -77,7 +77,5 @@ MEETING = "hostcuda_meet"  # what `exchange` writes for a place at which the lan
 
 def lex(code, start, end):
     """Return the `Token`s of code[start:end]; signs that are spelt as words, such as ``xor_eq``, become signs."""
-    return [
-        Token("sign", _SPELT[m.group()], *m.span()) if m.group() in _SPELT else Token(m.lastgroup, m.group(), *m.span())
-        for m in _TOKEN.finditer(code, start, end)
-    ]
+    return [Token("sign", _SPELT[m.group()], *m.span()) if m.group() in _SPELT
+            else Token(m.lastgroup, m.group(), *m.span()) for m in _TOKEN.finditer(code, start, end)]

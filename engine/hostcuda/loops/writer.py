@@ -143,11 +143,9 @@ class Writer:
     def _prove_constants(self, first, last, scope):
         """Return edits that let the compiler prove that names in tokens[first:last] are those of constants."""
         tokens, constants = self.reader.tokens, self.kernel.file.constants
-        return [
-            (token.start, token.end, f"hostcuda_constant({token.text})")
-            for at, token in enumerate(tokens[first:last], first)
-            if token.text in constants and token.text not in scope and self.reader.text(at - 1) not in (".", "->", "::")
-        ]
+        return [(token.start, token.end, f"hostcuda_constant({token.text})")
+                for at, token in enumerate(tokens[first:last], first) if token.text in constants
+                and token.text not in scope and self.reader.text(at - 1) not in (".", "->", "::")]
 
     def _rebind(self, region):
         """Copy what all threads share and what changes elsewhere; return its declarations as const for a region."""
@@ -346,11 +344,9 @@ class Writer:
         # Sums in an array are vectorized as they are on fibers, not across the threads.
         kept = [v for v in region.used_variables() if v.role == "kept"] if region else []
         keeps_pragmas = region is not None and not any(v.array or "*" in v.signs for v in kept)
-        edits = [*edits] + [
-            (d.start, d.end, _write_unroll(d.rest) if keeps_pragmas else "")
-            for d in self.scan.directives
-            if d.word == "pragma" and begin <= d.start < tokens[node.last - 1].end
-        ]
+        edits = [*edits] + [(d.start, d.end, _write_unroll(d.rest) if keeps_pragmas else "")
+                            for d in self.scan.directives if d.word == "pragma"
+                            and begin <= d.start < tokens[node.last - 1].end]
         leave = "hostcuda_live[hostcuda_t] = false; " * self.masked + "hostcuda_left = false; " * self.kernel.direct
         if region is not None:
             for at in range(node.first, node.last):

@@ -75,37 +75,37 @@ class _Refused(Exception):
 _WORD = (1 << 64) - 1
 
 
-def _host(what, address, size, writes):
-    """Refuse memory that the host cannot read, or not write."""
+def _require_host_memory(what, address, size, writes):
+    """Refuse `size` bytes that the host cannot read or, if it `writes`, not write; `what` begins the message."""
     if not native.is_host_memory(address & _WORD, size, writes):
         why = "a null pointer" if not address else "never allocated, freed, or shorter"
         cannot = "written" if writes else "read"
         raise _Refused(INVALID_VALUE, f"{what}: {size & _WORD} bytes at {address & _WORD:#x} cannot be {cannot}: {why}")
 
 
-def _at(address, kind=ctypes.c_void_p):
+def _variable_at(address, kind=ctypes.c_void_p):
     """Return the program's variable at an address, to read or write its `value`."""
-    _host("failed: the address of a result or a list", address, ctypes.sizeof(kind), True)
+    _require_host_memory("failed: the address of a result or a list", address, ctypes.sizeof(kind), True)
     native.library().hc_write_result(address)
     return kind.from_address(address)
 
 
 def _write(out, data):
     """Write bytes to a variable of the program."""
-    _at(out, ctypes.c_char * len(data)).raw = data
+    _variable_at(out, ctypes.c_char * len(data)).raw = data
 
 
-def _size(number):
+def _require_size(number):
     """Check a number of bytes, which is a word without a sign: half of these numbers fit no memory."""
     if number < 0:
         raise MemoryError(f"{number & _WORD} bytes were asked for")
     return number
 
 
-def _give(value):
-    """Return a method of `_Runtime` that gives the program an integer."""
+def _return_constant(value):
+    """Return a method of `_Runtime` that writes a constant integer to the program's variable at `out`."""
     def give(self, out):
-        _at(out, ctypes.c_int).value = value
+        _variable_at(out, ctypes.c_int).value = value
 
     return give
 
@@ -127,25 +127,26 @@ class _Runtime:
         self.registered = {}  # address -> bytes of cudaHostRegister
         self.seen, self.told = set(), set()  # pointers that were looked at; parameters of which was told
 
-    def call(self, name: bytes, words) -> int:
+    def call(self, name: bytes, arguments) -> int:
         """Call a function of the API; return its error number. Called from the program."""
         name = name.decode()
         if name in ("cudaGetLastError", "cudaPeekAtLastError"):  # frequent, and they touch no memory
-            return self._answer(name, words)
+            return self._call_method(name, arguments)
         native.library().hc_host_calls(True, False)
-        number = self._answer(name, words)
+        number = self._call_method(name, arguments)
         native.library().hc_host_calls(False, name != "launch")
         return number
 
-    def _answer(self, name, words):
+    def _call_method(self, name, arguments):
+        """Run the method of an API call with its integer arguments; turn exceptions into CUDA's error number."""
         try:
             method = getattr(self, name, None) or getattr(self, _VARIANT.sub("", name), None)
             if method is None:
                 raise _Refused(NOT_SUPPORTED, f"the CPU engine has no {name}")
-            count = method.__func__.__code__.co_argcount - 1
+            parameter_count = method.__func__.__code__.co_argcount - 1
             if self.sticky and name not in ("exit", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceReset"):
                 return self.sticky
-            return method(*words[:count]) or SUCCESS
+            return method(*arguments[:parameter_count]) or SUCCESS
         except KeyboardInterrupt:
             _leave(128 + signal.SIGINT)
         except _Refused as refusal:
@@ -165,29 +166,29 @@ class _Runtime:
         reason = _in_cuda(reason, "the launch" if name == "launch" else name)
         if number != NOT_READY:
             kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"  # it may go on with less
-            reason = self._tell(kind if name not in _QUESTIONS else "", reason)
+            reason = self._report(kind if name not in _QUESTIONS else "", reason)
             self.unseen = self.unseen or reason * (name not in _QUESTIONS)
         return number
 
-    def _tell(self, kind, sentence):
+    def _report(self, event_kind, sentence):
         """Print a sentence with the line of the host's code that runs, and record it as an event of this kind."""
         file, line = records.place(str(self.module._path), native.module_callers(self.module._handle))
         sentence += f" ({file}:{line})" if file and not self.sticky else ""  # a kernel's fault has a place of its own
         _say(sentence)
-        if kind:
-            records.tell(kind, sentence, file=file, line=line)
+        if event_kind:
+            records.record_event(event_kind, sentence, file=file, line=line)
         return sentence
 
     # -- launches
 
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, packed, size):
-        kernel = self._kernel(function)
+        kernel = self._find_kernel(function)
         sizes = [number & 0xFFFFFFFF for number in (gx, gy, gz, bx, by, bz)]
         try:
             arguments = ctypes.string_at(packed, size)
             self._look_at_pointers(function, kernel, arguments)
             kernel._launch(tuple(sizes[:3]), tuple(sizes[3:]), arguments, shared,
-                           self.streams.get(self._handle(stream)))
+                           self.streams.get(self._find_stream(stream)))
         except errors.LogicError as error:
             raise _Refused(INVALID_CONFIGURATION if "shared" not in str(error) else INVALID_VALUE, error) from None
         if checkmode.TOOLS:  # the host's accesses must not fall among the kernel's
@@ -204,12 +205,12 @@ class _Runtime:
             if not value or (function, i, value) in self.seen:
                 continue
             self.seen.add((function, i, value))
-            if (function, i) not in self.told and self._is_the_hosts(value):
+            if (function, i) not in self.told and self._is_host_pointer(value):
                 self.told.add((function, i))
                 _say(f"kernel {kernel._name}: {parameter} was given {value:#x}, a pointer to memory of the host. Where "
                      "it is used, a GPU reports an illegal address: copy the data to memory of cudaMalloc")
 
-    def _is_the_hosts(self, address):
+    def _is_host_pointer(self, address):
         """Return whether it is certain that this is a pointer to the host's heap or to this thread's stack."""
         if self._is_pinned(address) or any(native.mem_range(near) for near in (address, address - 1)):
             return False
@@ -217,30 +218,29 @@ class _Runtime:
 
     def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
         """Launch with an array that has the address of each argument: cudaLaunchKernel."""
-        kernel = self._kernel(function)
+        kernel = self._find_kernel(function)
         packed = bytearray(kernel._packed_bytes)
         for i, parameter in enumerate(kernel._parameters):
-            address = _at(pointers + 8 * i).value or 0
-            _host(f"argument {i} of {kernel._name}", address, parameter.size, False)
+            address = _variable_at(pointers + 8 * i).value or 0
+            _require_host_memory(f"argument {i} of {kernel._name}", address, parameter.size, False)
             value = ctypes.string_at(address, parameter.size)
             packed[parameter.offset : parameter.offset + parameter.size] = value
         data = ctypes.create_string_buffer(bytes(packed), len(packed) + 1)
         self.launch(function, gx, gy, gz, bx, by, bz, shared, stream, ctypes.addressof(data), len(packed))
 
-    def _kernel(self, function):
+    def _find_kernel(self, function):
         if function not in self.functions:
             raise _Refused(INVALID_FUNCTION, "the launch names no kernel that the CPU engine has registered: "
                            "launch it by its name, or instantiate the template explicitly")
         return self.functions[function]
 
     def cudaFuncSetAttribute(self, function, attribute, value):
-        self._kernel(function).set_attribute(attribute, value)
+        self._find_kernel(function).set_attribute(attribute, value)
 
     def cudaFuncGetAttributes(self, out, function):
-        kernel = self._kernel(function)
-        sizes = struct.pack("3N6i", kernel.shared_size_bytes, kernel.const_size_bytes, 0, kernel.max_threads_per_block,
-                            0, 90, 90, 0, kernel._max_dynamic)
-        _write(out, sizes)
+        kernel = self._find_kernel(function)
+        sizes = kernel.shared_size_bytes, kernel.const_size_bytes, 0  # then versions: PTX, binary
+        _write(out, struct.pack("3N6i", *sizes, kernel.max_threads_per_block, 0, 90, 90, 0, kernel._max_dynamic))
 
     # -- errors and the end
 
@@ -262,8 +262,8 @@ class _Runtime:
 
     # -- the device
 
-    cudaGetDeviceCount = _give(1)
-    cudaGetDevice = cudaChooseDevice = cudaDeviceCanAccessPeer = cudaStreamGetPriority = _give(0)
+    cudaGetDeviceCount = _return_constant(1)
+    cudaGetDevice = cudaChooseDevice = cudaDeviceCanAccessPeer = cudaStreamGetPriority = _return_constant(0)
 
     def cudaSetDevice(self, number):
         if number:
@@ -275,13 +275,13 @@ class _Runtime:
     def cudaDeviceGetAttribute(self, out, attribute, number):
         self.cudaSetDevice(number)
         attributes = device.Device(0).get_attributes() | _ATTRIBUTES
-        _at(out, ctypes.c_int).value = attributes.get(attribute, 0)
+        _variable_at(out, ctypes.c_int).value = attributes.get(attribute, 0)
 
     def cudaDeviceGetLimit(self, out, limit):
-        _at(out, ctypes.c_size_t).value = device.Context.get_limit(limit)
+        _variable_at(out, ctypes.c_size_t).value = device.Context.get_limit(limit)
 
     def cudaDeviceSetLimit(self, limit, value):
-        device.Context.set_limit(limit, _size(value))
+        device.Context.set_limit(limit, _require_size(value))
 
     def cudaDeviceGetPCIBusId(self, out, size, number):
         self.cudaSetDevice(number)
@@ -293,30 +293,30 @@ class _Runtime:
     cudaThreadSynchronize = cudaDeviceReset = cudaThreadExit = cudaDeviceSynchronize
 
     def cudaMemGetInfo(self, free, total):
-        _at(free, ctypes.c_size_t).value, _at(total, ctypes.c_size_t).value = native.mem_info()
+        _variable_at(free, ctypes.c_size_t).value, _variable_at(total, ctypes.c_size_t).value = native.mem_info()
 
-    cudaDriverGetVersion = cudaRuntimeGetVersion = _give(device.get_driver_version())
+    cudaDriverGetVersion = cudaRuntimeGetVersion = _return_constant(device.get_driver_version())
 
     # -- memory
 
     def cudaMalloc(self, out, size):
-        place = _at(out)
-        place.value = native.mem_alloc(_size(size)) if size else None
+        place = _variable_at(out)
+        place.value = native.mem_alloc(_require_size(size)) if size else None
         if size:
             native.library().hc_mem_of_device(place.value)
 
     def cudaMallocManaged(self, out, size):
         if not size:
             raise _Refused(INVALID_VALUE, "failed: 0 bytes were requested")
-        place = _at(out)
-        place.value = address = native.mem_alloc(_size(size))
+        place = _variable_at(out)
+        place.value = address = native.mem_alloc(_require_size(size))
         native.memset(1, address, 0, size, None, True)  # as on a GPU; the host may write it unseen, so it counts as set
         self.managed.add(address)
 
     def cudaMallocPitch(self, out, pitch, width, height):
-        row = -(-_size(width) // PITCH) * PITCH
-        _at(pitch, ctypes.c_size_t).value = row
-        self.cudaMalloc(out, row * _size(height))
+        row_bytes = -(-_require_size(width) // PITCH) * PITCH
+        _variable_at(pitch, ctypes.c_size_t).value = row_bytes
+        self.cudaMalloc(out, row_bytes * _require_size(height))
 
     def cudaFree(self, address):
         if not address:
@@ -329,17 +329,17 @@ class _Runtime:
 
     def cudaFreeAsync(self, address, stream):
         if span := checkmode.TOOLS and native.mem_range(address & _WORD):  # for racecheck, as if its stream wrote it
-            native.memset(1, span[0], 0, span[1], self._handle(stream), False)
+            native.memset(1, span[0], 0, span[1], self._find_stream(stream), False)
         self.cudaFree(address)
 
     def cudaMallocHost(self, out, size):
-        place = _at(out)
+        place = _variable_at(out)
         try:
-            if _size(size) > native.mem_info()[1] - sum(map(len, self.pinned.values())):
+            if _require_size(size) > native.mem_info()[1] - sum(map(len, self.pinned.values())):
                 raise MemoryError  # before the system ends some process
             storage = ctypes.create_string_buffer(size + 4096)
         except (MemoryError, OverflowError, ValueError):
-            raise _Refused(OUT_OF_MEMORY, f"failed: the host has no {native.amount(size)}") from None
+            raise _Refused(OUT_OF_MEMORY, f"failed: the host has no {native.format_bytes(size)}") from None
         address = -(-ctypes.addressof(storage) // 4096) * 4096
         self.pinned[address] = storage
         native.map_host_memory(address, size)
@@ -357,7 +357,7 @@ class _Runtime:
     def cudaHostRegister(self, address, size):
         if not size:
             raise _Refused(INVALID_VALUE, "failed: 0 bytes were given")
-        _host("failed: the memory", address, _size(size), True)
+        _require_host_memory("failed: the memory", address, _require_size(size), True)
         self.registered[address] = size
         native.map_host_memory(address, size)
 
@@ -369,17 +369,16 @@ class _Runtime:
     def cudaPointerGetAttributes(self, out, address):
         span = native.mem_range(address)
         kind = 3 if span and span[0] in self.managed else 2 if span else 1 if address in self.pinned else 0
-        data = struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0)
-        _write(out, data)
+        _write(out, struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0))
 
     # What takes no stream is given 0, the end of its words: the default stream.
 
-    def cudaMemcpy(self, to, source, size, kind, to_has, source_has):
-        self._copy(to, source, size, kind, 0, True, to_has, source_has)
+    def cudaMemcpy(self, to, source, size, kind, to_capacity, source_capacity):
+        self._copy(to, source, size, kind, 0, True, to_capacity, source_capacity)
 
-    def cudaMemcpyAsync(self, to, source, size, kind, stream, to_has, source_has):
-        host = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
-        self._copy(to, source, size, kind, stream, host, to_has, source_has)
+    def cudaMemcpyAsync(self, to, source, size, kind, stream, to_capacity, source_capacity):
+        waits = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
+        self._copy(to, source, size, kind, stream, waits, to_capacity, source_capacity)
 
     def cudaMemcpy2D(self, to, to_pitch, source, from_pitch, width, height, kind, stream):
         if min(width, height, to_pitch, from_pitch) < 0:
@@ -390,11 +389,12 @@ class _Runtime:
             wait = row == height - 1
             self._copy(to + row * to_pitch, source + row * from_pitch, width, kind, stream, wait)
 
-    def _copy(self, to, source, size, kind, stream, wait, to_has=-1, source_has=-1):
+    def _copy(self, to, source, size, kind, stream, wait, to_capacity=-1, source_capacity=-1):
+        """Copy `size` bytes in the direction `kind`; the capacities are the bytes at each end, -1 if not known."""
         if not size:
             return
         if any(base <= end < base + length for base, length in self.symbols.items() for end in (to, source)):
-            self._move(to, source, size)
+            self._copy_variable(to, source, size)
             return
         if kind == _BY_ADDRESS:
             kind = (_ON_DEVICE if native.mem_range(source) else _TO_DEVICE) if native.mem_range(to) else (
@@ -402,30 +402,30 @@ class _Runtime:
         if kind not in (0, _TO_DEVICE, _TO_HOST, _ON_DEVICE):
             raise _Refused(INVALID_DIRECTION, f"failed: {kind} is no direction of a copy")
         if kind in (_TO_DEVICE, _ON_DEVICE):
-            self._require("destination", to, size)
+            self._require_device_memory("destination", to, size)
         if kind in (_TO_HOST, _ON_DEVICE):
-            self._require("source", source, size)
+            self._require_device_memory("source", source, size)
         if kind in (0, _TO_DEVICE):
-            self._host_end("source", source, size, False, source_has)
+            self._require_host_end("source", source, size, False, source_capacity)
         if kind in (0, _TO_HOST):
-            self._host_end("destination", to, size, True, to_has)
+            self._require_host_end("destination", to, size, True, to_capacity)
         name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]
-        native.memcpy(name, to, source, size, self._handle(stream), wait and kind != _ON_DEVICE)
+        native.memcpy(name, to, source, size, self._find_stream(stream), wait and kind != _ON_DEVICE)
 
-    def _host_end(self, which, address, size, writes, declared):
-        """Refuse memory of the host that cannot be accessed, or that is known to be too small."""
-        _host(f"failed: its {which}", address, size, writes)
+    def _require_host_end(self, which, address, size, writes, declared_capacity):
+        """Refuse a copy's end on the host (`which`) that cannot be accessed, or has fewer than `size` bytes."""
+        _require_host_memory(f"failed: its {which}", address, size, writes)
         block = native.library().hc_host_block(address)
-        has = block or max(declared, 0)
-        if not has or size <= has:
+        capacity = block or max(declared_capacity, 0)
+        if not capacity or size <= capacity:
             return
-        sentence = f"its {which} has {has} bytes{', from malloc or new' * bool(block)}, and {size} were asked for"
+        sentence = f"its {which} has {capacity} bytes{', from malloc or new' * bool(block)}, and {size} were asked for"
         if writes:
             raise _Refused(INVALID_VALUE, f"failed: {sentence}")
-        self._tell("warning", f"cudaMemcpy: {sentence}: what follows it is copied, too")
+        self._report("warning", f"cudaMemcpy: {sentence}: what follows it is copied, too")
 
-    def _require(self, which, address, size):
-        """Refuse what is no device memory, or too small."""
+    def _require_device_memory(self, which, address, size):
+        """Refuse a copy's end (`which`) that is no device memory, or has fewer than `size` bytes left."""
         variables = ((start, bytes_) for start, bytes_ in self.symbols.items() if start <= address < start + bytes_)
         span = native.mem_range(address) or next(variables, None)
         if not span:
@@ -438,9 +438,9 @@ class _Runtime:
                                f"use {use} ...)")
             why = "a host pointer, never allocated, or freed"
             raise _Refused(INVALID_VALUE, f"{what} ({why}), or the direction of the copy is wrong")
-        left = span[0] + span[1] - address
-        if size > left:
-            raise _Refused(INVALID_VALUE, f"failed: {size} bytes were asked for, and its {which} has {left}")
+        bytes_left = span[0] + span[1] - address
+        if size > bytes_left:
+            raise _Refused(INVALID_VALUE, f"failed: {size} bytes were asked for, and its {which} has {bytes_left}")
 
     def _is_pinned(self, address):
         pinned = any(start <= address < start + len(storage) for start, storage in self.pinned.items())
@@ -448,9 +448,9 @@ class _Runtime:
 
     def cudaMemset(self, address, value, size, stream):
         if size:
-            self._require("destination", address, size)
+            self._require_device_memory("destination", address, size)
             if native.mem_range(address) or self._is_pinned(address):
-                native.memset(1, address, value & 0xFF, size, self._handle(stream), False)
+                native.memset(1, address, value & 0xFF, size, self._find_stream(stream), False)
             else:  # a variable
                 native.synchronize()
                 ctypes.memset(address, value & 0xFF, size)
@@ -463,35 +463,36 @@ class _Runtime:
 
     def cudaGetSymbolAddress(self, out, symbol, size):
         self.symbols[symbol] = size
-        _at(out).value = symbol
+        _variable_at(out).value = symbol
 
     def cudaMemcpyToSymbol(self, symbol, whole, source, size, offset):
-        self._within(symbol, whole, size, offset, True)
-        self._move(symbol + offset, source, size)
+        self._require_in_variable(symbol, whole, size, offset, True)
+        self._copy_variable(symbol + offset, source, size)
 
     def cudaMemcpyFromSymbol(self, to, symbol, whole, size, offset):
-        self._within(symbol, whole, size, offset, False)
-        self._move(to, symbol + offset, size)
+        self._require_in_variable(symbol, whole, size, offset, False)
+        self._copy_variable(to, symbol + offset, size)
 
     @staticmethod
-    def _move(to, source, size):
+    def _copy_variable(to, source, size):
         """Copy to or from a variable of the device, which is one of this process."""
         native.synchronize()
-        _host("failed: its source", source, size, False)
-        _host("failed: its destination", to, size, True)
+        _require_host_memory("failed: its source", source, size, False)
+        _require_host_memory("failed: its destination", to, size, True)
         ctypes.memmove(to, source, size)
 
-    def _within(self, symbol, whole, size, offset, writes):
-        quoted = writes and not native.variable_at(symbol) and not native.is_host_memory(symbol & _WORD, 1, True)
-        if quoted or self._is_the_hosts(symbol & _WORD):
+    def _require_in_variable(self, symbol, whole, size, offset, writes):
+        """Refuse a copy of `size` bytes at `offset` that leaves a variable of the device, or whose symbol is none."""
+        is_quoted = writes and not native.variable_at(symbol) and not native.is_host_memory(symbol & _WORD, 1, True)
+        if is_quoted or self._is_host_pointer(symbol & _WORD):
             raise _Refused(INVALID_SYMBOL, "failed: its symbol is no __device__ or __constant__ variable: pass the "
                            "variable itself, not its name in quotes, and no pointer of the host")
-        if _size(offset) + _size(size) > whole:
+        if _require_size(offset) + _require_size(size) > whole:
             raise _Refused(INVALID_VALUE, f"failed: {size} bytes at offset {offset} of a variable that has {whole}")
 
     # -- streams and events
 
-    def _handle(self, stream):
+    def _find_stream(self, stream):
         """Return a stream's handle; 0, 1 and 2 are the default stream."""
         if stream in (0, 1, 2):
             return None
@@ -500,49 +501,49 @@ class _Runtime:
         return stream
 
     def cudaStreamCreate(self, out, flags):
-        place, stream = _at(out), Stream(flags)
+        place, stream = _variable_at(out), Stream(flags)
         place.value = stream.handle
         self.streams[stream.handle] = stream
 
     def cudaStreamDestroy(self, stream):
-        self.streams.pop(self._handle(stream), None)
+        self.streams.pop(self._find_stream(stream), None)
 
     def cudaStreamSynchronize(self, stream):
-        native.stream_synchronize(self._handle(stream))
+        native.stream_synchronize(self._find_stream(stream))
 
     def cudaStreamQuery(self, stream):
-        if not native.stream_query(self._handle(stream)):
+        if not native.stream_query(self._find_stream(stream)):
             raise _Refused(NOT_READY, "")
 
     def cudaStreamWaitEvent(self, stream, event):
-        native.stream_wait_event(self._handle(stream), self._event(event).handle)
+        native.stream_wait_event(self._find_stream(stream), self._find_event(event).handle)
 
-    def _event(self, event):
+    def _find_event(self, event):
         if event not in self.events:
             raise _Refused(INVALID_HANDLE, f"{event:#x} is no event: create it, and destroy it after its last use")
         return self.events[event]
 
     def cudaEventCreate(self, out, flags):
-        place, event = _at(out), Event(flags)
+        place, event = _variable_at(out), Event(flags)
         place.value = event.handle
         self.events[event.handle] = event
 
     def cudaEventDestroy(self, event):
-        del self.events[self._event(event).handle]
+        del self.events[self._find_event(event).handle]
 
     def cudaEventRecord(self, event, stream):
-        native.event_record(self._event(event).handle, self._handle(stream))
+        native.event_record(self._find_event(event).handle, self._find_stream(stream))
 
     def cudaEventSynchronize(self, event):
-        self._event(event).synchronize()
+        self._find_event(event).synchronize()
 
     def cudaEventQuery(self, event):
-        if not self._event(event).query():
+        if not self._find_event(event).query():
             raise _Refused(NOT_READY, "")
 
     def cudaEventElapsedTime(self, out, start, end):
         try:
-            _at(out, ctypes.c_float).value = self._event(end).time_since(self._event(start))
+            _variable_at(out, ctypes.c_float).value = self._find_event(end).time_since(self._find_event(start))
         except errors.LogicError as error:  # it has no time, or was never recorded
             raise _Refused(INVALID_HANDLE, error) from None
 
@@ -582,7 +583,7 @@ def _leave(status, unseen=""):
         native.synchronize()
     except errors.Error as error:
         unseen = unseen or _in_cuda(str(error), "the last work")
-        records.tell("failed", unseen)
+        records.record_event("failed", unseen)
     native._finish()
     if unseen and not status:
         _say(f"the program ended with status 0 although this failed: {unseen}")
@@ -592,7 +593,8 @@ def _leave(status, unseen=""):
     _libc.exit(status)
 
 
-def _load(path, options):
+def _compile_file(path, options):
+    """Compile and load the program in a file of CUDA C++; return its module."""
     try:
         source = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
@@ -609,20 +611,20 @@ def main(arguments: list[str]) -> NoReturn:
     options = shlex.split(arguments.pop(0).partition("=")[2]) if arguments[0].startswith("--options=") else []
     warnings.showwarning = lambda message, *_: _say(f"warning: {message}")  # the line of Python is the engine's own
     try:
-        module = _load(Path(arguments[0]), options)
+        module = _compile_file(Path(arguments[0]), options)
     except Interrupted:
         sys.exit(128 + signal.SIGINT)
     except (EngineError, errors.Error, PermissionError) as error:
         of_source = isinstance(error, errors.CompileError)  # else of the options, or of the engine's start
         text = error.msg if of_source else str(error)
-        records.tell("compile error" if of_source else "refused", text)
+        records.record_event("compile error" if of_source else "refused", text)
         sys.exit(f"hostcuda: {text}")
     runtime = _Runtime(module)
     callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)
-    _at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value
-    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(lambda what: runtime._tell("host fault", what.decode()) and None)
+    _variable_at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value
+    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(lambda what: runtime._report("host fault", what.decode()) and None)
     native.library().hc_host_faults(module._handle, fault)
-    entry = _at(module.get_global("hostcuda_main")[0]).value
+    entry = _variable_at(module.get_global("hostcuda_main")[0]).value
     start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(entry)
     words = [os.fsencode(word) for word in arguments]
     argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)

@@ -12,7 +12,7 @@ _TYPES = {
 _DECLARATION = re.compile(r"(?:const )?(?P<type>\w+) (?P<stars>\**)(?P<names>[\w, ]+)(?:\[(?P<count>\d+)\])?")
 
 
-def _read(declaration):
+def _parse(declaration):
     """Return the names and the type that a declaration has; what Python does not look into has the type void."""
     match = _DECLARATION.fullmatch(" ".join(declaration.split()))
     type_, stars = _TYPES.get(match["type"]), match["stars"]
@@ -25,7 +25,7 @@ def _read(declaration):
 
 _text = re.sub(r"//.*|/\*.*?\*/|(?m:^#.*)", "", (RUNTIME / "abi.h").read_text(encoding="utf-8"))
 for _name, _body in re.findall(r"struct (\w+) \{(.*?)\}", _text, re.DOTALL):
-    _fields = [(field, type_) for names, type_ in map(_read, _body.split(";")[:-1]) for field in names]
+    _fields = [(field, type_) for names, type_ in map(_parse, _body.split(";")[:-1]) for field in names]
     _TYPES[_name] = type(_name, (ctypes.Structure,), {"_fields_": _fields})
 KernelInfo, Array, Static, Patch, Variable, Record = (
     _TYPES[f"hc_{name}"] for name in ("kernel_info", "array", "static", "patch", "variable", "record")
@@ -36,5 +36,5 @@ def declare(library: ctypes.CDLL) -> None:
     """Tell ctypes the types of the library's functions."""
     for start, name, parameters in re.findall(r"(?m)^(\w[\w ]* \**)(hc_\w+)\(([^)]*)\);", _text):
         function = getattr(library, name)
-        _, function.restype = _read(f"{start}{name}")
-        function.argtypes = [_read(parameter)[1] for parameter in parameters.split(",") if parameter != "void"]
+        _, function.restype = _parse(f"{start}{name}")
+        function.argtypes = [_parse(parameter)[1] for parameter in parameters.split(",") if parameter != "void"]

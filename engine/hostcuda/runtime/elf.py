@@ -57,10 +57,8 @@ class Elf:
         """A list of `Section`."""
         rows = self._read_headers("<IIQQQQIIQQ", 0x28, 0x3C)
         names = rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0
-        return [
-            Section(self._read_text(names + name), kind, flags, at, size, link, info)
-            for name, kind, flags, _, at, size, link, info, _, _ in rows
-        ]
+        return [Section(self._read_text(names + name), kind, flags, at, size, link, info)
+                for name, kind, flags, _, at, size, link, info, _, _ in rows]
 
     def content(self, name: str) -> bytes:
         """Return the bytes of the section of this name; empty if there is none."""
@@ -80,10 +78,8 @@ class Elf:
         """Return the `Relocation` of each row of a relocation section."""
         symbols = self._read_symbols(self.sections[section.link])
         rows = self._iterate_table("<QQq", section.offset, section.bytes)
-        return [
-            Relocation(place, info & 0xFFFFFFFF, symbols[info >> 32] if info >> 32 else None, addend)
-            for place, info, addend in rows
-        ]
+        return [Relocation(place, info & 0xFFFFFFFF, symbols[info >> 32] if info >> 32 else None, addend)
+                for place, info, addend in rows]
 
     def _read_text(self, start):
         return self._data[start : self._data.index(b"\0", start)].decode("utf-8", "replace")

@@ -81,7 +81,7 @@ def layout(path, base, functions) -> Layout:
     result.functions = {base + s.value: s.name for s in symbols if s.kind == elf.STT_FUNC}
     result.variables = {s.name: (base + s.value, s.bytes) for s in symbols if s.kind == elf.STT_OBJECT}
     if checkmode.TOOLS:
-        _watch(result, file, base, symbols)
+        _list_watched_variables(result, file, base, symbols)
     else:
         result.constant_bytes = sum(s.bytes for s in file.sections if s.name.startswith("hc_constant"))
     kernels = [result.functions[address] for address in functions if address in result.functions]
@@ -89,7 +89,7 @@ def layout(path, base, functions) -> Layout:
     return result
 
 
-def _watch(result, file, base, symbols):
+def _list_watched_variables(result, file, base, symbols):
     """List the variables for check mode. It counts constants one by one: their sections have red zones there."""
     for segment in file.segments:
         if segment.kind == elf.PT_LOAD and not segment.flags & (elf.PF_W | elf.PF_X):
@@ -117,7 +117,7 @@ def _watch(result, file, base, symbols):
 
 
 def _declares(kernel, variable):
-    """Return whether a kernel declares the variable.
+    """Return whether a kernel declares a variable, by their mangled names.
 
     _ZZ4convPfE4tile is in _Z4convPf, _ZZ4convE4tile in the extern "C" conv; more Zs stand for functions within.
     """
@@ -132,11 +132,8 @@ def _place_shared(result, file, base, symbols, kernels):
     that several kernels may use are before them. In a group, all stay where the compiler has put them.
     """
     segment = next((s for s in file.segments if s.kind == elf.PT_TLS), None)
-    arrays = [
-        _Shared(s.name, _demangle(s.name), s.value, s.bytes, s.name.startswith("_ZGV") or s.name == "__tls_guard")
-        for s in symbols
-        if s.kind == elf.STT_TLS and s.bytes
-    ]
+    arrays = [_Shared(s.name, _demangle(s.name), s.value, s.bytes, s.name.startswith("_ZGV") or s.name == "__tls_guard")
+              for s in symbols if s.kind == elf.STT_TLS and s.bytes]
     arrays.sort(key=lambda array: array.offset)
     words, offsets = _find_relocations(file)
     grouped = any(word.kind == _ARGUMENTS for word in words) and not offsets
@@ -146,8 +143,9 @@ def _place_shared(result, file, base, symbols, kernels):
 
     group_bytes = _round_up(segment.bytes, segment.alignment) if segment else 0
 
-    def place(own, used):
-        for array in reversed(own):
+    def place_arrays(own_arrays, used):
+        """Place arrays below `used` bytes before the guard, each aligned; return the bytes then used."""
+        for array in reversed(own_arrays):
             align = array.offset & -array.offset
             align = min(align, segment.alignment) if align else segment.alignment
             while align < 16 and align < array.bytes:  # at least that of a float4, as on a GPU
@@ -155,17 +153,17 @@ def _place_shared(result, file, base, symbols, kernels):
             used = _round_up(used + array.bytes, align)
             array.place = array.offset - group_bytes if grouped else -used
             used += MARGIN
-        return group_bytes + MARGIN if grouped and own else used
+        return group_bytes + MARGIN if grouped and own_arrays else used
 
-    used = {kernel: place(kernel_arrays, 0) for kernel, kernel_arrays in arrays_by_kernel.items()}
-    most = place(common, max(used.values(), default=0))
+    used = {kernel: place_arrays(kernel_arrays, 0) for kernel, kernel_arrays in arrays_by_kernel.items()}
+    most = place_arrays(common, max(used.values(), default=0))
     outside = sum(array.bytes for array in common if not array.hidden and not array.symbol.startswith("_ZZ"))
     for kernel, kernel_arrays in arrays_by_kernel.items():
         visible = arrays if grouped else common + kernel_arrays
         size = group_bytes + MARGIN if grouped else most if common else used[kernel]
         rows = (Array * len(visible))(*(_describe(array, segment, base) for array in visible))
         result.statics[kernel] = Static(rows, len(visible), size), sum(array.bytes for array in kernel_arrays), outside
-    _redirect(result, base, arrays, words, offsets)
+    _redirect_accesses(result, base, arrays, words, offsets)
 
 
 def _round_up(value, unit):
@@ -184,17 +182,15 @@ def _find_relocations(file):
         if section.kind != elf.SHT_RELA:
             continue
         if section.flags & elf.SHF_ALLOC:
-            words += [
-                entry
-                for entry in file.relocations(section)
-                if entry.kind in (_DESCRIPTOR, _ARGUMENTS) and (entry.symbol is None or entry.symbol.section)
-            ]
+            words += [entry for entry in file.relocations(section) if entry.kind in (_DESCRIPTOR, _ARGUMENTS)
+                      and (entry.symbol is None or entry.symbol.section)]
         elif file.sections[section.info].flags & elf.SHF_EXECINSTR:
             offsets += [entry for entry in file.relocations(section) if entry.kind == _OFFSET]
     return words, offsets
 
 
-def _redirect(result, base, arrays, words, offsets):
+def _redirect_accesses(result, base, arrays, words, offsets):
+    """Add the patches that make the code find each shared array at its new place."""
     def new_place(offset):
         for array in arrays:
             if array.offset <= offset < array.offset + array.bytes:

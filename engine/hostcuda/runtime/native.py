@@ -107,6 +107,7 @@ def library() -> ctypes.CDLL:
 
 
 def _load():
+    """Build, load and start the runtime library; return it."""
     path = build()
     try:
         lib = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
@@ -139,6 +140,7 @@ def _number(name, what):
 
 
 def _finish():
+    """Stop the engine at the end of the process, in check mode after the queued launches; take output and records."""
     global _finished
     if not _finished:
         if checkmode.TOOLS:  # the last launches of a program are checked, too
@@ -146,7 +148,7 @@ def _finish():
                 while _library.hc_synchronize(_POLL_S) == NOT_READY:
                     pass
         _library.hc_abort()
-        _settle()
+        _wait_quietly()
         _show_printf()
         records.take()
         _finished = True
@@ -216,7 +218,7 @@ def _is_done(call, status):
     return status != NOT_READY
 
 
-def _settle():
+def _wait_quietly():
     """Wait for the device in a destructor, where nothing can be raised: a fault is raised by a later call."""
     try:
         while (status := _library.hc_synchronize(_POLL_S)) == NOT_READY:
@@ -258,6 +260,7 @@ class _KeepAlive:
         self.open, self.closed = [], []
 
     def add(self, *objects):
+        """Keep objects until an event behind the work queued so far; let go of those whose event has passed."""
         self.open.append(objects)
         if len(self.open) >= self.BATCH:
             event = c_void_p()
@@ -307,10 +310,8 @@ def mem_alloc(size) -> int:
     status = library().hc_mem_alloc(size, byref(address))
     if status == OUT_OF_MEMORY:
         free, total = mem_info()
-        raise MemoryError(
-            f"cuMemAlloc failed: out of memory: {amount(size)} requested, {amount(free)} of "
-            f"{amount(total)} free. Use a smaller batch, or free() what is no longer needed."
-        )
+        raise MemoryError(f"cuMemAlloc failed: out of memory: {format_bytes(size)} requested, {format_bytes(free)} of "
+                          f"{format_bytes(total)} free. Use a smaller batch, or free() what is no longer needed.")
     check(status, "cuMemAlloc")
     return address.value
 
@@ -329,7 +330,7 @@ def mem_release(address) -> None:
     """Free an allocation in a destructor, as `mem_free`: the next call that waits raises the fault."""
     if _finished:
         return
-    _settle()
+    _wait_quietly()
     if _library.hc_mem_free(address) != OK:
         _deferred.append(_library.hc_error().decode("utf-8", "replace"))
 
@@ -350,13 +351,13 @@ def mem_range(address) -> tuple[int, int] | None:
 def memcpy(kind, to, source, size, stream, wait) -> None:
     """Copy; `kind` is "HtoD", "DtoH" or "DtoD"; `stream` a handle or None."""
     call = f"cuMemcpy{kind}"
-    _name_place("a copy to the host" if kind == "DtoH" else "a copy")
+    _record_call_site("a copy to the host" if kind == "DtoH" else "a copy")
     check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
 
 
-def _name_place(call):
+def _record_call_site(call):
     """Tell check mode the file and line of a Python program's call; a whole program's the runtime knows."""
     frame = sys._getframe(1) if checkmode.TOOLS else None
     while frame and frame.f_code.co_filename.startswith((str(toolchain.RUNTIME.parent), "<frozen")):
@@ -368,7 +369,7 @@ def _name_place(call):
 def memset(width, to, value, count, stream, wait) -> None:
     """Fill `count` elements of `width` bytes."""
     call = f"cuMemsetD{8 * width}"
-    _name_place("a fill")
+    _record_call_site("a fill")
     check(library().hc_memset(to, value, width, count, stream, 0), call)
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
@@ -529,20 +530,17 @@ def _place(path, module, base):
         static, own, common = places.statics[symbol]
         loops = places.statics[places.functions[info.loops]][0] if info.loops else static
         _library.hc_kernel_place(handle, byref(static), byref(loops))
-        kernels.append(
-            LoadedKernel(
-                handle, info.name.decode(), symbol, info.parameters[: info.parameter_count], info.packed_bytes,
-                info.max_threads, own, common, "loops" if info.loops else "fibers", (info.why_fibers or b"").decode(),
-                info.function,
-            )
-        )
+        kernels.append(LoadedKernel(handle, info.name.decode(), symbol, info.parameters[: info.parameter_count],
+                                    info.packed_bytes, info.max_threads, own, common,
+                                    "loops" if info.loops else "fibers", (info.why_fibers or b"").decode(),
+                                    info.function))
     return LoadedModule(module.value, places, kernels)
 
 
 def module_unload(handle, copy=None) -> None:
     """Unload a module when its kernels are done, and remove the file `copy` that only it used."""
     if not _finished:
-        _settle()
+        _wait_quietly()
         _library.hc_module_unload(handle)
         _modules.pop(handle)
         if copy:
@@ -562,14 +560,14 @@ def variable_at(address) -> str | None:
 
 def launch(kernel, grid, block, shared, packed, stream) -> None:
     """Queue a kernel; `grid` and `block` are `Dim3` values, `packed` the argument bytes."""
-    _name_place("a launch")
+    _record_call_site("a launch")
     check(_library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream), "cuLaunchKernel")
 
 
 Dim3 = c_uint * 3
 
 
-def amount(size) -> str:
+def format_bytes(size) -> str:
     """Return a number of bytes in readable units."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= scale:
@@ -577,7 +575,7 @@ def amount(size) -> str:
     return f"{size} bytes"
 
 
-def stop_with(owner, release, handle) -> weakref.finalize:
+def finalize_with(owner, release, handle) -> weakref.finalize:
     """Call ``release(handle)`` when `owner` is collected, but not at interpreter exit."""
     finalizer = weakref.finalize(owner, release, handle)
     finalizer.atexit = False

@@ -300,11 +300,8 @@ def _measure(command, folder: Path, timeout, capture) -> Profile:
         if ended is None or not ended.stopped:  # a stopped program is not run again
             return _time(command, folder, timeout, capture, f"{error}; the engine 'cpu' counts without a GPU")
         note += f" There are no counters because {error}."
-    rows = [
-        {"launch": row.pop("index"), **row, "blocks": int(np.prod(row["grid"])),
-         "blocks_counted": int(np.prod(row["grid"])), "source": NCU}
-        for row in launches
-    ]
+    rows = [{"launch": row.pop("index"), **row, "blocks": int(np.prod(row["grid"])),
+             "blocks_counted": int(np.prod(row["grid"])), "source": NCU} for row in launches]
     return _build_profile(rows, note, ended)
 
 

@@ -32,10 +32,8 @@ def pytest_configure(config):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     if _REPORT not in os.environ:
-        items[:] = [
-            _ChildTest.of(item) if isinstance(item, pytest.Function) and any(map(item.get_closest_marker, MARKERS))
-            else item for item in items
-        ]
+        items[:] = [_ChildTest.of(item) if isinstance(item, pytest.Function)
+                    and any(map(item.get_closest_marker, MARKERS)) else item for item in items]
 
 
 def pytest_runtest_logreport(report):

@@ -278,6 +278,7 @@ def _format_thread(row: dict) -> str:
 
 
 def _format_finding(row: dict) -> str:
+    """Return a finding in several lines: what and where, the threads, the memory, how often, the remedy."""
     lines = [f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_format_place(row)}: {row['message']}"]
     who = _format_thread(row)
     if who:

@@ -226,6 +226,7 @@ def _build_access(code: _Code, function: dwarf.Function, variables: dict, event:
 
 
 def _build_steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[Step]:
+    """Return the steps of a followed thread from the events of two runs; bytes that differ between them are not set."""
     steps: list[Step] = []
     frames: list[int] = []  # the frame pointers of the calls that have not ended, the outermost first
     numbers: list[int] = []  # and the numbers of these calls

@@ -77,10 +77,8 @@ def table(
     full = html.escape(caption) + (f'<div class="lab-note">{html.escape(note)}</div>' if note else "")
     figures = [pd.api.types.is_numeric_dtype(frame[name]) for name in columns]
     rows = "".join(_format_row(cells, figures, "td") for cells in texts.itertuples(index=False, name=None))
-    page = (
-        f'<table class="lab-table"><caption style="text-align:left">{full}</caption>'
-        f"<thead>{_format_row(texts.columns, figures, 'th')}</thead><tbody>{rows}</tbody></table>"
-    )
+    page = (f'<table class="lab-table"><caption style="text-align:left">{full}</caption>'
+            f"<thead>{_format_row(texts.columns, figures, 'th')}</thead><tbody>{rows}</tbody></table>")
     lines = [line for line in (caption, note, texts.to_string(index=False)) if line]
     return HTML(page, "\n".join(lines))
 

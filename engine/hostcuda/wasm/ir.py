@@ -2,8 +2,8 @@
 
 clang has put calls before each access and into each block. WebAssembly has no return addresses, so before each of these
 calls its number is stored in the runtime's variable ``hostcuda_site``. The numbers follow the control flow
-(`hostcuda.check.instrument.ordered`), and a list holds the source line of each. A table of the module's variables tells
-the runtime their names and memory spaces; behind each is a red zone.
+(`hostcuda.check.instrument.order_blocks`), and a list holds the source line of each. A table of the module's variables
+tells the runtime their names and memory spaces; behind each is a red zone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from hostcuda.check.instrument import Block, ordered
+from hostcuda.check.instrument import Block, order_blocks
 
 Place = tuple[str | None, int | None, bool]  # as in hostcuda.check.records: file, line, whether it is inside a header
 
@@ -47,7 +47,7 @@ def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
     lines = _WRAPPED.sub(r"@__wrap_\1", text).split("\n")
     places: list[Place] = [(None, None, True)]
     place = _make_locator(lines, own)
-    for block in ordered(_read_blocks(lines)):
+    for block in order_blocks(_read_blocks(lines)):
         for at in block.pieces:
             debug = _DEBUG.search(lines[at])
             lines[at] = f"  store i32 {len(places)}, ptr @hostcuda_site, align 4\n{lines[at]}"
@@ -108,6 +108,7 @@ def _make_locator(lines, own):
         return ""
 
     def place(number):
+        """Return (file, line, whether the engine's code is further in) of a location's number."""
         inside = False
         while number in nodes:
             node = nodes[number]
@@ -127,6 +128,7 @@ def _make_locator(lines, own):
 
 
 def _find_space(symbol, line, kind):
+    """Return the memory space of the variable that a line of LLVM IR defines."""
     if '"hc_shared"' in line:
         return _SHARED_SPACE
     if '"hc_constant' in line:

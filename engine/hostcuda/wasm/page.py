@@ -97,7 +97,7 @@ def _read_messages(text: str) -> list[dict]:
 
 def read(raw: str, places: str) -> str:
     """Read a launch's record from the runtime's text and its module's places; ``totals`` are the named counters."""
-    record = asdict(records.read(json.loads(raw), json.loads(places)))
+    record = asdict(records.read_record(json.loads(raw), json.loads(places)))
     record["totals"] = totals = {name: record["counts"].get(metric, 0) for name, metric in NAMES.items()}
     totals |= {name: sum(totals[part] for part in parts) for name, parts in SUMS.items()}
     totals |= {name: totals[over] / totals[under] if totals[under] else None

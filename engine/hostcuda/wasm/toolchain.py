@@ -153,6 +153,7 @@ def runtime(checked: bool) -> Path:
 
 
 def _require(command):
+    """Run a command of the compiler; raise CompileError if it fails."""
     status, out, err = clang(command, "/", {})
     if status:
         raise CompileError("the CPU engine's own runtime library does not compile", command, out, err)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hostcuda.check.bounds import needed, only_local
+from hostcuda.check.bounds import keep_local_checks, needs_checks
 
 pytestmark = pytest.mark.core("which arrays are checked")
 
@@ -24,7 +24,7 @@ UNROLLED = "#pragma unroll\n for (int i = 0; i < N; ++i)"
     ],
 )
 def test_only_an_index_that_the_compiler_does_not_know_needs_the_check(body, expected):
-    assert needed(f"__global__ void f(float *x, int n) {{ {body} }}") == expected
+    assert needs_checks(f"__global__ void f(float *x, int n) {{ {body} }}") == expected
 
 
 def test_a_header_of_ones_own_is_read(tmp_path):
@@ -33,8 +33,8 @@ def test_a_header_of_ones_own_is_read(tmp_path):
     first, kernel = tmp_path / "more" / "first.h", '#include "sum.h"\n__global__ void f(float *x, int n) { x[n] = 0; }'
     for body, expected in (("r[0]", False), ("r[n]", True)):
         first.write_text(f"__device__ float first(int n) {{ float r[4] = {{}}; return {body}; }}")
-        assert needed(kernel, [tmp_path]) == expected
-    assert needed(kernel) and needed(kernel, [tmp_path / "more"]), "a header that is not found may have any"
+        assert needs_checks(kernel, [tmp_path]) == expected
+    assert needs_checks(kernel) and needs_checks(kernel, [tmp_path / "more"]), "a header that is not found may have any"
 
 
 def test_arrays_elsewhere_are_marked(tmp_path):
@@ -47,5 +47,5 @@ def test_arrays_elsewhere_are_marked(tmp_path):
         f".Lubsan_data{n}:\n\t.quad\t.LC0\n\t.long\t3\n\t.long\t{at + 1}\n"
         for n, at in enumerate(at for at, letter in enumerate(line) if letter == "]")
     )
-    marked = [text.split("\n\t.long\t")[1] for text in only_local(data, tmp_path).split(".Lubsan_data")[1:]]
+    marked = [text.split("\n\t.long\t")[1] for text in keep_local_checks(data, tmp_path).split(".Lubsan_data")[1:]]
     assert marked == ["3", "3", "0", "0", "0", "0"]

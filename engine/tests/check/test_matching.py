@@ -223,9 +223,9 @@ def test_modules_that_come_and_go_and_shuffles_of_eight_bytes(tools):
 
 
 def test_loops_are_unrolled_but_for_the_outer_of_many():
-    from hostcuda.check.mode import unrolled
+    from hostcuda.check.mode import unroll_loops
 
-    lines = unrolled(LOOPS).splitlines()
+    lines = unroll_loops(LOOPS).splitlines()
     assert len(lines) == len(LOOPS.splitlines())
     loops = [lines[i + 1].strip() for i, line in enumerate(lines) if "GCC unroll" in line]
     assert [line[:12] for line in loops] == ["// with a co", "for (int c =", "for (int d =", "for (int e ="]

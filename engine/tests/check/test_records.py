@@ -20,7 +20,7 @@ def record(monkeypatch, *accesses):
     more = {"size": 4, "bytes": 128, "passes": 1, "lines": 1, "loaded": 4, "broadcast": 0}
     sites = [dict(zip(names, access, strict=True), pc=pc, **more) for pc, access in enumerate(accesses, 1)]
     monkeypatch.setattr(records, "_lines", {("m", site["pc"]): ("k.cu", site["pc"], site["inside"]) for site in sites})
-    return records._record({**LAUNCH, "requests": [], "sites": sites})
+    return records._read_record({**LAUNCH, "requests": [], "sites": sites})
 
 
 @pytest.mark.parametrize("counter", [row for row in metrics.COUNTERS if row.space], ids=lambda row: row.metric)
@@ -65,4 +65,4 @@ def test_names_are_unique():
 ])
 def test_a_place_before_a_pointer_into_the_middle(at, away, side, words):
     start = 64 if at != "-1" else 16
-    assert records._written(at, away, side, "1000", "4", "x", "float", start) == words
+    assert records._format_element(at, away, side, "1000", "4", "x", "float", start) == words
