@@ -104,7 +104,7 @@ def test_the_commands_of_a_class_come_with_their_wheel(installed):
     assert names <= {*installed("--help", beside=beside, alone=True).stdout.split()}
     ended = installed("grade", "nothing.cu", beside=beside)
     assert ended.returncode == 1 and "nothing.cu" in ended.stderr and "Traceback" not in ended.stderr
-    program = "from labkit_classroom import autograder, grades; grades._templates().get_template('grades.html.j2'); " \
+    program = "from labkit_classroom import autograder, grades; grades._environment().get_template('grades.html.j2');" \
               "print(*(path.name for path in autograder._CONTAINER.iterdir()))"
     ended = installed(program=program, beside=beside)
     assert {"Containerfile", "enter", "run_autograder", "setup.sh"} == {*ended.stdout.split()}, ended.stderr

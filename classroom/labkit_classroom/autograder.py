@@ -38,7 +38,7 @@ def write_zip(path: Path, asked: Iterable[Exercise]) -> Path:
         raise LabError(f"{path} is there, and is no grader: remove it, or choose another name with --out")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, data in _files(asked):
+        for name, data in _list_files(asked):
             about = zipfile.ZipInfo(name)  # without the time: the same grader is the same file
             about.external_attr = (0o755 if name in ("setup.sh", "run_autograder") else 0o644) << 16
             file.writestr(about, data, zipfile.ZIP_DEFLATED)
@@ -56,10 +56,10 @@ def write_image(folder: Path, asked: Iterable[Exercise]) -> list[Path]:
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise LabError(f"{folder} is not an empty folder: remove it, or choose another with --out")
     require_writable(folder)
-    return [write(folder / name, data) for name, data in _files(asked)]
+    return [write(folder / name, data) for name, data in _list_files(asked)]
 
 
-def _files(asked: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
+def _list_files(asked: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
     """Yield names and contents of the grader's files: scripts, the lab and added exercises, without solutions."""
     keys = []
     for task in asked:
@@ -68,7 +68,7 @@ def _files(asked: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
             for path in sorted(filter(Path.is_file, task.folder.iterdir())):
                 yield from _without_solution(f"{keys[-1]}/{path.name}", path)
     yield from ((path.name, path.read_bytes()) for path in sorted(_CONTAINER.iterdir()) if path.is_file())
-    for path in student.files():
+    for path in student.list_files():
         name = path.relative_to(HERE).as_posix()
         if path.is_relative_to(SERIES):
             yield from _without_solution(name, path)
@@ -79,7 +79,7 @@ def _files(asked: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
 
 def _without_solution(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield a file of an exercise without its solution, if anything is left; other kinds of files as they are."""
-    data = student.posed(path).encode() if path.suffix in (".cu", ".py", ".toml") else path.read_bytes()
+    data = student.remove_solution(path).encode() if path.suffix in (".cu", ".py", ".toml") else path.read_bytes()
     if data:
         yield name, data
 
@@ -88,7 +88,7 @@ def _without_solution(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
 # In the container
 
 
-def asked_here() -> list[str]:
+def read_exercises() -> list[str]:
     """Return the numbers of the exercises that this container grades, and add the class's own to the lab."""
     keys = _ASKED.read_text(encoding="utf-8").split() if _ASKED.is_file() else []
     return [add(HERE / key).number if "/" in key else exercise(key).number for key in keys]
@@ -102,7 +102,7 @@ def gradescope(root: Path) -> Path:
     """
     users = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8")).get("users") or [{}]
     name = str(users[0].get("email") or users[0].get("name") or "student")
-    numbers = asked_here()
+    numbers = read_exercises()
     by_number = {submission.exercise: submission for submission in submissions([root / "submission"], name)}
     handed_in = [by_number.get(number) or Submission(name, number, problem="there is nothing to this exercise")
                  for number in numbers] + [submission for number, submission in by_number.items() if not number]
@@ -116,9 +116,9 @@ def gradescope(root: Path) -> Path:
 def main(what: str, *folder: str) -> None:
     """Prepare the container, or grade the submission in a folder."""
     if what == "prepare":
-        sandbox.precompiled(CHECKS)
+        sandbox.precompile(CHECKS)
     else:
-        print(sandbox.standing(), file=sys.stderr, flush=True)
+        print(sandbox.describe_walls(), file=sys.stderr, flush=True)
         print(gradescope(Path(*folder)))
 
 

@@ -85,19 +85,19 @@ def grade(
 
     import hostcuda
     from labkit_classroom import gradebooks, grades, grading, sandbox
-    from labkit_classroom.roster import instant, read_roster
+    from labkit_classroom.roster import parse_time, read_roster
     from labkit_classroom.rules import Rules, read_rules
-    from labkit_classroom.submissions import printable, unused
+    from labkit_classroom.submissions import escape, list_unused_entries
     from labkit_classroom.submissions import submissions as handed_in
 
     hostcuda.engine()  # refuses an unknown one, before anything is written
-    only = _named(named)
+    only = _list_numbers(named)
     people = read_roster(roster) if roster else None
     terms = grades.Terms(
-        _per_exercise(points, _number), None if partial is None else _number(partial, 1), _per_exercise(due, instant),
+        _convert_each(points, _parse), None if partial is None else _parse(partial, 1), _convert_each(due, parse_time),
         people, only, read_rules(rules, people) if rules else Rules(),
     )
-    gradebooks.require(formats or (), terms.roster, 0)  # before minutes of work
+    gradebooks.require_formats(formats or (), terms.roster, 0)  # before minutes of work
     if not submissions and not (out / "results").is_dir():
         raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
     others = {path.name for path in out.iterdir()} - {"similarity.html"} if out.is_dir() else set()
@@ -111,15 +111,15 @@ def grade(
                        "folder of the exercise with --exercise")
     everything = terms.rules.share(handed_in(submissions, student)) if submissions else []
     to_grade = [submission for submission in everything if terms.counts(submission)]
-    starts = grading.changed_starts(out, to_grade)
+    starts = grading.list_changed_starts(out, to_grade)
     with (
         tqdm(total=len(to_grade), unit="submission", file=sys.stderr, disable=None) as bar,
-        _executor(dask, jobs, len(to_grade)) as executor,
+        _open_executor(dask, jobs, len(to_grade)) as executor,
     ):
         failed = grading.grade_all(to_grade, out, executor, unsafe, again, bar.update, seed)
-    sandbox_used = sandbox.walls.cache_info().currsize  # kernels were graded
-    if sandbox_used and (sandbox.in_container() or any(sandbox.walls().values())):
-        print(sandbox.standing(), file=sys.stderr)
+    sandbox_used = sandbox.try_walls.cache_info().currsize  # kernels were graded
+    if sandbox_used and (sandbox.in_container() or any(sandbox.try_walls().values())):
+        print(sandbox.describe_walls(), file=sys.stderr)
     removed = grades.prune(out, everything) if prune else []
     keys = [(submission.student, submission.exercise) for submission in to_grade]
     output = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
@@ -154,13 +154,13 @@ def grade(
         if lines:
             print("\n".join([f"{len(lines):5}  {what}:", *(f"{'':7}{line}" for line in lines)]))
     for line in terms.roster.report(students, terms.exercises) if terms.roster else ():
-        print(printable(line))
-    if to_grade and (besides := len(grading.others(out, everything))):
+        print(escape(line))
+    if to_grade and (besides := len(grading.list_orphans(out, everything))):
         print(f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them")
     if len(everything) > len(to_grade):
         print(f"{len(everything) - len(to_grade):5}  of exercises that --exercise does not name: left out")
-    if lines := unused(Path(submissions[0])) if len(submissions or ()) == 1 and not student else []:
-        print(f"{len(lines):5}  in manifest.csv without a file: {printable(', '.join(lines))}")
+    if lines := list_unused_entries(Path(submissions[0])) if len(submissions or ()) == 1 and not student else []:
+        print(f"{len(lines):5}  in manifest.csv without a file: {escape(', '.join(lines))}")
     if starts:
         print(f"{len(starts):5}  changed starting code since the last grading: {', '.join(starts)}. A hand-in "
               "that equals an earlier one counts as the starting code, too")
@@ -174,7 +174,7 @@ def grade(
     print(f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}")
 
 
-def _named(given: list[str] | None) -> frozenset[str]:
+def _list_numbers(given: list[str] | None) -> frozenset[str]:
     """Add the exercises of one's own; return all named numbers if one is the lab's, so that no others count."""
     from labkit.exercises.exercise import add, exercise
 
@@ -185,7 +185,7 @@ def _named(given: list[str] | None) -> frozenset[str]:
     return frozenset(task.number for task in tasks) if any(task.of_series for task in tasks) else frozenset()
 
 
-def _per_exercise(given: list[str] | None, convert: Callable) -> dict:
+def _convert_each(given: list[str] | None, convert: Callable) -> dict:
     """Map the number of an exercise to the converted value after EXERCISE=; "" is the key of a value for all."""
     from labkit.exercises.exercise import by_name
 
@@ -193,7 +193,7 @@ def _per_exercise(given: list[str] | None, convert: Callable) -> dict:
     return {by_name(name).number if name else "": convert(value) for name, value in pairs}
 
 
-def _number(text: str, most: int = 10**6) -> Fraction:
+def _parse(text: str, most: int = 10**6) -> Fraction:
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -204,12 +204,12 @@ def _number(text: str, most: int = 10**6) -> Fraction:
 
 
 @contextlib.contextmanager
-def _executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Executor]:
+def _open_executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Executor]:
     """Yield the executor that grades kernels: on this machine, or on the workers of a Dask scheduler."""
     from labkit_classroom import grading
 
     if dask is None:
-        with grading.workers(jobs, most) as executor:
+        with grading.start_workers(jobs, most) as executor:
             yield executor
         return
     try:
@@ -241,16 +241,16 @@ def similarity(
     from labkit_classroom import similarity
     from labkit_classroom.submissions import submissions as handed_in
 
-    only = _named(named)
+    only = _list_numbers(named)
     given = [submission for submission in handed_in(submissions) if not only or submission.exercise in only]
     compared = [submission for submission in given if not submission.problem]
     if not compared:
         raise LabError(f"there is nothing to compare: {given[0].problem if given else 'no hand-in to these exercises'}")
-    alike = similarity.pairs(compared, most)
+    alike = similarity.find_pairs(compared, most)
     page = similarity.write_page(out, alike)
     for pair in alike[:most]:
         print(f"{100 * pair.alike:4.0f} %  {pair.exercise}  {' and '.join(pair.students)}")
-    print(*(f"        {line}\n" for line in similarity.short(compared)), sep="", end="")
+    print(*(f"        {line}\n" for line in similarity.report_short(compared)), sep="", end="")
     print(*(f"        not compared: {one.student}: {one.problem}\n" for one in given if one.problem), sep="", end="")
     print(f"{page}: a reason to look, not a verdict")
 

@@ -25,8 +25,8 @@ from pathlib import Path
 from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit_classroom.grading import Result
-from labkit_classroom.roster import Roster, instant
-from labkit_classroom.submissions import printable
+from labkit_classroom.roster import Roster, parse_time
+from labkit_classroom.submissions import escape
 
 FORMATS = ("csv", "gradescope", "classroom50", "canvas", "moodle")
 # The variables of Classroom 50's runner, by the field of a result that they give.
@@ -47,7 +47,7 @@ class Question:
     right: bool = False
 
 
-def require(formats: Iterable[str], roster: Roster | None, students: int) -> None:
+def require_formats(formats: Iterable[str], roster: Roster | None, students: int) -> None:
     """Raise LabError if a format is unknown, or needs what is not there."""
     for name in formats:
         if name not in FORMATS:
@@ -59,7 +59,7 @@ def require(formats: Iterable[str], roster: Roster | None, students: int) -> Non
                            "written by the autograder that runs in each student's repository")
 
 
-def of_student(
+def write_student(
     formats: Iterable[str], out: Path, name: str, results: Sequence[Result], asked: Mapping[str, Sequence[Question]]
 ) -> list[Path]:
     """Write the results of one student: ``gradescope/NAME/results.json``, ``result.json`` for Classroom 50.
@@ -76,12 +76,10 @@ def of_student(
 
 def gradescope(results: Sequence[Result], asked: Mapping[str, Sequence[Question]]) -> dict:
     """Return a student's results for Gradescope: a test per question, visible to the student at once."""
-    tests = [
-        {"name": item.name, "number": f"{place}.{part}", "score": float(item.points), "max_score": float(item.of),
-         "status": "passed" if item.right else "failed", "output": item.text,
-         "output_format": "text", "visibility": "visible"}
-        for place, result in enumerate(results, 1) for part, item in enumerate(asked[result.exercise], 1)
-    ]
+    tests = [{"name": item.name, "number": f"{place}.{part}", "score": float(item.points), "max_score": float(item.of),
+              "status": "passed" if item.right else "failed", "output": item.text, "output_format": "text",
+              "visibility": "visible"} for place, result in enumerate(results, 1)
+             for part, item in enumerate(asked[result.exercise], 1)]
     verdicts = "\n".join(f"{result.exercise} {result.verdict}. {result.advice}".strip() for result in results)
     seconds = round(sum(result.seconds for result in results), 1)
     return {"score": sum(test["score"] for test in tests), "execution_time": seconds, "output": verdicts,
@@ -105,7 +103,7 @@ def classroom50(
               "score": int(question.points * whole), "max-score": int(question.of * whole), "output": question.text}
              for question in questions]
     now = datetime.now(UTC)
-    handed_in = max((instant(result.submitted_at) for result in results if result.submitted_at), default=now)
+    handed_in = max((parse_time(result.submitted_at) for result in results if result.submitted_at), default=now)
     return {"schema": "classroom50/result/v1", **identity,
             "assignment_type": runner.get("ASSIGNMENT_TYPE") or "individual",
             "datetime": handed_in.astimezone(UTC).strftime(_SECONDS), "graded_at": now.strftime(_SECONDS),
@@ -113,7 +111,7 @@ def classroom50(
             "tests": tests}
 
 
-def of_class(
+def write_class(
     formats: Iterable[str], out: Path, roster: Roster, columns: Mapping[str, tuple[str, Fraction]],
     book: Mapping[tuple[str, str], tuple[Fraction, str]],
 ) -> list[Path]:
@@ -122,12 +120,12 @@ def of_class(
     `columns` maps the number of an exercise to its title and its points. `book` maps the id of a student and the number
     of an exercise to the points reached and what is said of them; an exercise that is not graded is not in it.
     """
-    makers = {"canvas": canvas, "moodle": moodle}
-    return [write(out / f"{name}.csv", _text(make(roster, columns, book)))
+    makers = {"canvas": list_canvas_rows, "moodle": list_moodle_rows}
+    return [write(out / f"{name}.csv", _format_csv(make(roster, columns, book)))
             for name, make in makers.items() if name in formats]
 
 
-def canvas(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
+def list_canvas_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
     """Return the rows of Canvas's table; its SIS user ID is the roster's `id`. A cell is empty if not graded."""
     # Canvas takes a number in parentheses at the end for its own number of an assignment.
     titles = [re.sub(r"\s*\((\d+)\)$", r" \1", f"{number} {title}") for number, (title, _) in columns.items()]
@@ -137,7 +135,7 @@ def canvas(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
                    for person in roster.people]
 
 
-def moodle(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
+def list_moodle_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
     """Return the rows of Moodle's table, whose "ID number" is the roster's `id`: "-" is not graded; then the notes."""
     said = [number for number in columns if any(of == number and notes for (_, of), (_, notes) in book.items())]
     titles = [f"{number} {title}" for number, (title, _) in columns.items()]
@@ -151,7 +149,7 @@ def _cells(student_id: str, columns: Mapping, book: Mapping, none: str) -> list[
     return [decimal(book[student_id, number][0]) if (student_id, number) in book else none for number in columns]
 
 
-def _text(rows: Iterable[Sequence[str]]) -> str:
+def _format_csv(rows: Iterable[Sequence[str]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
@@ -163,7 +161,7 @@ _FORMULA = re.compile(r"(?:^(?= *{0})|(?<=[;,\t|])(?={0}))".format(r"[-=+@\t\r\u
 
 def shown(cell: object) -> object:
     """Return a cell with an apostrophe before what a spreadsheet would evaluate, and controls as escapes."""
-    return _FORMULA.sub("'", printable(cell)) if isinstance(cell, str) else cell
+    return _FORMULA.sub("'", escape(cell)) if isinstance(cell, str) else cell
 
 
 def decimal(points: Fraction) -> str:

@@ -26,8 +26,8 @@ from labkit.base.numerals import three
 from labkit.exercises.exercise import Exercise, exercises, number
 from labkit.notebooks import STYLE
 from labkit_classroom import gradebooks
-from labkit_classroom.grading import BUDGET, Result, others, read_result, read_results
-from labkit_classroom.roster import Person, Roster, instant
+from labkit_classroom.grading import BUDGET, Result, list_orphans, read_result, read_results
+from labkit_classroom.roster import Person, Roster, parse_time
 from labkit_classroom.rules import Rules
 from labkit_classroom.submissions import Submission
 
@@ -127,7 +127,7 @@ class Terms:
             return None
         person = self.person(result.student)
         until = person.until(result.exercise, due) if person else due
-        hours = (instant(result.submitted_at) - until).total_seconds() / 3600
+        hours = (parse_time(result.submitted_at) - until).total_seconds() / 3600
         return hours if hours > 0 else None
 
     def person(self, student: str) -> Person | None:
@@ -175,12 +175,12 @@ def write_all(
     for result in read_results(out):
         if terms.counts(result):
             places[result.student].append(result.exercise)
-    gradebooks.require(formats, terms.roster, len(places))
-    text, late, met, ungraded, before, changed = io.StringIO(), 0, [], [], _points_before(out / "grades.csv"), []
+    gradebooks.require_formats(formats, terms.roster, len(places))
+    text, late, met, ungraded, before, changed = io.StringIO(), 0, [], [], _read_earlier_points(out / "grades.csv"), []
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[tuple[str, str], tuple[Fraction, str]] = {}  # the points of a person at an exercise, and the notes
-    other_files, pages, names = [], [], _names(places)
+    other_files, pages, names = [], [], _choose_file_names(places)
     for student in sorted(places):
         results = [terms.apply_marks(it) for name in sorted(places[student]) if (it := read_result(out, student, name))]
         notes = {result.exercise: terms.notes(result) for result in results}
@@ -190,7 +190,7 @@ def write_all(
         late += sum(hour is not None for hour in hours.values())
         for result in results:
             points, of = _sum_points(parts[result.exercise])
-            row = [*([person.id if person else ""] if terms.roster else []), *_row(result, points, of, hours)]
+            row = [*([person.id if person else ""] if terms.roster else []), *_make_row(result, points, of, hours)]
             sheet.writerow(map(gradebooks.shown, [*row, notes[result.exercise]]))
             old, new = before.get(_result_key(result)), gradebooks.decimal(points)
             if result.lines and old and old != new:
@@ -202,22 +202,22 @@ def write_all(
                 met.append(replace(result, lines=[]))
             elif ranking and not result.lines:
                 ungraded.append(result)
-        other_files += gradebooks.of_student(formats, out, names[student], results, parts)
+        other_files += gradebooks.write_student(formats, out, names[student], results, parts)
         titles = {name: exercise.title for name, exercise in terms.exercises.items()}
-        pages.append(page(out / f"{names[student]}.html", "student.html.j2", student=student, results=results,
-                           tried=sum(bool(result.exercise) for result in results), titles=titles, points=_points_text,
-                           passed=sum(result.passed for result in results), asked=parts, hours=hours, notes=notes,
-                           budget=BUDGET))
+        pages.append(render_page(
+            out / f"{names[student]}.html", "student.html.j2", student=student, results=results, asked=parts,
+            tried=sum(bool(result.exercise) for result in results), passed=sum(result.passed for result in results),
+            titles=titles, points=_points_text, hours=hours, notes=notes, budget=BUDGET))
     for person in terms.roster.missing(places) if terms.roster else ():
         row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
         columns = {key: (exercise.title, terms.worth(key)) for key, exercise in terms.exercises.items()
                    if key in terms.only or any(key in numbers for numbers in places.values())}
-        other_files += gradebooks.of_class(formats, out, terms.roster, columns, book)
+        other_files += gradebooks.write_class(formats, out, terms.roster, columns, book)
     files = [write(out / "grades.csv", text.getvalue()), *other_files]
     if ranking:
-        files.append(page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
+        files.append(render_page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
     found = {(terms.rules.key(student), number) for student, numbers in places.items() for number in numbers}
     return Written(files, pages, late, changed, [" ".join(key) for key in terms.rules.marks if key not in found])
 
@@ -226,7 +226,7 @@ def _result_key(result: Result) -> tuple:
     return tuple(map(gradebooks.shown, (result.student, result.exercise, result.verdict, result.submitted_at)))
 
 
-def _points_before(path: Path) -> dict[tuple, str]:
+def _read_earlier_points(path: Path) -> dict[tuple, str]:
     """Return the points in the table of an earlier call, by `_result_key`."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -245,7 +245,7 @@ def _points_text(questions: Sequence[gradebooks.Question]) -> str:
     return f"{points} of {of} point{'s' * (of != '1')}"
 
 
-def _row(result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
+def _make_row(result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
     why = next((text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")
     late = hours[result.exercise]
     return [result.student, result.exercise, gradebooks.decimal(points) if result.lines else "",
@@ -279,7 +279,7 @@ def rankings(results: Sequence[Result]) -> list[dict]:
     return tables
 
 
-def _names(students: Iterable[str]) -> dict[str, str]:
+def _choose_file_names(students: Iterable[str]) -> dict[str, str]:
     """Map each student to a file name that no other student and no other page has, even in another case."""
     safe = {name: "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50] for name in students}
     often = Counter([*(file_name.casefold() for file_name in safe.values()), "ranking", "similarity"])
@@ -289,8 +289,8 @@ def _names(students: Iterable[str]) -> dict[str, str]:
 
 def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
     """Remove the results of all but these hand-ins, and their pages; return what was removed."""
-    gone = others(out, handed_in)
-    names = _names({result.student for result in read_results(out)})
+    gone = list_orphans(out, handed_in)
+    names = _choose_file_names({result.student for result in read_results(out)})
     for path, result in gone:
         path.unlink()
         (out / f"{names[result.student]}.html").unlink(missing_ok=True)
@@ -298,14 +298,14 @@ def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
     return [result for _, result in gone]
 
 
-def page(path: Path, template: str, **values) -> Path:
+def render_page(path: Path, template: str, **values) -> Path:
     """Write a page from one of the templates."""
     today = datetime.date.today().isoformat()
-    return write(path, _templates().get_template(template).render(today=today, version=labkit.__version__, **values))
+    return write(path, _environment().get_template(template).render(today=today, version=labkit.__version__, **values))
 
 
 @functools.cache
-def _templates() -> jinja2.Environment:
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True,
                                      lstrip_blocks=True)
     environment.globals["style"] = STYLE.read_text(encoding="utf-8")

@@ -103,7 +103,7 @@ class Result:
     answer : str
         The digest of what was handed in; empty if it could not be graded: the next run tries again.
     grader : str
-        The digest of what decided the grade: `state`.
+        The digest of what decided the grade: `digest_task`.
     seed : str
         The seed of the inputs and of a hidden shape; a regrade draws the same ones.
     format : int
@@ -147,8 +147,8 @@ def grade_all(
     out : Path
         The folder of the results.
     executor : concurrent.futures.Executor, optional
-        Where kernels are graded: `workers`, or Dask's ``client.get_executor()`` on machines that have the lab and the
-        folders of added exercises. By default, threads of this process, as many as there are processor cores.
+        Where kernels are graded: `start_workers`, or Dask's ``client.get_executor()`` on machines that have the lab and
+        the folders of added exercises. By default, threads of this process, as many as there are processor cores.
     unsafe : bool
         Without a sandbox, where there is none.
     again : bool
@@ -179,10 +179,10 @@ def grade_all(
     failed: list[Result] = []
     empty_handed = {submission.student for submission in handed_in if not submission.exercise}
     for student in {submission.student for submission in handed_in} - empty_handed:
-        _file(folder, Submission(student, "")).unlink(missing_ok=True)  # they have handed in something better
+        _path(folder, Submission(student, "")).unlink(missing_ok=True)  # they have handed in something better
 
     def keep(submission: Submission, result: Result, earlier: Result | None = None) -> None:
-        earlier = earlier or _read(_file(folder, submission))
+        earlier = earlier or _read(_path(folder, submission))
         same_text = earlier is not None and earlier.answer == _answer(submission)
         if same_text and not result.answer:  # a full disk, or no memory
             failed.append(replace(result, student=submission.student))
@@ -196,11 +196,11 @@ def grade_all(
         at, clock = _submission_time(submission, earlier if same_text else None)
         result = replace(result, student=submission.student, submitted_at=at, clock=clock)
         if result != earlier:
-            write(_file(folder, submission), json.dumps(asdict(result), indent=1) + "\n")
+            write(_path(folder, submission), json.dumps(asdict(result), indent=1) + "\n")
 
     graded = {(old.exercise, old.answer, old.grader): path for path, old in _read_all(folder) if old.answer}
     numbers = {submission.exercise for submission in handed_in if not submission.problem}
-    states = {number: state(number) for number in numbers}
+    states = {number: digest_task(number) for number in numbers}
     starts = _read_starts(folder)
     for number in states:
         now = _digest_code(number)
@@ -210,8 +210,8 @@ def grade_all(
         write(folder / _STARTS, "".join(lines))
     waiting: dict[tuple, list[Submission]] = {}
     for submission in handed_in:
-        earlier = _read(_file(folder, submission))
-        key = submission.exercise, _answer(submission), _lab() if submission.problem else states[submission.exercise]
+        earlier, number = _read(_path(folder, submission)), submission.exercise
+        key = number, _answer(submission), _digest_lab() if submission.problem else states[number]
         if earlier and earlier.answer == key[1] and (earlier.grader == key[2] or not again):
             keep(submission, earlier, earlier)
         elif key in graded and (result := _read(graded[key])):
@@ -237,17 +237,17 @@ def grade_all(
             if not _is_kernel(group[0]):
                 ended(group, _grade(group[0], unsafe))
         with contextlib.ExitStack() as stack:
-            pool = executor or stack.enter_context(workers(None, len(kernels)))
+            pool = executor or stack.enter_context(start_workers(None, len(kernels)))
             futures = stack.enter_context(contextlib.closing(_grade_parallel(pool, kernels, unsafe, added, ended)))
             for group, future in futures:
                 ended(group, _result_of(group[0], future))
     except KeyboardInterrupt:
-        finished = sum(_file(folder, submission).is_file() for submission in handed_in)
+        finished = sum(_path(folder, submission).is_file() for submission in handed_in)
         raise Interrupted(f"stopped: {finished} of {len(handed_in)} are graded; the same command goes on") from None
     if device().engine == "gpu":  # in this thread, which has the context, and one after the other
         for submission in handed_in:
-            if (earlier := _read(_file(folder, submission))) and (result := timed(earlier, submission)) is not earlier:
-                keep(submission, result, earlier)
+            if (old := _read(_path(folder, submission))) and (result := add_time(old, submission)) is not old:
+                keep(submission, result, old)
     return failed
 
 
@@ -281,7 +281,7 @@ def _result_of(submission: Submission, future: Future) -> Result:
         return Result(submission.student, submission.exercise, False, f"not graded: {type(error).__name__}: {error}")
 
 
-def workers(jobs: int | None, most: int) -> Executor:
+def start_workers(jobs: int | None, most: int) -> Executor:
     """Return an executor of threads for at most `most` submissions; of processes, where threads would wait.
 
     `jobs` is the number of submissions at a time, by default as many as there are processor cores.
@@ -299,7 +299,7 @@ def _prepare_worker() -> None:
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
-def timed(result: Result, submission: Submission, images: int = 1000) -> Result:
+def add_time(result: Result, submission: Submission, images: int = 1000) -> Result:
     """Return a result with its op time on this device, if it met its goal in place of a rung and has no time yet."""
     exercise = by_name(result.exercise) if result.passed else None
     subject = exercise and exercise.subject
@@ -332,16 +332,16 @@ def read_results(out: Path) -> Iterator[Result]:
 
 def read_result(out: Path, student: str, exercise: str) -> Result | None:
     """Return the result of a student at an exercise, or None."""
-    return _read(_file(out / "results", Submission(student, exercise)))
+    return _read(_path(out / "results", Submission(student, exercise)))
 
 
-def others(out: Path, handed_in: Iterable[Submission]) -> list[tuple[Path, Result]]:
+def list_orphans(out: Path, handed_in: Iterable[Submission]) -> list[tuple[Path, Result]]:
     """Return the results in a folder, with their files, of hand-ins that are not among these."""
     here = {(submission.student, submission.exercise) for submission in handed_in}
     return [(path, item) for path, item in _read_all(out / "results") if (item.student, item.exercise) not in here]
 
 
-def changed_starts(out: Path, handed_in: Iterable[Submission]) -> list[str]:
+def list_changed_starts(out: Path, handed_in: Iterable[Submission]) -> list[str]:
     """Return the numbers of the exercises whose starting code has changed since the last grading."""
     starts, numbers = _read_starts(out / "results"), {item.exercise for item in handed_in if not item.problem}
     return [number for number in sorted(numbers) if starts[number] and starts[number][-1] != _digest_code(number)]
@@ -385,7 +385,8 @@ def _read(path: Path) -> Result | None:
     raise LabError(f"{path} is a result of another version of the lab: grade into a new folder")
 
 
-def _file(folder: Path, submission: Submission) -> Path:
+def _path(folder: Path, submission: Submission) -> Path:
+    """Return the file of a submission's result: a readable name, and a digest that makes it unique."""
     name = f"{submission.student}-{submission.exercise or 'none'}"[:50]
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
     return folder / f"{safe}-{digest(submission.student, submission.exercise)[:8]}.json"
@@ -403,19 +404,19 @@ def _answer(submission: Submission) -> str:
     return digest(repr((submission.answer, submission.problem)))[:16]
 
 
-def state(number: str | Path) -> str:
+def digest_task(number: str | Path) -> str:
     """Return the digest of what decides the grades of an exercise, or of one in a folder."""
     folder = number if isinstance(number, Path) else by_name(number).folder
-    return digest(_lab(), *_contents(folder, (path for path in folder.rglob("*") if path.name != "wrong.toml")))[:16]
+    return digest(_digest_lab(), *_contents(folder, (p for p in folder.rglob("*") if p.name != "wrong.toml")))[:16]
 
 
 def states() -> dict[str, str]:
-    """Return `state` of all exercises that are known here, by their numbers."""
-    return {number: state(number) for number in exercises()}
+    """Return `digest_task` of all exercises that are known here, by their numbers."""
+    return {number: digest_task(number) for number in exercises()}
 
 
 @functools.cache
-def _lab() -> str:
+def _digest_lab() -> str:
     """Return the digest of what decides every grade: version, engine, data, and the lab without its exercises."""
     code = {path for path in PACKAGE.rglob("*") if not path.is_relative_to(SERIES)}
     code -= {path for path in code if path.relative_to(PACKAGE).parts[0] in _SHOWN}
@@ -445,12 +446,12 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
     try:
         if submission.problem:
             return Result(submission.student, submission.exercise, False, submission.problem,
-                          answer=_answer(submission), grader=_lab())
+                          answer=_answer(submission), grader=_digest_lab())
         if submission.exercise in added:
             add(added[submission.exercise])
         exercise = by_name(submission.exercise).drawn(submission.seed or secrets.token_hex(8))
         try:
-            graded, peak = _answered(exercise, submission.answer, unsafe)
+            graded, peak = _grade_answer(exercise, submission.answer, unsafe)
             verdict = graded.verdict
         except sandbox.NoResultError as error:  # it is not tried again
             reason = str(error).removeprefix("there is no result: ")
@@ -464,7 +465,7 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
             submission.student, exercise.number, graded.passed, verdict, graded.untouched,
             [[line.ok, line.text[:_TEXT], part] for line, part in zip(graded.lines, parts, strict=False)],
             graded.mistake, reached, round(time.monotonic() - began, 2), round(peak / 1e6, 1),
-            answer=_answer(submission), grader=state(exercise.number), seed=exercise.seed,
+            answer=_answer(submission), grader=digest_task(exercise.number), seed=exercise.seed,
         )
     except EngineError as error:  # without a digest: the next run tries again
         return Result(submission.student, submission.exercise, False, f"not graded: {error}")
@@ -472,7 +473,7 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
         return Result(submission.student, submission.exercise, False, f"not graded: {type(error).__name__}: {error}")
 
 
-def _answered(exercise: Exercise, answer: str | tuple, unsafe: bool) -> tuple[grade.Grade, int]:
+def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> tuple[grade.Grade, int]:
     """Return the grade of an answer, and peak memory in bytes; NoResultError if it cannot be one."""
     numbers = isinstance(exercise.subject, Numbers)
     try:
@@ -500,13 +501,13 @@ def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grad
         The child process came to no result; the message says why.
     """
     with temporary.folder() as folder:
-        command, environment = grade.job(asked, source, folder)
+        command, environment = grade.write_job(asked, source, folder)
         word = sandbox.nonce()
         child = sandbox.run(
             [*command, "--untrusted"], folder, check=environment["HOSTCUDA_CHECK"],
             environment={"HOSTCUDA_CHECK_OUT": environment["HOSTCUDA_CHECK_OUT"]}, stdin=word, unsafe=unsafe,
         )
-        record = sandbox.answer(child, folder / "answer", word)
+        record = sandbox.read_answer(child, folder / "answer", word)
     status = processes.Ended(child.status, child.seconds)
     arrays = {name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
               for name, text in record["arrays"].items()}

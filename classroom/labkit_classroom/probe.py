@@ -1,6 +1,6 @@
 """Look for holes in the sandbox, from its inside: ``python probe.py`` reads what to try, and prints what worked.
 
-`labkit_classroom.sandbox.walls` runs it. It imports nothing of the lab. Nothing that it tries does any harm.
+`labkit_classroom.sandbox.try_walls` runs it. It imports nothing of the lab. Nothing that it tries does any harm.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ def memory(most: int) -> Iterator[str]:
 
 def calls() -> Iterator[str]:
     """Try system calls that no kernel needs, with arguments that do nothing."""
-    c = ctypes.CDLL(None, use_errno=True)
-    tries = {name: (c.syscall, number, 0, 0, 0, 0, 0) for name, number in _CALLS.items()}
-    tries |= {"unshare": (c.unshare, 0), "setns": (c.setns, -1, 0), "ptrace": (c.ptrace, 16, 0, 0, 0),
-              "mount": (c.mount, None, b"/", None, 0, None), "socket": (c.socket, 1, 1, 0)}
-    for name, (call, *arguments) in tries.items():
+    libc = ctypes.CDLL(None, use_errno=True)
+    attempts = {name: (libc.syscall, number, 0, 0, 0, 0, 0) for name, number in _CALLS.items()}
+    attempts |= {"unshare": (libc.unshare, 0), "setns": (libc.setns, -1, 0), "ptrace": (libc.ptrace, 16, 0, 0, 0),
+                 "mount": (libc.mount, None, b"/", None, 0, None), "socket": (libc.socket, 1, 1, 0)}
+    for name, (call, *arguments) in attempts.items():
         if call(*arguments) != -1 or ctypes.get_errno() not in _FORBIDDEN:
             yield f"calls {name}"
 

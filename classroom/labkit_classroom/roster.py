@@ -37,7 +37,7 @@ class Person:
     def until(self, exercise: str, due: datetime) -> datetime:
         """Return until when this student may hand in: never earlier than the others."""
         extension = self.extensions.get(exercise.lower()) or self.extensions.get("") or "0"
-        return max(due, extended(extension, due))
+        return max(due, extend_deadline(extension, due))
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def read_roster(path: Path) -> Roster:
         The file cannot be read, lacks a column or an id, has an id twice, or has an extension that cannot be read.
     """
     people, columns = {}, {}
-    for line, row in table(path, ("name", "id", "email")):
+    for line, row in read_table(path, ("name", "id", "email")):
         columns = {name: name.removeprefix(_EXTENSION).strip() for name in row if name.startswith(_EXTENSION)}
         extensions = {columns[name]: row[name] for name in columns if row[name]}
         if not row["id"] or row["id"] in people:
@@ -111,14 +111,14 @@ def read_roster(path: Path) -> Roster:
             raise LabError(f"{path}, line {line}: {what}. Gradebooks know students by their ids")
         try:
             for value in extensions.values():
-                extended(value, datetime.now(UTC))
+                extend_deadline(value, datetime.now(UTC))
         except LabError as error:
             raise LabError(f"{path}, line {line}: {error}") from None
         people[row["id"]] = Person(row["name"], row["id"], row["email"], extensions)
     return Roster((*people.values(),), (*columns,))
 
 
-def table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
+def read_table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
     """Return the rows of a CSV file with their line numbers; columns in lower case, separated by , or ;.
 
     Raises
@@ -141,7 +141,7 @@ def table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]
     return [(line, dict.fromkeys(names, "") | row) for line, row in rows if any(row.values())]
 
 
-def instant(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Return the time, in UTC, that a text with an offset from UTC states; LabError if it states none."""
     with contextlib.suppress(ValueError, OverflowError):
         time = datetime.fromisoformat(text.strip())
@@ -150,12 +150,12 @@ def instant(text: str) -> datetime:
     raise LabError(f"{text!r} is no time with an offset from UTC: write it like 2026-12-01T23:59+01:00")
 
 
-def extended(text: str, due: datetime) -> datetime:
+def extend_deadline(text: str, due: datetime) -> datetime:
     """Return the deadline with an extension: hours after `due`, or a time. LabError if it is neither."""
     try:
         return due + timedelta(hours=float(text))
     except (ValueError, OverflowError):
-        return instant(text)
+        return parse_time(text)
 
 
 def plain(name: str) -> str:

@@ -10,10 +10,10 @@ need.
 
 In a container of its own, bubblewrap is neither needed nor allowed. ``LABKIT_SANDBOX=container`` says that there is
 one. The command then runs as a user of its own, under the same filter and the same limits, and the container has to
-provide the rest. No wall is taken for granted: `walls` tries to get through.
+provide the rest. No wall is taken for granted: `try_walls` tries to get through.
 
-What the command prints, and its exit status, are no results. A result is a file that `answer` reads. It must carry a
-nonce that the command got on its standard input before any submitted code was compiled, and the command must have
+What the command prints, and its exit status, are no results. A result is a file that `read_answer` reads. It must carry
+a nonce that the command got on its standard input before any submitted code was compiled, and the command must have
 ended by itself with status 0. That excludes results which a submission writes without reading the memory of the
 process that runs it. It cannot exclude more, because a kernel runs in that process. Code that searches this memory is
 stopped by the checks of `hostcuda.untrusted` and by check mode, which know what an ordinary kernel may do. So compare
@@ -156,14 +156,14 @@ def why_not() -> str:
             f"bubblewrap is installed but does not work here ({reason}): allow user namespaces, in a container with "
             "--privileged or --security-opt seccomp=unconfined, or make an image: labkit autograder --image"
         )
-    for wall, hole in walls().items():
+    for wall, hole in try_walls().items():
         if hole and wall != "calls":
             return f"the wall around the {WALLS[wall]} is missing: {hole}"
     return ""
 
 
 @functools.cache
-def walls() -> dict[str, str]:
+def try_walls() -> dict[str, str]:
     """Return which walls stand between a command and the machine: a program in the sandbox tries to get through.
 
     Returns
@@ -202,9 +202,9 @@ def walls() -> dict[str, str]:
     return {wall: f"a kernel {', '.join(holes[wall])}{remedies[wall]}" if holes[wall] else "" for wall in WALLS}
 
 
-def standing() -> str:
+def describe_walls() -> str:
     """Return a sentence that names the walls that stand and those that do not."""
-    holes = walls()
+    holes = try_walls()
     by = "the container" if in_container() else "bubblewrap"
     missing = [f"; missing: {WALLS[wall]} ({hole})" for wall, hole in holes.items() if hole]
     return f"Walls that stand ({by}): {', '.join(WALLS[wall] for wall in holes if not holes[wall])}{''.join(missing)}"
@@ -256,7 +256,7 @@ def _environment(check: str) -> dict[str, str]:
 
 
 @functools.cache
-def precompiled(check: str) -> tuple[Path, ...]:
+def precompile(check: str) -> tuple[Path, ...]:
     """Return the engine's runtime library and precompiled header in this process's cache, compiled if missing."""
     program = "import sys; from hostcuda import checking; print(*checking.engine_files(sys.argv[1:]), sep='\\n')"
     child = subprocess.run(
@@ -383,7 +383,7 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
     scratch_variables = {"HOME": str(scratch), "TMPDIR": str(scratch), "HOSTCUDA_CACHE_DIR": str(scratch / "cache")}
     user = None
     if walled:
-        cached = () if check is None else precompiled(check)
+        cached = () if check is None else precompile(check)
         if os.geteuid() == 0:
             user = _USERS[threading.get_native_id() % len(_USERS)]  # another one in each process that grades
             os.chown(scratch, user, user)
@@ -509,14 +509,14 @@ def nonce() -> str:
     return secrets.token_hex(16)
 
 
-def parsed(data: bytes, most: int) -> object:
+def parse_json(data: bytes, most: int) -> object:
     """Return the value of an untrusted JSON text. ValueError if it has more than `most` values of up to 250 bytes."""
     if sum(map(data.count, (b"{", b"[", b","))) > most:
         raise ValueError(f"it has more than {most:,} values")
     return json.loads(data)
 
 
-def answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> dict:
+def read_answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> dict:
     """Return the result that a command has left, read outside the sandbox.
 
     Parameters
@@ -546,7 +546,7 @@ def answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> 
         with open(handle, "rb") as file:
             about = os.fstat(handle)
             data = file.read(most + 1) if stat.S_ISREG(about.st_mode) and about.st_nlink == 1 else b""
-        values = parsed(data, 1_000_000) if len(data) <= most else None
+        values = parse_json(data, 1_000_000) if len(data) <= most else None
     except (OSError, ValueError, RecursionError):
         values = None
     claimed = str(values.get("nonce")) if isinstance(values, dict) else ""

@@ -69,9 +69,8 @@ def load() -> None:
     def allow(name: str, *comparisons: _Comparison) -> None:
         number = seccomp.seccomp_syscall_resolve_name(name.encode())
         if number >= 0:  # this processor has it
-            status = seccomp.seccomp_rule_add_array(
-                rules, ctypes.c_uint32(_ALLOW), number, len(comparisons), (_Comparison * len(comparisons))(*comparisons)
-            )
+            status = seccomp.seccomp_rule_add_array(rules, ctypes.c_uint32(_ALLOW), number, len(comparisons),
+                                                    (_Comparison * len(comparisons))(*comparisons))
             _require(status, name)
 
     for name in ALLOWED.split():

@@ -24,7 +24,7 @@ import numpy as np
 from hostcuda.source import code_only
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name
-from labkit_classroom.grades import page
+from labkit_classroom.grades import render_page
 from labkit_classroom.submissions import Submission
 
 RUN = 8  # tokens: about a statement
@@ -59,7 +59,7 @@ class Pair:
     texts: tuple[list[tuple[str, bool]], list[tuple[str, bool]]]
 
 
-def tokens(source: str) -> list[tuple[str, int, int]]:
+def tokenize(source: str) -> list[tuple[str, int, int]]:
     """Return the tokens of a source with their begin and end; a name that its author has chosen is "name"."""
     code = code_only(source)
     defined = set(_DEFINED.findall(code))
@@ -79,20 +79,20 @@ def tokens(source: str) -> list[tuple[str, int, int]]:
 def _find_runs(source: str) -> dict[Run, list[tuple[int, int]]]:
     """Return the runs of tokens of a source, and where each run stands."""
     places = defaultdict(list)
-    words = tokens(source)
+    words = tokenize(source)
     for at in range(len(words) - RUN + 1):
         part = words[at : at + RUN]
         places[tuple(word for word, _, _ in part)].append((part[0][1], part[-1][2]))
     return places
 
 
-def pairs(handed_in: Sequence[Submission], most: int = 50) -> list[Pair]:
+def find_pairs(handed_in: Sequence[Submission], most: int = 50) -> list[Pair]:
     """Return the pairs of kernels that are most alike, at most `most` of an exercise, the most alike first."""
     alike = [pair for number, texts in _group_texts(handed_in) for pair in _pair_up(number, texts, most)]
     return sorted(alike, key=lambda pair: -pair.alike)
 
 
-def short(handed_in: Sequence[Submission]) -> list[str]:
+def report_short(handed_in: Sequence[Submission]) -> list[str]:
     """Return a line per exercise: how many hand-ins are too short to compare, and how many of them are equal."""
     lines = []
     for number, by_student in _group_texts(handed_in):
@@ -120,14 +120,15 @@ def write_page(path: Path, found: Sequence[Pair]) -> Path:
     there = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     if os.path.lexists(path) and _TITLE not in there:
         raise LabError(f"{path} is there, and is no page of an earlier run: name another file with --out")
-    return page(path, "similarity.html.j2", pairs=found, least=LEAST)
+    return render_page(path, "similarity.html.j2", pairs=found, least=LEAST)
 
 
 def _pair_up(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
+    """Yield the most similar pairs of an exercise's texts (by student), by runs of tokens not in its start."""
     start_runs = _find_runs(by_name(number).start).keys()
     runs_of = {student: _find_runs(text).keys() - start_runs for student, text in texts.items()}
     runs_of = {student: runs for student, runs in runs_of.items() if len(runs) >= LEAST}
-    students, common, smaller = [*runs_of], *_alike([*runs_of.values()])
+    students, common, smaller = [*runs_of], *_weigh_common_runs([*runs_of.values()])
     scores = np.triu(np.divide(common, smaller, out=np.zeros_like(common), where=smaller > 0), 1)
     places = zip(*np.nonzero(scores >= _FLOOR), strict=True)
     for a, b in heapq.nlargest(most, places, key=lambda place: scores[place]):
@@ -136,7 +137,7 @@ def _pair_up(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
         yield Pair(number, (students[a], students[b]), float(scores[a, b]), marked)
 
 
-def _alike(own: Sequence[set[Run]]) -> tuple[np.ndarray, np.ndarray]:
+def _weigh_common_runs(own: Sequence[set[Run]]) -> tuple[np.ndarray, np.ndarray]:
     """Return two matrices: the weight of the common runs of each pair, and of all runs of the one that has less."""
     having = Counter(run for runs in own for run in runs)
     weight = {run: math.log((len(own) + 1) / count) for run, count in having.items()}

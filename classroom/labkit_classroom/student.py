@@ -41,7 +41,7 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     out : Path
         A folder that is empty or does not exist.
     nbgrader : bool
-        Mark the exercises' cells for nbgrader, see `mark`.
+        Mark the exercises' cells for nbgrader, see `mark_cells`.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
         labkit is not used from a checkout, or the folder is not empty or cannot be written.
     """
     checkout = PACKAGE.parent
-    paths = [*files()]  # before there is anything new
+    paths = [*list_files()]  # before there is anything new
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise LabError(f"{out} is not an empty folder: remove it, or choose another with --out")
     require_writable(out)
@@ -62,17 +62,17 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     for path in paths:
         target = out / path.relative_to(checkout)
         if path.is_relative_to(PACKAGE / "exercises" / "series"):
-            if text := posed(path):
+            if text := remove_solution(path):
                 targets.append(write(target, text))
         elif path.suffix == ".ipynb":
-            targets.append(write(target, _notebook(path, nbgrader)))
+            targets.append(write(target, _remove_solution_cells(path, nbgrader)))
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             targets.append(Path(shutil.copy2(path, target)))
     return targets
 
 
-def files() -> Iterator[Path]:
+def list_files() -> Iterator[Path]:
     """Yield the files that git tracks; without git, all files that no run of the lab has made.
 
     Raises
@@ -91,28 +91,28 @@ def files() -> Iterator[Path]:
             raise LabError(f"git cannot list the files of {checkout}: {reason}") from None
         paths = [checkout / name for name in child.stdout.split("\0") if name]
     else:
-        paths = [*_walk(checkout)]
+        paths = [*_list_files(checkout)]
     for path in paths:
         if path.is_file() and not path.relative_to(checkout).as_posix().startswith(_LEFT_OUT):
             yield path
 
 
-def _walk(checkout: Path) -> Iterator[Path]:
+def _list_files(checkout: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(checkout):
         folders[:] = [name for name in folders if not _UNTRACKED.fullmatch(name)]
         yield from (Path(folder, name) for name in files)
 
 
-def posed(path: Path) -> str:
+def remove_solution(path: Path) -> str:
     """Return a file of an exercise as students get it; empty if they do not get it."""
     if path.suffix == ".cu":
         return without_solution(read(path))
     if path.suffix == ".py":
-        return unanswered(read(path))
+        return remove_answers(read(path))
     return "" if path.name == "wrong.toml" else read(path)
 
 
-def unanswered(module: str) -> str:
+def remove_answers(module: str) -> str:
     """Return the source of an exercise's module without the answers if it asks for numbers.
 
     The function or lambda that `labkit.exercises.subjects.Numbers` gets as its solution then returns an empty tuple.
@@ -130,15 +130,15 @@ def unanswered(module: str) -> str:
     return b"".join(lines).decode()
 
 
-def _notebook(path: Path, nbgrader: bool) -> str:
+def _remove_solution_cells(path: Path, nbgrader: bool) -> str:
     nb = nbformat.read(path, 4)
     nb.cells = [cell for cell in nb.cells if not (cell.cell_type == "code" and _SOLUTION.search(cell.source))]
     if nbgrader:
-        mark(nb)
+        mark_cells(nb)
     return nbformat.writes(nb) + "\n"
 
 
-def mark(nb: NotebookNode) -> None:
+def mark_cells(nb: NotebookNode) -> None:
     """Mark the exercises' cells of a notebook for nbgrader, in place.
 
     A kernel cell becomes a cell for a solution. The cell that grades it becomes a locked test of one point, which fails
@@ -154,17 +154,17 @@ def mark(nb: NotebookNode) -> None:
         if cell.cell_type != "code":
             continue
         if number := asked_by(cell.source):
-            cell.metadata["nbgrader"] = _metadata(f"kernel-{Path(number).name}", solution=True)
+            cell.metadata["nbgrader"] = _make_metadata(f"kernel-{Path(number).name}", solution=True)
         elif not (call := _GRADE.fullmatch(cell.source)):
             continue
         elif isinstance(exercise(call[2]).subject, Numbers):
-            cell.metadata["nbgrader"] = _metadata(f"answer-{call[2]}", grade=True, solution=True, points=1)
+            cell.metadata["nbgrader"] = _make_metadata(f"answer-{call[2]}", grade=True, solution=True, points=1)
         else:
             cell.source = f"assert {call[1]}.passed"
-            cell.metadata["nbgrader"] = _metadata(f"grade-{Path(call[2]).name}", grade=True, locked=True, points=1)
+            cell.metadata["nbgrader"] = _make_metadata(f"grade-{Path(call[2]).name}", grade=True, locked=True, points=1)
 
 
-def _metadata(name: str, **values: bool | int) -> dict:
+def _make_metadata(name: str, **values: bool | int) -> dict:
     """Return nbgrader's metadata of a cell, in the third version of its schema."""
     return {"schema_version": 3, "grade_id": name, "grade": False, "solution": False, "locked": False, "task": False,
             **values}

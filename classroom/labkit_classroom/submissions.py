@@ -19,8 +19,8 @@ from labkit.base.errors import LabError
 from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name, exercises
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import decode, with_functions
-from labkit_classroom.roster import instant, table
-from labkit_classroom.sandbox import parsed
+from labkit_classroom.roster import parse_time, read_table
+from labkit_classroom.sandbox import parse_json
 
 _CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\S+)[^\n]*")
 _KINDS = (".ipynb", ".cu")
@@ -108,7 +108,7 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     latest: dict[tuple[str, str], tuple[Submission, Path]] = {}
     paths = [Path(path or "''") for path in paths]  # an empty name is no name of this folder
     # Of several folders, or of one student's, a manifest may be the student's own.
-    manifest = _manifest(paths[0]) if len(paths) == 1 and not student else {}
+    manifest = _read_manifest(paths[0]) if len(paths) == 1 and not student else {}
     files = [(file, path) for path in paths for file in _find_files(path)]
     if student and not files:
         return [Submission(student, "", problem="there is no .ipynb or .cu file")]
@@ -118,16 +118,16 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     read, exercises_of = Counter(), Counter()  # of a student: bytes, and exercises
     for file, path in files:
         about = _read_time(file, path, manifest)
-        folder, nested = _folder(file, path)
+        folder, nested = _find_student_folder(file, path)
         owner = student or (folder if nested else file.stem)
-        read[owner] += _cost(file)
+        read[owner] += _count_quota(file)
         more = f"there are more than {_FILES} files, or {_ALL_BYTES // 2**20} MB: the rest was not read"
         too_many = [Submission(owner, "", problem=more)] if read[owner] > _ALL_BYTES else []
         for item in too_many or _read_or_explain(file, folder, nested):
             text = item.answer if isinstance(item.answer, tuple) else texts.setdefault(item.answer, item.answer)
             item = replace(item, answer=text, **{"student": item.student, **about})
-            item = replace(item, student=student or printable(item.student), exercise=printable(item.exercise),
-                           problem=printable(item.problem)[:_PROBLEM])
+            item = replace(item, student=student or escape(item.student), exercise=escape(item.exercise),
+                           problem=escape(item.problem)[:_PROBLEM])
             if (item.student, item.exercise) not in latest:
                 exercises_of[item.student] += 1
                 if exercises_of[item.student] > _EXERCISES:
@@ -139,7 +139,7 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
                 addition = "" if item.problem in before.problem else f"; {item.problem}"
                 item = replace(before, problem=(before.problem + addition)[:_PROBLEM])
             elif other != file:
-                twice = f"it was handed in twice, in {printable(other.name)} and {printable(file.name)}: leave one"
+                twice = f"it was handed in twice, in {escape(other.name)} and {escape(file.name)}: leave one"
                 item = replace(item, answer="", problem=twice)
             damaged = item.problem and before and not before.problem and other == file
             if not damaged:  # it replaces nothing
@@ -151,13 +151,13 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     return handed_in + [item for path in paths if path.is_dir() for item in _report_without(path, students, files)]
 
 
-def _manifest(path: Path) -> dict[str, dict[str, str]]:
+def _read_manifest(path: Path) -> dict[str, dict[str, str]]:
     """Return what the manifest of a folder says of its files, by their paths."""
     entries = {}
     if (file := path / MANIFEST).is_file():
-        for line, row in table(file, ("file", "submitted_at")):
+        for line, row in read_table(file, ("file", "submitted_at")):
             try:
-                at = instant(row["submitted_at"]).isoformat(timespec="seconds")
+                at = parse_time(row["submitted_at"]).isoformat(timespec="seconds")
             except LabError as error:
                 raise LabError(f"{file}, line {line}: {error}") from None
             student = {"student": row["student"]} if row.get("student") else {}
@@ -165,9 +165,9 @@ def _manifest(path: Path) -> dict[str, dict[str, str]]:
     return entries
 
 
-def unused(path: Path) -> list[str]:
+def list_unused_entries(path: Path) -> list[str]:
     """Return the paths in a folder's manifest that name no file in it, and no folder of a student."""
-    entries = _manifest(path) if path.is_dir() else {}
+    entries = _read_manifest(path) if path.is_dir() else {}
     return [name for name in entries
             if not os.path.lexists(path / name) or ("/" in name and os.path.isdir(path / name))]
 
@@ -185,7 +185,7 @@ def _read_time(file: Path, path: Path, manifest: dict) -> dict[str, str]:
     return {"submitted_at": changed.isoformat(timespec="seconds"), "clock": "file"}
 
 
-def printable(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text that a terminal shows as it is: invalid bytes, controls and invisible letters as escapes."""
     if text.isprintable():
         return text
@@ -208,7 +208,7 @@ def _report_without(path: Path, students: set[str], files: Iterable[tuple[Path, 
         is_folder = os.path.isdir(entry)
         parts = None if is_folder else _match_name(entry.stem)
         student = _owner(entry.name) if is_folder else (parts and (parts["before"] or parts["after"])) or entry.stem
-        others.setdefault(printable(student), []).append(printable(f"{'the folder ' * is_folder}{entry.name}"))
+        others.setdefault(escape(student), []).append(escape(f"{'the folder ' * is_folder}{entry.name}"))
     for student, names in others.items():
         if student not in students:
             problem = f"there is no .ipynb or .cu file, only {' and '.join(names)}"
@@ -229,7 +229,7 @@ def _read_or_explain(file: Path, folder: str, nested: bool) -> list[Submission]:
         return [Submission(student, "", problem=f"{file.name} cannot be read: {reason}")]
 
 
-def _cost(file: Path) -> int:
+def _count_quota(file: Path) -> int:
     """Return how many of a student's bytes a file takes: an empty one takes some, a large one at most `_BYTES`."""
     try:
         return min(max(file.lstat().st_size, _ALL_BYTES // _FILES), _BYTES)
@@ -237,7 +237,7 @@ def _cost(file: Path) -> int:
         return _ALL_BYTES // _FILES
 
 
-def _content(file: Path) -> bytes:
+def _read_content(file: Path) -> bytes:
     """Return what is in a plain file. Raises LabError if it has more than `_BYTES`, or is another thing."""
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would be waited for
     with open(file, "rb", opener=lambda path, read: os.open(path, read | flags)) as opened:
@@ -273,7 +273,7 @@ def _find_files(path: Path) -> list[Path]:
     return sorted(files)
 
 
-def _folder(file: Path, given: Path) -> tuple[str, bool]:
+def _find_student_folder(file: Path, given: Path) -> tuple[str, bool]:
     """Return the folder that may name the student, and whether it is a subfolder of the given one."""
     below = file.relative_to(given).parts
     return (_owner(below[0]), True) if len(below) > 1 else (file.resolve().parent.name, False)
@@ -305,7 +305,7 @@ def _read_file(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
 
 def _read_kernel(student: str, number: str, file: Path) -> Submission:
     try:
-        text = decode(_content(file), file.name).rstrip() + "\n"  # so it is never taken for the path of another file
+        text = decode(_read_content(file), file.name).rstrip() + "\n"  # so it is never taken for another file's path
         problem = "" if text.strip() else f"{file.name} is empty: hand in the whole kernel"
         return Submission(student, by_name(number).number, _clip(text), problem)
     except EngineError as error:
@@ -317,11 +317,11 @@ def _clip(text: str) -> str:
     return text[: SOURCE_CHARACTERS + 1]
 
 
-def _sources(file: Path) -> list[str]:
+def _read_sources(file: Path) -> list[str]:
     """Return the texts of a notebook's code cells. LabError if it is no notebook, or one that is too large."""
-    data = _content(file)
+    data = _read_content(file)
     try:
-        cells = parsed(data, _VALUES)["cells"]
+        cells = parse_json(data, _VALUES)["cells"]
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     except (ValueError, RecursionError, TypeError, KeyError) as error:
         what = {KeyError: f"it has no {error}", TypeError: "it has other JSON"}.get(type(error), str(error)[:120])
@@ -332,8 +332,9 @@ def _sources(file: Path) -> list[str]:
 
 
 def _read_cells(student: str, file: Path) -> Iterator[Submission]:
+    """Yield the submissions in a notebook's cells: kernels, and numbers handed to the grader."""
     any_answer = False
-    for place, source in enumerate(_sources(file), 1):
+    for place, source in enumerate(_read_sources(file), 1):
         if match := _CELL.match(source):
             any_answer = True
             above = source[: len(source) - len(source.lstrip())].count("\n")
@@ -367,7 +368,7 @@ _ASSIGNED = re.compile(r"\s*(\w+)\s*=(?!=)")
 _GRADES = re.compile(r"\bgrade\s*\(\s*[\"'](\w+)[\"']")
 
 
-def _statements(source: str) -> Iterator[str]:
+def _split_statements(source: str) -> Iterator[str]:
     """Yield the statements of a cell, in time that grows with its length: `ast` may take 20 s for 64 kB."""
     begin = depth = 0
     for piece in _PIECE.finditer(source):
@@ -381,7 +382,7 @@ def _statements(source: str) -> Iterator[str]:
 def _find_answers(source: str) -> Iterator[tuple[str, tuple | None]]:
     """Yield the numbers that a cell hands to the grader; None unless they are literals or names assigned once."""
     code = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!")))
-    statements = [*_statements(code)] if "grade" in code else []
+    statements = [*_split_statements(code)] if "grade" in code else []
     assigned = [(match[1], match.string[match.end() :]) for match in map(_ASSIGNED.match, statements) if match]
     count = Counter(name for name, _ in assigned)
     values = {name: value for name, value in assigned if count[name] == 1 and len(value) <= _LONGEST_ANSWER}
@@ -392,7 +393,7 @@ def _find_answers(source: str) -> Iterator[tuple[str, tuple | None]]:
             except EngineError:
                 continue
             if isinstance(exercise.subject, Numbers):
-                yield exercise.number, _literals(arguments, values)
+                yield exercise.number, _evaluate_literals(arguments, values)
 
 
 def _find_calls(statement: str) -> Iterator[tuple[str, list[ast.expr] | None]]:
@@ -412,7 +413,7 @@ def _find_calls(statement: str) -> Iterator[tuple[str, list[ast.expr] | None]]:
                 yield first.value, arguments
 
 
-def _literals(arguments: list[ast.expr] | None, values: Mapping[str, str]) -> tuple | None:
+def _evaluate_literals(arguments: list[ast.expr] | None, values: Mapping[str, str]) -> tuple | None:
     """Return the values of arguments that are literals or names of such, or None."""
     try:
         answer = tuple(ast.literal_eval(values.get(getattr(argument, "id", ""), argument)) for argument in arguments)

@@ -1,4 +1,4 @@
-"""Measure the op time of an attempt on this machine's device, in a child of `labkit_classroom.grading.timed`.
+"""Measure the op time of an attempt on this machine's device, in a child of `labkit_classroom.grading.add_time`.
 
 ``python -m labkit_classroom.timing FOLDER IMAGES`` reads the attempt from `FOLDER/attempt.cu` and the exercise's
 number from `FOLDER/exercise`, checks the kernel, and writes to `FOLDER/op_ms` the device's name and its time in

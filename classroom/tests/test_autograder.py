@@ -105,5 +105,5 @@ def test_a_container_needs_a_root_and_its_walls(monkeypatch):
     assert sandbox.why_not.__wrapped__() == "this container does not let commands run as other users (no setpriv)"
     monkeypatch.setattr(sandbox, "_run", lambda *_, **__: replace(failed, status=0, problem=""))
     walls = dict.fromkeys(sandbox.WALLS, "") | {"files": "a kernel writes to /tmp"}
-    monkeypatch.setattr(sandbox, "walls", lambda: walls)
+    monkeypatch.setattr(sandbox, "try_walls", lambda: walls)
     assert sandbox.why_not.__wrapped__() == "the wall around the file system is missing: a kernel writes to /tmp"

@@ -106,11 +106,11 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(tmp_p
 def test_times_are_taken_once_per_device_and_only_of_kernels_that_met_the_goal():
     attempts = [Submission(name, "04a", text) for name, text in (("alice", TILING.solution), ("bob", TILING.start))]
     met, missed = (grading.Result(entry.student, "04a", entry.student == "alice", "") for entry in attempts)
-    timed = grading.timed(met, attempts[0], images=1)
+    timed = grading.add_time(met, attempts[0], images=1)
     ((name, op_ms),) = timed.op_ms.items()
     assert op_ms > 0
-    assert grading.timed(timed, attempts[0]) is timed
-    assert grading.timed(missed, attempts[1]) is missed
+    assert grading.add_time(timed, attempts[0]) is timed
+    assert grading.add_time(missed, attempts[1]) is missed
     (ranking,) = grades.rankings([timed, missed])
     assert ranking["goals"][-1] == f"op time on the {name} (ms)"
     assert [row["reached"][-1] for row in ranking["rows"]] == [three(op_ms)]
@@ -119,7 +119,7 @@ def test_times_are_taken_once_per_device_and_only_of_kernels_that_met_the_goal()
 def test_a_kernel_that_faults_while_it_is_timed_has_no_time():
     met = grading.Result("alice", "04a", True, "")
     faults = TILING.solution.replace("float sum = 0;", "float sum = *(volatile int *)8;")
-    assert grading.timed(met, Submission("alice", "04a", faults)) is met
+    assert grading.add_time(met, Submission("alice", "04a", faults)) is met
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
@@ -150,7 +150,7 @@ def result(submission, verdict="goal met"):
     """Return a result as if the submission had been graded."""
     return grading.Result(submission.student, submission.exercise, verdict == "goal met", verdict,
                           lines=[[True, "is right", ""]], answer=grading._answer(submission),
-                          grader=grading.state(submission.exercise))
+                          grader=grading.digest_task(submission.exercise))
 
 
 def test_a_text_is_graded_once_and_never_in_place_of_another_version(tmp_path, monkeypatch):
@@ -164,7 +164,7 @@ def test_a_text_is_graded_once_and_never_in_place_of_another_version(tmp_path, m
     dave = Submission("dave", "04a", "two"), Submission("erin", "04b", "two")  # the same text, for another exercise
     grading.grade_all(dave, tmp_path)
     assert sorted(graded) == ["alice", "carol", "erin"]
-    monkeypatch.setattr(grading, "state", lambda number: "changed")
+    monkeypatch.setattr(grading, "digest_task", lambda number: "changed")
     grading.grade_all([Submission("frank", "04a", "two")], tmp_path)
     assert graded[3:] == ["frank"]
     kept = {result.student: result for result in grading.read_results(tmp_path)}
@@ -205,7 +205,7 @@ from labkit_classroom import grading, sandbox
 from labkit_classroom.submissions import Submission
 sandbox.why_not = lambda: ""
 grading._THREADS = 0
-with grading.workers(1, 9) as pool:
+with grading.start_workers(1, 9) as pool:
     print(pool.submit(os.getpid).result(), flush=True)
     grading.grade_all([Submission("alice", "04a", {REFUSED!r})], Path("."), pool)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -257,7 +257,7 @@ def test_a_regrade_that_fails_leaves_the_earlier_result(tmp_path, monkeypatch):
     monkeypatch.setattr(grading, "_grade", lambda submission, *args: result(submission))
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     grading.grade_all(both, tmp_path)
-    monkeypatch.setattr(grading, "state", lambda number: "changed")
+    monkeypatch.setattr(grading, "digest_task", lambda number: "changed")
     full = "not graded: OSError: no space"
     monkeypatch.setattr(grading, "_grade", lambda entry, *args: grading.Result(entry.student, "04a", False, full))
     assert grading.grade_all(both, tmp_path) == []  # it was not asked to
@@ -273,15 +273,15 @@ def test_what_decides_a_grade_is_the_exercise_and_the_engine(tmp_path, monkeypat
         (tmp_path / "saxpy").mkdir(exist_ok=True)
         if path.is_file():
             (tmp_path / "saxpy" / path.name).write_bytes(path.read_bytes())
-    before, path = grading.state(tmp_path / "saxpy"), tmp_path / "saxpy" / "exercise.py"
+    before, path = grading.digest_task(tmp_path / "saxpy"), tmp_path / "saxpy" / "exercise.py"
     (tmp_path / "saxpy" / "wrong.toml").write_text("")  # it tries the grader out
-    assert grading.state(tmp_path / "saxpy") == before == grading.state(folder)
+    assert grading.digest_task(tmp_path / "saxpy") == before == grading.digest_task(folder)
     path.write_text(path.read_text().replace("lines=3", "lines=4"))
-    after = grading.state(tmp_path / "saxpy")
+    after = grading.digest_task(tmp_path / "saxpy")
     monkeypatch.setattr(grading.labkit, "__version__", "0")
-    grading._lab.cache_clear()
-    other = grading.state(tmp_path / "saxpy")
-    grading._lab.cache_clear()
+    grading._digest_lab.cache_clear()
+    other = grading.digest_task(tmp_path / "saxpy")
+    grading._digest_lab.cache_clear()
     assert len({before, after, other}) == 3
 
 
@@ -341,7 +341,7 @@ def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_agai
 
 def test_names_of_files_are_of_one_student_each(tmp_path):
     names = ["Ranking", "a/b", "a_b", "ä" * 300, "Alice", "alice", "bob"]
-    files = grades._names(names)
+    files = grades._choose_file_names(names)
     assert len({file.casefold() for file in files.values()}) == 7 and max(map(len, files.values())) < 60
     assert files["bob"] == "bob" and files["Ranking"].lower() != "ranking"
 
@@ -398,7 +398,8 @@ def test_no_part_of_a_cell_is_a_formula_and_no_terminal_obeys_it(cell, shown):
 
 
 def test_a_student_without_a_name_has_a_page(tmp_path):
-    assert all(grades._names(["", ".", "..", "/", "a"]).values()) and grades._names(["", "a"])["a"] == "a"
+    assert all(grades._choose_file_names(["", ".", "..", "/", "a"]).values())
+    assert grades._choose_file_names(["", "a"])["a"] == "a"
 
 
 @pytest.mark.parametrize(("answer", "says"), [
@@ -443,7 +444,7 @@ def test_an_answer_by_numbers_that_is_none_gets_no_points(number, answer):
 def test_what_is_not_the_fault_of_a_hand_in_is_tried_again(monkeypatch):
     for status, own in ((None, True), (-signal.SIGSEGV, True), (-signal.SIGKILL, False), (1, False)):
         with pytest.raises(LabError) as raised:
-            sandbox.answer(sandbox.SandboxEnded(status, "ended", 1, 1, "", ""), Path("none"), "word")
+            sandbox.read_answer(sandbox.SandboxEnded(status, "ended", 1, 1, "", ""), Path("none"), "word")
         assert isinstance(raised.value, sandbox.NoResultError) == own
 
 
@@ -504,7 +505,7 @@ def test_a_page_says_what_too_many_lines_cost_and_has_the_first_line_of_an_error
     (tmp_path / "results").mkdir()
     for stored in (grading.Result("ann", "04a", False, "goal missed", lines=lines),
                    grading.Result("ann", "04b", False, "not graded: <first>\nsecond")):
-        grading._file(tmp_path / "results", stored).write_text(json.dumps(asdict(stored)))
+        grading._path(tmp_path / "results", stored).write_text(json.dumps(asdict(stored)))
     grades.write_all(tmp_path)
     page = (tmp_path / "ann.html").read_text()
     assert "at most 2\nWith more changed lines than that, the goals count for nothing.</span>" in page
@@ -592,7 +593,7 @@ def test_marks_late_points_and_groups_survive_a_regrade(tmp_path, monkeypatch):
     assert moodle["1"]["04a Rows apart (feedback)"] == f"'{comment}"
     assert "feedback" not in before[Path("grades/canvas.csv")].decode()  # Canvas imports points alone
 
-    monkeypatch.setattr(grading, "state", lambda number: "another lab")
+    monkeypatch.setattr(grading, "digest_task", lambda number: "another lab")
     for words in (["in", "--again"], []):
         grade(*words)
         assert {path: path.read_bytes() for path in before} == before

@@ -19,7 +19,7 @@ from hostcuda.untrusted import refuse
 from labkit.base import paths
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise
-from labkit.exercises.text import counts
+from labkit.exercises.text import count_features
 from labkit_classroom import sandbox
 from labkit_classroom.roster import read_roster
 from labkit_classroom.submissions import submissions
@@ -550,10 +550,10 @@ def test_a_time_that_utc_does_not_have_is_told_with_its_line(tmp_path, time):
 
 @pytest.mark.parametrize(("number", "kernel"), GOALS["hidden divisions"])
 def test_a_division_that_a_loop_names_counts(number, kernel):
-    assert counts(code_only(kernel))["divisions_in_loops"] > 0
-    assert counts(code_only(text(number)))["divisions_in_loops"] == 0
+    assert count_features(code_only(kernel))["divisions_in_loops"] > 0
+    assert count_features(code_only(text(number)))["divisions_in_loops"] == 0
 
 
 @pytest.mark.parametrize("part", ["f(){", "a:", "#define a\n", "goto a; a: ", "x=[", "for(;;){f();}f(){}", "f"])
 def test_divisions_are_counted_in_time_that_grows_with_the_text(part):
-    counts(part * (60_000 // len(part)))
+    count_features(part * (60_000 // len(part)))

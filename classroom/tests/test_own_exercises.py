@@ -52,7 +52,7 @@ def test_a_regrade_draws_what_the_first_grading_drew(added, tmp_path, monkeypatc
     for text, seed in ((added.solution, ""), (added.solution, ""), (added.start, ""), (added.start, "given")):
         file.write_text(text)
         now = next(states)
-        monkeypatch.setattr(grading, "state", lambda number, now=now: now)  # the lab has changed
+        monkeypatch.setattr(grading, "digest_task", lambda number, now=now: now)  # the lab has changed
         grading.grade_all(submissions([tmp_path]), tmp_path / "out", again=True, seed=seed)
         assert grading.read_result(tmp_path / "out", "alice", "saxpy").seed == seeds[-1]
     assert len(seeds) == 4 and len(seeds[0]) == 16

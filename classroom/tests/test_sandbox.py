@@ -147,7 +147,7 @@ def test_a_limit_stops_it(tmp_path, program, limits, problem):
     ended = python(program, tmp_path, limits=limits)
     assert ended.problem.startswith(problem)
     with pytest.raises(LabError, match=f"there is no result: the program {problem}"):
-        sandbox.answer(ended, tmp_path / "answer", "nonce")
+        sandbox.read_answer(ended, tmp_path / "answer", "nonce")
 
 
 @needs_sandbox
@@ -200,25 +200,25 @@ def graded(scratch, source, child=CHILD):
 def test_a_kernel_runs_in_it(tmp_path):
     ended, word = graded(tmp_path, KERNEL)
     assert (ended.status, ended.stderr) == (0, "")
-    assert sandbox.answer(ended, tmp_path / "answer", word) == {"y": [0, 2, 4, 6]}
+    assert sandbox.read_answer(ended, tmp_path / "answer", word) == {"y": [0, 2, 4, 6]}
 
 
 @needs_sandbox
 def test_the_first_kernel_of_a_new_cache_finds_all_that_the_engine_compiles(tmp_path, monkeypatch):
     """It takes seconds: a new cache has neither the engine's library nor its header."""
     monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))
-    sandbox.precompiled.cache_clear()
+    sandbox.precompile.cache_clear()
     try:
         (tmp_path / "scratch").mkdir()
         ended, _ = graded(tmp_path / "scratch", KERNEL)
         assert (ended.status, ended.stderr) == (0, "")
     finally:
-        sandbox.precompiled.cache_clear()
+        sandbox.precompile.cache_clear()
 
 
 @needs_sandbox
 def test_it_cannot_change_the_cache_of_who_runs_it(tmp_path):
-    files = [file for path in sandbox.precompiled(CHECK) for file in ([path] if path.is_file() else path.iterdir())]
+    files = [file for path in sandbox.precompile(CHECK) for file in ([path] if path.is_file() else path.iterdir())]
     assert len(files) > 1
     before = [file.read_bytes() for file in files]  # not their times: other tests use the same files meanwhile
     made = "/tmp/labkit-made"
@@ -250,7 +250,7 @@ def test_a_forged_result_is_none(tmp_path, source, sentence):
     ended, word = graded(tmp_path, source)
     assert ended.status == 1 and sentence in ended.stderr
     with pytest.raises(LabError, match="there is no result"):
-        sandbox.answer(ended, tmp_path / "answer", word)
+        sandbox.read_answer(ended, tmp_path / "answer", word)
 
 
 @needs_sandbox
@@ -260,9 +260,9 @@ def test_without_the_check_of_symbols_a_forged_result_has_no_nonce(tmp_path):
                          "import os; os.rename('answer', 'right')\n"
                          "SourceModule(source + ' ', no_extern_c=True)")
     assert ended.status == 0 and (tmp_path / "answer").exists()
-    assert sandbox.answer(ended, tmp_path / "right", word) == {"y": [0, 2, 4, 6]}
+    assert sandbox.read_answer(ended, tmp_path / "right", word) == {"y": [0, 2, 4, 6]}
     with pytest.raises(LabError, match="there is no result: the program ended before it could write one, or another"):
-        sandbox.answer(ended, tmp_path / "answer", word)
+        sandbox.read_answer(ended, tmp_path / "answer", word)
 
 
 RIGHT = SandboxEnded(0, "", 1.0, 0, "", "")
@@ -271,7 +271,7 @@ RIGHT = SandboxEnded(0, "", 1.0, 0, "", "")
 def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
     path, word = tmp_path / "answer", sandbox.nonce()
     write_answer(path, word, {"y": [1.5]})
-    assert sandbox.answer(RIGHT, path, word) == {"y": [1.5]}
+    assert sandbox.read_answer(RIGHT, path, word) == {"y": [1.5]}
     (tmp_path / "link").symlink_to(path)
     os.link(path, tmp_path / "hard")
     os.mkfifo(tmp_path / "pipe")
@@ -283,10 +283,10 @@ def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
     write_answer(tmp_path / "none", word, [1.5])
     for name in ("answer", "hard", "link", "pipe", "folder", "text", "list", "deep", "other", "none", "missing"):
         with pytest.raises(LabError, match="there is no result: the program ended before"):
-            sandbox.answer(RIGHT, tmp_path / name, word)
+            sandbox.read_answer(RIGHT, tmp_path / name, word)
     (tmp_path / "hard").unlink()
     with pytest.raises(LabError, match="there is no result"):
-        sandbox.answer(RIGHT, path, word, most=10)
+        sandbox.read_answer(RIGHT, path, word, most=10)
 
 
 def test_without_a_sandbox_it_says_why_and_refuses(tmp_path, monkeypatch):

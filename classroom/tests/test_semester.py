@@ -315,11 +315,11 @@ def test_the_readers_refuse_what_is_wrong(tmp_path):
 
 def test_formats_say_what_they_need():
     with pytest.raises(LabError, match="--format canvas needs --roster"):
-        gradebooks.require(["canvas"], None, 3)
+        gradebooks.require_formats(["canvas"], None, 3)
     with pytest.raises(LabError, match="there is no format 'excel'; there are csv, gradescope"):
-        gradebooks.require(["excel"], None, 3)
+        gradebooks.require_formats(["excel"], None, 3)
     with pytest.raises(LabError, match="is of one student, and here are those of 3"):
-        gradebooks.require(["classroom50"], None, 3)
+        gradebooks.require_formats(["classroom50"], None, 3)
     with pytest.raises(LabError, match="which sets OWNER, SUBMISSION_TAG: they say whose result it is"):
         gradebooks.classroom50([], {}, {name: JOB[name] for name in JOB if name not in ("OWNER", "SUBMISSION_TAG")})
 

@@ -29,35 +29,35 @@ def handed_in(**texts):
 
 
 def test_renamed_reordered_and_reformatted_copies_rank_above_all_others():
-    pairs = similarity.pairs(handed_in(**INDEPENDENT, **COPIES), most=1000)
+    pairs = similarity.find_pairs(handed_in(**INDEPENDENT, **COPIES), most=1000)
     ranked = [{*pair.students} for pair in pairs]
     assert {how.partition("_")[0] for how in COPIES} == {"renamed", "reordered", "reformatted"}
     assert all(pair in ranked[:3] for pair in ({how, how.partition("_")[2]} for how in COPIES))
     assert pairs[2].alike > 0.5 and pairs[3].alike < 0.45
     assert [pair.alike for pair in pairs] == sorted((pair.alike for pair in pairs), reverse=True)
-    scores = [pair.alike for pair in similarity.pairs(handed_in(**INDEPENDENT), most=1000)]
+    scores = [pair.alike for pair in similarity.find_pairs(handed_in(**INDEPENDENT), most=1000)]
     assert max(scores) < 0.45
 
 
 def test_the_same_text_is_alike_and_what_the_starting_code_has_is_not():
     text = INDEPENDENT["dora"]
-    (same,) = similarity.pairs(handed_in(a=text, b=text))
+    (same,) = similarity.find_pairs(handed_in(a=text, b=text))
     assert same.alike == pytest.approx(1)
     assert "".join(piece for piece, _ in same.texts[0]) == text
     both = "".join(piece for piece, marked in same.texts[0] if marked)
     assert "best = maxima[w][q]" in both and "__global__" not in both
     start = exercise("P5a").start
-    assert similarity.pairs(handed_in(a=start, b=start)) == []
-    assert similarity.pairs([*handed_in(a=text), Submission("b", "P5b", text)]) == []  # other exercises
-    assert similarity.pairs([*handed_in(a=text), Submission("b", "P5a", text, "handed in twice")]) == []
+    assert similarity.find_pairs(handed_in(a=start, b=start)) == []
+    assert similarity.find_pairs([*handed_in(a=text), Submission("b", "P5b", text)]) == []  # other exercises
+    assert similarity.find_pairs([*handed_in(a=text), Submission("b", "P5a", text, "handed in twice")]) == []
 
 
 def test_a_class_in_parts_is_the_same_as_in_one(monkeypatch):
     rng = np.random.default_rng(1)
     own = [{tuple(run) for run in rng.integers(0, 3, (60, 4)).astype(str)} for _ in range(7)]
-    common, smaller = similarity._alike(own)
+    common, smaller = similarity._weigh_common_runs(own)
     monkeypatch.setattr(similarity, "_COLUMNS", 5)
-    np.testing.assert_allclose(similarity._alike(own)[0], common, rtol=1e-5)
+    np.testing.assert_allclose(similarity._weigh_common_runs(own)[0], common, rtol=1e-5)
     assert (common <= smaller * (1 + 1e-6)).all()
     count = {run: sum(run in runs for runs in own) for runs in own for run in runs}
     for a, b in itertools.combinations(range(7), 2):
@@ -69,8 +69,8 @@ def test_texts_that_are_too_short_are_counted():
     other = start.replace("blockIdx.x", "blockIdx.y")
     texts = {"a": start, "b": other, "c": f"// mine\n{other}", "d": start.replace("blockIdx.x", "blockIdx.z")}
     handed_in = [Submission(student, "01a", text) for student, text in texts.items()]
-    assert other != start and similarity.pairs(handed_in) == []
-    assert similarity.short(handed_in) == ["01a: 3 too short to compare, 2 of them equal to another"]
+    assert other != start and similarity.find_pairs(handed_in) == []
+    assert similarity.report_short(handed_in) == ["01a: 3 too short to compare, 2 of them equal to another"]
 
 
 @pytest.mark.parametrize(("source", "words"), [
@@ -82,7 +82,7 @@ def test_texts_that_are_too_short_are_counted():
      "__device__ float name ( int name ) return name ( name ) ;"),
 ])
 def test_names_that_are_not_the_authors_stay(source, words):
-    assert " ".join(word for word, _, _ in similarity.tokens(source)) == words
+    assert " ".join(word for word, _, _ in similarity.tokenize(source)) == words
 
 
 def test_the_page_shows_pairs_side_by_side_and_runs_nothing(tmp_path):

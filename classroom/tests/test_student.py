@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.exercises.exercise import exercise, exercises
-from labkit.ladder.source import view, without_solution
+from labkit.ladder.source import select_view, without_solution
 from labkit_classroom import student
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
@@ -100,8 +100,8 @@ def test_its_exercises_are_graded_and_have_no_solution(edition, kernel, verdict)
 @pytest.mark.parametrize("number", [number for number, asked in exercises().items() if asked.file])
 def test_a_file_keeps_its_starting_code_alone(number):
     text = without_solution(exercise(number).file.read_text())
-    assert view(text, skeleton=True) == exercise(number).start
-    assert view(text, skeleton=False) == ""
+    assert select_view(text, skeleton=True) == exercise(number).start
+    assert select_view(text, skeleton=False) == ""
     assert without_solution(text) == text
 
 
@@ -120,7 +120,7 @@ def _fewest() -> tuple:
 A = Numbers(_count, start=(2, 2), solution=_fewest)
 B = Numbers(_count, solution=lambda: (0.3,))
 """
-    assert student.unanswered(module) == """
+    assert student.remove_answers(module) == """
 def _fewest() -> tuple:
     return ()
 
@@ -205,7 +205,7 @@ def test_cells_of_exercises_are_marked_for_nbgrader():
         new_code_cell("%%kernel 04\n__global__ void conv() {}"),
         new_code_cell('lab.grade("12a", 2, 2);   # chunks'),
     ])
-    student.mark(nb)
+    student.mark_cells(nb)
     assert nbgrader_accepts(nb) == ["kernel-04a", "grade-04a", "answer-12a"]
     answer = nb.cells[3].metadata["nbgrader"]
     assert answer["grade"] and answer["solution"] and not answer["locked"]

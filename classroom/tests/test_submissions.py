@@ -17,7 +17,7 @@ from labkit.exercises import exercise as module
 from labkit.exercises.exercise import add, exercise
 from labkit.ladder.source import functions
 from labkit_classroom import grading
-from labkit_classroom.submissions import submissions, unused
+from labkit_classroom.submissions import list_unused_entries, submissions
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 
@@ -226,8 +226,8 @@ def test_lines_of_a_manifest_that_match_no_file_are_told(tmp_path):
     names = ("carol", "bob_04a.cu", "dan/essay.pdf", "bob_4a.cu", "carol/week 4", "eve")
     (tmp_path / "manifest.csv").write_text(
         "file,submitted_at\n" + "".join(f"{name},2026-12-01T00:00Z\n" for name in names))
-    assert unused(tmp_path) == ["bob_4a.cu", "carol/week 4", "eve"]
-    assert unused(tmp_path / "carol") == unused(tmp_path / "bob_04a.cu") == []
+    assert list_unused_entries(tmp_path) == ["bob_4a.cu", "carol/week 4", "eve"]
+    assert list_unused_entries(tmp_path / "carol") == list_unused_entries(tmp_path / "bob_04a.cu") == []
 
 
 def test_a_manifest_that_may_be_the_students_own_says_nothing(tmp_path):
@@ -304,8 +304,8 @@ def test_the_name_of_an_added_exercise_is_that_exercise_wherever_the_grader_stan
         notebook(tmp_path / "in" / "mallory" / "n.ipynb", f"%%cuda x --exercise {folder}\n{added.solution}")
         (entry,) = submissions([tmp_path / "in"])
         assert (entry.exercise, entry.problem) == ("saxpy", "")
-    assert grading.state("saxpy") == grading.state(added.folder)
-    assert grading.changed_starts(tmp_path, [entry]) == []
+    assert grading.digest_task("saxpy") == grading.digest_task(added.folder)
+    assert grading.list_changed_starts(tmp_path, [entry]) == []
     assert added.attempt(entry.answer) == entry.answer
 
 
