@@ -14,7 +14,7 @@ import labkit
 from labkit import LENET86
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise
-from labkit.ladder.messages import Message, messages
+from labkit.ladder.messages import Message, parse_messages
 from labkit.ladder.source import functions
 from labkit.ladder.variants import variant
 from labkit.page.cells import CompileFailed, KernelCells
@@ -240,11 +240,11 @@ def test_nvccs_messages_are_understood():
         'a.cu(4): warning #177-D: variable "unused" was declared but never referenced\n'
         "      int unused;\n          ^\n\nRemark: The warnings can be suppressed\n1 error detected\n"
     )
-    assert list(messages(message, lines)) == [
+    assert list(parse_messages(message, lines)) == [
         Message(3, 12, "error", 'identifier "z" is undefined'),
         Message(4, 9, "warning", 'variable "unused" was declared but never referenced'),
     ]
-    assert next(messages(message, lines)).show(lines).endswith("    y[0] = z;\n           ^")
+    assert next(parse_messages(message, lines)).show(lines).endswith("    y[0] = z;\n           ^")
 
 
 def test_a_program_is_a_file_that_the_command_runs(shell, capsys, tmp_path, monkeypatch):

@@ -53,16 +53,16 @@ def test_nothing_is_faster_than_the_shortest_time():
 
 def test_the_reference_rates_of_an_unlisted_gpu_are_its_peaks():
     facts = {"name": "NVIDIA Unheard Of", "memory_bytes": 1, "l2_bytes": 1, "memory_hz": 1e9, "bus_bits": 256}
-    gpu = devices._gpu(compute_capability=(8, 6), multiprocessors=10, clock_hz=1e9, source="test", **facts)
+    gpu = devices._make_gpu(compute_capability=(8, 6), multiprocessors=10, clock_hz=1e9, source="test", **facts)
     assert gpu.peak_flops == 10 * 128 * 2 * 1e9
     assert gpu.peak_bandwidth == 64e9
     assert gpu.ceilings == {"reference_bandwidth": gpu.peak_bandwidth, "reference_float32": gpu.peak_flops}
     assert gpu.reference_s(1, gpu.peak_tensor_flops, np.float16) == pytest.approx(1)
     assert "no measured rates known" in gpu.source
-    future = devices._gpu(compute_capability=(99, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
+    future = devices._make_gpu(compute_capability=(99, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
     assert "guess" in future.source
     assert future.peak_tensor_flops == math.inf  # a limit that is not known refuses nothing
-    old = devices._gpu(compute_capability=(6, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
+    old = devices._make_gpu(compute_capability=(6, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
     assert old.peak_flops < old.peak_half2_flops == old.peak_tensor_flops  # no tensor cores
 
 
@@ -75,18 +75,18 @@ def test_a_listed_device_by_part_of_its_name():
 
 
 def test_two_devices_of_one_name(monkeypatch):
-    listed = devices._listed()
-    monkeypatch.setattr(devices, "_listed", lambda: {**listed, "NVIDIA H200 NVL": listed["NVIDIA H200"]})
-    devices._listed_device.cache_clear()
+    listed = devices._read_listed()
+    monkeypatch.setattr(devices, "_read_listed", lambda: {**listed, "NVIDIA H200 NVL": listed["NVIDIA H200"]})
+    devices._find_listed.cache_clear()
     assert device("NVIDIA H200").name == "NVIDIA H200"
     with pytest.raises(LabError, match="2 devices"):
         device("H20")
-    devices._listed_device.cache_clear()
+    devices._find_listed.cache_clear()
 
 
 def test_without_the_data_folder_every_device_is_unknown(monkeypatch, tmp_path):
     monkeypatch.setattr(devices, "data_dir", lambda: tmp_path)
-    assert devices._measured("NVIDIA H200") is None
+    assert devices._read_measured_rates("NVIDIA H200") is None
 
 
 def test_the_device_in_use():

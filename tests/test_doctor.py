@@ -42,7 +42,7 @@ def test_the_engine_is_the_one_that_runs(monkeypatch):
 def test_without_its_data_the_lab_is_not_ready(monkeypatch, state, ready):
     engines = hostcuda.doctor.Report([doctor.Requirement("Python", OK, "3.11")], "cpu", "there is no NVIDIA GPU here")
     monkeypatch.setattr(hostcuda.doctor, "examine", lambda: engines)
-    monkeypatch.setattr(doctor, "_shipped", lambda: doctor.Requirement("data", state, ""))
+    monkeypatch.setattr(doctor, "_check_shipped", lambda: doctor.Requirement("data", state, ""))
     assert engines.ready
     assert doctor.examine().ready == ready
 
@@ -51,35 +51,35 @@ def test_without_its_data_the_lab_is_not_ready(monkeypatch, state, ready):
 def test_the_environment_of_a_checkout_is_completed_by_make(monkeypatch, tmp_path, what):
     monkeypatch.setattr(installation, "checkout", lambda: tmp_path)
     finding = hostcuda.doctor.Requirement(what, MISSING, "is not here", "install it")
-    assert doctor._for_a_checkout(finding) == finding
+    assert doctor._adapt_remedy(finding) == finding
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
-    assert doctor._for_a_checkout(finding).remedy == ("install it" if what == "C++ compiler" else "make gpu")
+    assert doctor._adapt_remedy(finding).remedy == ("install it" if what == "C++ compiler" else "make gpu")
 
 
 def test_a_mac_runs_the_lab_in_a_container(monkeypatch, tmp_path):
     finding = hostcuda.doctor.Requirement("C++ compiler", MISSING, "is not here", "docker run python bash")
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(installation, "checkout", lambda: tmp_path)
-    assert doctor._for_a_checkout(finding).remedy.endswith("make report")
+    assert doctor._adapt_remedy(finding).remedy.endswith("make report")
     monkeypatch.setattr(installation, "checkout", lambda: None)
-    assert doctor._for_a_checkout(finding) == finding
+    assert doctor._adapt_remedy(finding) == finding
 
 
 def test_packages_of_the_notebooks_are_named(monkeypatch):
     monkeypatch.setattr(installation, "NOTEBOOKS", ("json",))
-    assert doctor._notebooks().state == OK
+    assert doctor._check_packages().state == OK
     monkeypatch.setattr(installation, "NOTEBOOKS", ("json", "no_such_package"))
-    finding = doctor._notebooks()
+    finding = doctor._check_packages()
     assert (finding.state, finding.found) == (MISSING, "not here: no_such_package")
     assert "[notebooks]" in finding.remedy
     monkeypatch.setattr(installation, "checkout", lambda: None)
-    assert doctor._notebooks().state == UNUSED  # the engine and the commands work without
+    assert doctor._check_packages().state == UNUSED  # the engine and the commands work without
 
 
 def test_an_unwritable_cache(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    finding = doctor._cache()
+    finding = doctor._check_cache()
     assert finding.state == MISSING
     assert finding.remedy.startswith("export LABKIT_CACHE_DIR=")
 
@@ -90,10 +90,10 @@ def test_damaged_digits(tmp_path, monkeypatch):
     for file in Path(data.data_dir()).glob("digits-*"):
         shutil.copy(file, tmp_path)
     monkeypatch.setattr(data, "data_dir", lambda: tmp_path)
-    assert doctor._shipped().state == OK
+    assert doctor._check_shipped().state == OK
     images = next(tmp_path.glob("digits-images*"))
     images.write_bytes(images.read_bytes()[:1000])
-    finding = doctor._shipped()
+    finding = doctor._check_shipped()
     assert finding.state == MISSING
     assert "checkout -- data" in finding.remedy
 
@@ -121,15 +121,15 @@ def test_fetched_data_is_seen_where_the_loader_finds_it(tmp_path, monkeypatch):
     files = {name: put_images(tmp_path / "data" / name, seed) for seed, name in enumerate(("mnist", "fashion-mnist"))}
     sources = {name: dataclasses.replace(data._SETS[name], files=files[name]) for name in files}
     monkeypatch.setattr(data, "_SETS", data._SETS | sources)
-    assert [doctor._fetched(name).state for name in files] == [OK, OK]
+    assert [doctor._check_fetched(name).state for name in files] == [OK, OK]
     (tmp_path / "data" / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(b"damaged")
-    assert [doctor._fetched(name).state for name in files] == [UNUSED, OK]
-    assert "when a notebook first needs" in doctor._fetched("mnist").found
+    assert [doctor._check_fetched(name).state for name in files] == [UNUSED, OK]
+    assert "when a notebook first needs" in doctor._check_fetched("mnist").found
     monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path / "data" / "fashion-mnist"))
-    assert doctor._fetched("fashion-mnist").state == OK
-    assert "is not the published file of mnist" in doctor._fetched("mnist").found
+    assert doctor._check_fetched("fashion-mnist").state == OK
+    assert "is not the published file of mnist" in doctor._check_fetched("mnist").found
     monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path / "nowhere"))
-    assert "has no train-images" in doctor._fetched("mnist").found
+    assert "has no train-images" in doctor._check_fetched("mnist").found
 
 
 def test_a_home_folder_of_another_user(tmp_path, monkeypatch):
@@ -140,7 +140,7 @@ def test_a_home_folder_of_another_user(tmp_path, monkeypatch):
     if root:
         os.seteuid(65534)
     try:
-        cache, data = doctor._cache(), doctor._fetched("mnist")
+        cache, data = doctor._check_cache(), doctor._check_fetched("mnist")
     finally:
         if root:
             os.seteuid(0)

@@ -574,7 +574,7 @@ IMAGES = PACKAGE.parent / "docs" / "images"
 def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
     """The pictures in the repository show the recorded results of today."""
     script = vars(pictures)
-    make = {"lab.png": script["lab"], "ladder.png": script["chart"]}[name]
+    make = {"lab.png": script["draw_lab"], "ladder.png": script["draw_ladders"]}[name]
     page = drawn(make, recorded("H200"))
     assert not collisions(page)
     assert page.file.stat().st_size < 140_000
@@ -587,7 +587,7 @@ def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
 def test_the_readmes_code_is_the_kernels():
     script = vars(pictures)
     source = cuda_src() / "01_baseline.cu"
-    lines = script["excerpt"](source)
+    lines = script["read_excerpt"](source)
     kernel = [line.split("//")[0].strip() for line in source.read_text().splitlines()]
     assert all(line.strip() in [*kernel, "…"] for line in lines)
     assert sum("for (" in line for line in lines) == 3

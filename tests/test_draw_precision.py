@@ -8,7 +8,7 @@ import labkit
 import labkit.draw as draw
 from labkit import LENET72, LENET86, LabError, Layer
 from labkit.draw.lines import counted
-from labkit.draw.tiles import fill
+from labkit.draw.tiles import fit
 from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.measure.rounding import rounding_errors
 
@@ -105,7 +105,7 @@ def test_fill_is_that_of_the_launch():
     for layer in (*LENET86, *LENET72):
         for shape in WMMA_SHAPES:
             launch = labkit.variant(9, wmma=shape).launches(layer)[0]
-            tiles, share = fill(layer.M, shape)
+            tiles, share = fit(layer.M, shape)
             assert launch.grid[1] == tiles
             assert share == pytest.approx(layer.M / (launch.grid[1] * shape[0]))
 

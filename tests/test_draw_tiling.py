@@ -9,7 +9,7 @@ import labkit
 import labkit.draw as draw
 from hostcuda import metrics
 from labkit.base.errors import LabError
-from labkit.draw.tiles import costs, wavefronts
+from labkit.draw.tiles import compute_costs, wavefronts
 from labkit.spec.layers import LENET72, LENET86, Layer
 
 pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
@@ -35,7 +35,7 @@ def test_the_message_names_the_best_width_and_the_worst(said):  # noqa: F811
 @pytest.mark.parametrize("width", [1, 3, 8, 16, 27, 32])
 @pytest.mark.parametrize("layer", [LENET86[0], LENET72[1], ODD], ids=str)
 def test_costs_are_those_of_the_loops(layer, width):
-    cost, side = costs(layer, width), width + layer.K - 1
+    cost, side = compute_costs(layer, width), width + layer.K - 1
     threads = idle = loaded = 0
     for top in range(0, layer.Ho, width):
         for left in range(0, layer.Wo, width):

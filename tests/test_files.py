@@ -23,7 +23,7 @@ from labkit.notebooks import site
 from labkit.records import published, recorded, store, sweeps
 from labkit.spec import devices
 from labkit.spec.layers import LENET86
-from recording.keep import merge
+from recording.keep import merge_rows
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
@@ -90,7 +90,7 @@ READERS = {
     "training/nvidia-h200.csv": lambda saved: saved.training.launch_us,
     "published/op_times.csv": lambda saved: published.published(),
     "published/training.csv": lambda saved: published.published_training(),
-    "devices.toml": lambda saved: devices._listed(),
+    "devices.toml": lambda saved: devices._read_listed(),
     "digits-images-idx3-ubyte.gz": lambda saved: images.dataset(),
     "weights/lenet86-digits.npz": lambda saved: lenet86.load_weights(),
     "weights/lenet86-digits.json": lambda saved: lenet86.provenance(),
@@ -137,8 +137,8 @@ def test_what_is_damaged_is_not_believed(copied, name):
 
 
 def test_what_records_writes_its_line(copied):
-    merge(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["mine"], "ms": [1.5]}), ["device"])
-    merge(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["yours"], "ms": [2.5]}), ["device"])
+    merge_rows(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["mine"], "ms": [1.5]}), ["device"])
+    merge_rows(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["yours"], "ms": [2.5]}), ["device"])
     assert manifest.problems(copied) == []
     assert len(store.read_as_stored(copied / "cudnn" / "mine.csv")) == 2
     path = copied / "cudnn" / "by_hand.csv"
@@ -146,10 +146,11 @@ def test_what_records_writes_its_line(copied):
     with pytest.raises(LabError, match="by_hand"):
         store.read_as_stored(path)
     assert manifest.problems(copied) == ["cudnn/by_hand.csv is not in MANIFEST.sha256"]
-    assert doctor._shipped().state == MISSING and "cudnn/by_hand.csv is not in MANIFEST" in doctor._shipped().found
+    shipped = doctor._check_shipped()
+    assert shipped.state == MISSING and "cudnn/by_hand.csv is not in MANIFEST" in shipped.found
     manifest.renew(copied)
     assert store.read_as_stored(path)["ms"].tolist() == [1]
-    assert doctor._shipped().state == OK
+    assert doctor._check_shipped().state == OK
     damaged = copied / "MANIFEST.sha256"
     damaged.write_text("<<<<<<< HEAD\n" + damaged.read_text())
     with pytest.raises(LabError, match=r"MANIFEST\.sha256 is damaged: line 1 .*checkout -- data/MANIFEST\.sha256"):

@@ -92,7 +92,7 @@ def made(tmp_path_factory):
 def stored(tmp_path, monkeypatch):
     """Return a function that exports cells as stored and returns the page's text; nothing may be executed."""
     monkeypatch.setattr(execute, "run", lambda *args: pytest.fail("a stored notebook was executed"))
-    monkeypatch.setattr(report, "_overview", lambda: {"first": "", "ladder": "", "table": ""})  # it takes a while
+    monkeypatch.setattr(report, "_make_overview", lambda: {"first": "", "ladder": "", "table": ""})  # it takes a while
 
     def export(cells, name="04_stored", **metadata):
         (page,) = report.make([str(save(tmp_path, name, cells, **metadata))], tmp_path / "out", stored=True)
@@ -186,7 +186,7 @@ def test_mathematics_is_mathml(made):
     assert len(tags(page, "math", display="block")) == 2
     assert "<msup><mi>K</mi><mn>2</mn></msup>" in page
     assert re.search(r'<mo[^>]*largeop="false"[^>]*>∑</mo>', page)
-    assert '<mo stretchy="false" lspace="0" rspace="0">|</mo><mi>y</mi>' in report.formula("|y|", "inline")
+    assert '<mo stretchy="false" lspace="0" rspace="0">|</mo><mi>y</mi>' in report.convert_formula("|y|", "inline")
 
 
 def test_a_formula_stays_in_a_line_with_the_sign_behind_it(stored):
@@ -214,14 +214,14 @@ def test_pictures_carry_their_description(made):
 def test_a_figure_has_a_dark_version_and_can_be_enlarged(tmp_path):
     draw.tile(16, 7, path=tmp_path / "tile.png")
     data = base64.b64encode((tmp_path / "tile.png").read_bytes()).decode()
-    page = report._picture(data, "image/png", "A tile", 760, 400)
+    page = report._embed(data, "image/png", "A tile", 760, 400)
     (source,), (image,), (zoom,) = (tags(page, name) for name in ("source", "img", "input"))
     assert source["media"] == "(prefers-color-scheme: dark)"
     assert base64.b64decode(source["srcset"].removeprefix("data:image/webp;base64,"))[8:12] == b"WEBP"
     assert image["src"] == f"data:image/png;base64,{data}"
     assert zoom["type"] == "checkbox" and zoom["aria-label"]
     assert not links.requests_in(page)
-    assert "<label" not in report._picture(data, "image/png", "A tile", 300, 100)  # fits on a phone
+    assert "<label" not in report._embed(data, "image/png", "A tile", 300, 100)  # fits on a phone
 
 
 def test_links_lead_from_page_to_page(made):
@@ -274,17 +274,17 @@ def test_the_first_page_has_the_parts(tmp_path):
 
 def test_the_first_page_shows_the_readmes_pictures(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "PACKAGE", tmp_path / "labkit")
-    assert report._overview()["first"] == ""
+    assert report._make_overview()["first"] == ""
     lab, ladder = ('<img src="docs/lab.png" width="300" alt="What it &lt;is&gt;">',
                    '<img src="docs/ladder.png" width="300" alt="All">')
     (tmp_path / "README.md").write_text(f"# Lab\n\n{lab}\n{ladder}\n")
-    assert report._overview()["first"] == ""  # not there yet
+    assert report._make_overview()["first"] == ""  # not there yet
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "lab.png").write_bytes(b"stands for a picture")
-    (image,) = tags(report._overview()["first"], "img")
+    (image,) = tags(report._make_overview()["first"], "img")
     assert image["alt"] == "What it <is>" and image["width"] == "300"
     assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")) == b"stands for a picture"
-    assert report._overview()["ladder"] == ""
+    assert report._make_overview()["ladder"] == ""
 
 
 def test_the_first_page_shows_the_whole_ladder(made):
@@ -676,7 +676,7 @@ def test_a_report_leaves_the_readers_files(tmp_path):
 
 
 def test_two_reports_at_once_are_both_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "_overview", lambda: {"first": "", "ladder": "", "table": ""})
+    monkeypatch.setattr(report, "_make_overview", lambda: {"first": "", "ladder": "", "table": ""})
     monkeypatch.setattr(execute, "folder", lambda: tmp_path)
     one, two = save(tmp_path, "04_stored", STORED), save(tmp_path, "05_stored", STORED)
 

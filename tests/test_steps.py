@@ -10,7 +10,7 @@ import labkit
 from hostcuda import stepping
 from labkit.base.errors import LabError
 from labkit.ladder.variants import variant
-from labkit.page.steps import _did, _text
+from labkit.page.steps import _describe, _format
 from labkit.spec.layers import LENET86, Layer
 
 pytestmark = pytest.mark.thorough("breadth of the lab: the notebooks run the main paths")
@@ -85,11 +85,11 @@ def test_the_table_shows_the_chosen_steps_and_says_which():
 
 
 def test_values_read_as_c():
-    assert [_text(value) for value in (None, 1 / 3, 3, [0.5, None], {"x": 1.0}, "&x[0, 2]")] == [
+    assert [_format(value) for value in (None, 1 / 3, 3, [0.5, None], {"x": 1.0}, "&x[0, 2]")] == [
         "not set", "0.33333", "3", "{0.5, not set}", "{x: 1}", "&x[0, 2]"]
     accesses = [{"op": "st", "name": "y", "index": [1], "value": 2.5},
                 {"op": "ld", "name": "x", "index": [0, 3], "value": None}]
-    assert _did(accesses, {"n": 3}) == "x[0, 3] is not set; y[1] becomes 2.5; n = 3"
+    assert _describe(accesses, {"n": 3}) == "x[0, 3] is not set; y[1] becomes 2.5; n = 3"
 
 
 def test_a_pointer_is_the_element_that_it_points_to():

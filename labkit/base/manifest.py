@@ -101,6 +101,7 @@ def _write_manifest(root: Path, recorded: dict[str, str]) -> None:
 
 
 def _remedy(root: Path, path: Path) -> str:
+    """Return the sentence that says how to restore a file that is not what the manifest says."""
     name = f"data/{_relative_name(root, path)}"
     own = root.resolve() == data_dir().resolve()
     accept = "; if it was recorded on purpose, accept it with `python -m recording manifest`" if checkout() else ""

@@ -32,9 +32,10 @@ class LabReport(doctor.Report):
 def examine() -> LabReport:
     """Look for everything that the lab can use."""
     engines = doctor.examine()
-    engine_findings = [_for_a_checkout(finding) for finding in engines.findings]
-    lab_findings = [_shipped(), _notebooks(), *(_fetched(name) for name in ("fashion-mnist", "mnist")), _cache()]
-    return LabReport([_labkit(), *engine_findings, *lab_findings], engines.engine, engines.why)
+    engine_findings = [_adapt_remedy(finding) for finding in engines.findings]
+    fetched = map(_check_fetched, ("fashion-mnist", "mnist"))
+    findings = [_check_lab(), *engine_findings, _check_shipped(), _check_packages(), *fetched, _check_cache()]
+    return LabReport(findings, engines.engine, engines.why)
 
 
 def show(report: LabReport) -> None:
@@ -42,7 +43,7 @@ def show(report: LabReport) -> None:
     doctor.show(report, "The lab")
 
 
-def _for_a_checkout(finding: Requirement) -> Requirement:
+def _adapt_remedy(finding: Requirement) -> Requirement:
     """Return the finding with a checkout's own remedies: a container on a Mac, `make gpu` for a GPU in .venv."""
     root = installation.checkout()
     if finding.what == "C++ compiler" and finding.remedy and root and sys.platform == "darwin":
@@ -53,14 +54,14 @@ def _for_a_checkout(finding: Requirement) -> Requirement:
     return finding
 
 
-def _labkit() -> Requirement:
+def _check_lab() -> Requirement:
     """Return the finding about the lab itself: version and place."""
     root = installation.checkout()
     where = f"a checkout, {root}" if root else f"an installed package, {paths.PACKAGE}"
     return Requirement("labkit", OK, f"{labkit.__version__}, {where}")
 
 
-def _shipped() -> Requirement:
+def _check_shipped() -> Requirement:
     """Return the finding about the repository's data: the images and weights that the notebooks begin with."""
     try:
         count = sum(len(images.dataset("digits", split)) for split in ("train", "test"))
@@ -73,7 +74,7 @@ def _shipped() -> Requirement:
     return Requirement("data", OK, about)
 
 
-def _notebooks() -> Requirement:
+def _check_packages() -> Requirement:
     """Return the finding about the packages that only notebooks, figures and reports need."""
     lacking = [name for name in installation.NOTEBOOKS if importlib.util.find_spec(name) is None]
     if not lacking:
@@ -83,7 +84,7 @@ def _notebooks() -> Requirement:
     return Requirement("notebooks", UNUSED, f"for figures, the notebooks and their reports: {installation.notebooks()}")
 
 
-def _fetched(name: str) -> Requirement:
+def _check_fetched(name: str) -> Requirement:
     """Return the finding about a data set that is fetched on demand."""
     try:
         folder = images.find_stored(name)
@@ -94,7 +95,7 @@ def _fetched(name: str) -> Requirement:
     return Requirement(name, UNUSED, "fetched and verified when a notebook first needs it")
 
 
-def _cache() -> Requirement:
+def _check_cache() -> Requirement:
     """Return the finding about the cache that keeps fetched data sets."""
     try:
         return Requirement("data cache", OK, str(paths.private_cache()))

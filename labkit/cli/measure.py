@@ -77,6 +77,7 @@ def _rows(table: pd.DataFrame) -> str:
 
 
 def _find_layer(name: str) -> Layer:
+    """Return a preset's layer by a name like "lenet86-1"; LabError lists the names."""
     from labkit.spec.layers import PRESETS
 
     layers = {f"{network}-{i}": layer for network, preset in PRESETS.items() for i, layer in enumerate(preset, 1)}

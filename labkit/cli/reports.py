@@ -119,6 +119,7 @@ class _Bar:
         self.bar.update(self.tasks[notebook], completed=done, total=of)
 
     def finish(self, notebook):
+        """Remove a notebook from the progress bar; print its time, or its failure."""
         self.bar.remove_task(self.tasks.pop(notebook))
         took = f"  {notebook.seconds:.0f} s" if notebook.seconds else ""
         if notebook.since:

@@ -173,6 +173,7 @@ def traffic(page: Page, profile) -> None:
 
 
 def _describe_change(value, before):
+    """Return how a count has changed, in words: "2 × as many", "3 × fewer", "the same"."""
     if value == before:
         return "the same"
     if not before or not value:

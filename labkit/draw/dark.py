@@ -69,12 +69,14 @@ def darken(colors: np.ndarray) -> np.ndarray:
 
 
 def _to_oklab(colors):
+    """Return sRGB colours (0 to 255) in the perceptual colour space Oklab."""
     part = np.asarray(colors) / 255
     linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
     return np.cbrt(linear @ _CONES.T) @ _LAB.T
 
 
 def _to_srgb(lab):
+    """Return Oklab colours as sRGB (0 to 255); those that it lacks are clipped."""
     linear = np.clip((lab @ np.linalg.inv(_LAB).T) ** 3 @ np.linalg.inv(_CONES).T, 0, 1)
     part = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
     return np.round(part * 255).astype(np.uint8)

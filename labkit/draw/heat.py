@@ -89,6 +89,7 @@ def _select_fastest(rows, x, y):
 
 
 def _write_message(tables):
+    """Return a title: how much the fastest points differ, and whether layers have the same best choice."""
     tables = [best["op_ms"] for best in tables if len(best)]
     spread, places = max(times.max() / times.min() for times in tables), {times.idxmin() for times in tables}
     agree = "the same choice is best on every layer" if len(places) == 1 else (

@@ -38,6 +38,7 @@ class Measured:
         return batch
 
     def _select(self, column, value):
+        """Return the rows with this value in a column; all rows if the value is None or there is no such column."""
         if value is None or column not in self.rows:
             return self.rows
         rows = self.rows[self.rows[column] == name_of(value)]

@@ -162,10 +162,10 @@ def _draw_panel(page, panel, x, y0, look):
     return f"{times_text}; reference time of the {references}."
 
 
-def _choose_limits(ends, look):
+def _choose_limits(times, layout):
     """Return where the axis begins and ends, with room for the times as text, and where its ticks end."""
-    low, reach = ends.min(axis=None) / 1.25, ends.max(axis=None) * 1.1
-    return low, low * (reach / low) ** (look.width / max(look.width - look.room, look.width / 3)), reach
+    low, reach = times.min(axis=None) / 1.25, times.max(axis=None) * 1.1
+    return low, low * (reach / low) ** (layout.width / max(layout.width - layout.room, layout.width / 3)), reach
 
 
 def _write_verdict(label, rows):

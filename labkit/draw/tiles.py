@@ -79,7 +79,7 @@ def tilings(page: Page, layer: Layer) -> None:
     layer : Layer
     """
     widths = (8, 16, 27, 32)  # sides of square tiles, one thread per output
-    rows = [costs(layer, width) for width in widths]
+    rows = [compute_costs(layer, width) for width in widths]
     idle = [row["idle"] for row in rows]
     message = f"{percent(max(idle))} of the threads idle under tiles of {widths[idle.index(max(idle))]}"
     message += f", {percent(min(idle))} under tiles of {widths[idle.index(min(idle))]}"
@@ -107,7 +107,7 @@ def tilings(page: Page, layer: Layer) -> None:
         page.alt += f" Tiles of {width}: {row['down']} down, {row['across']} across; {texts}."
 
 
-def costs(layer: Layer, width: int) -> dict:
+def compute_costs(layer: Layer, width: int) -> dict:
     """Return the costs of square tiles of a width on a layer.
 
     across, down (tiles), idle (share of the threads without an output), loaded (inputs loaded per input of the image),
@@ -207,10 +207,10 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
     if not maps or min(maps) < 1:
         raise LabError(f"draw.wmma_fill: maps = {maps}; at least one, of 1 or more")
     names = ["×".join(map(str, shape)) for shape in shapes]
-    rows = [max(fill(m, shape)[0] for m in maps) * shape[0] for shape in shapes]
+    rows = [max(fit(m, shape)[0] for m in maps) * shape[0] for shape in shapes]
     unit, left, top = min(4.0, 128 / max(rows)), 138, 100  # unit: pixels per map
     pitch = (style.WIDTH - left - 14) / len(maps)
-    low, m, name = min((fill(m, shape)[1], m, name) for m in maps for shape, name in zip(shapes, names, strict=True))
+    low, m, name = min((fit(m, shape)[1], m, name) for m in maps for shape, name in zip(shapes, names, strict=True))
     page.open(90 + sum(rows) * unit + 54 * len(rows), f"With {count(m, 'map')} a {name} tile is {percent(low)} full",
               "blue: maps of the layer   ·   hatched: rows of zeros   ·   each further tile reads all inputs again")
     page.alt = "How full the tiles of a WMMA are."
@@ -221,7 +221,7 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
         page.small(14, top + 28, f"{shape[0]} maps\nof {shape[1]} pixels")
         across, high = min(shape[1] * unit, pitch - 16), shape[0] * unit
         for j, m in enumerate(maps):
-            (tiles, share), x = fill(m, shape), left + j * pitch
+            (tiles, share), x = fit(m, shape), left + j * pitch
             for n in range(tiles):
                 page.rect(x, top + n * high, across, high, style.TINT, style.FAINT, 0.8, hatch="////")
                 page.rect(x, top + n * high, across, min(shape[0], m - n * shape[0]) * unit, style.BLUE)
@@ -233,7 +233,7 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
         top += lines * unit + 54
 
 
-def fill(maps: int, shape: tuple[int, int, int]) -> tuple[int, float]:
+def fit(maps: int, shape: tuple[int, int, int]) -> tuple[int, float]:
     """Return how many tiles of `shape` (maps, pixels, depth) cover `maps` maps, and the used share of their rows."""
     tiles = -(-maps // shape[0])
     return tiles, maps / (tiles * shape[0])

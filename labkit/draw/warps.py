@@ -49,7 +49,7 @@ def sectors(page: Page, addresses, size: int = 4) -> None:
     size : int
         Bytes that a lane reads or writes there.
     """
-    _compare(page, addresses, size)
+    _draw_panels(page, addresses, size)
 
 
 @figure
@@ -65,11 +65,11 @@ def coalescing(page: Page, layer: Layer, block: tuple[int, int] = (16, 16)) -> N
     lanes = np.arange(min(WARP, block[0] * block[1]))
     y, x = lanes // block[0], lanes % block[0]
     along = {"threadIdx.x along w": (y * layer.W + x) * 4, "threadIdx.x along h": (x * layer.W + y) * 4}
-    _compare(page, along, 4, f"{layer.name}   ·   first warp of a block of {block[0]}×{block[1]}   ·   an image row is "
-             f"{layer.W * 4} bytes")
+    _draw_panels(page, along, 4, f"{layer.name}   ·   first warp of a block of {block[0]}×{block[1]}   ·   an image "
+                                 f"row is {layer.W * 4} bytes")
 
 
-def _compare(page, addresses, size, about=""):
+def _draw_panels(page, addresses, size, about=""):
     panels = _require_panels(addresses, "draw.sectors", "addresses")
     moved = [len(bytes_used(lanes, size)[1]) for lanes in panels.values()]
     page.open(62 + HIGH * len(panels), f"One request of a warp moves {_write_counts(moved, 'sector')}", about)

@@ -98,7 +98,7 @@ def _keep_own(plan: Plan, line: int | None, rows: Iterable[dict]) -> list[dict]:
             and Path(row["file"]).name == plan.variant.file_name and line in (None, row["line"])]
 
 
-def _follow(plan: Plan, line: int | None) -> list[dict]:
+def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
     """Return the rows for the parent: the place and the warp, then its accesses; or only the lines with accesses."""
 
     def launches():
@@ -135,7 +135,7 @@ def _follow(plan: Plan, line: int | None) -> list[dict]:
 
 def _main(folder: Path) -> None:
     for plan, more in child.load_plans(folder):
-        rows = _follow(plan, more["line"])
+        rows = _list_accesses(plan, more["line"])
         (folder / "accesses").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 

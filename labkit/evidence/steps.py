@@ -88,7 +88,8 @@ def _require_index(name: str, value: Sequence[int], limits: Sequence[int]) -> tu
     return three
 
 
-def _follow(plan: Plan, number: int, thread, block) -> list[dict]:
+def _follow_thread(plan: Plan, number: int, thread, block) -> list[dict]:
+    """Follow a thread of launch `number`; return its steps in the variant's own file as dicts for JSON."""
     layer, variant = plan.layer, plan.variant
     shapes = {"x": layer.x_shape(1), "k": layer.k_shape, "y": layer.y_shape(1)}
     buffers = {address: (name, shapes.get(name, ())) for name, address in plan.buffers.items() if address}
@@ -126,6 +127,7 @@ def _to_json(value, buffers):
 
 
 def _describe_access(access, buffers) -> dict:
+    """Return an access as a dict for JSON: the buffer's name, the element's index, the value."""
     name, shape = buffers.get(access.base, (access.name or f"{access.space} memory", access.shape))
     dims = len(shape) and access.bytes // int(np.prod(shape))
     index = _unravel((access.address - access.base) // (dims or access.size), shape)
@@ -143,7 +145,7 @@ def _unravel(number: int, shape: Sequence[int]) -> list[int]:
 def _main(folder: Path) -> None:
     for plan, more in child.load_plans(folder):
         try:
-            rows = _follow(plan, more["number"], more["thread"], more["block"])
+            rows = _follow_thread(plan, more["number"], more["thread"], more["block"])
         except (hostcuda.errors.EngineError, hostcuda.driver.LaunchError) as error:
             (folder / "steps").write_text(json.dumps({"refused": str(error)}) + "\n")
             raise

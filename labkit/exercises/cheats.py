@@ -24,7 +24,7 @@ _THREAD = ("((((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) *
 _THREADS = "gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockDim.z"
 
 
-def cheats(exercise: Exercise, right: Iterable[str]) -> Iterator[tuple[str, str]]:
+def make_cheats(exercise: Exercise, right: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield names and texts of the cheats; `right` are kernels with right results, the solution first."""
     right = list(dict.fromkeys(right))
     if isinstance(exercise.subject, Kernels):

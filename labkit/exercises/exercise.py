@@ -38,7 +38,7 @@ from hostcuda.errors import EngineError
 from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
 from labkit.base.paths import SERIES
-from labkit.ladder.source import read, view
+from labkit.ladder.source import read, select_view
 
 if TYPE_CHECKING:
     import numpy as np
@@ -321,12 +321,12 @@ class Exercise:
     @cached_property
     def start(self) -> str:
         """The starting code; empty for an exercise that is answered by numbers."""
-        return view(read(self.file), skeleton=True) if self.file else ""
+        return select_view(read(self.file), skeleton=True) if self.file else ""
 
     @cached_property
     def solution(self) -> str:
         """The lab's own solution; empty for an exercise that is answered by numbers."""
-        return view(read(self.file), skeleton=False) if self.file else ""
+        return select_view(read(self.file), skeleton=False) if self.file else ""
 
     def attempt(self, answer: object) -> str:
         """Return the text of an attempt.

@@ -29,11 +29,11 @@ from labkit.exercises.judge import (
     ChildResult,
     Grade,
     GradeLine,
-    advice,
     code_lines,
     find_mistake,
-    goal_lines,
     judge,
+    list_goal_lines,
+    write_advice,
 )
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder.variants import solution, variant, variants
@@ -94,7 +94,7 @@ def grade(
         if result.passed and isinstance(task.subject, InPlaceOf) and device().engine == "gpu":
             result = _check_on_gpu(result, source)
     result = _require_prediction(result)
-    result = replace(result, advice=_advice(result, source, record))
+    result = replace(result, advice=_write_advice(result, source, record))
     if not quiet:
         print(result)
         if result.passed and isinstance(task.subject, InPlaceOf):
@@ -134,7 +134,7 @@ def _describe_estimates(exercise: Exercise, source: str) -> str:
             f"On {layer.name}: {change}. {mine.note}\n")
 
 
-def _advice(result: Grade, source: str, record: bool) -> str:
+def _write_advice(result: Grade, source: str, record: bool) -> str:
     """Note the attempt in the progress if `record`; return the last paragraph of its grade."""
     exercise = result.exercise
     if result.untouched:
@@ -152,7 +152,7 @@ def _advice(result: Grade, source: str, record: bool) -> str:
         except EngineError as error:
             return f"Not noted in your progress: {error}"
     solution_call = f'lab.solution("{exercise.key}")' if solved else ""  # the students' edition has none
-    return advice(result, hints, solution_call, describe_times(exercise) if result.passed else "")
+    return write_advice(result, hints, solution_call, describe_times(exercise) if result.passed else "")
 
 
 def describe_times(exercise: Exercise) -> str:
@@ -182,7 +182,7 @@ def _grade_numbers(exercise: Exercise, answer: tuple) -> Grade:
     counts = exercise.subject.counts(answer)
     reached = tuple(goal.number(counts) for goal in exercise.goals)
     untouched = repr(answer) == repr(exercise.subject.start)
-    lines = tuple(goal_lines(exercise, reached))
+    lines = tuple(list_goal_lines(exercise, reached))
     mistake = "" if untouched else find_mistake(exercise, Attempt(repr(answer), counts), lines)
     if not untouched and len(answer) > 1 and answer[::-1] == exercise.subject.solution() != answer:
         names = ", ".join(inspect.signature(exercise.subject.count).parameters)
@@ -206,21 +206,21 @@ def grade_source(exercise: Exercise, source: str, seed: str = "") -> Grade:
     text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()
     exercise = exercise.drawn(seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16])
     with temporary.folder() as folder:
-        command, environment = job(exercise, source, folder)
+        command, environment = write_job(exercise, source, folder)
         child = processes.run(command, environment, ATTEMPT_S, capture=True)
         if child.interrupted:
             child.require("grading")
-        return judge(exercise, source, collect(exercise, folder, child))
+        return judge(exercise, source, collect_result(exercise, folder, child))
 
 
-def job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
+def write_job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
     """Write the child's input into an empty folder; return the command that runs it, and its environment."""
     hand_over(exercise, source, folder)
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": CHECKS, "HOSTCUDA_CHECK_OUT": str(folder / "events")}
     return [sys.executable, "-m", _GRADER, str(folder)], environment
 
 
-def collect(exercise: Exercise, folder: Path, child: processes.Ended) -> ChildResult:
+def collect_result(exercise: Exercise, folder: Path, child: processes.Ended) -> ChildResult:
     """Read the arrays and events that a child has left in its folder."""
     arrays = {}
     for path in folder.glob("*.npy"):

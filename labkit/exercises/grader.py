@@ -89,7 +89,7 @@ def _pack(folder: Path, word: str) -> None:
 
 
 def write_answer(path: Path, word: str, record: Mapping) -> None:
-    """Write a result with a word by which its reader, `labkit_classroom.sandbox.answer`, recognizes it."""
+    """Write a result with a word by which its reader, `labkit_classroom.sandbox.read_answer`, recognizes it."""
     Path(path).write_text(json.dumps({"nonce": word, "record": record}))
 
 

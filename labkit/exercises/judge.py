@@ -18,9 +18,9 @@ from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
 from hostcuda.source import code_only
 from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, number
-from labkit.exercises.text import EXPLAINED, causes, unset_sums
-from labkit.exercises.text import counts as counts_in
-from labkit.ladder.messages import Message, errors, messages, report
+from labkit.exercises.text import EXPLAINED, list_causes, unset_sums
+from labkit.exercises.text import count_features as counts_in
+from labkit.ladder.messages import Message, errors, format_messages, parse_messages
 from labkit.ladder.source import changed_lines
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     if exercise.lines is not None and counts:
         wanted = f"at most {exercise.lines}"
         budget = [GradeLine(changed <= exercise.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)]
-    lines += [*budget, *goal_lines(exercise, reached)]
+    lines += [*budget, *list_goal_lines(exercise, reached)]
     mistake = find_mistake(exercise, attempt, lines) if changed else ""
     return Grade(exercise, tuple(lines), reached, changed == 0, mistake)
 
@@ -180,7 +180,7 @@ def code_lines(source: str) -> list[str]:
     return [line for line in code_only(source).splitlines() if line.strip()]
 
 
-def goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[GradeLine]:
+def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[GradeLine]:
     """Yield a line per goal."""
     for goal, got in zip(exercise.goals, reached, strict=True):
         if got != got:
@@ -198,7 +198,7 @@ def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine
         return ""
     right = [*exercise.start.splitlines(), *exercise.solution.splitlines()]
     sentences = (mistake.sentence for mistake in exercise.mistakes if mistake.when(attempt))
-    return next(itertools.chain(causes(attempt, map(code_only, right)), sentences), "")
+    return next(itertools.chain(list_causes(attempt, map(code_only, right)), sentences), "")
 
 
 def marks(result: ChildResult) -> dict[str, dict]:
@@ -220,24 +220,24 @@ def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> l
     """Return the lines up to the first no: whether it compiles, ends, is clean, is right."""
     text = source.splitlines()
     host_warnings = marks(result).get("warnings", {})
-    unset = [warning for warning in messages(host_warnings.get("text", ""), text) if "uninitialized" in warning.text]
+    unset = [found for found in parse_messages(host_warnings.get("text", ""), text) if "uninitialized" in found.text]
     # A variable that may be unset: if the compiler has filled all variables, the results show whether one is.
-    doubtful = host_warnings.get("filled") and all("may be used" in warning.text for warning in unset)
-    if problem := _find_problem(source, result, [] if doubtful else unset):
+    is_doubtful = host_warnings.get("filled") and all("may be used" in warning.text for warning in unset)
+    if problem := _find_problem(source, result, [] if is_doubtful else unset):
         return [problem]
-    clean = GradeLine(True, f"clean under {', '.join(TOOLS)}")
+    clean_line = GradeLine(True, f"clean under {', '.join(TOOLS)}")
     for case, runs in zip(exercise.subject.cases, result.arrays, strict=True):
         try:
             exercise.subject.compare(source, case, runs)
         except CheckFailed as wrong:
-            parts = filter(None, ["right", _shorten(str(wrong)), report(unset, text)])
-            return [clean, GradeLine(False, "\n".join(parts))]
+            parts = filter(None, ["right", _shorten(str(wrong)), format_messages(unset, text)])
+            return [clean_line, GradeLine(False, "\n".join(parts))]
         except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
-            return [clean, GradeLine(False, f"runs to its end\nit left no result for {case.name}: grade it again")]
+            return [clean_line, GradeLine(False, f"runs to its end\nit left no result for {case.name}: grade it again")]
     hidden = sum(not case.counted for case in exercise.subject.cases)
     counted = [case.name for case in exercise.subject.cases if case.counted]
     *others, last = [*([f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []), *counted]
-    return [clean, GradeLine(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")]
+    return [clean_line, GradeLine(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")]
 
 
 def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) -> GradeLine | None:
@@ -247,7 +247,7 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
         output = notes["compile"]["text"]
         return GradeLine(False, f"compiles\n{errors(output, text) or output.strip()}")
     if unset:
-        return GradeLine(False, f"every variable has a value before it is read\n{report(unset, text)}")
+        return GradeLine(False, f"every variable has a value before it is read\n{format_messages(unset, text)}")
     if sums := unset_sums(code_only(source)):
         line = next((n for n, row in enumerate(text, 1) if sums[0] in row), 0)
         message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
@@ -341,7 +341,7 @@ def _add_atomics(counters: dict[str, float]) -> None:
         counters[f"{kind}_conflicts"] += wavefronts - requests
 
 
-def advice(grade: Grade, hints: int, solution_call: str, times: str) -> str:
+def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> str:
     """Return the last paragraph of a grade: a hint, or what to do next.
 
     `hints` is the number of the hint that is due, from 1; it is 0 if none is due, after wrong results that can be

@@ -73,7 +73,7 @@ RANKS = Kernels(ranks, (
 ), hidden=(range(1, 600), [32, 64, 128]))
 
 
-def ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
+def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
     """Return the goals of a kernel of ranks with asynchronous copies and so many barriers per warp.
 
     With `overlap`, the copies of all tiles but the first are under way while the block compares with another tile.
@@ -89,15 +89,15 @@ def ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
     )
 
 
-def uneven_rows(queue: bool) -> Kernels:
-    """Return sums of rows, most of them short and few long, as a subject; `queue` adds a counter that is 0."""
+def make_uneven_rows(with_counter: bool) -> Kernels:
+    """Return a subject: sums of rows, most of them short and few long; `with_counter` adds a counter that is 0."""
     def launches(random: np.random.Generator, rows: int, blocks: int, threads: int):
         lengths = random.permutation((600 * np.linspace(0, 1, rows) ** 6).astype(np.int32))  # the longest: 600
         starts = np.append(0, lengths.cumsum()).astype(np.int32)
         x = random.integers(-9, 10, starts[-1]).astype(np.int32)
         total = np.diff(np.append(0, x.cumsum())[starts]).astype(np.int32)
         arguments = x, starts, rows, Output("total", total, before=0), np.zeros(1, np.int32)
-        return launch("sums", *(arguments if queue else arguments[:-1]), grid=blocks, block=threads)
+        return launch("sums", *(arguments if with_counter else arguments[:-1]), grid=blocks, block=threads)
 
     return Kernels(launches, (
         Case("7 rows, 3 blocks", (7, 3, 64)),
@@ -106,8 +106,8 @@ def uneven_rows(queue: bool) -> Kernels:
     ), hidden=(range(2, 60), range(1, 9), [32, 64, 128]))
 
 
-def row_goals(taken: int = 0) -> tuple[Goal, ...]:
-    """Return the goals for the 48 rows of `uneven_rows`, if an atomic addition takes a row and is counted as a load."""
+def make_row_goals(taken: int = 0) -> tuple[Goal, ...]:
+    """Return the goals for the 48 rows of `make_uneven_rows`; `taken` rows are taken by atomics that count as loads."""
     on, least = "48 rows", {"unique_bytes": 4 * 4315}  # the numbers of all rows
     return (
         counted("global_load_requests", on, what="load requests", at_most=360 + taken, least=least),
@@ -122,7 +122,7 @@ def products(random: np.random.Generator, count: int, K: int, rows: bool):
     return launch("multiply", a, b if rows else np.ascontiguousarray(b.transpose(0, 2, 1)), c, K, grid=count, block=32)
 
 
-def product_goals(on: str, loads: int, moved: int) -> tuple[Goal, ...]:
+def make_product_goals(on: str, loads: int, moved: int) -> tuple[Goal, ...]:
     """Return the goals of `products`: so many load requests, and as few stores as a case of `moved` bytes needs."""
     stores = 2 * int(on.partition(" ")[0])
     return (

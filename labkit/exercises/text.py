@@ -28,14 +28,14 @@ EXPLAINED = 20_000  # the most characters of a text whose mistakes are explained
 _BODY = re.compile(r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int|unsigned|float) \w+ = ")
 
 
-def counts(code: str) -> dict[str, float]:
+def count_features(code: str) -> dict[str, float]:
     """Count ``divisions_in_loops``, with remainders, ``floats`` (types, conversions, constants), ``async_copies``."""
-    divisions = len(_DIVISION.findall(_repeated_code(code)))
+    divisions = len(_DIVISION.findall(_find_repeated_code(code)))
     return {"divisions_in_loops": divisions, "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code))),
             "async_copies": len(re.findall(r"\b__pipeline_memcpy_async *\(", code))}
 
 
-def _repeated_code(code: str) -> str:
+def _find_repeated_code(code: str) -> str:
     """Return all code that may run many times: loops, also by goto, and the functions and macros that they name."""
     code, open_braces, ends = code.replace("\\\n", " "), [], {}  # of a closed brace: where it begins -> where it ends
     for brace in re.finditer(r"[{}]", code):
@@ -59,10 +59,10 @@ def _repeated_code(code: str) -> str:
 
 def unset_sums(code: str) -> list[str]:
     """Return the declarations of a thread's arrays that are added to and never set: compilers miss those."""
-    return [array[0].strip() for array in _ARRAY.finditer(code) if _only_added_to(array[1], code)]
+    return [array[0].strip() for array in _ARRAY.finditer(code) if _is_only_added_to(array[1], code)]
 
 
-def _only_added_to(name: str, code: str) -> bool:
+def _is_only_added_to(name: str, code: str) -> bool:
     if re.search(rf"(?:\.|->)\s*{name}\b", code):  # a member
         return False
     element = rf"\b{name}(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])+"
@@ -71,7 +71,7 @@ def _only_added_to(name: str, code: str) -> bool:
     return bool(added) and not assigned and not elsewhere
 
 
-def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
+def list_causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
     """Yield sentences for mistakes that any kernel may have; `right` lists lines of right code."""
     code = attempt.source
     if attempt.wrong.startswith("compiles"):

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.exercises.cheats import GRADED, cheats
+from labkit.exercises.cheats import GRADED, make_cheats
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.grade import grade
 from labkit.exercises.judge import Grade
@@ -85,7 +85,7 @@ def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
         right_trials = [trial for trial in tried if trial.about != SOLUTION and isinstance(trial.graded, Grade)
                         and any(line.ok and line.text.startswith("right") for line in trial.graded.lines)]
         texts = [exercise.subject.source(trial.attempt[0]) for trial in right_trials]
-        for about, text in cheats(exercise, [exercise.solution, *texts]):
+        for about, text in make_cheats(exercise, [exercise.solution, *texts]):
             yield Trial(exercise, f"a cheat: {about}", (text,), seed=GRADED)
 
 

@@ -43,7 +43,7 @@ class Message:
         return f"{text}\n    {' ' * (self.column - 1 - indent)}^" if self.column > indent else text
 
 
-def messages(output: str, lines: list[str]) -> Iterator[Message]:
+def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
     """Yield errors and warnings of g++, clang++ or nvcc, and notes where a variable that one names is declared."""
     output_lines = output.splitlines()
     for index, text in enumerate(output_lines):
@@ -62,7 +62,7 @@ def _find_column(below: list[str], code: str) -> int:
     return below[1].index("^") - below[0].index(code.strip()) + code.index(code.strip()) + 1
 
 
-def report(several: Iterable[Message], lines: list[str]) -> str:
+def format_messages(several: Iterable[Message], lines: list[str]) -> str:
     """Return the first messages with their lines of the source."""
     several = list(dict.fromkeys(several))
     parts = [message.show(lines) for message in several[:SHOWN]]
@@ -72,8 +72,8 @@ def report(several: Iterable[Message], lines: list[str]) -> str:
 
 
 def errors(output: str, lines: list[str]) -> str:
-    """Return the errors among a compiler's messages, as `report` shows them."""
-    return report((message for message in messages(output, lines) if "error" in message.kind), lines)
+    """Return the errors among a compiler's messages, as `format_messages` shows them."""
+    return format_messages((message for message in parse_messages(output, lines) if "error" in message.kind), lines)
 
 
 def find_lacking(output: str) -> str:
@@ -86,7 +86,7 @@ def find_lacking(output: str) -> str:
     return f"{match['instruction']}, which its architecture does not have"
 
 
-def unrolls(message: Message, text: str) -> bool:
+def is_in_unroll(message: Message, text: str) -> bool:
     """Return whether a variable said to be unused stands in a `#pragma unroll`, which the host's compiler ignores."""
     name = re.fullmatch(r"unused variable .(\w+).", message.text)
     return bool(name and re.search(rf"#\s*pragma\s+unroll\s+{name[1]}\b", text))

@@ -134,6 +134,7 @@ class Plan(Closing):
         self.launches = tuple(launches)
 
     def _find_function(self, module, name):
+        """Return a kernel of the module, prepared for the ladder's nine arguments."""
         try:
             return module.get_function(name).prepare(SIGNATURE)
         except hostcuda.driver.LogicError:

@@ -133,7 +133,7 @@ def with_functions(source: str, cell: str) -> str:
 _MARKED = re.compile(r"^#ifdef SKELETON\n(.*?)(?:^#else\n(.*?))?^#endif\n", re.M | re.S)
 
 
-def view(text: str, skeleton: bool) -> str:
+def select_view(text: str, skeleton: bool) -> str:
     """Return one view of an exercise's file: its solution, or the starting code.
 
     They differ between ``#ifdef SKELETON``, ``#else`` and ``#endif``, which stand at the beginning of a line. The
@@ -145,15 +145,15 @@ def view(text: str, skeleton: bool) -> str:
 
 
 def without_solution(text: str) -> str:
-    """Return an exercise's file without its solution: `view` then gives the starting code, or an empty text.
+    """Return an exercise's file without its solution: `select_view` then gives the starting code, or an empty text.
 
     The result is empty if the file has no starting code.
     """
     if not _MARKED.search(text):
         return ""
-    return f"#ifdef SKELETON\n{view(text, skeleton=True)}#endif\n"
+    return f"#ifdef SKELETON\n{select_view(text, skeleton=True)}#endif\n"
 
 
 def solution_files(name: str) -> dict[str, Path]:
-    """Return the files of a page's exercises, by their letter; `view` takes the starting code or the solution."""
+    """Return the files of a page's exercises by letter; `select_view` takes starting code or solution from one."""
     return {path.name[0]: path for path in sorted(SERIES.glob(f"*_{name}/[a-z]_*/[a-z]_*.cu"))}

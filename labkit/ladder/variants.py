@@ -42,8 +42,8 @@ from labkit.ladder.source import (
     module_arguments,
     parameter_names,
     read,
+    select_view,
     solution_files,
-    view,
 )
 from labkit.spec.devices import Device, device, read_launch_limits
 from labkit.spec.layers import Layer, as_layer
@@ -485,7 +485,7 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
         raise LabError(f"there is no solution of exercise {exercise!r} of {chosen_rung.label}{available}")
     with_options = variant(chosen_rung.name, **{**chosen_rung.solved.get(exercise, {}), **options})
     path = files[exercise]
-    text = view(read(path), skeleton=False)
+    text = select_view(read(path), skeleton=False)
     if not text:
         raise LabError(NO_SOLUTIONS)
     return Variant(chosen_rung, dict(with_options.options), text, path, own=True)
@@ -495,4 +495,4 @@ def solutions(which: int | str | None = None) -> list[Variant]:
     """Return the kernels that solve exercises: all of them, or those of one rung."""
     rungs = LADDER if which is None else [rung(which)]
     return [solution(chosen.name, letter) for chosen in rungs for letter, path in solution_files(chosen.name).items()
-            if view(read(path), skeleton=False)]
+            if select_view(read(path), skeleton=False)]

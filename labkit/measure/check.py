@@ -27,7 +27,7 @@ from hostcuda.errors import EngineError, Interrupted
 from hostcuda.source import warnings_about
 from labkit.base.errors import CheckFailed, LabError
 from labkit.evidence import sanitize as sanitizer
-from labkit.ladder.messages import messages
+from labkit.ladder.messages import parse_messages
 from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.compare import (
@@ -227,7 +227,7 @@ def _compiler_warning(variant: Variant, layer: Layer) -> str:
     if not variant.own:
         return ""
     output = warnings_about(**variant.compiler_arguments(variant.defines(layer)))
-    warnings = [found for found in messages(output, variant.source.splitlines()) if re.search(_BY_LUCK, found.text)]
+    warnings = [one for one in parse_messages(output, variant.source.splitlines()) if re.search(_BY_LUCK, one.text)]
     return f"line {warnings[0].line}: {warnings[0].text}" if warnings else ""
 
 
@@ -252,11 +252,9 @@ def _label(model: Comparable) -> str:
 def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
     label = _label(model)
     with _report_if_slow(label):
-        rows = [
-            {"kernel": kernel.split(",")[0], "array": kernel, "elements": np.size(result),
-             "worst_of_allowed": compare_array(f"{label}: {kernel}", result, expected, bound)}
-            for kernel, result, expected, bound in model.comparisons(seed)
-        ]
+        rows = [{"kernel": kernel.split(",")[0], "array": kernel, "elements": np.size(result),
+                 "worst_of_allowed": compare_array(f"{label}: {kernel}", result, expected, bound)}
+                for kernel, result, expected, bound in model.comparisons(seed)]
     if not rows:
         raise LabError(f"{label} compares nothing: its `comparisons` yields no array")
     report = ModelReport(label, pd.DataFrame(rows))

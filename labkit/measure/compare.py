@@ -75,10 +75,8 @@ def draw_integers(
     """Draw x and k of nonzero integers, so small that every partial sum is exact in any order."""
     limit = largest_exact_integer(variant.rounding)
     for largest in (8, 4, 2, 1):
-        x, k = (
-            (rng.integers(1, largest, shape, endpoint=True) * rng.choice([-1, 1], shape)).astype(np.float32)
-            for shape in (layer.x_shape(batch), layer.k_shape)
-        )
+        x, k = ((rng.integers(1, largest, shape, endpoint=True) * rng.choice([-1, 1], shape)).astype(np.float32)
+                for shape in (layer.x_shape(batch), layer.k_shape))
         if error_scale(x, k).max() <= limit:
             return x, k
     # Too many terms even for ones: some of the products are zero.
@@ -201,10 +199,8 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
         "error": [error[index] for index in shown],
         "allowed": [allowed[index] for index in shown],
     })
-    ranges = ", ".join(
-        f"{name} {low}" if low == high else f"{name} {low} to {high}"
-        for name, low, high in zip("bmhw", indices.min(axis=0), indices.max(axis=0), strict=True)
-    )
+    ranges = ", ".join(f"{name} {low}" if low == high else f"{name} {low} to {high}"
+                       for name, low, high in zip("bmhw", indices.min(axis=0), indices.max(axis=0), strict=True))
     lines = [f"{title}: {len(indices)} of {y.size} outputs, at {ranges}"]
     lines += [f"It looks as if {hint}." for hint in _find_hints(y, expected, allowed.max(), inputs)]
     heading = f"The first {len(shown)}:" if len(indices) > len(shown) else "These:"

@@ -195,6 +195,7 @@ class Pipeline(Closing):
         return host
 
     def _allocate(self) -> None:
+        """Make the streams, and plans for each chunk size; plans of a stream share buffers, and all share the mask."""
         hostcuda.ensure_context()
         try:
             self._streams = [hostcuda.driver.Stream() for _ in range(self.streams)]

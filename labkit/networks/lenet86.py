@@ -95,6 +95,7 @@ def _find_weights(which):
 
 
 def _read_weights(path):
+    """Return the arrays of a .npz file by name; LabError if it is damaged or not what its record describes."""
     content = manifest.read(path)
     if path.with_suffix(".json").is_file():
         recorded = provenance(path).get("sha256")

@@ -177,6 +177,7 @@ def find(names: Iterable[str] = ()) -> list[Path]:
 
 
 def _find(name: str) -> Path:
+    """Return the path of the notebook with this name, number or path; LabError lists the nearest names."""
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).resolve()
     wanted = name.removesuffix(".ipynb")
@@ -214,6 +215,7 @@ def environment() -> dict[str, str]:
 
 
 def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failure | None:
+    """Execute all code cells in a fresh kernel; return the failure that ended it, or None."""
     nb = notebook.nb
     cells = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
     for cell in code(notebook):
@@ -259,6 +261,7 @@ def _link_beside(notebook: Notebook, here: Path) -> Path:
 
 
 def _make_failure(notebook: Notebook, at: int | None, what: str) -> Failure:
+    """Return the failure of a notebook in the cell with index `at`, which gets an error output."""
     if at is None:
         return Failure(None, f"{notebook.path.name}: {what}")
     cell = notebook.nb.cells[at]

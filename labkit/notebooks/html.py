@@ -245,8 +245,8 @@ class ReportExporter(HTMLExporter):
         """Return the text of the first page: the series, with what each notebook teaches."""
         listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
         return self.environment.get_template("series.html.j2").render(
-            parts=_group_by_part(listed), lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
-            version=labkit.__version__, progress=_progress(), minutes=_read_minutes(), **self.common,
+            parts=_group_by_part(listed), lead=LEAD, overview=_make_overview(), today=datetime.date.today().isoformat(),
+            version=labkit.__version__, progress=_make_progress(), minutes=_read_minutes(), **self.common,
         )
 
     def default_filters(self):
@@ -256,9 +256,9 @@ class ReportExporter(HTMLExporter):
         yield "day", _format_day
         yield "exercise", _find_exercise
         yield "highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self)
-        yield "formula", lambda text: formula(text.strip().strip("$"), "block")
+        yield "formula", lambda text: convert_formula(text.strip().strip("$"), "block")
         yield "markdown2html", self.markdown
-        yield "picture", _output_picture
+        yield "picture", _embed_output
         yield "scrolling", _scroll_attributes
         yield "summary", self.summarize
         yield "tables", _frame_tables
@@ -275,9 +275,8 @@ class ReportExporter(HTMLExporter):
         listed = len(self.page.contents)
         text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
         text = _BEFORE_A_SIGN.sub(r'<span class="formula">\g<0></span>', text)
-        self.page.contents[listed:] = [
-            (level, anchor, self.cleaner.clean(heading)) for level, anchor, heading in self.page.contents[listed:]
-        ]
+        self.page.contents[listed:] = [(level, anchor, self.cleaner.clean(heading))
+                                       for level, anchor, heading in self.page.contents[listed:]]
         return text
 
     def elsewhere(self, target: Path) -> str:
@@ -327,15 +326,15 @@ class Renderer(IPythonRenderer):
 
     def inline_math(self, body: str) -> str:
         """Return `$...$` as MathML."""
-        return self.exporter.cleaner.keep(formula(body, "inline"))
+        return self.exporter.cleaner.keep(convert_formula(body, "inline"))
 
     def block_math(self, body: str) -> str:
         """Return `$$...$$` as MathML on a line of its own."""
-        return self.exporter.cleaner.keep(formula(body, "block"))
+        return self.exporter.cleaner.keep(convert_formula(body, "block"))
 
     def latex_environment(self, name: str, body: str) -> str:
         r"""Return `\begin{align}` and other environments as MathML."""
-        return self.exporter.cleaner.keep(formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block"))
+        return self.exporter.cleaner.keep(convert_formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block"))
 
     def block_mermaidjs(self, code: str) -> str:
         """Return a Mermaid diagram as its source: a drawing would need a script."""
@@ -357,7 +356,7 @@ class Renderer(IPythonRenderer):
         return self.exporter.elsewhere(target) + anchor
 
 
-def formula(latex: str, display: str) -> str:
+def convert_formula(latex: str, display: str) -> str:
     """Return LaTeX, without dollar signs, as "inline" or "block" MathML; as source if it cannot be read."""
     try:
         text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)
@@ -381,15 +380,15 @@ def formula(latex: str, display: str) -> str:
     return ElementTree.tostring(tree, encoding="unicode")
 
 
-def _output_picture(output: NotebookNode, kind: str) -> str:
+def _embed_output(output: NotebookNode, kind: str) -> str:
     data, about = output.data[kind], output.get("metadata", {}).get(kind, {})
     if kind == "image/svg+xml":
         data = base64.b64encode(data.encode()).decode()
     alt = about.get("alt") or "A figure without a description, drawn by the code above"
-    return _picture(data, kind, alt, about.get("width"), about.get("height"))
+    return _embed(data, kind, alt, about.get("width"), about.get("height"))
 
 
-def _picture(data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None) -> str:
+def _embed(data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None) -> str:
     """Return an image with its dark version, if it has one. If it is wider than a phone, a tap enlarges it."""
     width, height = (int(length) if str(length).isdecimal() else 0 for length in (width, height))  # not "100%"
     size = f' width="{width}"' if width else ""
@@ -421,7 +420,7 @@ def _group_by_part(pages: Iterable[ReportPage]) -> list[tuple[str, str, list[Rep
     return [(*about, list(group)) for about, group in itertools.groupby(pages, part)]
 
 
-def _overview() -> dict[str, str]:
+def _make_overview() -> dict[str, str]:
     """Return the first page's pictures, from README and results, and the ladder's table as HTML.
 
     A value is empty where its file is missing.
@@ -432,7 +431,7 @@ def _overview() -> dict[str, str]:
         for name, width, alt in re.findall(r'<img src="([\w/.-]+\.png)" width="(\d+)" alt="([^"]*)">', text):
             if (page.parent / name).is_file():
                 data = base64.b64encode((page.parent / name).read_bytes()).decode()
-                pictures[Path(name).stem] = _picture(data, "image/png", html.unescape(alt), width)
+                pictures[Path(name).stem] = _embed(data, "image/png", html.unescape(alt), width)
     try:
         table = overview.html(recorded(RECORDED))
     except EngineError:
@@ -447,7 +446,7 @@ def _read_minutes() -> dict[str, str]:
     return dict(re.findall(r"^\|.*\]\(notebooks/([\w/]+)\.ipynb\).*\| *~?(\d+) \|$", text, re.MULTILINE))
 
 
-def _progress() -> str:
+def _make_progress() -> str:
     """Return the reader's exercises as a table, or why they cannot be read; empty if none was tried."""
     try:
         return progress.progress()._repr_html_() if progress.read() else ""

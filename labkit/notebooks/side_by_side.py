@@ -63,7 +63,7 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
                 time.sleep(0.1)
 
 
-def _key(notebook: Notebook) -> tuple:
+def _make_key(notebook: Notebook) -> tuple:
     """Return the key under which one of the lab's notebooks is kept; () for others, which may read any file."""
     if not execute.has_series() or notebook.path not in execute.list_notebooks():
         return ()
@@ -71,7 +71,7 @@ def _key(notebook: Notebook) -> tuple:
 
 
 def _keep(store: Kept, notebook: Notebook, device: str) -> None:
-    if not notebook.failure and (name := _key(notebook)):
+    if not notebook.failure and (name := _make_key(notebook)):
         outputs = [(cell.outputs, cell.execution_count) for cell in execute.code(notebook)]
         now = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
         store.put((outputs, notebook.produced, notebook.seconds, now), *name, device)
@@ -79,7 +79,7 @@ def _keep(store: Kept, notebook: Notebook, device: str) -> None:
 
 def _recall(store: Kept, notebook: Notebook, device: str) -> bool:
     """Give a notebook the outputs of its last execution, if nothing has changed since; return whether it did."""
-    name = _key(notebook)
+    name = _make_key(notebook)
     record = store.get(*name, device) if name else None
     if record is None:
         return False

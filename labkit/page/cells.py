@@ -32,7 +32,7 @@ from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import InPlaceOf, Kernels
 from labkit.ladder import source, tables
-from labkit.ladder.messages import Message, messages, report, unrolls
+from labkit.ladder.messages import Message, format_messages, is_in_unroll, parse_messages
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import ON_CPU, Variant, name_missing_instruction, variant
 from labkit.page.listing import launch_text
@@ -192,8 +192,8 @@ def _with_cell_lines(text: str, cell: str) -> Iterator[None]:
         yield
     except hostcuda.driver.CompileError as error:
         output = f"{error.stderr or ''}\n{error.stdout or ''}"
-        failures = (message for message in messages(output, text.splitlines()) if "error" in message.kind)
-        if shown := report(_to_cell_lines(failures, text, cell), cell.splitlines()):
+        failures = (message for message in parse_messages(output, text.splitlines()) if "error" in message.kind)
+        if shown := format_messages(_to_cell_lines(failures, text, cell), cell.splitlines()):
             raise CompileFailed(f"the cell does not compile\n{shown}") from None
         raise
 
@@ -210,9 +210,10 @@ def _to_cell_lines(all_messages: Iterable[Message], text: str, cell: str) -> Ite
 
 
 def _warn(text: str, cell: str, arguments: dict) -> None:
-    warnings = messages(warnings_about(**arguments), text.splitlines())
-    cell_warnings = _to_cell_lines((message for message in warnings if not unrolls(message, text)), text, cell)
-    if text_of_warnings := report(cell_warnings, cell.splitlines()):
+    """Print the compiler's warnings about a cell, whose text is part of `text`, with the cell's lines."""
+    warnings = parse_messages(warnings_about(**arguments), text.splitlines())
+    cell_warnings = _to_cell_lines((message for message in warnings if not is_in_unroll(message, text)), text, cell)
+    if text_of_warnings := format_messages(cell_warnings, cell.splitlines()):
         print(text_of_warnings)
 
 

@@ -79,11 +79,9 @@ class Prediction:
         if unknown:
             raise LabError(f"{unknown.pop()!r} was not predicted; the predictions are {', '.join(self.expected)}")
         guesses = {name: float("nan") if self.expected[name] is ... else self.expected[name] for name in measured}
-        rows = [
-            {"quantity": name.replace("_", " "), "predicted": guess, "measured": measured[name],
-             "measured over predicted": measured[name] / guess if guess else float("nan")}
-            for name, guess in guesses.items()
-        ]
+        rows = [{"quantity": name.replace("_", " "), "predicted": guess, "measured": measured[name],
+                 "measured over predicted": measured[name] / guess if guess else float("nan")}
+                for name, guess in guesses.items()]
         empty = ... in self.expected.values()
         return table(pd.DataFrame(rows), "Prediction and measurement" + f". {_EMPTY}" * empty)
 

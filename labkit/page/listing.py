@@ -116,10 +116,8 @@ class Diff:
 def _frame(title: str, body: str) -> str:
     """Return a listing or a diff under its title; the keyboard reaches it, since it may be wider than the page."""
     name = html.escape(title)
-    return (
-        f'<style>{STYLE}</style><div class="labkit-code" tabindex="0" role="group" aria-label="{name}">'
-        f'<div class="head">{name}</div>{body}</div>'
-    )
+    return (f'<style>{STYLE}</style><div class="labkit-code" tabindex="0" role="group" aria-label="{name}">'
+            f'<div class="head">{name}</div>{body}</div>')
 
 
 def _tokenize(lines: list[str]) -> list[tuple[tuple[str, str], ...]]:
@@ -157,6 +155,7 @@ def _character_spans(words: list[str], ranges: list[tuple[int, int]]) -> tuple[t
 
 
 def _row_html(row: Row) -> str:
+    """Return a row of a diff as HTML: number, sign, coloured tokens, changed words marked."""
     text, position = "", 0
     edges = sorted({edge for span in row.changed for edge in span})
     for name, token in row.tokens:
@@ -222,14 +221,14 @@ def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
         launches = which.launches(layer, IMAGES)
     except EngineError:
         return ""
-    more = [0] * len(launches)
+    extra_bytes = [0] * len(launches)
     if which.own:  # the bytes that its arrays have beyond those of the rung's kernel
         chosen = {name: value for name, value in which.options.items() if value is not None}
-        rungs = variant(which.rung.name, **chosen)
-        more = [_static(which, own, layer) - _static(rungs, theirs, layer)
-                for own, theirs in zip(which.kernels, rungs.kernels, strict=True)]
+        rung_variant = variant(which.rung.name, **chosen)
+        extra_bytes = [_static(which, own, layer) - _static(rung_variant, theirs, layer)
+                       for own, theirs in zip(which.kernels, rung_variant.kernels, strict=True)]
     lines = [f"{launch.kernel}: grid {launch.grid}, block {launch.block}, {launch.shared + extra:,} bytes of shared "
-             "memory per block" for launch, extra in zip(launches, more, strict=True)]
+             "memory per block" for launch, extra in zip(launches, extra_bytes, strict=True)]
     return "\n".join([f"Launch on {layer.name}, {IMAGES} images:", *lines])
 
 

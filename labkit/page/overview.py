@@ -23,7 +23,7 @@ _KERNELS = [rung.number for rung in LADDER]
 _BESIDE = [variant(name, step="warpgroups").label for name in ("speed_of_light", "split_floats")]
 
 
-def rows(results: Recorded) -> pd.DataFrame:
+def list_rows(results: Recorded) -> pd.DataFrame:
     """Return the recorded ladder at its largest batch, with the steps `warpgroups` beside their rungs, then cuDNN.
 
     A row per layer of each rung and of the library's best times, in the ladder's order: rung (none for the library),
@@ -43,15 +43,15 @@ def rows(results: Recorded) -> pd.DataFrame:
     return every.sort_values(["rung", "dtype", "order"], ascending=[True, False, True], ignore_index=True)
 
 
-def cells(results: Recorded) -> pd.DataFrame:
+def format_cells(results: Recorded) -> pd.DataFrame:
     """Return the table as text: a row per rung and library, indexed by label, a column per layer, "3.71 ms · 8.87×"."""
-    every = rows(results)
+    every = list_rows(results)
     every["cell"] = [f"{ms(row.op_ms)} · {times(row.x_reference)}" for row in every.itertuples()]
     table = every.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
     return table.reindex(index=every["shown"].unique(), columns=every["layer"].unique()).fillna("–")
 
 
-def layer_times(results: Recorded) -> pd.DataFrame:
+def format_layer_times(results: Recorded) -> pd.DataFrame:
     """Return the layer time with and without streams as text: a column per layer, in ms and over the reference time."""
     batch = int(results.table["batch"].max())
     table = {}
@@ -68,14 +68,14 @@ def layer_times(results: Recorded) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def caption(results: Recorded) -> str:
+def write_caption(results: Recorded) -> str:
     """Return what the table shows, where and when it was measured, and what the reference times assume."""
     batch = int(results.table["batch"].max())
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
     changed = dict.fromkeys(label.partition(",")[0] for label in list_outdated(results))
     return (
         f"Op time and op time over reference, {batch:,} images, {results.device}, {results.table['date'].min()} to "
-        f"{results.date}. {reference_words(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by "
+        f"{results.date}. {describe_references(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by "
         "default for convolutions; cuDNN TF32 is with it, over the reference time of FP32. Layer time is from host "
         f"memory to host memory with the kernel of {' and '.join(inside)}, over the link's reference time: with "
         "streams in page-locked memory, without them in ordinary memory. The steps warpgroups (`wgmma`) need compute "
@@ -84,7 +84,7 @@ def caption(results: Recorded) -> str:
     )
 
 
-def reference_words(name: str) -> str:
+def describe_references(name: str) -> str:
     """Return what the reference times of a device assume."""
     rates = device(name).ceilings
     tera = {key: f"{rates[key] / 1e12:.3g} T" for key in ("reference_bandwidth", "reference_float32", "float16_gemm")}
@@ -116,9 +116,9 @@ def _list_outdated_sweeps(results: Recorded) -> list[str]:
 
 def html(results: Recorded) -> str:
     """Return the table for the report's first page."""
-    last = layer_times(results).rename(index=lambda label: f"layer time: {label}")
-    frame = pd.concat([cells(results), last]).rename_axis("").reset_index()
-    page = tables.table(frame, caption(results), {name: name for name in frame})._repr_html_()
+    last = format_layer_times(results).rename(index=lambda label: f"layer time: {label}")
+    frame = pd.concat([format_cells(results), last]).rename_axis("").reset_index()
+    page = tables.table(frame, write_caption(results), {name: name for name in frame})._repr_html_()
     return re.sub(r"`(.+?)`", r"<code>\1</code>", page)
 
 

@@ -46,49 +46,49 @@ class Steps:
 
     def __repr__(self) -> str:
         steps = self._shown()
-        texts = steps[["step", "line", "code"]].assign(did=[*map(_did, steps["accesses"], steps["changed"])])
+        texts = steps[["step", "line", "code"]].assign(did=[*map(_describe, steps["accesses"], steps["changed"])])
         return f"{self._caption}\n{_NOTE}\n{texts.rename(columns={'did': 'what it did'}).to_string(index=False)}"
 
     def _repr_html_(self) -> str:
         steps = self._shown()
         rows = "".join(
             f'<tr><td class="figure">{row.step}</td><td class="figure">{row.line}</td><td{_LEFT}>'
-            + f"<code>{html.escape(row.code)}</code><br>{html.escape(_did(row.accesses, row.changed))}"
+            + f"<code>{html.escape(row.code)}</code><br>{html.escape(_describe(row.accesses, row.changed))}"
             .removesuffix("<br>") + "</td></tr>" for row in steps.itertuples())
         page = (f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption>'
                 '<thead><tr><th class="figure">step</th><th class="figure">line</th>'
                 f"<th{_LEFT}>code, and what it did</th></tr></thead><tbody>{rows}</tbody></table>")
         name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"
-        states = [*map(_state, steps["line"], steps["code"], steps["values"])]
+        states = [*map(_format_values, steps["line"], steps["code"], steps["values"])]
         data = json.dumps(states).replace("<", "\\u003c")
         walk = _WALK.replace("ID", name, 1).replace("DATA", data, 1)
         return f'<div id="{name}">{page}</div><script>{walk}</script>'
 
 
-def _state(line: int, code: str, values: dict) -> str:
+def _format_values(line: int, code: str, values: dict) -> str:
     """Return all known values after a step, as text."""
-    text = ",  ".join(f"{name} = {_text(value)}" for name, value in values.items() if value is not None)
+    text = ",  ".join(f"{name} = {_format(value)}" for name, value in values.items() if value is not None)
     return f"line {line}: {code}\n{text}"
 
 
-def _text(value) -> str:
+def _format(value) -> str:
     """Return a value with at most five digits."""
     if value is None:
         return "not set"
     if isinstance(value, float):
         return f"{value:.5g}"
     if isinstance(value, list):
-        return f"{{{', '.join(map(_text, value))}}}"
+        return f"{{{', '.join(map(_format, value))}}}"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{name}: {_text(part)}' for name, part in value.items())}}}"
+        return f"{{{', '.join(f'{name}: {_format(part)}' for name, part in value.items())}}}"
     return str(value)
 
 
-def _did(accesses: Sequence[dict], changed: dict) -> str:
+def _describe(accesses: Sequence[dict], changed: dict) -> str:
     """Return what a line read, stored and changed: "tile[0, 3] is 0.5; mask[0] is 3; sum = 1.5"."""
     memory = [f"{access['name']}[{', '.join(map(str, access['index']))}] {'is' if access['op'] == 'ld' else 'becomes'} "
-              f"{_text(access['value'])}" for access in sorted(accesses, key=lambda access: access["op"] != "ld")]
-    return "; ".join([*memory, *(f"{name} = {_text(value)}" for name, value in changed.items())])
+              f"{_format(access['value'])}" for access in sorted(accesses, key=lambda access: access["op"] != "ld")]
+    return "; ".join([*memory, *(f"{name} = {_format(value)}" for name, value in changed.items())])
 
 
 def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[int] = (0, 0, 0),

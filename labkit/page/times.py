@@ -78,7 +78,7 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
     rows["recorded_ms"] = old
     caption = f"{caption}. Recorded op times: {BATCH:,} images, {records}"
     if here.engine == "cpu" and any(map(math.isnan, old)):
-        rows["estimated"] = [_estimate(variant, layer) if math.isnan(ms) else ""
+        rows["estimated"] = [_format_estimate(variant, layer) if math.isnan(ms) else ""
                              for (layer, variant), ms in zip(itertools.product(layers, chosen), old, strict=True)]
         columns["estimated"] = "estimated op time"
         caption += ", and so are the estimates: they are computed from counts"
@@ -87,7 +87,7 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
     return Times(page, rows.pivot(index="label", columns="layer", values="op_ms"))
 
 
-def _estimate(which: Variant, layer: Layer) -> str:
+def _format_estimate(which: Variant, layer: Layer) -> str:
     """Return the interval of a variant's estimated time, or the unit that limits it; "" without an estimate."""
     try:
         estimated = estimate(which, layer, RECORDED)

@@ -235,7 +235,7 @@ def device(name: str | Device | None = None) -> Device:
         return name
     if name is None:
         return _assumed[-1] if _assumed else _describe_device_in_use()
-    return _listed_device(name)
+    return _find_listed(name)
 
 
 @contextmanager
@@ -282,15 +282,16 @@ def _describe_device_in_use() -> Device:
 
 
 @functools.cache
-def _listed_device(name: str) -> Device:
-    listed = _listed()
+def _find_listed(name: str) -> Device:
+    """Return the device in data/devices.toml whose name is `name`, or the only one that contains it."""
+    listed = _read_listed()
     matches = [entry for full, entry in listed.items() if full.lower() == name.lower()]
     matches = matches or [entry for full, entry in listed.items() if name.lower() in full.lower()]
     if len(matches) != 1:
         count = f"{len(matches)} devices" if matches else "no device"
         raise LabError(f"data/devices.toml has {count} with the name {name!r}; it lists {', '.join(listed) or 'none'}")
     entry = matches[0]
-    return _gpu(
+    return _make_gpu(
         name=entry["name"],
         compute_capability=tuple(entry["compute_capability"]),
         multiprocessors=entry["multiprocessors"],
@@ -303,7 +304,8 @@ def _listed_device(name: str) -> Device:
     )
 
 
-def _listed() -> dict[str, dict]:
+def _read_listed() -> dict[str, dict]:
+    """Return the entries of data/devices.toml by the devices' names."""
     path = data_dir() / "devices.toml"
     if not path.is_file():  # the package without its data: no device is listed
         return {}
@@ -313,26 +315,22 @@ def _listed() -> dict[str, dict]:
         raise LabError(f"{path} is damaged: it is not a list of devices in TOML. Restore it with git") from None
 
 
-def _measured(name: str) -> dict[str, float] | None:
+def _read_measured_rates(name: str) -> dict[str, float] | None:
     """Return the measured rates of a listed device, in SI units: {"reference_bandwidth": 4.3e12, …}; else None."""
-    entry = _listed().get(name)
+    entry = _read_listed().get(name)
     if entry is None:
         return None
     rates = {f"reference_{key}": value for key, value in entry["reference"].items()} | entry["measured"]
     units = {"_tb_s": TERA, "_tflop_s": TERA, "_gb_s": GIGA}
-    return {
-        key.removesuffix(unit): value * factor
-        for key, value in rates.items()
-        for unit, factor in units.items()
-        if key.endswith(unit)
-    }
+    return {key.removesuffix(unit): value * factor for key, value in rates.items() for unit, factor in units.items()
+            if key.endswith(unit)}
 
 
 def _describe_gpu_in_use() -> Device:
     driver = hostcuda.driver
     gpu = driver.Context.get_device()
     get, kind = gpu.get_attribute, driver.device_attribute
-    return _gpu(
+    return _make_gpu(
         name=gpu.name(),
         compute_capability=gpu.compute_capability(),
         multiprocessors=get(kind.MULTIPROCESSOR_COUNT),
@@ -358,11 +356,11 @@ def _list_gpu_software(driver) -> str:
     return ", ".join([*parts, f"PyCUDA {metadata.version('pycuda')}"])
 
 
-def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, source, **facts) -> Device:
+def _make_gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, source, **facts) -> Device:
     """Describe a GPU. Its peaks: lanes x 2 FLOP (an FMA) x clock; two transfers per memory clock over the whole bus."""
     lanes = _LANES.get(compute_capability, 128)
     tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else _HALF2)
-    measured = _measured(facts["name"])
+    measured = _read_measured_rates(facts["name"])
     source += "; measured rates from data/devices.toml" if measured else "; no measured rates known"
     if compute_capability not in _LANES:
         source += f"; {lanes} FP32 lanes per multiprocessor are a guess for this compute capability"
@@ -376,7 +374,7 @@ def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, 
         peak_tensor_flops=multiprocessors * tensor * clock_hz,
         peak_bandwidth=2 * memory_hz * bus_bits / 8 or math.inf,  # some boards with shared memory report no clock
         measured=measured,
-        peak_link=_listed().get(facts["name"], {}).get("link_gb_s", math.inf) * GIGA,
+        peak_link=_read_listed().get(facts["name"], {}).get("link_gb_s", math.inf) * GIGA,
         source=source,
         **facts,
     )

@@ -19,7 +19,7 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     array [B, M, H-K+1, W-K+1] of float32
         Summed in double precision and rounded once. About a million multiply-adds per second: for tiny shapes.
     """
-    (B, C, H, W), (M, C, K, K) = _shapes(x, k)
+    (B, C, H, W), (M, C, K, K) = _require_shapes(x, k)
     Ho, Wo = H - K + 1, W - K + 1
     y = np.empty((B, M, Ho, Wo), np.float32)
     for b in range(B):
@@ -72,7 +72,8 @@ def error_scale(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def _convolve(x, k, dtype) -> np.ndarray:
-    (B, _, H, W), (M, _, K, _) = _shapes(x, k)
+    """Return y [B, M, Ho, Wo] of x [B, C, H, W] and k [M, C, K, K], computed in `dtype`."""
+    (B, _, H, W), (M, _, K, _) = _require_shapes(x, k)
     x, k = np.asarray(x, dtype), np.asarray(k, dtype)
     y = np.empty((B, M, H - K + 1, W - K + 1), dtype)
     for b in range(B):
@@ -82,7 +83,7 @@ def _convolve(x, k, dtype) -> np.ndarray:
     return y
 
 
-def _shapes(x, k):
+def _require_shapes(x, k):
     x_shape, k_shape = np.shape(x), np.shape(k)
     if len(x_shape) != 4 or len(k_shape) != 4:
         raise LabError(f"x has the shape {x_shape} and k {k_shape}; they have to be [B, C, H, W] and [M, C, K, K]")

@@ -84,10 +84,8 @@ def compare(array: Array, title: str, convolution: Convolution) -> None:
     if not (wrong := array.wrong()):
         return
     indices = [array.index(place) for place in wrong]
-    ranges = ", ".join(
-        f"{name} {min(along)}" if min(along) == max(along) else f"{name} {min(along)} to {max(along)}"
-        for name, along in zip("bmhw", zip(*indices, strict=True), strict=True)
-    )
+    ranges = ", ".join(f"{name} {min(along)}" if min(along) == max(along) else f"{name} {min(along)} to {max(along)}"
+                       for name, along in zip("bmhw", zip(*indices, strict=True), strict=True))
     lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {ranges}"]
     lines += [f"It looks as if {hint}." for hint in _find_hints(array, convolution)]
     first = wrong[:_SHOWN]
@@ -131,6 +129,7 @@ class Convolution:
 
 
 def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
+    """Yield common mistakes that give the same output: unwritten, NaN, swapped axes, shifted, a flipped mask."""
     values, expected, shape, slack = array.values, array.expected, array.shape, max(array.allowed)
 
     def like(some, others):

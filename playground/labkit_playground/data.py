@@ -50,6 +50,7 @@ def collect() -> tuple[str, bytes]:
 
 
 def _describe(asked: Exercise, arrays: Arrays) -> dict:
+    """Return what the site stores of an exercise: how to launch and compare each case, or what is "missing"."""
     subject, about = asked.subject, {"title": asked.title, "page": asked.page, "times": describe_times(asked)}
     if asked.page[:2] in _LATER:
         return about | {"missing": "It belongs to part 3, whole programs: its page grades it."}
@@ -65,6 +66,7 @@ def _describe(asked: Exercise, arrays: Arrays) -> dict:
 
 
 def _describe_convolution(subject, start, case, arrays):
+    """Return a case of a convolution: buffers, launches, and per run inputs and expected output."""
     layer, batch = case.what
     scope, io = start.scope(layer), start.io_dtype
     scratch = start.rung.scratch(scope)
@@ -74,11 +76,9 @@ def _describe_convolution(subject, start, case, arrays):
     sizes = {name: int(np.prod(shape)) * io.itemsize for name, shape in buffers.items()}
     sizes |= {name: count for name, count in (("u", scratch * batch), ("a", start.rung.arranged(scope))) if count}
     numbers = [batch, layer.C, layer.H, layer.W, layer.M, layer.K]
-    launches = [
-        {"kernel": launch.kernel, "grid": launch.grid, "block": launch.block, "shared": launch.shared,
-         "arguments": [*(name if name in sizes else 0 for name in call.buffers), *numbers]}
-        for launch, call in zip(start.geometry(layer, batch), start.calls, strict=True)
-    ]
+    launches = [{"kernel": launch.kernel, "grid": launch.grid, "block": launch.block, "shared": launch.shared,
+                 "arguments": [*(name if name in sizes else 0 for name in call.buffers), *numbers]}
+                for launch, call in zip(start.geometry(layer, batch), start.calls, strict=True)]
     runs = []
     for run, (x, k) in enumerate(subject.inputs(case)):
         scale = error_scale(x, k)
@@ -104,6 +104,7 @@ def _defines(defines: Mapping[str, int]) -> list[str]:
 
 
 def _describe_launches(subject, case, arrays):
+    """Return a case of plain launches: buffers, launches with arguments by name, expected outputs."""
     buffers, write, outputs, launches, names = {}, {}, [], [], {}
     for kernel, arguments, grid, block, shared in subject.launched(case):
         parameters = []

@@ -13,7 +13,7 @@ from hostcuda.source import constant_arrays, has_dynamic_shared
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.exercises.exercise import Exercise, exercise
-from labkit.exercises.judge import ChildResult, advice, judge
+from labkit.exercises.judge import ChildResult, judge, write_advice
 from labkit.ladder.source import NVCC_OPTIONS
 
 # clang does not tell a variable without a value from one that may have none. The judge gets g++'s words for the latter.
@@ -34,6 +34,7 @@ def _bytes(array):
 
 
 def _exercise(number: str) -> Exercise:
+    """Return the exercise with this number, with the cases that the site has stored."""
     task = exercise(number)
     if not task.subject.cases:
         task.subject.load(STORED[number]["cases"], _bytes)
@@ -46,6 +47,7 @@ def exercises() -> str:
 
 
 def _shown(number, stored):
+    """Return what the page shows of an exercise: title, starting code, goals, or why it is "missing"."""
     if stored["missing"]:
         return {"number": number, **stored}
     task = _exercise(number)
@@ -94,8 +96,8 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     task, stored = _exercise(number), STORED[number]
     records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
     result = judge(task, source, ChildResult(SimpleNamespace(problem=""), records, arrays))
-    solution_call = f'lab.solution("{number}")' if task.solution else ""
-    text = advice(result, hints or int(not result.follow), solution_call, stored["times"] if result.passed else "")
+    call, times = f'lab.solution("{number}")' if task.solution else "", stored["times"] if result.passed else ""
+    text = write_advice(result, hints or int(not result.follow), call, times)
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in result.lines]
     return json.dumps({"exercise": number, "verdict": result.verdict, "passed": result.passed, "lines": lines,
                        "advice": result.mistake or text, "hints": len(task.hints),

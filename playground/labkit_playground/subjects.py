@@ -59,12 +59,13 @@ class Stored:
                 else:
                     self._compare(array, wanted, case.name)
 
-    def _compare(self, array, wanted, where):
+    def _compare(self, array, stored_output, case_name):
+        """Raise CheckFailed if an array is wrong; say how many elements no thread has stored."""
         try:
-            compare_array(f"{wanted['name']}, {where},", array)
+            compare_array(f"{stored_output['name']}, {case_name},", array)
         except CheckFailed as wrong:
-            before, width = self.arrays(wanted["before"]), len(array.data) // len(array.values)
-            places = range(0, len(array.data), width) if wanted["marked"] else ()
+            before, width = self.arrays(stored_output["before"]), len(array.data) // len(array.values)
+            places = range(0, len(array.data), width) if stored_output["marked"] else ()
             untouched = sum(array.data[at : at + width] == before[at : at + width] for at in places)
             unset = f"\n{untouched:,} of its elements hold what they held before the launch: no thread has stored them"
             raise CheckFailed(f"{wrong}{unset if untouched else ''}") from None

@@ -195,8 +195,8 @@ def test_an_endless_kernel_is_stopped(lab, tab):
 
 def native(asked, source):
     with temporary.folder() as folder:
-        command, environment = grade.job(asked, source, folder)
-        return grade.collect(asked, folder, processes.run(command, environment, 300, capture=True))
+        command, environment = grade.write_job(asked, source, folder)
+        return grade.collect_result(asked, folder, processes.run(command, environment, 300, capture=True))
 
 
 def compare(lab, asked, source):
@@ -207,7 +207,7 @@ def compare(lab, asked, source):
     lines = [(line["ok"], line["text"], line["kind"]) for line in page["lines"]]
     assert (page["verdict"], lines) == (
         judgement.verdict, [(line.ok, line.text, line.kind) for line in judgement.lines])
-    assert page["advice"] == (judgement.mistake or grade._advice(judgement, source, record=False))
+    assert page["advice"] == (judgement.mistake or grade._write_advice(judgement, source, record=False))
     return mine
 
 

@@ -122,8 +122,8 @@ def tree(tmp_path_factory):
 def judged(tree, asked, source):
     """Return the lab's judgement of an attempt, and that of the page's modules on the same run."""
     with temporary.folder() as folder:
-        command, environment = grade.job(asked, source, folder)
-        outcome = grade.collect(asked, folder, processes.run(command, environment, 300, capture=True))
+        command, environment = grade.write_job(asked, source, folder)
+        outcome = grade.collect_result(asked, folder, processes.run(command, environment, 300, capture=True))
     mine = grade.judge(asked, source, outcome)
     arrays = [[{name: array.tobytes().hex() for name, array in run.items()} for run in runs] for runs in outcome.arrays]
     (tree / "asked.json").write_text(json.dumps(
@@ -141,7 +141,7 @@ def test_the_page_judges_as_the_lab(tree, number, which):
     assert [(line["ok"], line["text"], line["kind"]) for line in page["grade"]["lines"]] == [
         (line.ok, line.text, line.kind) for line in mine.lines]
     assert page["grade"]["text"].startswith(repr(mine))
-    advice = grade._advice(mine, source, record=False)
+    advice = grade._write_advice(mine, source, record=False)
     assert page["grade"]["advice"] == (mine.mistake or advice)
     assert not page["numpy"]
 

@@ -11,7 +11,7 @@ from labkit.base.paths import cuda_src
 from labkit.exercises.exercise import exercises
 from labkit.exercises.judge import code_lines
 from labkit.exercises.subjects import LAYERS, InPlaceOf, Numbers
-from labkit.ladder.source import view, with_functions
+from labkit.ladder.source import select_view, with_functions
 from labkit.ladder.variants import variant
 from labkit.notebooks import execute
 
@@ -75,7 +75,7 @@ def test_a_cell_has_the_starting_code(path):
 @pytest.mark.parametrize("number", sorted(number for number, asked in EXERCISES.items() if asked.start))
 def test_the_starting_code_of_a_rungs_exercise_is_a_kernel_of_the_ladder(number):
     files = [*cuda_src().glob("[0-9][0-9]_*.cu"), *cuda_src().glob("steps/*/*.cu")]
-    starts = {view(path.read_text(encoding="utf-8"), skeleton=True) for path in files}
+    starts = {select_view(path.read_text(encoding="utf-8"), skeleton=True) for path in files}
     of_a_rung = isinstance(EXERCISES[number].subject, InPlaceOf) and number not in OWN_START
     assert (EXERCISES[number].start in starts) == of_a_rung
 
@@ -84,7 +84,7 @@ def test_the_starting_code_of_a_rungs_exercise_is_a_kernel_of_the_ladder(number)
 def test_it_begins_with_the_kernel_of_its_page(number):
     """It is the rung's kernel or that of its step, without the comment at the top."""
     asked = EXERCISES[number]
-    assert asked.start == view(variant(asked.subject.name, **asked.subject.options).source, skeleton=True)
+    assert asked.start == select_view(variant(asked.subject.name, **asked.subject.options).source, skeleton=True)
 
 
 _TIMES = re.compile(r"([\d.]+) (?:ms )?in place of ([\d.]+) on (layer \d)")

@@ -17,7 +17,7 @@ from labkit.exercises import exercise as exercise_module
 from labkit.exercises import progress
 from labkit.exercises.exercise import Exercise, Goal, counted, exercise, exercises, hand_over, number, receive
 from labkit.exercises.grade import Grade, GradeLine, grade
-from labkit.exercises.judge import goal_lines
+from labkit.exercises.judge import list_goal_lines
 from labkit.exercises.subjects import Before, Numbers
 
 pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
@@ -89,9 +89,9 @@ def test_a_met_goal_gets_no_sentence_for_a_mistake():
 
 def test_each_new_miss_unlocks_a_hint():
     asked, missed = TILING, Grade(TILING, (GradeLine(False, "wavefronts"),))
-    from labkit.exercises.grade import _advice
+    from labkit.exercises.grade import _write_advice
 
-    hints = [_advice(missed, source, record=True) for source in ("first", "first", "second", "third", "fourth")]
+    hints = [_write_advice(missed, source, record=True) for source in ("first", "first", "second", "third", "fourth")]
     expected = [0, 0, 1, 2, 2]
     for hint, at in zip(hints, expected, strict=True):
         assert hint.startswith(f"Hint {at + 1} of 3: {asked.hints[at]}")
@@ -196,22 +196,22 @@ WRONG = "right\non {}, B = 2 (integers): 9 of 5780 outputs\nThe first two:\n   b
     ("07a", 0, "should store y[0, 2, 17, 9]?"),  # its threads have several outputs
 ])
 def test_wrong_results_without_a_known_cause_name_the_thread_to_follow(number, image, says):
-    from labkit.exercises.grade import _advice
+    from labkit.exercises.grade import _write_advice
 
     asked = exercise(number)
     layer = next(case.what[0] for case in asked.subject.cases if case.name == "several rows of tiles")
     goals = (GradeLine(None, goal.what) for goal in asked.goals)
     wrong = Grade(asked, (GradeLine(False, WRONG.format(layer, image)), *goals))
-    assert says in _advice(wrong, "wrong", record=False)
+    assert says in _write_advice(wrong, "wrong", record=False)
 
 
 def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
-    from labkit.exercises.grade import _advice
+    from labkit.exercises.grade import _write_advice
 
     asked = exercise("00a")
     text = "right\nsum, 50 elements, is wrong: 2 of 50 elements. The first, [3]: 4, expected 3"
     wrong = Grade(asked, (GradeLine(False, text), *(GradeLine(None, goal.what) for goal in asked.goals)))
-    answers = [_advice(wrong, source, record=True) for source in ("first", "first", "second", "third")]
+    answers = [_write_advice(wrong, source, record=True) for source in ("first", "first", "second", "third")]
     assert all(advice.startswith("Which thread should store element [3], or add to it?") for advice in answers)
     assert ["Hint" in advice for advice in answers] == [False, False, True, True]
     assert f"\nHint 1 of 3: {asked.hints[0]}" in answers[2] and "\nHint 2 of 3" in answers[3]
@@ -277,7 +277,7 @@ def test_a_kernel_without_an_estimated_time_is_told_its_busiest_unit(monkeypatch
 
 
 def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
-    from labkit.exercises.grade import _advice
+    from labkit.exercises.grade import _write_advice
     from labkit.exercises.judge import BUDGET
 
     goal = GradeLine(True, "wavefronts")
@@ -287,9 +287,10 @@ def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
         Grade(TILING, (GradeLine(False, "wavefronts"),), mistake="a typical one"), Grade(TILING, (goal,)),
     ]
     for attempt in attempts:
-        _advice(attempt, repr(attempt), record=True)
+        _write_advice(attempt, repr(attempt), record=True)
     assert '<td class="figure">3</td>' in progress.progress()._repr_html_()  # the first two are one and the same
-    assert _advice(Grade(TILING, (GradeLine(False, "wavefronts"),)), "missed", record=True).startswith("Hint 1 of 3")
+    missed = Grade(TILING, (GradeLine(False, "wavefronts"),))
+    assert _write_advice(missed, "missed", record=True).startswith("Hint 1 of 3")
 
 
 @pytest.mark.parametrize(
@@ -371,7 +372,7 @@ def test_goals_in_words_and_numbers():
     assert not goal.met(goal.number({"layer 1": {"stores": 800, "warps": 0}}))  # nothing was counted
     nothing = goal.number({"layer 1": {"stores": 0}})
     assert nothing == math.inf and not goal.met(nothing)
-    (line,) = goal_lines(Exercise("", Numbers(dict), goals=(goal,)), [nothing])
+    (line,) = list_goal_lines(Exercise("", Numbers(dict), goals=(goal,)), [nothing])
     assert line.ok is False and "not counted, because the work takes at least 1 warps; wanted exactly 1" in line.text
     much = counted("stores", "layer 1", at_least=2, least={"loads": 5})
     assert [much.met(much.number({"layer 1": {"stores": 9, "loads": n}})) for n in (4, 5)] == [False, True]

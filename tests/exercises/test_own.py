@@ -13,7 +13,7 @@ from labkit.base.errors import LabError
 from labkit.cli import app
 from labkit.exercises import exercise as module
 from labkit.exercises import progress
-from labkit.exercises.cheats import GRADED, cheats
+from labkit.exercises.cheats import GRADED, make_cheats
 from labkit.exercises.exercise import exercise
 from labkit.exercises.trial import begin, trials
 
@@ -106,7 +106,7 @@ def test_the_test_tells_inputs_that_can_be_known_and_a_quotient_that_one_thread_
 ])
 def test_cheats_meet_no_goal_of_the_series(number, names):
     asked = exercise(number)
-    texts = dict(cheats(asked, [asked.solution, *([asked.start] if number == "00a" else [])]))  # it is right
+    texts = dict(make_cheats(asked, [asked.solution, *([asked.start] if number == "00a" else [])]))  # it is right
     assert [*texts] == names
     for name in names:
         graded = lab.grade(number, texts[name], quiet=True, record=False, seed=GRADED)

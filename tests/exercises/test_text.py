@@ -7,7 +7,7 @@ import pytest
 from hostcuda.source import constant_arrays, has_dynamic_shared, kernel_names
 from labkit.exercises import judge
 from labkit.exercises.exercise import SOURCE_CHARACTERS, Attempt, exercise
-from labkit.exercises.text import causes, counts, loops, unset_sums
+from labkit.exercises.text import count_features, list_causes, loops, unset_sums
 from labkit.ladder.source import functions
 
 pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade 
     ("formula / 2; for (", 0),
 ])
 def test_divisions_in_loops(code, divisions):
-    assert counts(code)["divisions_in_loops"] == divisions
+    assert count_features(code)["divisions_in_loops"] == divisions
 
 
 @pytest.mark.parametrize(("code", "floats"), [
@@ -33,12 +33,12 @@ def test_divisions_in_loops(code, divisions):
     ("if (a) x = half(3) + sizeof(h); int h2 = (n + 1) / 2 + 0x1f; u[1].x", 0), ("decltype(__low2float(a)) x;", 1),
 ])
 def test_floats_that_a_text_has(code, floats):
-    assert counts(code)["floats"] == floats
+    assert count_features(code)["floats"] == floats
 
 
 def test_asynchronous_copies_are_calls():
     code = "__pipeline_memcpy_async(&tile[i], &x[i], 4); auto f = my__pipeline_memcpy_async(0); __pipeline_commit();"
-    assert counts(code)["async_copies"] == 1
+    assert count_features(code)["async_copies"] == 1
 
 
 def test_a_loop_in_a_loop_is_a_part_of_it():
@@ -87,7 +87,7 @@ def test_sums_that_nobody_sets_to_zero(code, unset):
     ("__shared__ float a[4]; a[i] = a[i + 1];", (), "right", ""),
 ])
 def test_causes_that_any_kernel_may_have(code, findings, wrong, says):
-    sentences = [*causes(Attempt(code, {}, findings, wrong), ["const int t = i % 4, m = i / 4;"])]
+    sentences = [*list_causes(Attempt(code, {}, findings, wrong), ["const int t = i % 4, m = i / 4;"])]
     assert sentences[0].startswith(says) or says in sentences[0] if says else sentences == [], sentences
 
 
@@ -100,8 +100,8 @@ def test_the_time_to_read_a_text_grows_with_its_length(part):
     """Each of these texts took more than five seconds, or would if a pattern were tried at each of its places."""
     source = (part * SOURCE_CHARACTERS)[: SOURCE_CHARACTERS - 2] + "{}"
     began = time.process_time()
-    functions(source), kernel_names(source), constant_arrays(source), has_dynamic_shared(source), counts(source)
+    functions(source), kernel_names(source), constant_arrays(source), has_dynamic_shared(source), count_features(source)
     for wrong in ("compiles\n", "right\n"):
-        [*causes(Attempt(source, {}, ("uninitialized",), wrong), ["a"])]
+        [*list_causes(Attempt(source, {}, ("uninitialized",), wrong), ["a"])]
         judge.find_mistake(exercise("07b"), Attempt(source, {}, (), wrong), [judge.GradeLine(False, wrong)])
     assert time.process_time() - began < 5

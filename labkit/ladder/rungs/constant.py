@@ -7,7 +7,7 @@ from labkit.ladder.rungs.baseline import DIRECT
 _DIVERGENT = ("divergent", "divergent_global")
 
 
-def _grid(s: Scope) -> Extent:
+def _compute_grid(s: Scope) -> Extent:
     if s.step in _DIVERGENT:  # threads with neighbouring x compute different maps
         return tiles(s.pixels, s.block[1]), tiles(s.M, s.block[0]), s.B
     return DIRECT.grid(s)
@@ -18,7 +18,7 @@ RUNG = Rung(
     name="constant",
     title="Constant memory: the mask beside the cores",
     idea="All threads of a warp read the same mask element at a time: constant memory serves that at once.",
-    calls=(Call(kernel="conv", buffers=("x", "k", "y"), grid=_grid, block=DIRECT.block),),
+    calls=(Call(kernel="conv", buffers=("x", "k", "y"), grid=_compute_grid, block=DIRECT.block),),
     base="baseline",
     options={"block": BLOCK},
     constant="mask",

@@ -25,7 +25,7 @@ def _converts(s: Scope) -> bool:
     return s.step == "convert"
 
 
-def _rounding(options: Mapping) -> Rounding:
+def _choose_rounding(options: Mapping) -> Rounding:
     """Return in which types the rung or a sub-step stores and adds."""
     if options["step"] == "convert":
         return Rounding(storage=FLOAT, accumulate=HALF, operands=HALF)
@@ -60,7 +60,7 @@ RUNG = Rung(
     options={"tile": TILE},
     defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
     scratch=lambda s: 2 * s.C * s.H * s.W if _converts(s) else 0,
-    rounding=_rounding,
+    rounding=_choose_rounding,
     steps={
         "storage": "x, k and y are half; the tiles and the arithmetic stay float",
         "half_sum": "tiles, products and sums are half, one product per instruction",

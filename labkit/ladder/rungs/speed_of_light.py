@@ -8,7 +8,7 @@ from labkit.spec.devices import count_blocks_at_once
 BLOCKS = 4  # per multiprocessor, at most: for more there are too few registers
 
 
-def _sizes(s: Scope) -> dict:
+def _choose_sizes(s: Scope) -> dict:
     """Return the sizes for a scope. Those that no option gives are the ones that kept an H200 busiest."""
     if s.step == "warpgroups":
         return {"pairs": None, "blocks": s.blocks or BLOCKS * s.multiprocessors, **warpgroups.sizes(s, parts=1)}
@@ -22,11 +22,11 @@ def _sizes(s: Scope) -> dict:
     # strips: rows of a warp's squares that cover the map; fours: groups of four maps; steps: of a product
     sizes = {"pairs": pairs, "groups": groups, "warps": warps, "strips": strips, "steps": (s.K + 2) // 2,
              "fours": tiles(s.M, 4 * groups) * groups}
-    at_once = count_blocks_at_once(_shared(Scope(**vars(s) | sizes)), s.shared_opt_in, BLOCKS)
+    at_once = count_blocks_at_once(_count_shared_bytes(Scope(**vars(s) | sizes)), s.shared_opt_in, BLOCKS)
     return {**sizes, "blocks": s.blocks or at_once * s.multiprocessors}
 
 
-def _shared(s: Scope) -> int:
+def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of the image, and in the rung itself those of the maps that it gathers for wide stores."""
     if s.step == "warpgroups":
         return s.shared
@@ -35,13 +35,13 @@ def _shared(s: Scope) -> int:
     return 0 if s.step == "square" else tiles(image, 16) * 16 + gathered
 
 
-def _grid(s: Scope) -> Extent:
+def _compute_grid(s: Scope) -> Extent:
     if s.step == "warpgroups":
         return warpgroups.grid(s, s.blocks // BLOCKS)
     return min(s.B, s.blocks) if s.step in (None, "persistent") else s.B, 1, 1
 
 
-def _defines(s: Scope) -> dict:
+def _make_defines(s: Scope) -> dict:
     sizes = {"PAIRS": s.pairs, "GROUPS": s.groups, "WARPS": s.warps}
     layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
     return {**layer, **(warpgroups.defines(s) if s.step == "warpgroups" else sizes)}
@@ -62,9 +62,9 @@ RUNG = Rung(
         Call(
             kernel="conv",
             buffers=("x", "a", "y"),
-            grid=_grid,
+            grid=_compute_grid,
             block=lambda s: (32, s.warps + s.fetch + s.store if s.step == "warpgroups" else s.warps, 1),
-            shared=_shared,
+            shared=_count_shared_bytes,
         ),
     ),
     path=("square", "shared", "pairs", "groups", "persistent"),
@@ -75,8 +75,8 @@ RUNG = Rung(
         "blocks": Option(None, "blocks, each of which computes many images; up to four per multiprocessor by default",
                          or_none(count)),
     },
-    sizes=_sizes,
-    defines=_defines,
+    sizes=_choose_sizes,
+    defines=_make_defines,
     min_capability=(8, 0),
     rounding=lambda options: Rounding(HALF, FLOAT),
     arranged=lambda s: (warpgroups.arranged(s) if s.step == "warpgroups"

@@ -34,12 +34,12 @@ def _choose_buffers(s: Scope, sizes: dict) -> dict:
     stores = (2, 0) if s.Wo % 4 and s.step is None else (0,)  # where rows of y are aligned, warps store their own sums
     for store, images in itertools.product(stores, (2, 1)):
         buffers = {"images": images, "store": store}
-        if _shared(Scope(**vars(s) | sizes | buffers)) + warpgroups.LARGEST <= s.shared_opt_in:
+        if _count_shared_bytes(Scope(**vars(s) | sizes | buffers)) + warpgroups.LARGEST <= s.shared_opt_in:
             break
     return buffers
 
 
-def _sizes(s: Scope) -> dict:
+def _choose_sizes(s: Scope) -> dict:
     """Return the sizes for a scope. Those that no option gives, and the constants, kept an H200 busiest."""
     if s.step == "warpgroups":
         return {"blocks": s.blocks or s.multiprocessors, **warpgroups.sizes(s, parts=2)}
@@ -61,14 +61,14 @@ def _sizes(s: Scope) -> dict:
     return {**sizes, "fetch": fetch}  # warps that fetch images; `store`: those that store maps
 
 
-def _shared(s: Scope) -> int:
+def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of the split images and `largest`; with STORE warps, also those of two times the maps."""
     if s.step == "warpgroups":
         return s.shared
     return 8 + 16 * s.images * s.fours + (8 * (8 // s.down) * s.pixels if s.store else 0)
 
 
-def _defines(s: Scope) -> dict:
+def _make_defines(s: Scope) -> dict:
     layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
     if s.step == "warpgroups":
         return {**layer, **warpgroups.defines(s)}
@@ -76,7 +76,7 @@ def _defines(s: Scope) -> dict:
             "IMAGES": s.images}
 
 
-def _arranged(s: Scope) -> int:
+def _count_arranged_bytes(s: Scope) -> int:
     """Return the bytes of both parts of the weights, an exponent per map, and a copy of the mask."""
     if s.step == "warpgroups":
         return warpgroups.arranged(s) + 4 * s.groups * s.maps + 4 * s.M * s.depth
@@ -100,7 +100,7 @@ RUNG = Rung(
             buffers=("x", "a", "y"),
             grid=lambda s: warpgroups.grid(s, s.blocks) if s.step == "warpgroups" else (min(s.B, s.blocks), 1, 1),
             block=lambda s: (32, s.warps + s.fetch + s.store, 1),
-            shared=_shared,
+            shared=_count_shared_bytes,
             static=warpgroups.LARGEST,
         ),
     ),
@@ -111,11 +111,11 @@ RUNG = Rung(
         "blocks": Option(None, "blocks, each of which computes many images; one per multiprocessor by default",
                          or_none(count)),
     },
-    sizes=_sizes,
-    defines=_defines,
+    sizes=_choose_sizes,
+    defines=_make_defines,
     min_capability=(8, 0),
     rounding=lambda options: Rounding(FLOAT, FLOAT, operands=HALF, parts=1 if options["step"] == "one" else 2),
-    arranged=_arranged,
+    arranged=_count_arranged_bytes,
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
     steps={
         "one": "Floats are rounded to halves by warps of their own, while others multiply.",

@@ -19,12 +19,12 @@ def _rows(s: Scope) -> int:
     return 16 * tiles(s.depth, 16)
 
 
-def _shared(s: Scope) -> int:
+def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of the table of where rows of u begin, of the mask, and of each warp's tiles of u and y."""
     m, n, _ = s.wmma
-    table = 0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)
-    mask = 2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)
-    return table + mask + s.warps * (32 * n + 4 * m * n)
+    table_bytes = 0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)
+    mask_bytes = 2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)
+    return table_bytes + mask_bytes + s.warps * (32 * n + 4 * m * n)
 
 
 RUNG = Rung(
@@ -41,7 +41,7 @@ RUNG = Rung(
                 tiles(s.M, s.wmma[0]), s.B,
             ),
             block=lambda s: (32, s.warps, 1),
-            shared=_shared,
+            shared=_count_shared_bytes,
         ),
     ),
     min_capability=(7, 0),

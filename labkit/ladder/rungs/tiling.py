@@ -11,7 +11,7 @@ def _maps(s: Scope) -> int:
     return s.maps or 4 if s.step in _SEVERAL else 1
 
 
-def _shared(s: Scope) -> int:
+def _count_shared_bytes(s: Scope) -> int:
     if s.step == "barrier":
         return 0
     return 4 * (s.tile + s.K - 1) ** 2 + (4 * _maps(s) * s.K**2 if s.step == "weights" else 0)
@@ -28,7 +28,7 @@ RUNG = Rung(
             buffers=("x", "k", "y"),
             grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
             block=lambda s: (s.tile, s.tile, 1),
-            shared=_shared,
+            shared=_count_shared_bytes,
         ),
     ),
     base="registers",

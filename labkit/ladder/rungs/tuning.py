@@ -20,7 +20,7 @@ def _is_tuned(options: Mapping) -> bool:
     return None in [options[name] for name in ("rows", "maps", "block", "channels")]
 
 
-def _sizes(s: Scope) -> dict:
+def _choose_sizes(s: Scope) -> dict:
     """Return the sizes for a scope: those that the options give, else the tuned ones, else what suits most layers."""
     tuned = TUNED.get(f"{s.C}x{s.H}x{s.W} {s.M}x{s.K}", {}) if _is_tuned(vars(s)) else {}
     rows = min(s.rows or tuned.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)
@@ -45,7 +45,7 @@ def _grid(s: Scope) -> Extent:
     return blocks, tiles(s.M, s.maps * s.groups), s.B
 
 
-def _shared(s: Scope) -> int:
+def _bytes(s: Scope) -> int:
     """Return the bytes of the block's masks, and in a sub-step those of its inputs."""
     masks = 0 if s.step in ("rows", "maps", "constant") else 4 * s.channels * s.K**2 * s.maps * s.groups
     rows = (s.block[0] + s.Wo - 2) // s.Wo * s.rows + s.rows + s.K - 1
@@ -59,7 +59,7 @@ RUNG = Rung(
     name="tuning",
     title="Tuning: several outputs per thread, and a kernel for each layer",
     idea="A thread computes several rows in several maps from registers; how many is swept, layer by layer.",
-    calls=(Call(kernel="conv", buffers=("x", "k", "y"), grid=_grid, block=lambda s: (*s.block, 1), shared=_shared),),
+    calls=(Call(kernel="conv", buffers=("x", "k", "y"), grid=_grid, block=lambda s: (*s.block, 1), shared=_bytes),),
     base="registers",
     path=("rows", "maps", "masks", "columns", "runtime"),
     options={
@@ -69,7 +69,7 @@ RUNG = Rung(
         "channels": Option(None, "input channels whose masks are in shared memory at a time", _SIZE, (1,)),
         "unroll": Option(None, "columns of the mask whose loop is unrolled at a time; all K by default", _SIZE),
     },
-    sizes=_sizes,
+    sizes=_choose_sizes,
     recorded=lambda options: json.dumps(TUNED) if _is_tuned(options) else "",
     defines=lambda s: {
         "FIXED_K": s.K, "FIXED_H": s.H, "FIXED_W": s.W, "ROWS": s.rows, "MAPS": s.maps,

@@ -7,7 +7,7 @@ from labkit.exercises import LAYER_1, Exercise, Goal, InPlaceOf, Mistake
 _READS = 39_200  # of the mask by the warps of layer 1: K * K by each of 800
 
 
-def _turns(counts):
+def _count_turns_per_read(counts):
     """Return the turns per read: one, and one per further word. Reads beyond those needed do not lower it."""
     reads = counts["layer 1"]["constant_requests"]
     return 1 + counts["layer 1"]["constant_serialized"] / _READS if reads >= _READS else math.inf
@@ -18,7 +18,7 @@ EXERCISE = Exercise(
     subject=InPlaceOf("constant", "a", LAYER_1),
     lines=4,
     goals=(
-        Goal("turns per read of constant memory, layer 1", _turns, exactly=7, predicted="turns_per_read",
+        Goal("turns per read of constant memory, layer 1", _count_turns_per_read, exactly=7, predicted="turns_per_read",
              words="as many as you count on paper for the rotated rows", least="49 reads of constant memory per warp"),
     ),
     mistakes=(
@@ -32,7 +32,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "All lanes of a warp still ask for the same element: where a lane begins has to depend on threadIdx.x.",
-            lambda attempt: attempt.counts and _turns(attempt.counts) == 1 and "int i" in attempt.source,
+            lambda attempt: attempt.counts and _count_turns_per_read(attempt.counts) == 1 and "int i" in attempt.source,
         ),
     ),
 )

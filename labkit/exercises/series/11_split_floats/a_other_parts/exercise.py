@@ -13,43 +13,43 @@ _LARGEST = 2.0**-21  # the largest error, relative to the product
 _MOST = 16
 
 
-def _rounded(x: np.ndarray, bits: int) -> np.ndarray:
+def _round_to_bits(x: np.ndarray, bits: int) -> np.ndarray:
     """Round x to `bits` significant bits."""
     fraction, exponent = np.frexp(x)
     return np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits)
 
 
-def _parts(x: np.ndarray, bits: int, count: int) -> list[np.ndarray]:
+def _split_into_parts(x: np.ndarray, bits: int, count: int) -> list[np.ndarray]:
     """Return `count` numbers of `bits` bits, the largest first, whose sum is as near to x as possible."""
     parts = []
     for _ in range(count):
-        parts.append(_rounded(x - sum(parts), bits))
+        parts.append(_round_to_bits(x - sum(parts), bits))
     return parts
 
 
-def _left_out(bits: int, products: int) -> float:
+def _measure_error(bits: int, products: int) -> float:
     """Return the largest error of a product of floats, summed from the `products` largest products of parts."""
     x, k = np.random.default_rng(11).uniform(1, 2, (2, 10_000)).astype(np.float32).astype(np.float64)
     order = sorted(itertools.product(range(4), repeat=2), key=lambda pair: (sum(pair), pair))
-    of_x, of_k = _parts(x, bits, 4), _parts(k, bits, 4)
+    of_x, of_k = _split_into_parts(x, bits, 4), _split_into_parts(k, bits, 4)
     total = sum(of_x[i] * of_k[j] for i, j in order[:products])
     return float(np.max(np.abs(total - x * k) / (x * k)))
 
 
-def _products(BF16: object, TF32: object) -> dict[str, dict[str, float]]:
+def _count_answer(BF16: object, TF32: object) -> dict[str, dict[str, float]]:
     counts = {}
     for name, value in zip(_BITS, (BF16, TF32), strict=True):
         count = whole_number(value, "number of products", 1, _MOST)
-        counts[name] = {"products": count, "error": _left_out(_BITS[name], count),
-                        "fewer": _left_out(_BITS[name], count - 1) if count > 1 else 1.0}
+        counts[name] = {"products": count, "error": _measure_error(_BITS[name], count),
+                        "fewer": _measure_error(_BITS[name], count - 1) if count > 1 else 1.0}
     return counts
 
 
 def _fewest() -> tuple[int, ...]:
-    return tuple(next(n for n in range(1, _MOST) if _left_out(bits, n) <= _LARGEST) for bits in _BITS.values())
+    return tuple(next(n for n in range(1, _MOST) if _measure_error(bits, n) <= _LARGEST) for bits in _BITS.values())
 
 
-def _goals_of(name: str) -> tuple[Goal, Goal]:
+def _make_goals(name: str) -> tuple[Goal, Goal]:
     return (
         Goal(f"error of a product, in units of 2^-21, {name}", lambda counts: counts[name]["error"] / _LARGEST,
              at_most=1),
@@ -59,8 +59,8 @@ def _goals_of(name: str) -> tuple[Goal, Goal]:
 
 EXERCISE = Exercise(
     title="Other parts",
-    subject=Numbers(_products, start=(1, 1), solution=_fewest),
-    goals=(*_goals_of("BF16"), *_goals_of("TF32")),
+    subject=Numbers(_count_answer, start=(1, 1), solution=_fewest),
+    goals=(*_make_goals("BF16"), *_make_goals("TF32")),
     mistakes=(
         Mistake(
             "Parts of BF16 have 8 bits: two of them are 16, and a float has 24. It needs three parts, and more "

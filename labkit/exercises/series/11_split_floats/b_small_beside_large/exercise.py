@@ -10,7 +10,7 @@ _PIXEL = "a pixel 2^n times smaller"
 _FARTHEST = 60
 
 
-def _kept(n: int) -> tuple[float, float]:
+def _measure_loss(n: int) -> tuple[float, float]:
     """Return, for pixels 2^n times below the largest, the largest relative error and the share that becomes 0."""
     pixels = np.ldexp(np.random.default_rng(11).uniform(1, 2, 10_000).astype(np.float32), 14 - n)
     high = pixels.astype(np.float16)
@@ -18,21 +18,21 @@ def _kept(n: int) -> tuple[float, float]:
     return float(np.max(np.abs(both - pixels) / pixels)), float(np.mean(both == 0))
 
 
-def _distances(exact: object, there: object) -> dict[str, dict[str, float]]:
+def _count_answer(exact: object, there: object) -> dict[str, dict[str, float]]:
     for value in (exact, there):
         whole_number(value, "exponent", 0, _FARTHEST - 1)
-    counts = {"exact": exact, "there": there, "error": _kept(exact)[0], "farther": _kept(exact + 1)[0]}
-    return {_PIXEL: {**counts, "gone": _kept(there)[1], "beyond": _kept(there + 1)[1]}}
+    counts = {"exact": exact, "there": there, "error": _measure_loss(exact)[0], "farther": _measure_loss(exact + 1)[0]}
+    return {_PIXEL: {**counts, "gone": _measure_loss(there)[1], "beyond": _measure_loss(there + 1)[1]}}
 
 
 def _farthest() -> tuple[int, int]:
-    exact = max(n for n in range(_FARTHEST) if _kept(n)[0] <= 2.0**-22)
-    return exact, max(n for n in range(_FARTHEST) if _kept(n)[1] == 0)
+    exact = max(n for n in range(_FARTHEST) if _measure_loss(n)[0] <= 2.0**-22)
+    return exact, max(n for n in range(_FARTHEST) if _measure_loss(n)[1] == 0)
 
 
 EXERCISE = Exercise(
     title="Small beside large",
-    subject=Numbers(_distances, start=(11, 24), solution=_farthest),
+    subject=Numbers(_count_answer, start=(11, 24), solution=_farthest),
     goals=(
         Goal("error, in units of 2^-22", lambda counts: counts[_PIXEL]["error"] * 2**22, at_most=1),
         Goal("error with n larger by one", lambda counts: counts[_PIXEL]["farther"] * 2**22, at_least=1.5),

@@ -16,23 +16,23 @@ _SLACK = 5  # per cent above the reference time
 _ABOVE = "% above the reference time"
 
 
-def _above(layer: Layer, chunk: int) -> float:
+def _excess_pct(layer: Layer, chunk: int) -> float:
     """Return how far, in per cent, the layer time on two streams of an H200 is above the link's reference time."""
     op_ms = recorded("H200").op_ms(_RUNG, layer, _IMAGES)
     planned = span_ms(schedule(layer, _IMAGES, op_ms, chunk, streams=2, on="H200"))
     return 100 * (float(planned / layer.link_reference_ms(_IMAGES, device="H200")) - 1)
 
 
-def _equal(lenet86: object, lenet72: object) -> dict[str, dict[str, float]]:
+def _count_answer(lenet86: object, lenet72: object) -> dict[str, dict[str, float]]:
     counts = {}
     for (name, layer), count in zip(_FIRST.items(), (lenet86, lenet72), strict=True):
         count = whole_number(count, f"number of chunks of {name}", 1, _IMAGES)
-        fewer = _above(layer, math.ceil(_IMAGES / (count - 1))) if count > 1 else math.inf
-        counts[name] = {"above": _above(layer, math.ceil(_IMAGES / count)), "fewer": fewer, "chunks": float(count)}
+        fewer = _excess_pct(layer, math.ceil(_IMAGES / (count - 1))) if count > 1 else math.inf
+        counts[name] = {"above": _excess_pct(layer, math.ceil(_IMAGES / count)), "fewer": fewer, "chunks": float(count)}
     return counts
 
 
-def _fewest() -> tuple[int, ...]:
+def _compute_solution() -> tuple[int, ...]:
     """Return the fewest chunks: only the first chunk's way in and kernel add to the time of the way back."""
     counts = []
     for layer in _FIRST.values():
@@ -42,7 +42,7 @@ def _fewest() -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _goals_of(name: str) -> tuple[Goal, Goal]:
+def _make_goals(name: str) -> tuple[Goal, Goal]:
     return (
         Goal(f"{_ABOVE}, {name}", lambda counts: counts[name]["above"], at_most=_SLACK),
         Goal(f"and with one chunk fewer, {name}", lambda counts: counts[name]["fewer"], at_least=_SLACK),
@@ -55,8 +55,8 @@ def _on_each(attempt) -> list:
 
 EXERCISE = Exercise(
     title="The fewest chunks",
-    subject=Numbers(_equal, start=(2, 2), solution=_fewest),
-    goals=(*_goals_of("layer 1 of lenet86"), *_goals_of("layer 1 of lenet72")),
+    subject=Numbers(_count_answer, start=(2, 2), solution=_compute_solution),
+    goals=(*_make_goals("layer 1 of lenet86"), *_make_goals("layer 1 of lenet72")),
     mistakes=(
         Mistake(
             "This is within 5 %, but so are fewer chunks, and each chunk costs three calls.",

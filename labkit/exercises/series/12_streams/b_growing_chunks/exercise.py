@@ -17,22 +17,22 @@ _MOST, _WITHIN = 8, 1  # chunks, and per cent above the reference time
 _ABOVE = "% above the reference time"
 
 
-def _above(chunks: Sequence[int]) -> float:
+def _compute_excess_pct(chunks: Sequence[int]) -> float:
     """Return how far, in per cent, the layer time on two streams of an H200 is above the link's reference time."""
     op_ms = recorded("H200").op_ms(_RUNG, _FIRST, _IMAGES)
     planned = span_ms(schedule(_FIRST, _IMAGES, op_ms, chunks, streams=2, on="H200"))
     return 100 * (float(planned / _FIRST.link_reference_ms(_IMAGES, device="H200")) - 1)
 
 
-def _grow(sizes: object) -> dict[str, dict[str, float]]:
+def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
     chosen = chunk_sizes(_IMAGES, sizes)
     equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[0]
-    return {_LAYER: {"above": _above(chosen), "chunks": float(len(chosen)), "first": float(chosen[0]),
+    return {_LAYER: {"above": _compute_excess_pct(chosen), "chunks": float(len(chosen)), "first": float(chosen[0]),
                      "equal": float(equal), "falls": float(chosen[0] > chosen[-1]),
                      "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0)}}
 
 
-def _double() -> tuple[tuple[int, ...]]:
+def _compute_solution() -> tuple[tuple[int, ...]]:
     """Return the chunks, each twice as large as the one before; the last takes the rest."""
     sizes = [_IMAGES * 2**i // (2**_MOST - 1) for i in range(_MOST - 1)]
     return ((*sizes, _IMAGES - sum(sizes)),)
@@ -44,7 +44,7 @@ def _slow(attempt) -> bool:
 
 EXERCISE = Exercise(
     title="Growing chunks",
-    subject=Numbers(_grow, start=((2500,) * 4,), solution=_double),
+    subject=Numbers(_count_answer, start=((2500,) * 4,), solution=_compute_solution),
     goals=(
         Goal(f"chunks, {_LAYER}", lambda counts: counts[_LAYER]["chunks"], at_most=_MOST),
         Goal(f"{_ABOVE}, {_LAYER}", lambda counts: counts[_LAYER]["above"], at_most=_WITHIN),

@@ -17,27 +17,27 @@ def _link_ms(side: int) -> float:
     return float(1e3 * _IMAGES * side**2 / device("H200").measured["to_device_pinned"])
 
 
-def _kernel_ms(dtype: str) -> float:
+def _read_kernel_ms(dtype: str) -> float:
     """Return the recorded time [ms] of the fused network for 10,000 images on an H200."""
     rows = recorded("H200").network(label="fused", dtype=dtype, where="device", pixels="uint8 86x86")
     return float(rows["ms"].item())
 
 
-def _sides(half: object, float: object) -> dict[str, dict[str, float]]:
+def _count_answer(half: object, float: object) -> dict[str, dict[str, float]]:
     counts = {}
     for (name, dtype), value in zip(_TYPES.items(), (half, float), strict=True):
-        side, kernel_ms = whole_number(value, "side in pixels", 1, 1000), _kernel_ms(dtype)
+        side, kernel_ms = whole_number(value, "side in pixels", 1, 1000), _read_kernel_ms(dtype)
         counts[name] = {"side": side, "link": _link_ms(side) / kernel_ms, "larger": _link_ms(side + 1) / kernel_ms}
     return counts
 
 
-def _largest() -> tuple[int, ...]:
+def _compute_solution() -> tuple[int, ...]:
     """Return the sides at which the transfer of the images takes as long as the kernel."""
     rate = device("H200").measured["to_device_pinned"]
-    return tuple(math.isqrt(int(_kernel_ms(dtype) / 1e3 / _IMAGES * rate)) for dtype in _TYPES.values())
+    return tuple(math.isqrt(int(_read_kernel_ms(dtype) / 1e3 / _IMAGES * rate)) for dtype in _TYPES.values())
 
 
-def _goals_of(name: str) -> tuple[Goal, Goal]:
+def _make_goals(name: str) -> tuple[Goal, Goal]:
     return (
         Goal(f"link over kernel, {name}", lambda counts: counts[name]["link"], at_most=1),
         Goal(f"and with sides one pixel longer, {name}", lambda counts: counts[name]["larger"], at_least=1),
@@ -50,13 +50,13 @@ def _both(attempt, holds) -> bool:
 
 EXERCISE = Exercise(
     title="How many pixels",
-    subject=Numbers(_sides, start=(86, 86), solution=_largest),
-    goals=(*_goals_of("half"), *_goals_of("float")),
+    subject=Numbers(_count_answer, start=(86, 86), solution=_compute_solution),
+    goals=(*_make_goals("half"), *_make_goals("float")),
     mistakes=(
         Mistake(
             "These are the sides for four bytes per pixel. Here a pixel is one byte.",
             lambda attempt: tuple(attempt.counts[name]["side"] for name in _TYPES)
-            == tuple(side // 2 for side in _largest()),
+            == tuple(side // 2 for side in _compute_solution()),
         ),
         Mistake(
             "With these the link is the shorter one, but it still is with larger images.",

@@ -14,7 +14,7 @@ _LEAST, _MOST = 0.99, 2.0  # share of the room for blocks, and per cent of the l
 _CASE = "half, from bytes"
 
 
-def _chunk(images: object) -> dict[str, dict[str, float]]:
+def _count_answer(images: object) -> dict[str, dict[str, float]]:
     chunk = whole_number(images, "number of images", 1, _IMAGES)
     room = _MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"]
     link_ms = 1e3 * _IMAGES * _SIDE**2 / device("H200").measured["to_device_pinned"]
@@ -31,7 +31,7 @@ def _one_turn() -> tuple[int]:
 
 EXERCISE = Exercise(
     title="A chunk for streams",
-    subject=Numbers(_chunk, start=(1000,), solution=_one_turn),
+    subject=Numbers(_count_answer, start=(1000,), solution=_one_turn),
     goals=(
         Goal("share of the room for blocks that a chunk uses", lambda counts: counts[_CASE]["filled"],
              at_least=_LEAST),

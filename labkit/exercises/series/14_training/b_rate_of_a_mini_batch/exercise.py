@@ -16,16 +16,16 @@ _HELD_OUT = "held-out digits"
 _LEAST = 0.68  # six images of 360 fewer than 0.25 reaches, seven more than 0.2: rounding moves one or two
 
 
-def _accuracy(rate: object) -> dict[str, dict[str, float]]:
+def _count_answer(rate: object) -> dict[str, dict[str, float]]:
     if isinstance(rate, bool) or not isinstance(rate, (int, float, np.number)) or not math.isfinite(rate):
         raise LabError(f"the rate is a number, such as 0.2, not {rate!r}")
     if rate <= 0:
         raise LabError(f"a rate of {rate} does not train: take one above 0")
-    return {_HELD_OUT: {"rate": float(rate), "accuracy": _trained(float(rate))}}
+    return {_HELD_OUT: {"rate": float(rate), "accuracy": _train_and_test(float(rate))}}
 
 
 @functools.cache
-def _trained(rate: float) -> float:
+def _train_and_test(rate: float) -> float:
     """Return the accuracy after five passes, 50 images per step; without atomics, every run gives the same."""
     train, test = (dataset("digits", part, size=28) for part in ("train", "test"))
     with Lenet28("unrolled", batch=50, rate=rate) as model:
@@ -44,7 +44,7 @@ def _missed(attempt) -> bool:
 
 EXERCISE = Exercise(
     title="The rate of a mini-batch",
-    subject=Numbers(_accuracy, start=(0.1,), solution=lambda: (0.3,)),
+    subject=Numbers(_count_answer, start=(0.1,), solution=lambda: (0.3,)),
     goals=(Goal(f"accuracy, {_HELD_OUT}", lambda counts: counts[_HELD_OUT]["accuracy"], at_least=_LEAST),),
     mistakes=(
         Mistake(

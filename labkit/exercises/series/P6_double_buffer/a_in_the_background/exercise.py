@@ -1,12 +1,12 @@
 """Exercise P6a: tiles that are copied to shared memory asynchronously."""
 
 from labkit.exercises import Exercise, Mistake
-from labkit.exercises.practice import RANKS, ranks_goals
+from labkit.exercises.practice import RANKS, make_ranks_goals
 
 EXERCISE = Exercise(
     title="In the background",
     subject=RANKS,
-    goals=ranks_goals(barriers=2 * 4),
+    goals=make_ranks_goals(barriers=2 * 4),
     mistakes=(
         Mistake(
             "__pipeline_wait_prior(0) waits for all copies that this thread has committed, and for no others: first "

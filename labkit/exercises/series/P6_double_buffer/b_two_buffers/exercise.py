@@ -1,12 +1,12 @@
 """Exercise P6b: a double buffer."""
 
 from labkit.exercises import Exercise, Mistake
-from labkit.exercises.practice import RANKS, ranks_goals
+from labkit.exercises.practice import RANKS, make_ranks_goals
 
 EXERCISE = Exercise(
     title="Two buffers",
     subject=RANKS,
-    goals=ranks_goals(barriers=4 + 1, overlap=True),
+    goals=make_ranks_goals(barriers=4 + 1, overlap=True),
     mistakes=(
         Mistake(
             "A buffer is read while a copy into it is under way: its thread has not waited for it, or the buffer is "

@@ -1,12 +1,12 @@
 """Exercise P7a: rows of uneven lengths, dealt out to the blocks of a persistent grid."""
 
 from labkit.exercises import Exercise, Mistake
-from labkit.exercises.practice import row_goals, uneven_rows
+from labkit.exercises.practice import make_row_goals, make_uneven_rows
 
 EXERCISE = Exercise(
     title="Dealt out",
-    subject=uneven_rows(queue=False),
-    goals=row_goals(),
+    subject=make_uneven_rows(with_counter=False),
+    goals=make_row_goals(),
     mistakes=(
         Mistake(
             "Each number costs an atomic addition: let a thread add up its numbers of a row in a register first.",

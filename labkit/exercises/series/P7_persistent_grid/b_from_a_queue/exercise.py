@@ -1,13 +1,13 @@
 """Exercise P7b: rows of uneven lengths, taken from a queue."""
 
 from labkit.exercises import Exercise, Mistake, counted
-from labkit.exercises.practice import row_goals, uneven_rows
+from labkit.exercises.practice import make_row_goals, make_uneven_rows
 
 EXERCISE = Exercise(
     title="From a queue",
-    subject=uneven_rows(queue=True),
+    subject=make_uneven_rows(with_counter=True),
     goals=(
-        *row_goals(taken=48 + 4),
+        *make_row_goals(taken=48 + 4),
         counted("atomic_requests", "48 rows", what="atomic requests with a result", at_most=48 + 4, weight=3,
                 least={"atomic_requests": 48}),
         counted("barriers", "48 rows", per=2, what="barriers of the blocks", at_most=2 * (48 + 4)),
