@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def require_count(number, call, what) -> int:
+def as_count(number, call, what) -> int:
     """Check a size, count or value argument; like PyCUDA, take only a non-negative Python int."""
     if not isinstance(number, int):
         raise errors.TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
@@ -106,7 +106,7 @@ def mem_alloc(size) -> DeviceAllocation:
     LogicError
         The size is 0.
     """
-    size = require_count(size, "cuMemAlloc", "the number of bytes")
+    size = as_count(size, "cuMemAlloc", "the number of bytes")
     if size == 0:
         raise LogicError(f"cuMemAlloc failed: invalid argument: {size} bytes were requested")
     return DeviceAllocation(native.mem_alloc(size), size)
@@ -426,7 +426,7 @@ def memcpy_dtod(dest, src, size) -> None:
 
 def memcpy_dtod_async(dest, src, size, stream=None) -> None:
     """Queue a copy of `size` bytes on the device."""
-    size = require_count(size, "cuMemcpyDtoD", "the number of bytes")
+    size = as_count(size, "cuMemcpyDtoD", "the number of bytes")
     to, source = device_span(dest, size, "cuMemcpyDtoD"), device_span(src, size, "cuMemcpyDtoD")
     native.memcpy("DtoD", to, source, size, handle_of(stream), False)
 
@@ -434,7 +434,7 @@ def memcpy_dtod_async(dest, src, size, stream=None) -> None:
 def fill(dest, data, count, width, stream) -> None:
     """Queue a fill of device memory: `count` words of `width` bytes get the value `data`."""
     call = f"cuMemsetD{8 * width}"
-    value, count = require_count(data, call, "the value"), require_count(count, call, "the count")
+    value, count = as_count(data, call, "the value"), as_count(count, call, "the count")
     if value >= 1 << (8 * width):
         raise OverflowError(f"{call}: the value {value} has more than {width} bytes")
     address = device_span(dest, width * count, call)

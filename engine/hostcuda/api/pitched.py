@@ -7,12 +7,12 @@ import numpy as np
 from hostcuda.api.memory import (
     DeviceAllocation,
     Raw,
+    as_count,
     device_span,
     fill,
     host_span,
     is_pagelocked,
     mem_alloc,
-    require_count,
 )
 from hostcuda.api.streams import handle_of
 from hostcuda.errors import LogicError
@@ -53,8 +53,8 @@ def mem_alloc_pitch(width, height, access_size) -> tuple[DeviceAllocation, int]:
     """
     if access_size not in (4, 8, 16):
         raise LogicError(f"cuMemAllocPitch failed: invalid argument: access_size is {access_size}, not 4, 8 or 16")
-    pitch = -(-require_count(width, "cuMemAllocPitch", "the width") // PITCH) * PITCH
-    return mem_alloc(pitch * require_count(height, "cuMemAllocPitch", "the height")), pitch
+    pitch = -(-as_count(width, "cuMemAllocPitch", "the width") // PITCH) * PITCH
+    return mem_alloc(pitch * as_count(height, "cuMemAllocPitch", "the height")), pitch
 
 
 def _find_host_extent(memory, call, writable):
@@ -160,8 +160,7 @@ class Memcpy2D:
         del aligned  # of device memory; PyCUDA also takes it as the first argument
         queued = stream is not None and not isinstance(stream, bool)
         handle = handle_of(stream) if queued else None
-        names = ("width_in_bytes", "height", "depth")
-        sizes = [require_count(getattr(self, name, 1), self._CALL, name) for name in names]
+        sizes = [as_count(getattr(self, name, 1), self._CALL, name) for name in ("width_in_bytes", "height", "depth")]
         if not all(sizes):
             return
         begin, from_rows, source = _CopyEnd(self, "src").rows(self._CALL, *sizes)

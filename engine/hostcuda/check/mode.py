@@ -110,9 +110,8 @@ def list_unneeded_flags(source: str, clang: bool, folders: Iterable[Path] = ()) 
     `bounds` reads only g++'s assembler text.
     """
     alignment = _MAY_MISALIGN.search(without_comments(source))
-    is_indexed = not clang and bounds.needs_checks(source, folders)
-    return [flag for flag, is_needed in (("-fsanitize=alignment", alignment), ("-fsanitize=bounds", is_indexed))
-            if not is_needed]
+    used = {"-fsanitize=alignment": alignment, "-fsanitize=bounds": not clang and bounds.needs_checks(source, folders)}
+    return [flag for flag, is_needed in used.items() if not is_needed]
 
 
 _SKIPPED = r'(?:\s|//[^\n]*|/\*.*?\*/|\# \d+ "[^\n]*)*'
