@@ -33,6 +33,6 @@ export HOSTCUDA_CACHE_DIR=$lab/cache LABKIT_CACHE_DIR=$lab/cache
 cd "$lab/work"
 "$lab/venv/bin/python" -c 'from labkit_classroom import sandbox
 sandbox.require()
-print(sandbox.standing())'
+print(sandbox.describe_walls())'
 "$lab/venv/bin/python" ../repository/classroom/benchmark.py "$@"
 rm -r "$lab"

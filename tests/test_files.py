@@ -35,9 +35,9 @@ def test_rows_that_two_processes_record_at_once_are_all_kept(tmp_path):
 import sys
 import pandas as pd
 from pathlib import Path
-from recording.keep import merge
+from recording.keep import merge_rows
 for i in range(20):
-    merge(Path(sys.argv[1]), pd.DataFrame({"key": [f"{sys.argv[2]} {i}"], "value": [i]}), ["key"])
+    merge_rows(Path(sys.argv[1]), pd.DataFrame({"key": [f"{sys.argv[2]} {i}"], "value": [i]}), ["key"])
 """
     path = tmp_path / "rows.csv"
     command = [sys.executable, "-c", code, str(path)]
