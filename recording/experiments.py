@@ -124,9 +124,8 @@ def experiments(dry: Dry = False, out: Folder = None) -> None:
     rows = [*measure_waves(module, here.multiprocessors), *measure_latency(module, here.multiprocessors)]
     for kernel in kernels:
         rows += [*measure_clock(module, kernel), *compare_orders(kernel)]
-    table = pd.DataFrame(rows)
-    table.insert(0, "date", datetime.date.today().isoformat())
-    table.insert(1, "device", here.name)
+    about = {"date": datetime.date.today().isoformat(), "device": here.name}
+    table = pd.DataFrame([about | row for row in rows])
     print(table.to_string())
     if not dry:
         path = Path(out or data_dir()) / "experiments" / f"{here.slug}.csv"
