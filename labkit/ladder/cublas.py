@@ -13,6 +13,7 @@ import importlib.util
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import hostcuda
 from hostcuda.errors import EngineError
@@ -41,6 +42,7 @@ def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
     cuBLAS chooses its own grid, block and shared memory. Raises LabError if cuBLAS reports an error; the message names
     it.
     """
+    u, k, y, B, C, H, W, M, K = map(int, (u, k, y, B, C, H, W, M, K))  # ctypes takes no numbers of NumPy
     pixels, depth = (H - K + 1) * (W - K + 1), C * K * K
     library, handle = _handle()
     _check(library.cublasSetStream_v2(handle, ctypes.c_void_p(stream.handle if stream else None)), "cublasSetStream")
@@ -53,6 +55,9 @@ def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
         ctypes.byref(_ZERO), ctypes.c_void_p(y), pixels, ctypes.c_longlong(M * pixels), B,
     )
     _check(status, "cublasSgemmStridedBatched")
+
+
+GEMM = SimpleNamespace(prepared_async_call=product)  # what a plan launches in place of a kernel
 
 
 @functools.cache

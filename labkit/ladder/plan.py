@@ -6,7 +6,8 @@ import hashlib
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from labkit.ladder.variants import Variant
 
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
+BATCH = {"gpu": 10_000, "cpu": 10}  # images of a plan by default: its run takes milliseconds on either engine
 MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images than fit are computed in chunks
 _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
 _constant_lock = threading.RLock()  # held from the copy into such an array to the launch of the kernels that read it
@@ -39,6 +41,30 @@ def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = N
     return tiles(batch, tiles(batch, limit))
 
 
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch of a plan: the geometry of a call with the numbers filled in."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int  # bytes per block
+
+    @property
+    def threads(self) -> int:
+        """Threads of the whole grid."""
+        return int(np.prod(self.grid, dtype=object) * np.prod(self.block, dtype=object))
+
+
+@dataclass(frozen=True)
+class PreparedLaunch(Launch):
+    """A launch with all that PyCUDA needs: ``function(*arguments, grid=…, block=…, shared=dynamic_shared)``."""
+
+    function: Any  # of the module, prepared; cuBLAS's product in place of a kernel
+    arguments: tuple  # addresses of x, k and y as np.intp, then B, C, H, W, M and K as np.int32
+    dynamic_shared: int  # bytes per block that the launch asks for, beside those that the kernel declares
+
+
 class Plan(Closing):
     """A variant made ready for one layer and one batch: compiled, buffers allocated, launches prepared.
 
@@ -46,11 +72,13 @@ class Plan(Closing):
     ----------
     variant : Variant
     layer : Layer
-    batch : int
-        Images, at least 1.
+    batch : int, optional
+        Images, at least 1; by default `BATCH` of the engine.
     x, y, k : device pointer, optional
         Buffers of the caller to read from and write to, in `variant.io_dtype`. By default the plan allocates its
         own. Plans that share `k` share the mask: one of them loads it.
+    module : SourceModule, optional
+        The compiled kernels; by default the variant's own, `Variant.module`.
 
     Attributes
     ----------
@@ -63,7 +91,7 @@ class Plan(Closing):
         The size of the buffer between the kernels.
     images : int
         Images per launch: less than the batch where the grid (65535) or the scratch buffer sets a limit.
-    launches : tuple of Launch
+    launches : tuple of PreparedLaunch
         In the order in which they run.
 
     Raises
@@ -75,13 +103,14 @@ class Plan(Closing):
         If the device has too little memory.
     """
 
-    def __init__(self, variant: Variant, layer: Layer, batch: int, x=None, y=None, k=None):
+    def __init__(self, variant: Variant, layer: Layer, batch: int | None = None, x=None, y=None, k=None, module=None):
         variant.supports(layer)
+        batch = BATCH[hostcuda.engine()] if batch is None else batch
         layer.x_shape(batch)  # raises if it is not a number of images
         self.variant, self.layer, self.batch = variant, layer, int(batch)
         if variant.library:
             cublas.prepare()
-        module = variant.module(layer)
+        module = module or variant.module(layer)
         self._buffers = Buffers()
         try:
             self._allocate(module, x, y, k)
@@ -117,20 +146,20 @@ class Plan(Closing):
         self.functions = {name: self._find_function(module, name) for name in variant.kernels}
         x_bytes = itemsize * layer.C * layer.H * layer.W  # per image
         y_bytes = itemsize * layer.M * layer.Ho * layer.Wo
-        launches, self._calls = [], []
+        launches = []
         for start in range(0, self.batch, self.images):
             images = min(self.images, self.batch - start)
             addresses = {**self.buffers, "x": int(self.x) + start * x_bytes, "y": int(self.y) + start * y_bytes}
-            sizes = (images, layer.C, layer.H, layer.W, layer.M, layer.K)
+            sizes = [np.int32(size) for size in (images, layer.C, layer.H, layer.W, layer.M, layer.K)]
             for launch, call in zip(variant.geometry(layer, images), variant.calls, strict=True):
-                arguments = (*(addresses[name] for name in call.buffers), *sizes)
+                arguments = (*(np.intp(addresses[name]) for name in call.buffers), *sizes)
                 dynamic = launch.shared if variant.dynamic_shared else 0
-                function = cublas.product if call.library(s) else self.functions[launch.kernel].prepared_async_call
+                function = cublas.GEMM if call.library(s) else self.functions[launch.kernel]
                 if dynamic > SHARED_BYTES:
                     attribute = hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-                    self.functions[launch.kernel].set_attribute(attribute, dynamic)
-                self._calls.append((function, launch.grid, launch.block, arguments, dynamic))
-                launches.append(launch)
+                    function.set_attribute(attribute, dynamic)
+                launches.append(PreparedLaunch(**vars(launch), function=function, arguments=arguments,
+                                               dynamic_shared=dynamic))
         self.launches = tuple(launches)
 
     def _find_function(self, module, name):
@@ -182,6 +211,12 @@ class Plan(Closing):
                     hostcuda.driver.memcpy_htod(self._constant, factors)
                     self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
+    def load_random(self) -> None:
+        """Copy random images, from 0 to 1, and random weights, from -0.5 to 0.5, to the device."""
+        rng = np.random.default_rng(1)
+        self.load(rng.random(self.layer.x_shape(self.batch), np.float32),
+                  rng.random(self.layer.k_shape, np.float32) - np.float32(0.5))
+
     def _require_input(self, name, array, shape):
         array = np.ascontiguousarray(array, self.variant.io_dtype)
         if array.shape != shape:
@@ -202,10 +237,11 @@ class Plan(Closing):
                 size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
                 hostcuda.driver.memcpy_dtod_async(self._constant, self._factors, size, stream)
                 _masks[self._constant] = self._mask
-            for function, grid, block, arguments, shared in self._calls:
+            for launch in self.launches:
                 if mark:
                     mark()
-                function(grid, block, stream, *arguments, shared_size=shared)
+                launch.function.prepared_async_call(
+                    launch.grid, launch.block, stream, *launch.arguments, shared_size=launch.dynamic_shared)
             if mark:
                 mark()
 
@@ -223,7 +259,7 @@ class Plan(Closing):
 
     def close(self) -> None:
         """Free the plan's own buffers; a second call does nothing."""
-        self._calls = ()
+        self.launches = ()
         self._buffers.close()
 
     def __repr__(self) -> str:

@@ -17,7 +17,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,7 +31,7 @@ from labkit.base.paths import PACKAGE
 from labkit.ladder import cublas
 from labkit.ladder.messages import find_lacking
 from labkit.ladder.options import short
-from labkit.ladder.plan import Plan
+from labkit.ladder.plan import Launch, Plan
 from labkit.ladder.rung import Rounding, Rung, Scope
 from labkit.ladder.rungs import LADDER, PAGES, rung
 from labkit.ladder.source import (
@@ -53,21 +52,6 @@ NO_SOLUTIONS = "this edition of the lab has no solutions: lab.grade gives a hint
 ON_CPU = "HOSTCUDA_ENGINE=cpu"
 WGMMA = (9, 0)  # the compute capability with products of four warps
 _modules: dict = {}  # compiled in this process
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One kernel launch of a plan: the geometry of a call with the numbers filled in."""
-
-    kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared: int  # bytes per block
-
-    @property
-    def threads(self) -> int:
-        """Threads of the whole grid."""
-        return int(np.prod(self.grid, dtype=object) * np.prod(self.block, dtype=object))
 
 
 class Variant:
@@ -374,9 +358,9 @@ class Variant:
             return None
         return "sm_{}{}".format(*capability) + ("a" if self.architecture_specific and capability == WGMMA else "")
 
-    def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
+    def plan(self, layer: Layer, batch: int | None = None, x=None, y=None, k=None, module=None) -> Plan:
         """Make the variant ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""
-        return Plan(self, as_layer(layer), batch, x, y, k)
+        return Plan(self, as_layer(layer), batch, x, y, k, module)
 
 
 def describe_missing_wgmma(gpu: Device) -> str:
