@@ -263,7 +263,7 @@ def test_images_with_nan_are_found_on_the_device(dtype):
     on_device.free()
 
 
-@pytest.mark.parametrize("batch", [0, -1, 2.5, "10", True, None])
+@pytest.mark.parametrize("batch", [0, -1, 2.5, "10", True])
 def test_a_batch_that_is_none(batch):
     with pytest.raises(LabError, match="the number of images has to be a positive integer"):
         variant(1).plan(LENET86[0], batch)
