@@ -6,20 +6,17 @@ second one keeps that warp's accesses. This module, as ``python -m labkit.eviden
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import hostcuda
-from hostcuda import checking, processes, temporary
+from hostcuda import checking
 from hostcuda.limits import SECTOR
 from labkit.base.errors import LabError
 from labkit.evidence import child
 from labkit.ladder.plan import Plan
-from labkit.ladder.variants import Variant, as_variants
+from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 
 
@@ -58,28 +55,19 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLi
     above what its bytes need. Raises LabError if `line` has no accesses or the kernel failed (the message says why),
     CompileError if it does not compile.
     """
-    chosen = as_variants(of)
-    if len(chosen) != 1:
-        raise LabError(f"draw.accesses takes one variant, and got {len(chosen)}")
-    lines = chosen[0].source.splitlines()
+    variant = child.require_one(of, "draw.accesses")
+    lines = variant.source.splitlines()
     if line is not None and not (isinstance(line, int) and 1 <= line <= len(lines)):
-        raise LabError(f"line = {line!r}: {chosen[0].file_name} has the lines 1 to {len(lines)}")
-    with temporary.folder() as folder:
-        command = child.prepare_command(folder, chosen, layer, 1, __name__, line=line)
-        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
-        ended = processes.run(command, environment, timeout=600, capture=True)
-        child.read_runs(folder)
-        rows = processes.lines(folder / "accesses")
-    ended.require("drawing the accesses")
-    where, *records = rows
+        raise LabError(f"line = {line!r}: {variant.file_name} has the lines 1 to {len(lines)}")
+    where, *records = child.trace(variant, layer, __name__, "profile", "drawing the accesses", line=line)
     if not records:
         lines_text, which = ", ".join(map(str, where["lines"])) or "none", f"line {line} of " if line else ""
-        raise LabError(f"{which}{chosen[0].file_name} accesses no global, shared or constant memory; lines that do: "
+        raise LabError(f"{which}{variant.file_name} accesses no global, shared or constant memory; lines that do: "
                        f"{lines_text}")
     worst, *following = (WarpAccess(**record | {"lanes": {int(lane): at for lane, at in record["lanes"].items()}})
                          for record in records)
     text = lines[where["line"] - 1].strip()
-    return WarpLine(chosen[0].label, where["kernel"], chosen[0].file_name, text, where["line"], tuple(where["block"]),
+    return WarpLine(variant.label, where["kernel"], variant.file_name, text, where["line"], tuple(where["block"]),
                     where["warp"], worst, following)
 
 
@@ -102,8 +90,7 @@ def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
     """Return the rows for the parent: the place and the warp, then its accesses; or only the lines with accesses."""
 
     def launches():
-        plan.run()
-        hostcuda.driver.Context.synchronize()
+        child.run_and_wait(plan)
         return checking.launches()[-len(plan.launches):]
 
     checking.follow()
@@ -133,11 +120,5 @@ def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
     } for request in requests[first : first + 1 + _FOLLOWING])]
 
 
-def _main(folder: Path) -> None:
-    for plan, more in child.load_plans(folder):
-        rows = _list_accesses(plan, more["line"])
-        (folder / "accesses").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]))
+    child.trace_plans(_list_accesses)

@@ -1,6 +1,6 @@
-"""Variants that run in a process of their own, for `labkit.profile` and `labkit.sanitize`.
+"""Variants that run in a process of their own, to be counted, sanitized or traced.
 
-This module, as ``python -m labkit.evidence.child``, is the program that runs them.
+This module, as ``python -m labkit.evidence.child``, is the program that runs them; a tracer is one, too.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 import hostcuda
-from hostcuda import temporary
-from hostcuda.errors import type_of
-from hostcuda.processes import lines
+from hostcuda import processes, temporary
+from hostcuda.errors import EngineError, type_of
 from labkit.base.errors import LabError
 from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant, as_variants
@@ -34,6 +33,31 @@ def watch_variants(watch: Callable, variants: Variant | int | Iterable[Variant |
     with temporary.folder() as folder:
         command = prepare_command(folder, variants, layer, batch)
         return watch(command, engine=engine, timeout=timeout, capture=True, **options), read_runs(folder)
+
+
+def require_one(of: Variant | int, user: str) -> Variant:
+    """Return the variant that `of` stands for; LabError, with the `user`'s name, if there are several."""
+    chosen = as_variants(of)
+    if len(chosen) != 1:
+        raise LabError(f"{user} takes one variant, and got {len(chosen)}")
+    return chosen[0]
+
+
+def trace(variant: Variant, layer: Layer, module: str, check: str, purpose: str, **more) -> list[dict]:
+    """Run a variant on one image under the CPU engine's mode `check`; return the rows that `module` writes of it.
+
+    `module` calls `trace_plans` when it is run, and gets `more`. Raises LabError if the kernel failed, which begins
+    with the `purpose` if the process died.
+    """
+    with temporary.folder() as folder:
+        command = prepare_command(folder, variant, layer, 1, module, **more)
+        ended = processes.run(command, {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}, timeout=600, capture=True)
+        read_runs(folder)
+        rows = processes.lines(folder / "rows")
+    if ended.problem and rows:
+        raise LabError(rows[0]["refused"])
+    ended.require(purpose)
+    return rows
 
 
 def prepare_command(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
@@ -57,7 +81,7 @@ def read_runs(folder: Path) -> list[dict]:
     """Return a record of each variant that ran: label, rung, launches. Raises CompileError if one does not compile."""
     if (folder / "refused").is_file():
         raise hostcuda.driver.CompileError(*json.loads((folder / "refused").read_text()))
-    return lines(folder / "ran")
+    return processes.lines(folder / "ran")
 
 
 def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
@@ -81,11 +105,24 @@ def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
                 yield plan, more
 
 
-def _main(folder: Path) -> None:
-    for plan, _ in load_plans(folder):
-        plan.run()
-        hostcuda.driver.Context.synchronize()
+def run_and_wait(plan: Plan) -> None:
+    """Run a plan, and wait for its end."""
+    plan.run()
+    hostcuda.driver.Context.synchronize()
+
+
+def trace_plans(list_rows: Callable[..., list[dict]]) -> None:
+    """Write the rows of each plan for `trace`, or why there are none. `list_rows` gets the plan and `more`."""
+    folder = Path(sys.argv[1])
+    for plan, more in load_plans(folder):
+        try:
+            rows = list_rows(plan, **more)
+        except (EngineError, hostcuda.driver.LaunchError) as error:
+            (folder / "rows").write_text(json.dumps({"refused": str(error)}) + "\n")
+            raise
+        (folder / "rows").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]))
+    for plan, _ in load_plans(Path(sys.argv[1])):
+        run_and_wait(plan)

@@ -5,19 +5,17 @@ This module, as ``python -m labkit.evidence.steps``, is the program that runs.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 import hostcuda
-from hostcuda import processes, stepping, temporary
+from hostcuda import stepping
 from labkit.base.errors import LabError
 from labkit.evidence import child
 from labkit.ladder.plan import Plan
-from labkit.ladder.variants import Variant, as_variants
+from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 
 
@@ -50,29 +48,19 @@ def follow_thread(of: Variant | int, layer: Layer, thread: Sequence[int], block:
     CompileError
         It does not compile.
     """
-    chosen = as_variants(of)
-    if len(chosen) != 1:
-        raise LabError(f"step takes one variant, and got {len(chosen)}")
+    variant = child.require_one(of, "step")
     if why := stepping.why_not():
         raise LabError(why)
     if not isinstance(layer, Layer):
         raise LabError(f"layer is {type(layer).__name__}: give one layer, such as lab.LENET86[0]")
-    launches = chosen[0].launches(layer)
+    launches = variant.launches(layer)
     names = [launch.kernel for launch in launches]
     if kernel is not None and kernel not in names:
-        raise LabError(f"kernel = {kernel!r}: {chosen[0].label} launches {' and '.join(names)}")
+        raise LabError(f"kernel = {kernel!r}: {variant.label} launches {' and '.join(names)}")
     number = names.index(kernel) if kernel else 0
     at = {name: _require_index(name, value, limits) for name, value, limits in (
         ("thread", thread, launches[number].block), ("block", block, launches[number].grid))}
-    with temporary.folder() as folder:
-        command = child.prepare_command(folder, chosen, layer, 1, __name__, number=number, **at)
-        ended = processes.run(command, {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "step"}, timeout=600, capture=True)
-        child.read_runs(folder)
-        rows = processes.lines(folder / "steps")
-    if ended.problem and rows:
-        raise LabError(rows[0]["refused"])
-    ended.require("following a thread")
-    return rows
+    return child.trace(variant, layer, __name__, "step", "following a thread", number=number, **at)
 
 
 def _require_index(name: str, value: Sequence[int], limits: Sequence[int]) -> tuple[int, ...]:
@@ -96,8 +84,7 @@ def _follow_thread(plan: Plan, number: int, thread, block) -> list[dict]:
 
     def launch():
         hostcuda.driver.memset_d8(plan.y, 0xFF, int(np.prod(shapes["y"])) * variant.io_dtype.itemsize)
-        plan.run()
-        hostcuda.driver.Context.synchronize()
+        child.run_and_wait(plan)
 
     function = plan.functions[plan.launches[number].kernel]
     steps = stepping.follow(launch, function, thread, block, number)
@@ -142,15 +129,5 @@ def _unravel(number: int, shape: Sequence[int]) -> list[int]:
     return [int(index) for index in np.unravel_index(number, shape)]
 
 
-def _main(folder: Path) -> None:
-    for plan, more in child.load_plans(folder):
-        try:
-            rows = _follow_thread(plan, more["number"], more["thread"], more["block"])
-        except (hostcuda.errors.EngineError, hostcuda.driver.LaunchError) as error:
-            (folder / "steps").write_text(json.dumps({"refused": str(error)}) + "\n")
-            raise
-        (folder / "steps").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]))
+    child.trace_plans(_follow_thread)
