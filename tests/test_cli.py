@@ -44,10 +44,6 @@ def notebook(tmp_path):
     return save
 
 
-def test_version(command):
-    assert command("--version") == (0, f"labkit {labkit.__version__}\n", "")
-
-
 def test_help_lists_the_commands(command):
     status, out, _ = command("--help")
     assert status == 0
@@ -180,13 +176,6 @@ def test_report_writes_pages_and_fails_with_a_failing_notebook(command, notebook
     assert "division by zero" in (tmp_path / "out" / "02_bad.html").read_text()
 
 
-def test_report_stored_executes_nothing(command, notebook, tmp_path):
-    path = notebook("01_good", "raise SystemExit('executed')")
-    status, _, _ = command("report", "--stored", path, "--out", tmp_path / "out")
-    assert status == 0
-    assert "Stored outputs" in (tmp_path / "out" / "01_good.html").read_text()
-
-
 def test_store_keeps_what_ran_and_leaves_alone_what_failed(command, notebook, quick):
     good, bad = notebook("01_good", "1 + 1"), notebook("02_bad", "1 / 0")
     before = bad.read_text()
@@ -242,12 +231,6 @@ def test_bench_prints_a_table(command):
     assert status == 0
     assert "op time (ms)" in out
     assert "01 baseline" in out
-
-
-def test_device_describes_it(command):
-    status, out, _ = command("device")
-    assert status == 0
-    assert labkit.device().name in out
 
 
 def test_python_m_labkit_and_a_light_start():

@@ -3,13 +3,9 @@
 The findings about a machine are the engine's own: engine/tests/test_doctor.py.
 """
 
-import dataclasses
-import gzip
-import hashlib
 import json
 import os
 import shutil
-import struct
 import sys
 from pathlib import Path
 
@@ -17,8 +13,10 @@ import pytest
 
 import hostcuda.doctor
 from labkit.base import installation
+from labkit.base.errors import LabError
 from labkit.cli import doctor
 from labkit.cli.doctor import MISSING, OK, UNUSED
+from labkit.networks import images
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
@@ -47,20 +45,19 @@ def test_without_its_data_the_lab_is_not_ready(monkeypatch, state, ready):
     assert doctor.examine().ready == ready
 
 
-@pytest.mark.parametrize("what", ["PyCUDA", "CUPTI", "C++ compiler"])
-def test_the_environment_of_a_checkout_is_completed_by_make(monkeypatch, tmp_path, what):
-    monkeypatch.setattr(installation, "checkout", lambda: tmp_path)
+@pytest.mark.parametrize(("what", "platform", "prefix", "remedy"), [
+    ("PyCUDA", "linux", ".venv", "make gpu"),
+    ("CUPTI", "linux", ".venv", "make gpu"),
+    ("CUPTI", "linux", "elsewhere", "install it"),
+    ("C++ compiler", "linux", ".venv", "install it"),
+    ("C++ compiler", "darwin", ".venv", "make report"),  # in a container
+])
+def test_a_checkout_has_remedies_of_its_own(monkeypatch, tmp_path, what, platform, prefix, remedy):
     finding = hostcuda.doctor.Requirement(what, MISSING, "is not here", "install it")
-    assert doctor._adapt_remedy(finding) == finding
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
-    assert doctor._adapt_remedy(finding).remedy == ("install it" if what == "C++ compiler" else "make gpu")
-
-
-def test_a_mac_runs_the_lab_in_a_container(monkeypatch, tmp_path):
-    finding = hostcuda.doctor.Requirement("C++ compiler", MISSING, "is not here", "docker run python bash")
-    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / prefix))
     monkeypatch.setattr(installation, "checkout", lambda: tmp_path)
-    assert doctor._adapt_remedy(finding).remedy.endswith("make report")
+    assert doctor._adapt_remedy(finding).remedy.endswith(remedy)
     monkeypatch.setattr(installation, "checkout", lambda: None)
     assert doctor._adapt_remedy(finding) == finding
 
@@ -76,60 +73,32 @@ def test_packages_of_the_notebooks_are_named(monkeypatch):
     assert doctor._check_packages().state == UNUSED  # the engine and the commands work without
 
 
-def test_an_unwritable_cache(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    finding = doctor._check_cache()
-    assert finding.state == MISSING
-    assert finding.remedy.startswith("export LABKIT_CACHE_DIR=")
-
-
 def test_damaged_digits(tmp_path, monkeypatch):
-    from labkit.networks import images as data
-
-    for file in Path(data.data_dir()).glob("digits-*"):
+    for file in Path(images.data_dir()).glob("digits-*"):
         shutil.copy(file, tmp_path)
-    monkeypatch.setattr(data, "data_dir", lambda: tmp_path)
+    monkeypatch.setattr(images, "data_dir", lambda: tmp_path)
     assert doctor._check_shipped().state == OK
-    images = next(tmp_path.glob("digits-images*"))
-    images.write_bytes(images.read_bytes()[:1000])
+    damaged = next(tmp_path.glob("digits-images*"))
+    damaged.write_bytes(damaged.read_bytes()[:1000])
     finding = doctor._check_shipped()
     assert finding.state == MISSING
     assert "checkout -- data" in finding.remedy
 
 
-PARTS = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+def refuse(name, file, checksum):
+    raise LabError(f"{file} is not the published file of {name}")
 
 
-def put_images(folder, seed):
-    """Write files of two images as MNIST and Fashion-MNIST have them; return the note about their source."""
-    folder.mkdir(parents=True)
-    sources = []
-    images, labels = struct.pack(">4I", 0x803, 2, 3, 4) + bytes([seed]) * 24, struct.pack(">2I", 0x801, 2) + b"\7\7"
-    for part in PARTS:
-        content = gzip.compress(images if "images" in part else labels)
-        (folder / f"{part}-ubyte.gz").write_bytes(content)
-        sources.append((f"{part}-ubyte.gz", hashlib.md5(content).hexdigest()))
-    return {"train": sources[:2], "test": sources[2:]}
-
-
-def test_fetched_data_is_seen_where_the_loader_finds_it(tmp_path, monkeypatch):
-    from labkit.networks import images as data
-
-    monkeypatch.delenv("LABKIT_DATA_DIR", raising=False)
-    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
-    files = {name: put_images(tmp_path / "data" / name, seed) for seed, name in enumerate(("mnist", "fashion-mnist"))}
-    sources = {name: dataclasses.replace(data._SETS[name], files=files[name]) for name in files}
-    monkeypatch.setattr(data, "_SETS", data._SETS | sources)
-    assert [doctor._check_fetched(name).state for name in files] == [OK, OK]
-    (tmp_path / "data" / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(b"damaged")
-    assert [doctor._check_fetched(name).state for name in files] == [UNUSED, OK]
-    assert "when a notebook first needs" in doctor._check_fetched("mnist").found
-    monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path / "data" / "fashion-mnist"))
-    assert doctor._check_fetched("fashion-mnist").state == OK
-    assert "is not the published file of mnist" in doctor._check_fetched("mnist").found
-    monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path / "nowhere"))
-    assert "has no train-images" in doctor._check_fetched("mnist").found
+@pytest.mark.parametrize(("find", "state", "says"), [
+    (lambda name, file, checksum: Path("/there") / file, OK, "found, /there"),
+    (lambda name, file, checksum: None if "labels" in file else Path(file), UNUSED, "when a notebook first needs"),
+    (refuse, UNUSED, "is not the published file of mnist"),
+])
+def test_fetched_data_is_where_the_loader_finds_it(monkeypatch, find, state, says):
+    """The loader has tests of its own: tests/test_data.py."""
+    monkeypatch.setattr(images, "_find", find)
+    finding = doctor._check_fetched("mnist")
+    assert finding.state == state and says in finding.found
 
 
 def test_a_home_folder_of_another_user(tmp_path, monkeypatch):

@@ -2,9 +2,7 @@
 
 import ast
 import inspect
-import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -98,25 +96,3 @@ def test_what_is_public_explains_itself(name):
         untyped = [parameter.name for parameter in inspect.signature(value).parameters.values()
                    if parameter.annotation is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD]
         assert not untyped, f"{name}: annotate {', '.join(untyped)}"
-
-
-@pytest.mark.thorough
-def test_pyright_knows_the_types(tmp_path):
-    """Where Pyright is installed (``pip install pyright``; it needs Node)."""
-    pyright = shutil.which("pyright")
-    if not pyright:
-        pytest.skip("pyright is not installed")
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(PACKAGE.parent)]}))
-    program = tmp_path / "program.py"
-    expressions = ("lab.check(1)", "lab.bench", "lab.variant(4)")
-    lines = ["import labkit as lab", *(f"reveal_type({expression})" for expression in expressions), "lab.chekc"]
-    program.write_text("\n".join(lines) + "\n")
-    command = [pyright, "--outputjson", program]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    diagnostics = json.loads(ended.stdout)["generalDiagnostics"]
-    messages = [(diagnostic["severity"], diagnostic["message"]) for diagnostic in diagnostics]
-    revealed = "".join(message for severity, message in messages if severity == "information")
-    assert '"CheckReport"' in revealed and '"Variant"' in revealed and "variants: Variant | int" in revealed
-    assert [message for severity, message in messages if severity == "error"] == [
-        '"chekc" is not a known attribute of module "labkit"'
-    ]

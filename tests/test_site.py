@@ -1,13 +1,11 @@
 """The parts of the site: which documents it has, dead links, links to the repository, the API reference."""
 
 import inspect
-from pathlib import Path
 
 import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.cli import reports
 from labkit.notebooks import api, execute, html, links, site
 
 pytestmark = pytest.mark.thorough("pages as they are published")
@@ -74,15 +72,14 @@ def test_a_page_of_the_site_says_where_its_cells_can_be_run(tmp_path, site_has, 
 
 
 @pytest.mark.parametrize(("repository", "address"), [
-    ("some/lab", "https://github.com/some/lab/blob/HEAD/LICENSE#name"), (None, "{}/LICENSE#name"),
+    ("some/lab", "https://github.com/some/lab/blob/HEAD/LICENSE#name"), (None, "/LICENSE#name"),
 ])
 def test_files_without_a_page_are_on_github(tmp_path, repository, address):
     page = html.document(ROOT / "docs" / "x.md", tmp_path, "# A page\n\n[Licence](../LICENSE#name)\n")
     exporter = site.SiteExporter([page], repository=repository)
     exporter.write(page)
     (link,) = [link for link in links.Links(page.path).found if "LICENSE" in link]
-    assert link.endswith(address.format(""))
-    assert link.startswith("https:") == bool(repository)
+    assert link.endswith(address) and link.startswith("https:") == bool(repository)
 
 
 @pytest.mark.parametrize("repository", ["lab", "https://github.com/some/lab", 'some/lab"; rm'])
@@ -111,9 +108,3 @@ def test_signatures_are_those_of_the_source(reference):
     assert "]=TEST_SHAPES," in "".join(reference.split())  # not the shapes themselves
     assert "lab.Layer(name: str, C: int, H: int, W: int, M: int, K: int)\n" in reference
     assert "\n#### VariantProfile.value\n" in reference  # what a function returns is there, too
-
-
-def test_the_workflow_builds_what_the_command_builds():
-    text = (ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8")
-    assert "make site" in text and "path: build/site" in text
-    assert inspect.signature(reports.site).parameters["out"].default == Path("build/site")

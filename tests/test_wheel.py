@@ -65,7 +65,6 @@ def installed(tmp_path_factory):
     return run
 
 
-@pytest.mark.thorough
 def test_the_doctor_of_an_installed_package_finds_its_data(installed):
     process = installed("doctor", "--json")
     report = json.loads(process.stdout)
@@ -75,7 +74,6 @@ def test_the_doctor_of_an_installed_package_finds_its_data(installed):
     assert findings["data"]["found"].endswith(os.path.join("cuda_convolution_lab", "labkit", "data"))
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("arguments", "status", "said"), [
     (["check", "1"], 0, "PASS 01 baseline"),
     (["bench", "1", "--layer", "lenet86-1", "--batch", "1"], 0, "baseline"),
@@ -87,7 +85,6 @@ def test_commands_of_an_installed_package(installed, arguments, status, said):
     assert said in ended.stdout + ended.stderr
 
 
-@pytest.mark.thorough
 def test_kernels_need_no_package_of_the_notebooks(installed):
     assert installed("check", "1", hidden="matplotlib").returncode == 0
     ended = installed("report", hidden="nbformat")
@@ -95,7 +92,6 @@ def test_kernels_need_no_package_of_the_notebooks(installed):
     assert "nbformat" in ended.stderr and "[notebooks]" in ended.stderr and "Traceback" not in ended.stderr
 
 
-@pytest.mark.thorough
 def test_the_commands_of_a_class_come_with_their_wheel(installed):
     names = {"autograder", "grade", "similarity", "student"}
     assert not names & {*installed("--help", alone=True).stdout.split()}
@@ -110,7 +106,6 @@ def test_the_commands_of_a_class_come_with_their_wheel(installed):
     assert {"Containerfile", "enter", "run_autograder", "setup.sh"} == {*ended.stdout.split()}, ended.stderr
 
 
-@pytest.mark.thorough
 def test_the_data_of_the_playground_come_with_their_wheel(installed):
     program = "from labkit_playground import data, site; print(len(data.collect()[0]) > 1000, *site.python_files())"
     ended = installed(program=program, beside=("labkit_playground",))

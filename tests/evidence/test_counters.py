@@ -1,4 +1,4 @@
-"""Check mode's counters: on kernels whose traffic can be counted by hand, and on the ladder's first rungs."""
+"""Check mode's counters, on kernels whose traffic can be counted by hand."""
 
 import json
 import os
@@ -9,9 +9,11 @@ import pytest
 
 pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
 
-LD, ST = ("l1tex__t_{}_pipe_lsu_mem_global_op_" + op + ".sum" for op in ("ld", "st"))
+GLOBAL = [f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st") for what in ("requests", "sectors")]
+ATOMIC = [f"l1tex__t_{what}_pipe_lsu_mem_global_op_red.sum" for what in ("requests", "sectors")]
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"
+CONSTANT = ["lab__constant_requests.sum", "lab__constant_serialized.sum"]
 
 SCRIPT = r"""
 import json, sys
@@ -19,7 +21,6 @@ import numpy as np
 import hostcuda.autoinit
 import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
-import labkit
 from hostcuda import checking
 
 SOURCE = '''#line 1 "kernels.cu"
@@ -69,14 +70,8 @@ run("ragged", x, y)
 run("add", y)
 run("longer", y, block=(40, 1, 1))
 run("pages", x, block=(1, 1, 1))
-for number in (1, 2, 3, 4):
-    layer = labkit.LENET86[0]
-    with labkit.variant(number).plan(layer, 2) as plan:
-        plan.load(np.zeros(layer.x_shape(2), np.float32), np.zeros(layer.k_shape, np.float32))
-        plan.run()
-        plan.result()
 cuda.Context.synchronize()
-print(json.dumps([[r.kernel, r.counts, r.sites, len(r.findings)] for r in checking.launches()]))
+print(json.dumps([[r.kernel, r.counts, r.sites] for r in checking.launches()]))
 """
 
 
@@ -95,65 +90,31 @@ def launches(tmp_path_factory):
     return records
 
 
-def traffic(counts):
-    return [counts[name.format(what)] for name in (LD, ST) for what in ("requests", "sectors")]
-
-
-def test_sectors_follow_the_stride(launches):
-    assert traffic(launches[0][1]) == [1, 4, 1, 4]
-    assert traffic(launches[1][1]) == [1, 32, 1, 4]
-
-
-def test_a_vector_is_one_access(launches):
-    assert traffic(launches[2][1]) == [1, 16, 1, 16]
-    assert launches[2][1]["lab__unique_bytes_global.sum"] == 2 * 32 * 16
-
-
-def test_a_long_struct_is_copied_once(launches):
-    assert traffic(launches[10][1]) == [256, 256, 256, 256]
-
-
-def test_bank_conflicts_and_the_padding_that_removes_them(launches):
-    assert (launches[3][1][SHARED], launches[3][1][CONFLICTS]) == (32, 31)
-    assert (launches[4][1][SHARED], launches[4][1][CONFLICTS]) == (1, 0)
-    assert launches[3][1]["lab__barriers.sum"] == 1
-
-
-def test_constant_memory_serializes_different_addresses(launches):
-    counts = [launches[i][1] for i in (5, 6)]
-    assert [c["lab__constant_requests.sum"] for c in counts] == [1, 1]
-    assert [c["lab__constant_serialized.sum"] for c in counts] == [0, 31]
-
-
-def test_lanes_meet_again_behind_an_inner_loop_of_unequal_length(launches):
-    # Per row 32 lanes read 128 bytes, then 16 lanes 64 bytes; the rows must not mix.
-    assert traffic(launches[7][1]) == [4, 12, 1, 4]
-
-
-def test_atomics_are_counted_apart(launches):
-    counts = launches[8][1]
-    assert counts["l1tex__t_requests_pipe_lsu_mem_global_op_red.sum"] == 1
-    assert counts["l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum"] == 16  # lanes of one address go one by one
-    assert traffic(counts) == [0, 0, 0, 0]
-
-
-def test_logs_that_overflow_lose_nothing(launches):
-    assert traffic(launches[9][1]) == [18000, 45000, 18000, 45000]
+@pytest.mark.parametrize(("launch", "names", "expected"), [
+    # Sectors follow the stride.
+    (0, GLOBAL, [1, 4, 1, 4]),
+    (1, GLOBAL, [1, 32, 1, 4]),
+    # A vector is one access.
+    (2, [*GLOBAL, "lab__unique_bytes_global.sum"], [1, 16, 1, 16, 2 * 32 * 16]),
+    # Bank conflicts, and the padding that removes them.
+    (3, [SHARED, CONFLICTS, "lab__barriers.sum"], [32, 31, 1]),
+    (4, [SHARED, CONFLICTS], [1, 0]),
+    # Constant memory serializes different addresses.
+    (5, CONSTANT, [1, 0]),
+    (6, CONSTANT, [1, 31]),
+    # Lanes meet again behind an inner loop of unequal length: per row 32 lanes read 128 bytes, then 16 lanes 64 bytes.
+    (7, GLOBAL, [4, 12, 1, 4]),
+    # Atomics are counted apart; lanes of one address go one by one.
+    (8, [*ATOMIC, *GLOBAL], [1, 16, 0, 0, 0, 0]),
+    # Logs that overflow lose nothing.
+    (9, GLOBAL, [18000, 45000, 18000, 45000]),
+    # A long struct is copied once.
+    (10, GLOBAL, [256, 256, 256, 256]),
+])
+def test_counts_are_as_computed_by_hand(launches, launch, names, expected):
+    assert [launches[launch][1][name] for name in names] == expected
 
 
 def test_sites_name_the_line(launches):
     (site,) = [s for s in launches[1][2] if s["op"] == "ld"]
     assert (site["file"], site["line"], site["space"], site["sectors"]) == ("kernels.cu", 3, "global", 32)
-
-
-def test_first_rungs_agree_with_ncu(launches):
-    """The figures are per image of Network's first layer, as Nsight Compute counted on an H200 (batch 1000)."""
-    expected = {
-        1: [78400, 263200, 40000, 160000],
-        2: [39200, 224000, 40000, 160000],
-        3: [39200, 224000, 800, 3200],
-        4: [2200, 9350, 800, 3200],
-    }
-    rungs = [traffic(r[1]) for r in launches[11:]]
-    assert rungs == [[2 * n for n in expected[number]] for number in (1, 2, 3, 4)]
-    assert not any(r[3] for r in launches)

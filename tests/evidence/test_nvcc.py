@@ -15,6 +15,7 @@ from labkit.ladder.source import NVCC_OPTIONS
 from recording.compare_counters import memory_instructions
 
 pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
 
 def test_without_nvcc_it_says_so(monkeypatch):
@@ -28,7 +29,7 @@ def test_an_unknown_architecture_is_refused():
         resources.resources(1, labkit.LENET86[0], arch="sm_1")
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@needs_nvcc
 def test_nvcc_compiles_the_ladder_without_a_gpu():
     by_kernel = resources.resources([1, 5], labkit.LENET86[1]).set_index("kernel")
     assert list(by_kernel.index) == ["conv", "im2col", "gemm"]
@@ -37,7 +38,7 @@ def test_nvcc_compiles_the_ladder_without_a_gpu():
     assert set(by_kernel["source"]) == {"nvcc, sm_90"}
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@needs_nvcc
 def test_products_of_four_warps_are_compiled_as_on_an_h200():
     """For sm_90a; in float with the registers that a launch may use whose warps exchange some of them."""
     steps = [labkit.variant(number, step="warpgroups") for number in (10, 11)]
@@ -46,7 +47,7 @@ def test_products_of_four_warps_are_compiled_as_on_an_h200():
     assert by_variant.loc[steps[1].label, "registers"] == 168 == (8 * 216 + 4 * 72) // 12
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@needs_nvcc
 @pytest.mark.parametrize("layer", [labkit.LENET86[1], labkit.LENET72[1], labkit.Layer("8 maps", 4, 43, 43, 8, 5),
                                    labkit.Layer("12 maps", 3, 48, 48, 12, 7)], ids=str)
 def test_products_of_four_warps_are_not_serialized(layer, tmp_path):
@@ -59,14 +60,14 @@ def test_products_of_four_warps_are_not_serialized(layer, tmp_path):
     assert "serialized" not in compiled.stdout + compiled.stderr
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@needs_nvcc
 def test_products_of_four_warps_compile_for_one_pixel():
     """The compiler nvcc refuses arrays without elements, which g++ accepts."""
     steps = [labkit.variant(number, step="warpgroups") for number in (10, 11)]
     assert len(resources.resources(steps, labkit.Layer("one pixel", 1, 1, 1, 1, 1))) == 4
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@needs_nvcc
 def test_what_nvcc_refuses_is_told():
     source = labkit.variant(1).source.replace("y[h * Wo + w] = 0;", "y[h * Wo + w] = nowhere;")
     with pytest.raises(EngineError, match=r"(?s)nvcc refuses.*nowhere"):
