@@ -120,7 +120,7 @@ def test_a_home_folder_of_another_user(tmp_path, monkeypatch):
 
 def test_show_says_whether_the_lab_runs(capsys):
     findings = [doctor.Requirement("Python", OK, "3.11"), doctor.Requirement("data", OK, "here")]
-    doctor.show(doctor.LabReport(findings, "cpu", "there is no [GPU] here"))
+    hostcuda.doctor.show(doctor.LabReport(findings, "cpu", "there is no [GPU] here"), "The lab")
     assert "The lab runs here, on the CPU engine: there is no [GPU] here." in capsys.readouterr().out
-    doctor.show(doctor.LabReport(findings, None, "nothing to run on"))
+    hostcuda.doctor.show(doctor.LabReport(findings, None, "nothing to run on"), "The lab")
     assert "The lab cannot run here yet: nothing to run on." in capsys.readouterr().out

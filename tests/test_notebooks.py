@@ -54,7 +54,8 @@ def test_a_companion_is_found_by_its_folder(monkeypatch):
     assert execute.find(names) == [FOLDER / "closer_look" / "08_fp16.ipynb"]
     assert execute.find(["08"]) == [FOLDER / "08_fp16.ipynb"]
     assert execute.find() == FILES
-    assert execute.find(["P1", "practice/P1", "practice/P1_transpose.ipynb"]) == [execute.practice()[0]]
+    practice = "practice/P1_transpose.ipynb"
+    assert execute.find(["P1", "practice/P1", practice]) == [FOLDER / practice]
     for unknown in ("closer_look/77", "elsewhere/08"):
         with pytest.raises(LabError, match=rf"no notebook '{unknown}'; the nearest names are (\S+, ){{2}}\S+$"):
             execute.find([unknown])
@@ -73,7 +74,7 @@ def test_only_the_series_is_stored():
     assert twice == {"00", "01", "07"}, "these numbers have a second page; others have one"
 
 
-@pytest.mark.parametrize("path", execute.closer_looks(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", execute.list_notebooks(execute.CLOSER), ids=lambda path: path.stem)
 def test_a_companion_and_its_notebook_link_to_each_other(path):
     main = FOLDER / path.name
     assert main in execute.series(), "a closer look has the name of the notebook that it belongs to"

@@ -520,7 +520,7 @@ def test_html_in_a_paragraph_surrounds_its_text(stored):
     ('<a href="https://a.org">', []),
     ('<img src="data:image/png;base64,AA==">', []),
     ('<img src="figure.png">', []),
-    ('<img src="//a.org/x.png">', ["//a.org/x.png"]),
+    ('<img src="//a.org/x.png" src="x.png">', ["//a.org/x.png"]),
     ('<img srcset="x.png 1x, https://a.org/x.png 2x">', ["https://a.org/x.png 2x"]),
     ('<link rel="stylesheet" href="https://a.org/x.css">', ["https://a.org/x.css"]),
     ('<svg><use xlink:href="https://a.org/x.svg#a"/></svg>', ["https://a.org/x.svg#a"]),

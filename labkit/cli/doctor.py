@@ -38,11 +38,6 @@ def examine() -> LabReport:
     return LabReport(findings, engines.engine, engines.why)
 
 
-def show(report: LabReport) -> None:
-    """Print a report: a table, the remedies, and whether the lab can run."""
-    doctor.show(report, "The lab")
-
-
 def _adapt_remedy(finding: Requirement) -> Requirement:
     """Return the finding with a checkout's own remedies: a container on a Mac, `make gpu` for a GPU in .venv."""
     root = installation.checkout()

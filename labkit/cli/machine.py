@@ -15,13 +15,14 @@ from labkit.cli.options import Use
 
 def doctor(as_json: Json = False) -> None:
     """List what this machine has and lacks, with a remedy for each. Exit status 1 if the lab cannot run."""
-    from labkit.cli import doctor
+    from hostcuda.doctor import show
+    from labkit.cli.doctor import examine
 
-    report = doctor.examine()
+    report = examine()
     if as_json:
         print(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))
     else:
-        doctor.show(report)
+        show(report, "The lab")
     raise typer.Exit(0 if report.ready else 1)
 
 

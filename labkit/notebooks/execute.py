@@ -143,28 +143,15 @@ def read(path: Path | str) -> Notebook:
     return Notebook(path, nb)
 
 
+def list_notebooks(*folders: str) -> list[Path]:
+    """Return the files of the series, of the companions and of the practice pages; or those in `folders` of these."""
+    return [path for name in folders or ("", CLOSER, PRACTICE) for path in sorted((folder() / name).glob("*.ipynb"))
+            if _NAME.fullmatch(path.stem)]
+
+
 def series() -> list[Path]:
     """Return the files of the series in their order, without the companions."""
-    return _list_numbered(folder())
-
-
-def closer_looks() -> list[Path]:
-    """Return the files of the companions, in the order of the notebooks that they belong to."""
-    return _list_numbered(folder() / CLOSER)
-
-
-def practice() -> list[Path]:
-    """Return the files of the practice pages."""
-    return _list_numbered(folder() / PRACTICE)
-
-
-def list_notebooks() -> list[Path]:
-    """Return the files of the series, of the companions and of the practice pages."""
-    return [*series(), *closer_looks(), *practice()]
-
-
-def _list_numbered(where: Path) -> list[Path]:
-    return sorted(path for path in where.glob("*.ipynb") if _NAME.fullmatch(path.stem))
+    return list_notebooks("")
 
 
 def find(names: Iterable[str] = ()) -> list[Path]:
@@ -182,7 +169,7 @@ def _find(name: str) -> Path:
         return Path(name).resolve()
     wanted = name.removesuffix(".ipynb")
     closer, stem = Path(wanted).parent.name == CLOSER, Path(wanted).name
-    candidates = closer_looks() if closer else [*series(), *practice()]
+    candidates = list_notebooks(*([CLOSER] if closer else ["", PRACTICE]))
     if closer or wanted in (stem, f"{PRACTICE}/{stem}") or name != wanted:  # a name, or a path that ends with .ipynb
         for path in candidates:
             if stem in (path.stem, path.stem[:2]) or (stem.isdigit() and stem.zfill(2) == path.stem[:2]):

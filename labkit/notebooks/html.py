@@ -15,7 +15,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -144,7 +144,9 @@ def make(
         as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]
         others = (notebook for notebook in wanted if notebook not in as_stored)
         with contextlib.closing(side_by_side.run(others, progress, fresh)) as executed:
-            for notebook in itertools.chain(executed, _start_stored(as_stored, progress)):
+            for notebook in itertools.chain(executed, as_stored):
+                if notebook in as_stored:
+                    progress.start(notebook)
                 exporter.write(wanted[notebook])
                 progress.finish(notebook)
         for page in documents:
@@ -164,12 +166,6 @@ def _existing_pages(notebooks: Iterable[Notebook], chosen: Container[Path], out:
         if page.notebook.path not in chosen:
             page.notebook.nb.metadata["labkit"] = _read_origin(page.path)
     return pages
-
-
-def _start_stored(notebooks: Iterable[Notebook], progress: Progress) -> Iterator[Notebook]:
-    for notebook in notebooks:
-        progress.start(notebook)
-        yield notebook
 
 
 def make_pages(notebooks: Iterable[Notebook], out: Path) -> list[ReportPage]:

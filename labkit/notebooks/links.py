@@ -8,21 +8,53 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+# Attributes and elements that make a browser load something without a click.
+_LOADING = {"src", "srcset", "poster", "background", "data", "action", "formaction", "xlink:href", "manifest", "ping"}
+_LOADED_BY_LINK = {"link", "image", "use", "feimage", "script", "base"}
+_REMOTE = re.compile(r"\s*(https?:|ftp:|wss?:|//)", re.IGNORECASE)
+_IN_STYLE = re.compile(r"url\(\s*['\"]?([^)'\"]+)|@import\s+(?:url\()?\s*['\"]?([^)'\";\s]+)", re.IGNORECASE)
+_IN_SCRIPT = re.compile(r"(?:https?:)?//[\w.-]+\.\w+[^\s'\"]*")
+
 
 class Links(HTMLParser):
-    """The addresses that a page links to (`found`), and its `anchors`."""
+    """The addresses that a page links to (`found`) and that it loads from a network (`loaded`), and its `anchors`."""
 
-    def __init__(self, path: Path):
+    def __init__(self, page: Path | str):
         super().__init__()
-        self.found, self.anchors = [], {""}
-        self.feed(path.read_text(encoding="utf-8"))
+        self.found, self.loaded, self.anchors, self._inside = [], [], {""}, None
+        self.feed(page.read_text(encoding="utf-8") if isinstance(page, Path) else page)
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        attributes = dict(attrs)
+        self._inside, attributes = tag, dict(attrs)
         self.anchors.add(attributes.get("id"))
         if tag == "a" and "href" in attributes:
             self.found.append(attributes["href"])
+        for name, value in attrs:  # all of them: of two with one name, a browser takes the first
+            value = value or ""
+            if name == "style":
+                self._load_from_style(value)
+            elif name == "srcset":
+                self._load(*value.split(","))
+            elif name in _LOADING or (name == "href" and tag in _LOADED_BY_LINK):
+                self._load(value)
+        if tag == "meta" and "refresh" in (attributes.get("http-equiv") or "").lower():
+            self.loaded.append("a page that it forwards to")
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def handle_data(self, data):
+        if self._inside == "style":
+            self._load_from_style(data)
+        elif self._inside == "script":
+            self.loaded += _IN_SCRIPT.findall(data)
+
+    def _load_from_style(self, text):
+        self._load(*(match[1] or match[2] for match in _IN_STYLE.finditer(text)))
+
+    def _load(self, *addresses):
+        self.loaded += [address.strip() for address in addresses if _REMOTE.match(address)]
 
 
 def dead_links(files: list[Path], scripted: Iterable[Path] = ()) -> list[str]:
@@ -42,52 +74,6 @@ def dead_links(files: list[Path], scripted: Iterable[Path] = ()) -> list[str]:
     return dead
 
 
-# Attributes and elements that make a browser load something without a click.
-_LOADING = {"src", "srcset", "poster", "background", "data", "action", "formaction", "xlink:href", "manifest", "ping"}
-_LOADED_BY_LINK = {"link", "image", "use", "feimage", "script", "base"}
-_REMOTE = re.compile(r"^\s*(https?:|ftp:|wss?:|//)", re.IGNORECASE)
-_IN_STYLE = re.compile(r"url\(\s*['\"]?([^)'\"]+)|@import\s+(?:url\()?\s*['\"]?([^)'\";\s]+)", re.IGNORECASE)
-
-
-class _Requests(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.found, self.inside = [], None
-
-    def handle_starttag(self, tag, attrs):
-        self.inside = tag
-        for name, value in attrs:
-            value = value or ""
-            if name == "style":
-                self._style(value)
-            elif name == "srcset":
-                self.found += [part.strip() for part in value.split(",") if _REMOTE.match(part)]
-            elif name in _LOADING or (name == "href" and tag in _LOADED_BY_LINK):
-                self._address(value)
-        if tag == "meta" and "refresh" in (dict(attrs).get("http-equiv") or "").lower():
-            self.found.append("a page that it forwards to")
-
-    def handle_endtag(self, tag):
-        self.inside = None
-
-    def handle_data(self, data):
-        if self.inside == "style":
-            self._style(data)
-        elif self.inside == "script":
-            self.found += re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s'\"]*", data)
-
-    def _style(self, text):
-        for match in _IN_STYLE.finditer(text):
-            self._address(match[1] or match[2])
-
-    def _address(self, value):
-        if _REMOTE.match(value):
-            self.found.append(value.strip())
-
-
 def requests_in(page: str) -> list[str]:
     """Return the addresses that a browser would load from a network to show a page, without plain links."""
-    parser = _Requests()
-    parser.feed(page)
-    parser.close()
-    return parser.found
+    return Links(page).loaded

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade 
 
 EXERCISES = exercises()
 OWN_START = set()  # starting code that is written for the exercise, not a kernel of the ladder
-PAGES = [*execute.series(), *execute.practice()]
+PAGES = execute.list_notebooks("", execute.PRACTICE)
 BEYOND = ("15", "16")  # of tools and other people's kernels: without exercises
 _CELL = re.compile(r"%%(kernel|cuda) ([^\n]*?)--exercise +((?:\d\d|P\d)[a-z])\b([^\n]*)\n(.*)", re.S)
 _GRADED = re.compile(r'lab\.grade\("((?:\d\d|P\d)[a-z])"')
