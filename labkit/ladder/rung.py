@@ -50,11 +50,11 @@ def tiles(length: int, tile: int) -> int:
 class Call:
     """One kernel of a rung, and how it is launched."""
 
-    kernel: str  # its name in the rung's file
-    # its three pointers: "x", "k", "y", "u" (the rung's scratch buffer) or "a" (the arranged mask)
-    buffers: tuple[str, str, str]
     grid: Callable[[Scope], Extent]  # blocks
     block: Callable[[Scope], Extent]  # threads
+    kernel: str = "conv"  # its name in the rung's file
+    # its three pointers: "x", "k", "y", "u" (the rung's scratch buffer) or "a" (the arranged mask)
+    buffers: tuple[str, str, str] = ("x", "k", "y")
     shared: Callable[[Scope], int] = lambda s: 0  # bytes of shared memory per block
     static: int = 0  # bytes of shared memory that a kernel declares besides those of its launch, as nvcc counts them
     # whether the variant launches this kernel, by its options: a sub-step may have other kernels than the rung
@@ -82,7 +82,6 @@ class Rung:
 
     number: int  # the kernel file is `NN_name.cu`
     name: str  # key of the records in `data/`
-    title: str  # for headings
     idea: str  # one sentence
     calls: tuple[Call, ...]  # the kernels, in the order of their launches
     base: str | None = None  # the rung that the diffs begin from; None: a new program, whose page shows the kernel

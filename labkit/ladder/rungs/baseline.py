@@ -5,8 +5,6 @@ from labkit.ladder.rung import Call, Rung, tiles
 
 # A block computes a tile of one output map; the grid is (tiles of a map, M, B).
 DIRECT = Call(
-    kernel="conv",
-    buffers=("x", "k", "y"),
     grid=lambda s: (tiles(s.Wo, s.block[0]) * tiles(s.Ho, s.block[1]), s.M, s.B),
     block=lambda s: (*s.block, 1),
 )
@@ -14,7 +12,6 @@ DIRECT = Call(
 RUNG = Rung(
     number=1,
     name="baseline",
-    title="Baseline: one thread per output",
     idea="The loops over images, maps, rows and columns become the grid: one thread computes one output.",
     calls=(DIRECT,),
     options={"block": BLOCK},

@@ -16,9 +16,8 @@ def _compute_grid(s: Scope) -> Extent:
 RUNG = Rung(
     number=2,
     name="constant",
-    title="Constant memory: the mask beside the cores",
     idea="All threads of a warp read the same mask element at a time: constant memory serves that at once.",
-    calls=(Call(kernel="conv", buffers=("x", "k", "y"), grid=_compute_grid, block=DIRECT.block),),
+    calls=(Call(grid=_compute_grid, block=DIRECT.block),),
     base="baseline",
     options={"block": BLOCK},
     constant="mask",

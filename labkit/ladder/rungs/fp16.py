@@ -36,12 +36,11 @@ def _choose_rounding(options: Mapping) -> Rounding:
     return Rounding(storage=HALF, accumulate=FLOAT, part=HALF, part_terms=options["tile"])  # the rung: half in a tile
 
 
-_CONV = Call(kernel="conv", buffers=("x", "k", "y"), grid=_grid, block=lambda s: (s.tile, s.tile, 1), shared=_shared)
+_CONV = Call(grid=_grid, block=lambda s: (s.tile, s.tile, 1), shared=_shared)
 
 RUNG = Rung(
     number=8,
     name="fp16",
-    title="FP16: half the bytes, two products per instruction",
     idea="x, k and y are stored as half, and one half2 instruction multiplies and adds for two pixels.",
     calls=(
         Call(

@@ -15,7 +15,6 @@ def _unrolls(s: Scope) -> bool:
 RUNG = Rung(
     number=6,
     name="fusion",
-    title="Fusion: the matrix that is never written",
     idea="The matrix product computes im2col's indices while it fills its tile, and reads x itself.",
     calls=(
         Call(

@@ -7,7 +7,6 @@ from labkit.ladder.rungs.baseline import DIRECT
 RUNG = Rung(
     number=3,
     name="registers",
-    title="Registers and unrolling: let the compiler see the loops",
     idea="The sum stays in a register, and with K known at compile time the inner loops unroll.",
     calls=(DIRECT,),
     base="constant",

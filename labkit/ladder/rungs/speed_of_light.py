@@ -50,7 +50,6 @@ def _make_defines(s: Scope) -> dict:
 RUNG = Rung(
     number=10,
     name="speed_of_light",
-    title="Speed of light: the image is the matrix",
     idea="Rows of tensor core products are squares of outputs, so that a lane's terms are words of the image.",
     calls=(
         Call(
@@ -60,7 +59,6 @@ RUNG = Rung(
             block=lambda s: (32, s.steps, 1),
         ),
         Call(
-            kernel="conv",
             buffers=("x", "a", "y"),
             grid=_compute_grid,
             block=lambda s: (32, s.warps + s.fetch + s.store if s.step == "warpgroups" else s.warps, 1),

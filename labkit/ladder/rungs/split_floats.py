@@ -86,7 +86,6 @@ def _count_arranged_bytes(s: Scope) -> int:
 RUNG = Rung(
     number=11,
     name="split_floats",
-    title="Split floats: float results from tensor cores",
     idea="A float is the sum of two halves: three products of halves on the tensor cores make one of floats.",
     calls=(
         Call(
@@ -96,7 +95,6 @@ RUNG = Rung(
             block=lambda s: (32, s.steps, 1),
         ),
         Call(
-            kernel="conv",
             buffers=("x", "a", "y"),
             grid=lambda s: warpgroups.grid(s, s.blocks) if s.step == "warpgroups" else (min(s.B, s.blocks), 1, 1),
             block=lambda s: (32, s.warps + s.fetch + s.store, 1),

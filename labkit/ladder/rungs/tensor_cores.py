@@ -30,12 +30,9 @@ def _count_shared_bytes(s: Scope) -> int:
 RUNG = Rung(
     number=9,
     name="tensor_cores",
-    title="Tensor cores: a warp multiplies whole tiles",
     idea="WMMA multiplies 16x16 tiles of halves in one warp-wide operation and sums them in float.",
     calls=(
         Call(
-            kernel="conv",
-            buffers=("x", "k", "y"),
             grid=lambda s: (
                 tiles(s.pixels, s.warps * s.wmma[1] * (s.turns if s.step in _WALKING else 1)),
                 tiles(s.M, s.wmma[0]), s.B,

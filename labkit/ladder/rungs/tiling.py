@@ -20,12 +20,9 @@ def _count_shared_bytes(s: Scope) -> int:
 RUNG = Rung(
     number=4,
     name="tiling",
-    title="Tiling: share the inputs of neighbouring threads",
     idea="A block loads its inputs once, tile and halo, and reads them up to K*K times from shared memory.",
     calls=(
         Call(
-            kernel="conv",
-            buffers=("x", "k", "y"),
             grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
             block=lambda s: (s.tile, s.tile, 1),
             shared=_count_shared_bytes,

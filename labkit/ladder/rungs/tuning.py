@@ -57,9 +57,8 @@ _SIZE = or_none(count)
 RUNG = Rung(
     number=7,
     name="tuning",
-    title="Tuning: several outputs per thread, and a kernel for each layer",
     idea="A thread computes several rows in several maps from registers; how many is swept, layer by layer.",
-    calls=(Call(kernel="conv", buffers=("x", "k", "y"), grid=_grid, block=lambda s: (*s.block, 1), shared=_bytes),),
+    calls=(Call(grid=_grid, block=lambda s: (*s.block, 1), shared=_bytes),),
     base="registers",
     path=("rows", "maps", "masks", "columns", "runtime"),
     options={

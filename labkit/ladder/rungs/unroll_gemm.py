@@ -23,7 +23,6 @@ GEMM = Call(
 RUNG = Rung(
     number=5,
     name="unroll_gemm",
-    title="Unroll and GEMM: a convolution is a matrix product",
     idea="im2col copies each output pixel's inputs into a column of a matrix; a matrix product does the rest.",
     calls=(
         Call(
