@@ -21,7 +21,6 @@ import resource
 import signal
 import sys
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,26 +69,14 @@ _OPERATORS = [
 
 @dataclass(frozen=True)
 class Mutant:
-    """A kernel with one mistake.
+    """A kernel with one mistake."""
 
-    Attributes
-    ----------
-    kernel : str
-        The name of its rung.
-    line : int
-    kind : str
-    before, after : str
-        The line without and with the mistake.
-    source : str
-        The whole file with it.
-    """
-
-    kernel: str
+    kernel: str  # the name of its rung
     line: int
     kind: str
-    before: str
+    before: str  # the line without the mistake
     after: str
-    source: str
+    source: str  # the whole file, with the mistake
 
     @property
     def row(self) -> dict:
@@ -181,7 +168,6 @@ def _run_child(mutant: Mutant, answer) -> None:
         answer.send(found_by(mutant))
     except Exception as error:
         answer.send(("error", repr(error)))
-    os._exit(0)  # a process that a thread has forked cannot end otherwise
 
 
 def read() -> pd.DataFrame:
@@ -208,26 +194,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="names of rungs; all by default")
     parser.add_argument("--again", action="store_true", help="also those that the table has")
-    parser.add_argument("-j", "--jobs", type=int, default=1, help="mutants at a time")
     asked = parser.parse_args()
     names = [rung.name for rung in LADDER]
     if unknown := set(asked.kernels) - set(names):
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(names)}")
     table = read()
     mutants = [mutant for name in asked.kernels or names for mutant in of(name)]
-    wanted = {tuple(mutant.row.values()) for name in names for mutant in of(name)}
-    table = table.loc[[tuple(row) in wanted for row in table[KEY].to_numpy().tolist()]]  # of the present kernels
-    done = {tuple(row) for row in table[KEY].to_numpy().tolist()} if not asked.again else set()
+    present = pd.DataFrame([mutant.row for name in names for mutant in of(name)])
+    table = table.merge(present)  # without those of earlier kernels
+    done = set() if asked.again else {*table[KEY].itertuples(index=False, name=None)}
     left = [mutant for mutant in mutants if tuple(mutant.row.values()) not in done]
-    with ThreadPoolExecutor(asked.jobs) as pool, tqdm(pool.map(judge, left), "mutants", len(left)) as progress:
-        for row in progress:
-            if row["found_by"] == "error":  # of this script or the machine: not in the table
-                progress.write(f"{row['kernel']}:{row['line']}: {row['after']}: {row['how']}")
-                continue
-            table = pd.concat([table, pd.DataFrame([row])]).drop_duplicates(KEY, keep="last")
-            order = table["kernel"].map(names.index)
-            table = table.assign(order=order).sort_values(["order", "line"], kind="stable").drop(columns="order")
-            manifest.write(TABLE, table.to_csv(index=False))
+    for row in map(judge, tqdm(left, "mutants")):
+        if row["found_by"] == "error":  # of this script or the machine: not in the table
+            tqdm.write(f"{row['kernel']}:{row['line']}: {row['after']}: {row['how']}")
+            continue
+        table = pd.concat([table, pd.DataFrame([row])]).drop_duplicates(KEY, keep="last")
+        order = table["kernel"].map(names.index)
+        table = table.assign(order=order).sort_values(["order", "line"], kind="stable").drop(columns="order")
+        manifest.write(TABLE, table.to_csv(index=False))
     print(summary(table))
     for row in survivors(table).to_dict("records"):
         print(f"{row['kernel']}:{row['line']}: {row['after']}\n    {row['reason']}")

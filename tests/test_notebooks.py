@@ -1,6 +1,7 @@
 """The stored notebooks: executed in order, complete, in one form, and with no trace of the machine that ran them."""
 
 import ast
+import functools
 import re
 
 import nbformat
@@ -15,7 +16,6 @@ pytestmark = pytest.mark.core("the stored pages as they are read")
 FOLDER = PACKAGE.parent / "notebooks"
 SERIES = sorted(FOLDER.glob("*.ipynb"))
 FILES = [*SERIES, *sorted(FOLDER.glob("*/*.ipynb"))]
-REQUIRED = {"00_start_here", "01_baseline"}
 # A path or an address that only one machine has.
 MACHINE = re.compile(
     r"(?<![\w.])/(home|root|Users|tmp|work|mnt|var/folders|private|usr/local/lib)/\w|\bat 0x[0-9a-f]{6,}"
@@ -25,12 +25,17 @@ NAMES = [path.relative_to(FOLDER).with_suffix("").as_posix() for path in FILES]
 every_notebook = pytest.mark.parametrize("path", FILES, ids=NAMES)
 
 
+@functools.cache
 def read(path):
     return nbformat.read(path, as_version=4)
 
 
 def code_cells(path):
     return [cell for cell in read(path).cells if cell.cell_type == "code"]
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
 
 
 def outputs_as_text(cell):
@@ -61,10 +66,6 @@ def test_a_companion_is_found_by_its_folder(monkeypatch):
             execute.find([unknown])
 
 
-def test_the_series_begins():
-    assert {path.stem for path in FILES} >= REQUIRED
-
-
 def test_only_the_series_is_stored():
     series = execute.series()
     outside = [path.name for path in FILES if path not in execute.list_notebooks()]
@@ -90,15 +91,12 @@ def test_canonical_form(path):
 
 
 @every_notebook
-def test_executed_once_from_top_to_bottom(path):
-    assert [cell.execution_count for cell in code_cells(path)] == list(range(1, len(code_cells(path)) + 1))
-
-
-@every_notebook
-def test_no_cell_failed(path):
-    for cell in code_cells(path):
-        if "raises-exception" not in cell.metadata.get("tags", []):
-            assert not [output for output in cell.outputs if output.output_type == "error"], cell.source
+def test_executed_once_from_top_to_bottom_without_a_failure(path):
+    cells = code_cells(path)
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    failed = [cell.source for cell in cells if "raises-exception" not in tags(cell)
+              and any(output.output_type == "error" for output in cell.outputs)]
+    assert not failed
 
 
 @every_notebook
@@ -114,7 +112,7 @@ def words(path):
 def test_a_page_is_read_in_an_hour(path):
     """A page has a budget of words, visible lines of Python, figures, and tables; a grade counts as a table."""
     cells = [cell for cell in code_cells(path) if not cell.source.startswith("%%")]
-    visible = [cell.source for cell in cells if "hide-input" not in cell.metadata.get("tags", [])]
+    visible = [cell.source for cell in cells if "hide-input" not in tags(cell)]
     kinds = [output.get("data", {}) for cell in code_cells(path) for output in cell.outputs]
     assert words(path) <= 1300
     assert sum(len([line for line in source.splitlines() if line.strip()]) for source in visible) <= 70
@@ -138,7 +136,7 @@ def asserts(source):
 @every_notebook
 def test_what_nbval_does_not_compare_is_asserted(path):
     for cell in code_cells(path):
-        if "nbval-ignore-output" in cell.metadata.get("tags", []):
+        if "nbval-ignore-output" in tags(cell):
             assert asserts(cell.source), f"nothing checks this cell:\n{cell.source}"
 
 
@@ -153,12 +151,8 @@ def test_outputs_name_no_machine(path):
 def test_says_where_its_outputs_come_from(path):
     produced = execute.read(path).produced
     assert produced.keys() == {"engine", "device", "date"}
-
-
-@every_notebook
-def test_a_page_from_a_gpu_says_which_outputs_are_not(path):
     counted = any("Counted here" in text for cell in code_cells(path) for text in outputs_as_text(cell))
-    elsewhere = counted and execute.read(path).produced["engine"] == "gpu"
+    elsewhere = counted and produced["engine"] == "gpu"
     said = [cell for cell in read(path).cells if "*Where the outputs were made:*" in cell.source]
     assert len(said) == elsewhere, "its banner says that a GPU made all outputs: name the cells that ran without one"
 

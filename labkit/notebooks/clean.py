@@ -1,17 +1,15 @@
 """Clean a notebook's HTML of everything that could run in a browser or load something.
 
 Markdown may contain any HTML, and so may the outputs of cells. `Cleaner.clean` leaves the elements and attributes of
-text, tables and pictures, without ids and without the classes of the page's own parts. An inline SVG becomes an image,
-in which nothing runs and which loads nothing. MathML stays if it holds nothing else. HTML that the report itself makes,
-such as formulas, is set aside meanwhile (`Cleaner.keep`).
+text, tables and pictures, without ids and without the classes of the page's own parts; ``<svg>`` and ``<math>`` are
+left out with their contents. HTML that the report itself makes, such as formulas, is set aside meanwhile
+(`Cleaner.keep`).
 """
 
 from __future__ import annotations
 
-import base64
 import re
 import secrets
-from xml.etree import ElementTree
 
 import nh3
 
@@ -42,41 +40,6 @@ _OF_THE_PAGE = {
     "search", "second", "seconds", "series", "sheet", "start", "stderr", "stream", "try", "zoom",
 }
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)
-_WITH_CONTENT = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
-_SVG = re.compile(r"<(/?)svg\b[^>]*>", re.IGNORECASE)
-_MATH = re.compile(r"<math\b.*?</math\s*>", re.IGNORECASE | re.DOTALL)
-
-
-def is_formula(node: ElementTree.Element) -> bool:
-    """Return whether an element is MathML without an attribute that runs, links, moves or names something."""
-    forbidden = re.compile(r"on.*|.*href|src|style|id|class", re.IGNORECASE)
-    mathml = re.fullmatch("m[a-z]+|semantics|annotation", node.tag)
-    return bool(mathml) and not any(map(forbidden.fullmatch, node.attrib))
-
-
-def _draw_svg_as_images(text: str) -> str:
-    """Return a text with an image in place of each inline SVG."""
-    pieces, end, depth, start = [], 0, 0, 0
-    for tag in _SVG.finditer(text):
-        if tag[1]:
-            depth = max(depth - 1, 0)
-        elif not tag[0].endswith("/>"):
-            start = start if depth else tag.start()
-            depth += 1
-        if tag[1] and not depth and start >= end:
-            pieces += [text[end:start], _make_image(text[start : tag.end()])]
-            end = start = tag.end()
-    return "".join(pieces) + text[end:]
-
-
-def _make_image(svg: str) -> str:
-    head, title = svg[: svg.index(">")], re.search(r"<title>([^<]*)</title>", svg)
-    label = re.search(r"""aria-label=["']([^"'<>]*)""", head)
-    alt = (label or title or {1: "A drawing without a description"})[1]
-    if "xmlns=" not in head:
-        svg = f'<svg xmlns="http://www.w3.org/2000/svg"{svg[4:]}'
-    data = base64.b64encode(svg.encode()).decode()
-    return f'<img src="data:image/svg+xml;base64,{data}" alt="{alt.replace(chr(34), "&quot;")}">'
 
 
 class Cleaner:
@@ -89,6 +52,7 @@ class Cleaner:
         self._cleaner = nh3.Cleaner(
             _TAGS, attributes=_ATTRIBUTES, attribute_filter=self._filter_attribute, filter_style_properties=_PROPERTIES,
             url_schemes={"http", "https", "mailto", "data"}, link_rel=None,
+            clean_content_tags={"script", "style", "svg", "math"},
         )
 
     def _filter_attribute(self, tag: str, name: str, value: str) -> str | None:
@@ -108,20 +72,6 @@ class Cleaner:
         """Return a text with a space in place of each HTML that was set aside."""
         return self._place.sub(" ", text)
 
-    def _keep_formula(self, match: re.Match) -> str:
-        """Set MathML aside; return it as it is if it holds anything else, or is no XML."""
-        try:
-            tree = ElementTree.fromstring("" if "<!" in match[0] else match[0])
-        except ElementTree.ParseError:
-            return match[0]
-        for node in tree.iter():
-            node.tag = node.tag.removeprefix("{http://www.w3.org/1998/Math/MathML}")
-        if not all(map(is_formula, tree.iter())):
-            return match[0]
-        return self.keep(ElementTree.tostring(tree, encoding="unicode"))
-
     def clean(self, text: str) -> str:
         """Return a text without active content, and with the HTML that was set aside."""
-        text = _MATH.sub(self._keep_formula, _draw_svg_as_images(_WITH_CONTENT.sub("", text)))
-        clean = self._cleaner.clean(text)
-        return self._place.sub(lambda match: self._kept[int(match[1])], clean)
+        return self._place.sub(lambda match: self._kept[int(match[1])], self._cleaner.clean(text))

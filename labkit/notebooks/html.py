@@ -40,7 +40,7 @@ from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
 from labkit.exercises import progress
 from labkit.notebooks import STYLE, TEMPLATES, execute, side_by_side
-from labkit.notebooks.clean import Cleaner, is_formula
+from labkit.notebooks.clean import Cleaner
 from labkit.notebooks.execute import Failure, Notebook, Progress
 from labkit.notebooks.links import requests_in
 from labkit.page import listing, overview
@@ -352,12 +352,18 @@ class Renderer(IPythonRenderer):
         return self.exporter.elsewhere(target) + anchor
 
 
+def _is_formula(node: ElementTree.Element) -> bool:
+    """Return whether an element is MathML without an attribute that runs, links, moves or names something."""
+    forbidden = re.compile(r"on.*|.*href|src|style|id|class", re.IGNORECASE)
+    return bool(re.fullmatch("m[a-z]+", node.tag)) and not any(map(forbidden.fullmatch, node.attrib))
+
+
 def convert_formula(latex: str, display: str) -> str:
     """Return LaTeX, without dollar signs, as "inline" or "block" MathML; as source if it cannot be read."""
     try:
         text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)
         tree = ElementTree.fromstring(text)
-        if not all(map(is_formula, tree.iter())):  # from HTML in \text, or from \href and \style
+        if not all(map(_is_formula, tree.iter())):  # from HTML in \text, or from \href and \style
             raise ValueError("more than mathematics")
     except Exception:  # its exceptions have no common base class; some inputs raise IndexError
         return f'<code class="latex">{html.escape(latex)}</code>'
