@@ -212,7 +212,7 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failur
     client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True, log=_silent)
     nb.metadata["labkit"] = {"date": datetime.date.today().isoformat()}
     progress(0, len(cells))
-    at, failure = None, None
+    at, what = None, ""
     try:
         with (temporary.folder() as scratch,
               _run_kernel(client, scratch, _link_beside(notebook, scratch / "here"))):
@@ -221,16 +221,15 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failur
                     client.execute_cell(nb.cells[at], at, execution_count=count)
                     progress(count, len(cells))
             except CellExecutionError as error:
-                failure = _make_failure(notebook, at, f"{error.ename}: {error.evalue}".strip().removesuffix(":"))
+                what = f"{error.ename}: {error.evalue}".strip().removesuffix(":")
             nb.metadata["labkit"].update(_ask_engine(client))
     except CellTimeoutError:
-        failure = _make_failure(notebook, at, f"stopped after {CELL_TIMEOUT} s without finishing")
+        what = f"stopped after {CELL_TIMEOUT} s without finishing"
     except (DeadKernelError, RuntimeError) as error:
+        what = "the kernel died: Python itself crashed here, or ran out of memory"
         if at is None:
-            failure = _make_failure(notebook, None, f"its kernel did not start: {error}")
-        else:
-            failure = _make_failure(notebook, at, "the kernel died: Python itself crashed here, or ran out of memory")
-    return failure
+            what = f"its kernel did not start: {error}"
+    return _make_failure(notebook, at, what) if what else None
 
 
 def _link_beside(notebook: Notebook, here: Path) -> Path:

@@ -102,14 +102,12 @@ def make(
 ) -> list[ReportPage]:
     """Execute notebooks and write `index.html` and a page for each.
 
-    Without `names`, the pages of the closer looks show the stored outputs, and say so: executing them takes as long as
-    executing all the others, and they only deepen those.
-
-    Without a GPU the notebooks run in parallel: see `side_by_side.run`. With `names`, the pages of the
-    other notebooks stay as they are, and the index lists those that exist. A notebook that fails does not stop the
-    others, and its page shows the cells before the failure. Returns the pages of the named notebooks; `page.failure`
-    says what went wrong. LabError if no notebook has that name, a file is no notebook, two notebooks have the same
-    name, or the folder cannot be written.
+    With `names`, the pages of the other notebooks stay as they are, and the index lists those that exist. Without, the
+    closer looks, which take as long as all others, are not executed: their pages show the stored outputs, and say so.
+    The notebooks run in parallel, see `side_by_side.run`. One that fails does not stop the others, and its page shows
+    the cells before the failure. Returns the pages of the named notebooks; `page.failure` says what went wrong.
+    LabError if no notebook has that name, a file is no notebook, two notebooks have the same name, or the folder cannot
+    be written.
 
     Parameters
     ----------
@@ -117,13 +115,8 @@ def make(
         Files, names or numbers of notebooks; the whole series by default.
     out : path
         The folder to write to; by default `reports/` of the checkout, or of the current folder without one.
-    stored : bool
-        Export the outputs that the notebooks hold; execute nothing.
-    progress : Progress
-    fresh : bool
-        Execute also notebooks that have not changed since their last execution.
-    companions : bool
-        Without `names`, execute the closer looks, too.
+    stored, fresh, companions : bool
+        Execute nothing; also what has not changed since its last execution; also the closer looks.
     """
     names, progress = [*names], progress or Progress()
     out = Path(out) if out else (checkout() or Path()) / "reports"
