@@ -1,7 +1,6 @@
 """The notebooks as readers see them: in JupyterLab, in a browser."""
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
@@ -33,25 +32,18 @@ SETTINGS = {
 ERROR = '[data-mime-type="application/vnd.jupyter.stderr"]'  # as JupyterLab shows a traceback, too
 
 
-def _find_jupyterlab():
-    """Return the Python that has JupyterLab beside the engine's packages, or None."""
+def find_jupyterlab():
+    """Return the Python that has JupyterLab beside the engine's packages."""
     if LAB.exists():
         return LAB
-    return Path(sys.executable) if importlib.util.find_spec("jupyterlab") else None
-
-
-def make_labs_options():
-    """Return the options of JupyterLab's application that `make lab` gives, from the Makefile."""
-    options = dict(re.findall(r"--(LabApp\.\w+)=(\S+)", (ROOT / "Makefile").read_text()))
-    return {name: ROOT / folder for name, folder in options.items()}
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: `make browser` adds it")
+    return sys.executable
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """Start a JupyterLab as `make lab` does; yield its folder of notebooks, and a function from name to address."""
-    python = _find_jupyterlab()
-    if python is None:
-        pytest.skip("JupyterLab is not installed: `make browser` adds it")
+    python = find_jupyterlab()
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -60,7 +52,7 @@ def server(tmp_path_factory):
     options = {
         "ServerApp.ip": "127.0.0.1", "ServerApp.port": port, "ServerApp.root_dir": folder, "ServerApp.allow_root": True,
         "ServerApp.open_browser": False, "IdentityProvider.token": token,
-        **make_labs_options(),
+        **{name: ROOT / place for name, place in re.findall(r"--(LabApp\.\w+)=(\S+)", (ROOT / "Makefile").read_text())},
     }
     own = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR",
                                                "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR",

@@ -29,6 +29,13 @@ def table_of(name):
     """Return the text between the markers in the page that has them."""
     text = page(name).read_text(encoding="utf-8")
     return re.search(f"<!-- {name}:begin -->\n(.*?)\n<!-- {name}:end -->", text, re.DOTALL)[1]
+
+
+def words_of(name):
+    """Return the text of the page that has these markers, with single spaces."""
+    return " ".join(page(name).read_text(encoding="utf-8").split())
+
+
 PAGE = "before\n<!-- a:begin -->\nold\n<!-- a:end -->\nbetween\n<!-- b:begin -->\n<!-- b:end -->\nafter\n"
 
 
@@ -74,10 +81,6 @@ def test_the_comparison_with_cudnn_is_what_was_recorded():
         assert (rows[ours].min() < rows[~ours].min()).all()
 
 
-def words_of_results():
-    return " ".join(page("versus").read_text(encoding="utf-8").split())
-
-
 def test_what_is_said_of_the_opponents_is_what_was_recorded():
     table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv", keep_default_na=False)
     best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
@@ -90,7 +93,7 @@ def test_what_is_said_of_the_opponents_is_what_was_recorded():
         least, most = wanted.split()[0], wanted.split()[2]
         assert float(least) <= over[many].min() < float(least) + 0.1
         assert float(most) - 0.1 < over[many].max() <= float(most)
-        assert f"{wanted} as long" in words_of_results()
+        assert f"{wanted} as long" in words_of("versus")
     fastest = best[half & ~ours].loc[:, many].idxmin().groupby("layer").agg(set)
     assert fastest.to_dict() == {1: {"Triton FP16"}, 2: {"cuDNN FP16"}}
     assert best[~half & ~ours].loc[:, many].idxmin().str.match(".* TF32").all()
@@ -112,7 +115,7 @@ def test_what_is_said_of_the_networks_step_is_what_was_counted():
     counted = [labkit.recorded("H200").network_counters(label)["time_ns"] / 1e6
                for label in ("fused, warpgroups", "fused")]
     half, floats = (" ms in place of ".join(three(row[dtype]) for row in counted) for dtype in ("float16", "float32"))
-    assert f"in half {half}, in float {floats}." in words_of_results()
+    assert f"in half {half}, in float {floats}." in words_of("versus")
 
 
 def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
@@ -126,7 +129,7 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
             theirs = rows[rows.index.str.match(label or f"PyTorch {mode}")]
             yield f"{theirs.min() / rows[rows.index.str.startswith(ours)].min():.1f}"
 
-    words, many = words_of_results(), 10_000
+    words, many = words_of("versus"), 10_000
     assert list(over(many, "device", "float32", "fused$")) == ["1.9", "1.6"]
     assert "1.9 times as fast as page 13's kernel in half, and 1.6 times in float" in words
     for where, pixels, ratios in (
@@ -260,12 +263,14 @@ def test_the_networks_table_is_what_was_recorded():
     assert table_of("network") == format_network(labkit.recorded("H200"))
 
 
-def test_what_it_says_of_cudnn_is_so():
+def test_what_it_says_of_cudnn_and_of_the_steps_is_so():
+    """Of the steps with products of four warps: the fastest in half on all layers, in float on those with channels."""
     rows = overview.list_rows(labkit.recorded("H200")).pivot(index="label", columns="layer", values="op_ms")
-    tuned, seconds = rows.loc["07 tuning"], rows.columns.str.endswith("2")
+    tuned, second = rows.loc["07 tuning"], rows.columns.str.endswith("2")
     assert (tuned < rows.loc["cuDNN FP32"]).all()
-    assert ((rows.loc["cuDNN TF32"] < tuned) == seconds).all()
-    assert (rows.loc["10 speed of light"] < rows.loc["cuDNN FP16"]).all()
+    assert ((rows.loc["cuDNN TF32"] < tuned) == second).all()
+    for rung, layers in (("10 speed of light", rows.columns), ("11 split floats", rows.columns[second])):
+        assert (rows.loc[f"{rung}, warpgroups", layers] < rows.loc[rung, layers]).all()
 
 
 @pytest.mark.parametrize("batch", [100, 1000, 10_000])
@@ -276,13 +281,6 @@ def test_rungs_10_and_11_are_ahead_of_every_mode_of_cudnn(batch):
     ).T
     assert (times["10 speed of light"] < times["cuDNN FP16"]).all()
     assert (times["11 split floats"] < times[["cuDNN FP32", "cuDNN TF32"]].min(axis=1)).all()
-
-
-def test_products_of_four_warps_are_the_fastest_on_second_layers():
-    """In half they are on all layers, in float on those with several channels; the README's bold figures agree."""
-    rows = overview.list_rows(labkit.recorded("H200")).pivot(index="label", columns="layer", values="op_ms")
-    for rung, layers in (("10 speed of light", rows.columns), ("11 split floats", rows.columns[1::2])):
-        assert (rows.loc[f"{rung}, warpgroups", layers] < rows.loc[rung, layers]).all()
 
 
 @pytest.mark.parametrize("name", ["engine", "check"])
@@ -352,7 +350,7 @@ def test_the_h100s_table_has_what_was_recorded():
 
 def test_the_noise_is_what_was_recorded():
     """A difference that the same code has, too, is none."""
-    words = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
+    words = words_of("versus")
     h100, h200 = labkit.recorded("H100"), labkit.recorded("H200")
     own = h100.table.dropna(subset="op_again_ms")
     spread = own[["op_ms", "op_again_ms"]].max(axis=1) / own[["op_ms", "op_again_ms"]].min(axis=1) - 1
