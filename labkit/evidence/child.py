@@ -46,15 +46,15 @@ def require_one(of: Variant | int, user: str) -> Variant:
 def trace(variant: Variant, layer: Layer, module: str, check: str, purpose: str, **more) -> list[dict]:
     """Run a variant on one image under the CPU engine's mode `check`; return the rows that `module` writes of it.
 
-    `module` calls `trace_plans` when it is run, and gets `more`. Raises LabError if the kernel failed, which begins
-    with the `purpose` if the process died.
+    `module` calls `trace_plans` when it is run, and gets `more`. Raises LabError if the kernel failed, EngineError
+    with the `purpose` and the last output if the process did.
     """
     with temporary.folder() as folder:
         command = prepare_command(folder, variant, layer, 1, module, **more)
         ended = processes.run(command, {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}, timeout=600, capture=True)
         read_runs(folder)
         rows = processes.lines(folder / "rows")
-    if ended.problem and rows:
+    if rows and "refused" in rows[0]:
         raise LabError(rows[0]["refused"])
     ended.require(purpose)
     return rows

@@ -212,7 +212,7 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failur
     client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True, log=_silent)
     nb.metadata["labkit"] = {"date": datetime.date.today().isoformat()}
     progress(0, len(cells))
-    at, what = None, ""
+    at, what = None, None
     try:
         with (temporary.folder() as scratch,
               _run_kernel(client, scratch, _link_beside(notebook, scratch / "here"))):
@@ -229,7 +229,7 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failur
         what = "the kernel died: Python itself crashed here, or ran out of memory"
         if at is None:
             what = f"its kernel did not start: {error}"
-    return _make_failure(notebook, at, what) if what else None
+    return None if what is None else _make_failure(notebook, at, what)
 
 
 def _link_beside(notebook: Notebook, here: Path) -> Path:

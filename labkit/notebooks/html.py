@@ -115,8 +115,11 @@ def make(
         Files, names or numbers of notebooks; the whole series by default.
     out : path
         The folder to write to; by default `reports/` of the checkout, or of the current folder without one.
-    stored, fresh, companions : bool
-        Execute nothing; also what has not changed since its last execution; also the closer looks.
+    stored : bool
+        Execute nothing: export the outputs that the notebooks hold.
+    progress : Progress
+    fresh, companions : bool
+        Execute what has not changed since its last execution, too; the closer looks, too.
     """
     names, progress = [*names], progress or Progress()
     out = Path(out) if out else (checkout() or Path()) / "reports"
