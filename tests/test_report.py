@@ -290,17 +290,15 @@ def test_the_first_page_has_the_parts(checkout):
 
 def test_the_first_page_shows_the_readmes_pictures(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "PACKAGE", tmp_path / "labkit")
-    assert report._make_overview()["first"] == ""
-    lab, ladder = ('<img src="docs/lab.png" width="300" alt="What it &lt;is&gt;">',
-                   '<img src="docs/ladder.png" width="300" alt="All">')
-    (tmp_path / "README.md").write_text(f"# Lab\n\n{lab}\n{ladder}\n")
+    (tmp_path / "README.md").write_text('<img src="docs/lab.png" width="300" alt="What it &lt;is&gt;">\n'
+                                        '<img src="docs/ladder.png" width="300" alt="All">\n')
     assert report._make_overview()["first"] == ""  # not there yet
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "lab.png").write_bytes(b"stands for a picture")
-    (image,) = tags(report._make_overview()["first"], "img")
-    assert image["alt"] == "What it <is>" and image["width"] == "300"
+    overview = report._make_overview()
+    (image,) = tags(overview["first"], "img")
+    assert (image["alt"], image["width"], overview["ladder"]) == ("What it <is>", "300", "")
     assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")) == b"stands for a picture"
-    assert report._make_overview()["ladder"] == ""
 
 
 def test_the_first_page_shows_the_whole_ladder(made):
@@ -567,23 +565,13 @@ def compute_luminance(colour):
     return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 
-TONES = ("good", "warn", "bad")
-CODE = ("ink", "keyword", "string", "number", "comment", "name", "built")
-ON_GROUNDS = [
-    (("ink", "muted", "accent"), ("paper", "wash", "stripe")),
-    (CODE, ("wash", "paper", "good-wash", "bad-wash", "good-mark", "bad-mark")),  # cells, listings and diffs
-    (TONES, ("paper",)),
-    *((("ink", "muted", tone), (f"{tone}-wash",)) for tone in TONES),
-]
-
-
-def test_text_is_legible_in_both_themes():
-    """WCAG 2, contrast of at least 4.5 for every colour of text on every ground that it stands on."""
+def test_notes_are_legible_in_both_themes():
+    """WCAG 2, contrast of at least 4.5. The other colours are on the stored pages, where axe checks them."""
     blocks = re.findall(r":root \{(.*?)\}", STYLE.read_text(), re.S)
     light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in blocks[:2])
     assert set(light) == set(dark)
-    for theme in (light, dark):
-        for text, ground in (pair for texts, grounds in ON_GROUNDS for pair in itertools.product(texts, grounds)):
+    for theme, tone in itertools.product((light, dark), ("good", "warn", "bad")):
+        for text, ground in ((tone, "paper"), *((text, f"{tone}-wash") for text in ("ink", "muted", tone))):
             dim, bright = sorted((compute_luminance(theme[text]), compute_luminance(theme[ground])))
             assert (bright + 0.05) / (dim + 0.05) >= 4.5, (text, ground)
 
