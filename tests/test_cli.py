@@ -1,4 +1,8 @@
-"""The command: what it prints, its exit status, and no traceback for what the lab refuses."""
+"""The command: what it prints, its exit status, and no traceback for what the lab refuses.
+
+The frame that it shares with the command `hostcuda` has tests of its own: engine/tests/test_command.py. That other
+packages add commands is tested with their wheels.
+"""
 
 import json
 import os
@@ -54,47 +58,12 @@ def test_help_lists_the_commands(command):
     assert "..." not in out.replace("[ARGS]...", "")  # no summary is cut short
 
 
-@pytest.mark.parametrize("added", [{}, {"machine": "platform:machine"}])
-def test_another_package_adds_commands(added):
-    """By itself, labkit has none of a class."""
-    program = ("import json, sys; from importlib import metadata\n"
-               "metadata.entry_points = lambda group: [metadata.EntryPoint(name, value, group) "
-               "for name, value in json.loads(sys.argv.pop(1)).items()]\n"
-               "from labkit.cli import main; main()")
-    command = [sys.executable, "-c", program, json.dumps(added), "--help"]
-    process = subprocess.run(command, capture_output=True, text=True)
-    commands = process.stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    listed = {line.split()[0] for line in commands if not line.startswith("   ")}
-    assert listed == {*COMMANDS, "exercise", *added}
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(command, name):
     status, out, _ = command(name, "--help")
     assert status == 0
     assert f"Usage: labkit {name}" in out
     assert "[[" not in out and "bool" not in out  # an argument is named once; a flag takes no value
-
-
-def test_help_has_a_short_form_and_shells_complete_commands(command, monkeypatch):
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # it would find that of `make`
-    assert command("bench", "-h") == command("bench", "--help")
-    status, out, _ = command("--show-completion", "bash")
-    assert status == 0
-    assert "_LABKIT_COMPLETE=complete_bash" in out
-
-
-@pytest.mark.parametrize(("shell", "typed", "found", "other"), [
-    ("bash", {"COMP_WORDS": "labkit doc", "COMP_CWORD": "1"}, "doctor", "store"),
-    ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit doc"}, "doctor", "store"),
-    ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit bench --engine g"}, "gpu", "cpu"),
-])
-def test_what_a_shell_asks_when_a_word_is_completed(shell, typed, found, other):
-    environment = {**os.environ, **typed, "_LABKIT_COMPLETE": f"complete_{shell}"}
-    process = subprocess.run(
-        [sys.executable, "-m", "labkit"], env=environment, capture_output=True, text=True, check=False
-    )
-    assert found in process.stdout and other not in process.stdout
 
 
 def test_the_device_as_json(command, monkeypatch):
@@ -130,20 +99,6 @@ def test_refusals_are_one_line(command, arguments, said):
     assert said in err
     assert len(err.splitlines()) == 1
     assert "Traceback" not in out + err
-
-
-def test_misspelt_arguments_are_a_usage_error(command):
-    assert command("reprot")[0] == 2
-    assert command("check", "one")[0] == 2
-
-
-def test_a_bug_keeps_its_traceback(monkeypatch):
-    def bug(prog_name):
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr(cli, "app", bug)
-    with pytest.raises(ZeroDivisionError):
-        cli.main()
 
 
 @pytest.fixture
