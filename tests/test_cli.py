@@ -1,7 +1,7 @@
-"""The command: what it prints, its exit status, and no traceback for what the lab refuses.
+"""The command: what it prints, and its exit status.
 
 The frame that it shares with the command `hostcuda` has tests of its own: engine/tests/test_command.py. That other
-packages add commands is tested with their wheels.
+packages add commands is tested with their wheels, and what the command refuses in test_bad_inputs.py.
 """
 
 import json
@@ -79,26 +79,6 @@ def test_measurements_as_json(command, monkeypatch):
     monkeypatch.setattr(labkit, "bench", lambda variants, layer, batch: table)
     status, out, err = command("bench", 1, "--json")
     assert (status, json.loads(out), err) == (0, table.to_dict("records"), "")
-
-
-@pytest.mark.parametrize(("arguments", "said"), [
-    (["report", "no-such-notebook"], "no notebook"),
-    (["store", "no-such-notebook"], "no notebook"),
-    (["report", "01_baselin"], "the nearest names are 01_baseline, "),
-    (["check", "42"], "there is no rung 42"),
-    (["bench", "1", "--layer", "lenet86-9"], "there is no layer 'lenet86-9'"),
-    (["bench", "1", "--layer", "lenet86"], "there is no layer 'lenet86'"),
-    (["bench", "1", "--batch", "0"], "a batch of 0"),
-    (["bench", "1", "--csv", "no-such-folder/x.csv"], "there is no folder no-such-folder for x.csv"),
-    (["bench", "1", "--csv", __file__], "test_cli.py is there, and is no table of an earlier run"),
-])
-def test_refusals_are_one_line(command, arguments, said):
-    status, out, err = command(*arguments)
-    assert status == 1
-    assert err.startswith("labkit: ")
-    assert said in err
-    assert len(err.splitlines()) == 1
-    assert "Traceback" not in out + err
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from hostcuda.errors import EngineError
 from labkit import draw
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
@@ -518,21 +517,14 @@ def test_requests_in(text, found):
     assert links.requests_in(text) == found
 
 
-def test_bad_input(tmp_path):
-    with pytest.raises(LabError, match="no notebook"):
-        report.make(["none"], tmp_path)
-    broken = tmp_path / "05_broken.ipynb"
-    broken.write_text("{")
-    with pytest.raises(LabError, match=r"05_broken\.ipynb is no Jupyter notebook"):
-        report.make([str(broken)], tmp_path)
-    good = save(tmp_path, "06_good", STORED)
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(EngineError, match="cannot write to"):
-        report.make([str(good)], tmp_path / "file" / "out", stored=True)
-    (tmp_path / "other").mkdir()
-    twin = save(tmp_path / "other", "06_good", STORED)
+def test_two_pages_of_one_name_are_refused(tmp_path):
+    """Other bad inputs: test_bad_inputs.py."""
+    twins = []
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        folder.mkdir()
+        twins.append(str(save(folder, "06_good", STORED)))
     with pytest.raises(LabError, match="same name"):
-        report.make([str(good), str(twin)], tmp_path / "out")
+        report.make(twins, tmp_path / "out")
 
 
 def test_an_interrupted_write_leaves_the_old_page(tmp_path, monkeypatch):

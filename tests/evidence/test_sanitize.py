@@ -1,4 +1,4 @@
-"""Findings: what they say, and how the command ends."""
+"""Findings in variants. What findings say is tested with the engine: engine/tests/check/test_sanitize.py."""
 
 import sys
 
@@ -6,8 +6,6 @@ import pytest
 
 import labkit
 from hostcuda.errors import EngineError
-from hostcuda.processes import Ended
-from hostcuda.sanitize import checked
 from labkit.evidence import child
 from labkit.ladder.rungs import LADDER
 
@@ -26,20 +24,6 @@ def test_the_ladder_is_clean_and_a_broken_variant_is_not(tmp_path):
     report = labkit.sanitize(labkit.variant(1, source=broken), layer, tool="memcheck", engine="cpu")
     assert not report.clean and set(report.table["kind"]) == {"out of bounds"}
     assert "<table" in report._repr_html_()
-
-
-def finding(**more):
-    base = {"tool": "racecheck", "kind": "race", "kernel": "f", "file": "/a/races.cu", "line": 8, "block": [0, 0, 0],
-            "thread": [31, 0, 0], "other": {"file": "/a/races.cu", "line": 10, "thread": [32, 0, 0]}, "address": 64,
-            "size": 4, "buffer": None, "count": 3, "message": "a write and a read of the same word"}
-    return {**base, **more}
-
-
-def test_the_same_mistake_in_several_launches_is_told_once():
-    records = [{"findings": [finding(), finding(line=9)]}, {"findings": [finding()]}]
-    report = checked(records, ["racecheck"], Ended(0, 1.0))
-    assert report.table[["line", "count", "launches"]].to_numpy().tolist() == [[8, 6, 2], [9, 3, 1]]
-    assert "6 such accesses in 2 launches" in repr(report) and "2 findings in 2 launches" in repr(report)
 
 
 def test_a_program_that_fails_without_a_finding_is_an_error(monkeypatch):
