@@ -71,6 +71,7 @@ def test_the_device_as_json(command, monkeypatch):
     status, out, _ = command("device", "--json", "--engine", labkit.device().engine)
     assert status == 0
     assert json.loads(out, parse_constant=pytest.fail)["name"] == labkit.device().name
+    assert labkit.device().name in command("device")[1]
 
 
 def test_measurements_as_json(command, monkeypatch):
