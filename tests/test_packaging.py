@@ -25,7 +25,6 @@ from packaging.version import Version
 
 import hostcuda
 import labkit
-from hostcuda import pytest_plugin
 from recording import lines
 
 pytestmark = pytest.mark.thorough("tools of the repository")
@@ -235,10 +234,6 @@ def test_all_are_under_one_licence_and_for_linux():
         assert systems == ["Operating System :: POSIX :: Linux"]
     for folder in ("engine", *PARTS.values()):
         assert (ROOT / folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
-
-
-def test_pytest_finds_the_plugin():
-    assert ENGINE["entry-points"]["pytest11"] == {"hostcuda": pytest_plugin.__name__}
 
 
 @pytest.fixture
