@@ -1,7 +1,4 @@
-"""Bad inputs to both commands: a sentence names what is wrong, the exit status is a documented one, no file changes.
-
-classroom/tests/test_bad_arguments.py has command lines of the same kind, without the words of their sentences.
-"""
+"""Bad inputs to both commands: a sentence names what is wrong, the exit status is a documented one, no file changes."""
 
 import builtins
 import errno
@@ -11,6 +8,9 @@ import json
 import os
 import re
 import shlex
+import shutil
+import stat
+import subprocess
 import sys
 
 import pytest
@@ -62,8 +62,11 @@ FILES = {
     "page.ipynb": write_notebook(),
     "source.ipynb": write_notebook(source=5),
     "outputs.ipynb": write_notebook(outputs=5),
-    "null.ipynb": "null",
     "texts.ipynb": '{"cells": ["a", 3], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}',
+    "cells.ipynb": '{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}',
+    "version.ipynb": '{"cells": [], "nbformat": 9, "nbformat_minor": 5, "metadata": {}}',
+    "deep.ipynb": "[" * 100_000,
+    "binary.ipynb": b"\xff\xfe\x00",
     "no_cells.ipynb": '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}}',
     "trailing.json": "[],",
     "deep.json": "[" * 100_000,
@@ -82,6 +85,18 @@ FILES = {
     "huge.json": write_case('"shape": [99999999999]'),
     "no_argument.json": write_case(arguments={}),
     "many.json": write_case(arguments={"n": "many"}),
+    "number.json": "3",
+    "text.json": '["f"]',
+    "nan.json": "[NaN]",
+    "digits.json": f"[{'9' * 5000}]",
+    "binary.json": b"\xff\xfe\x00",
+    "unknown.json": '{"cases": [], "colour": "red"}',
+    "null_cases.json": '{"cases": null}',
+    "number_kernel.json": '{"cases": [], "kernel": 3}',
+    "empty_case.json": "[{}]",
+    "number_grid.json": write_case(grid=1),
+    "half_block.json": write_case(block=[1.5]),
+    "list_arguments.json": write_case(arguments=[1]),
     "class/alice/04a.cu": "// nothing\n",
     "class/bob/04a.cu": "// nothing else\n",
     "alice_04a.zip": b"no archive",
@@ -104,13 +119,18 @@ FILES = {
     "columns/alice/04a.cu": "// nothing\n",
     "yesterday/manifest.csv": "file,submitted_at\nalice,yesterday\n",
     "yesterday/alice/04a.cu": "// nothing\n",
+    "no_text.csv": b"\xff\xfe\x00\x01",
+    "table.csv": "name,id\nAda Lovelace,1\n",
     "full/notes.txt": "mine\n",
+    "marked/grades.csv": "the marks of last year\n",
+    "größe λ.txt": "Ångström\n",
     "error/exercise.py": "def (:\n",
     "raises/exercise.py": "raise RuntimeError('no weights')\n",
     "exits/exercise.py": "import sys\nsys.exit(0)\n",
     "nothing/exercise.py": "",
     "five/exercise.py": "EXERCISE = 5\n",
 }
+LINKS = {"loop.cu": "loop.cu", "gone.cu": "no-such.cu", "link.csv": "words.txt"}
 LONG = 280 * "n"  # longer than a file's name may be
 BREAK = "first\nsecond"
 
@@ -119,6 +139,7 @@ HOSTCUDA = [  # the arguments, with LONG and BREAK in place of these names, and 
     ("''", "No such command ''"),
     ("LONG", "No such command 'nnn"),
     ("doctor --jsn", "--jsn"),
+    ("doctor now", "(now)"),
     ("mcp --port 99999", "--port"),
     ("pycuda --force", "--force"),
     ("run", "PROGRAM"),
@@ -129,13 +150,22 @@ HOSTCUDA = [  # the arguments, with LONG and BREAK in place of these names, and 
     ("run /dev/null", "no program /dev/null"),
     ("run page.ipynb", "page.ipynb is a notebook"),
     ("run --timeout 5s ok.cu", "'--timeout'"),
-    ("run --timeout '' ok.cu", "'--timeout'"),
     ("run --timeout 1e400 ok.cu", "a time limit of inf s"),
     ("run --output-limit 1.5 ok.cu", "'--output-limit'"),
     ("run --engine CPU ok.cu", "engine = 'CPU'"),
     ("run --options -D ok.cu", "-D has no value"),
     ("run no_kernel.cu", "no_kernel.cu has no main"),
     ("run binary.cu", "binary.cu has no main"),
+    ("run --timeout nan ok.cu", "a time limit of nan s"),
+    ("run --timeout -1 ok.cu", "a time limit of -1 s"),
+    ("run --output-limit -1 ok.cu", "'--output-limit'"),
+    ("run --options no-such.cu ok.cu", "no-such.cu, one of the options, is no file"),
+    ("run ' '", "no program  "),
+    ("run full", "no program full"),
+    ("run loop.cu", "no program loop.cu"),
+    ("run gone.cu", "no program gone.cu"),
+    ("run ok.cu/x.cu", "no program ok.cu/x.cu"),
+    ("run 'größe λ.txt'", "größe λ.txt is no program"),
     ("profile --csv", "'--csv' requires an argument"),
     ("profile --csv ../no-such/x.csv ok.cu", "no folder ../no-such for x.csv"),
     ("profile --csv BREAK/x.csv ok.cu", r"no folder first\nsecond for x.csv"),
@@ -145,12 +175,26 @@ HOSTCUDA = [  # the arguments, with LONG and BREAK in place of these names, and 
     ("profile --estimate H200 no-such.cu", "no program no-such.cu"),
     ("profile --engine 'cpu gpu' ok.cu", "engine = 'cpu gpu'"),
     ("profile --nvc ok.cu", "no option or program --nvc"),
+    ("profile --csv '' ok.cu", ". is a folder"),
+    ("profile --csv ok.cu/x.csv ok.cu", "no folder ok.cu for x.csv"),
+    ("profile --csv words.txt ok.cu", "words.txt is there, and is no table of an earlier run"),
+    ("profile --csv ok.cu ok.cu", "ok.cu is there, and is no table of an earlier run"),
+    ("profile --csv gone.cu ok.cu", "gone.cu is a link or a device"),
+    ("profile --csv link.csv ok.cu", "link.csv is a link or a device"),
+    ("profile --csv pipe ok.cu", "pipe is a link or a device"),
+    ("profile --timeout 0 ok.cu", "a time limit of 0 s"),
+    ("profile --estimate H900 ok.cu", "no estimate for 'H900'"),
+    ("profile --estimate H200 --lines ok.cu", "no --lines"),
+    ("profile ok.cu --csv x.csv", "--csv behind ok.cu"),
     ("sanitize --tool", "'--tool' requires an argument"),
     ("sanitize --tool all,memcheck ok.cu", "no tool 'all,memcheck'"),
     ("sanitize --tool BREAK ok.cu", r"no tool 'first\nsecond'"),
     ("sanitize --tol memcheck ok.cu", "no option or program --tol"),
     ("sanitize --csv full/ ok.cu", "full is a folder"),
     ("sanitize page.ipynb", "page.ipynb is a notebook"),
+    ("sanitize --tool '' ok.cu", "no tool ''"),
+    ("sanitize --csv table.csv ok.cu", "table.csv is there, and is no table of an earlier run"),
+    ("sanitize ok.cu --csv=x.csv", "--csv=x.csv behind ok.cu"),
     ("check .", ". cannot be read: Is a directory"),
     ("check ''", ". cannot be read: Is a directory"),
     ("check /", "/ cannot be read: Is a directory"),
@@ -158,7 +202,6 @@ HOSTCUDA = [  # the arguments, with LONG and BREAK in place of these names, and 
     ("check binary.cu", "binary.cu cannot be read: it is no text in UTF-8"),
     ("check kernel.cu --cases", "'--cases' requires an argument"),
     ("check kernel.cu --cases ''", ". cannot be read"),
-    ("check kernel.cu --cases empty.json", "empty.json cannot be read: it is no JSON"),
     ("check kernel.cu --cases trailing.json", "trailing.json cannot be read: it is no JSON"),
     ("check kernel.cu --cases deep.json", "deep.json cannot be read: it is no JSON"),
     ("check kernel.cu --cases tolerance.json", "rtol is a number from 0, not 'small'"),
@@ -173,10 +216,30 @@ HOSTCUDA = [  # the arguments, with LONG and BREAK in place of these names, and 
     ("check kernel.cu --reference ''", ". cannot be read"),
     ("check kernel.cu --options -O3", "-O3"),
     ("check kernel.cu --options '-DN=4 more.cu'", "more.cu"),
-    ("check kernel.cu --seconds ''", "'--seconds'"),
     ("check kernel.cu --seconds -5", "'--seconds'"),
     ("check kernel.cu --repair", "--repair"),
     ("check kernel.cu --json x", "(x)"),
+    ("check", "'KERNEL.cu'"),
+    ("check loop.cu", "loop.cu cannot be read: Too many levels of symbolic links"),
+    ("check LONG.cu", "File name too long"),
+    ("check kernel.cu more.cu", "(more.cu)"),
+    ("check kernel.cu --reference full", "full cannot be read: Is a directory"),
+    ("check kernel.cu --seconds 301", "'--seconds'"),
+    ('check kernel.cu --options \'"\'', "cannot be read: No closing quotation"),
+    ("check kernel.cu --options=-Inope", "-Inope is not taken here"),
+    ("check kernel.cu --cases binary.json", "binary.json cannot be read: it is no text in UTF-8"),
+    ("check kernel.cu --cases digits.json", "digits.json cannot be read: it is no JSON"),
+    ("check kernel.cu --cases number.json", "the file of cases has a list, or cases"),
+    ("check kernel.cu --cases unknown.json", "no colour"),
+    ("check kernel.cu --cases null_cases.json", "cases is a list"),
+    ("check kernel.cu --cases number_kernel.json", "kernel and options are texts"),
+    ("check kernel.cu --cases text.json", "not 'f'"),
+    ("check kernel.cu --cases nan.json", "not nan"),
+    ("check kernel.cu --cases empty_case.json", "a case has no arguments, block, grid"),
+    ("check kernel.cu --cases number_grid.json", "grid and block are lists of integers"),
+    ("check kernel.cu --cases half_block.json", "grid and block are lists of integers"),
+    ("check kernel.cu --cases list_arguments.json", "arguments an object"),
+    ("--nope", "--nope"),
 ]
 
 VERDICTS = [  # of the two commands that give one: also the exit status
@@ -220,6 +283,11 @@ LABKIT = [
     ("check 1 --source binary.cu", "binary.cu, line 1: 0xff is no UTF-8"),
     ("check 1 --source no_kernel.cu", "no_kernel.cu takes the place of 01 baseline and has to define conv"),
     ("check 1 --source page.ipynb", "page.ipynb takes the place"),
+    ("check -1", "-1"),
+    ("check 9999999999999999999999", "no rung 9999999999999999999999"),
+    ("check 1 2 --source kernel.cu", "a kernel of the ladder has nine"),
+    ("check 1 --source loop.cu", "no kernel file loop.cu"),
+    ("check 1 --source LONG.cu", "File name too long"),
     ("bench one", "'N'"),
     ("bench 1 --layer lenet86-0", "no layer 'lenet86-0'"),
     ("bench 1 --layer LONG", "no layer 'nnn"),
@@ -229,6 +297,11 @@ LABKIT = [
     ("bench 1 --csv /proc/x.csv", "cannot write to /proc"),
     ("bench 1 --csv roster.csv", "roster.csv is there"),
     ("bench 1 --port 99999", "--port"),
+    ("bench 1 --batch 0", "a batch of 0"),
+    ("bench 1 --batch 99999999", "needs 9958.40 GB"),
+    ("bench 1 --csv full", "full is a folder"),
+    ("bench 1 --csv link.csv", "link.csv is a link or a device"),
+    ("bench 1 --csv pipe", "pipe is a link or a device"),
     ("device --engine ''", "'' is neither cpu nor gpu"),
     ("device --josn", "--josn"),
     ("report 1 --format pdf", "--format"),
@@ -239,15 +312,24 @@ LABKIT = [
     ("report empty.ipynb", "empty.ipynb is no Jupyter notebook"),
     ("report source.ipynb", "source.ipynb is no Jupyter notebook: it has other JSON"),
     ("report outputs.ipynb", "outputs.ipynb is no Jupyter notebook: it has other JSON"),
-    ("report null.ipynb", "null.ipynb is no Jupyter notebook: it has other JSON"),
     ("report texts.ipynb", "texts.ipynb is no Jupyter notebook"),
     ("report --stored 1 --out /proc/x", "cannot write to /proc/x"),
+    ("report ''", "no notebook ''"),
+    ("report 1 no-such", "no notebook 'no-such'"),
+    ("report cells.ipynb", "cells.ipynb is no Jupyter notebook: it has other JSON"),
+    ("report version.ipynb", "Unsupported nbformat version 9"),
+    ("report binary.ipynb", "binary.ipynb is no Jupyter notebook"),
+    ("report --out full --stored 1", "full has files that `labkit report` did not write"),
+    ("report --out LONG --stored 1", "File name too long"),
     ("store no_cells.ipynb --as-is", "no_cells.ipynb is no Jupyter notebook"),
     ("store source.ipynb --as-is", "source.ipynb is no Jupyter notebook: it has other JSON"),
     ("store 1 --out x", "--out"),
+    ("store 99", "no notebook '99'"),
+    ("store deep.ipynb --as-is", "deep.ipynb is no Jupyter notebook"),
     ("site --repository ''", "'' names no repository"),
     ("site --repository a/b/c", "'a/b/c' names no repository"),
     ("site --out .", ". has files that `labkit site` did not write"),
+    ("site --out ok.cu/x", "cannot write to ok.cu/x"),
     ("exercise new ..", ".. exists"),
     ("exercise new /proc/x/y", "cannot write /proc/x/y"),
     ("exercise start", "'EXERCISE'"),
@@ -259,6 +341,11 @@ LABKIT = [
     ("exercise start nothing", "exercise.py defines no exercise"),
     ("exercise start five", "exercise.py defines no exercise"),
     ("exercise tset 04a", "'tset'"),
+    ("exercise new full", "full exists"),
+    ("exercise new loop.cu", "loop.cu exists"),
+    ("exercise new ok.cu/x", "cannot write ok.cu/x"),
+    ("exercise new LONG", "File name too long"),
+    ("exercise test full", "full is no exercise: it has no exercise.py"),
     ("grade ''", "no file or folder ''"),
     ("grade class ''", "no file or folder ''"),
     ("grade class --ot x", "--ot"),
@@ -290,6 +377,24 @@ LABKIT = [
     ("grade yesterday", "yesterday/manifest.csv, line 2: 'yesterday' is no time"),
     ("grade --out full", "no results in full"),
     ("grade alice_04a.zip --prune", "--prune removes"),
+    ("grade", "no results in grades"),
+    ("grade loop.cu", "no file or folder loop.cu"),
+    ("grade class --out LONG", "File name too long"),
+    ("grade class --out marked", "marked has files that `labkit grade` did not write"),
+    ("grade class --format excel", "no format 'excel'"),
+    ("grade class --jobs 0", "'--jobs'"),
+    ("grade class --roster loop.cu", "loop.cu cannot be read"),
+    ("grade class --roster full", "full cannot be read: Is a directory"),
+    ("grade class --roster no_text.csv", "Save it as CSV UTF-8"),
+    ("grade class --rules full", "full cannot be read: Is a directory"),
+    ("grade class --rules no-such.toml", "no-such.toml cannot be read: No such file or directory"),
+    ("grade class --rules binary.json", "binary.json cannot be read"),
+    ("grade class --due 2026-12-01T23:59", "'2026-12-01T23:59' is no time"),
+    ("grade class --points 99z=3", "no exercise '99z'"),
+    ("grade class --points -1", "'-1' is no number from 0"),
+    ("grade class --points 1/0", "'1/0' is no number from 0"),
+    ("grade class --points nan", "'nan' is no number from 0"),
+    ("grade class --exercise full", "full is no exercise"),
     ("similarity ''", "no file or folder ''"),
     ("similarity alice_04a.zip", "alice_04a.zip is neither a notebook nor a .cu file"),
     ("similarity alice.tar.gz", "alice.tar.gz is neither a notebook nor a .cu file"),
@@ -300,14 +405,27 @@ LABKIT = [
     ("similarity class --exercise 05a", "no hand-in to these exercises"),
     ("similarity class --out roster.csv", "roster.csv is there"),
     ("similarity class --out /proc/x/y.html", "cannot write /proc/x/y.html"),
+    ("similarity loop.cu", "no file or folder loop.cu"),
+    ("similarity class --most 0", "'--most'"),
+    ("similarity class --out full", "full is there, and is no page of an earlier run"),
+    ("similarity class --out link.csv", "link.csv is there, and is no page of an earlier run"),
     ("autograder --image 99z", "no exercise '99z'"),
     ("autograder --gradescop 04a", "--gradescop"),
     ("autograder --gradescope error", "exercise.py fails: SyntaxError: invalid syntax"),
     ("autograder --gradescope 04a --out /proc/x.zip", "cannot write /proc/x.zip"),
+    ("autograder 04a", "say --gradescope with the exercises"),
+    ("autograder --image --gradescope 04a", "say --gradescope with the exercises"),
+    ("autograder --image --out full", "full is not an empty folder"),
+    ("autograder --image --out ok.cu/x", "cannot write to ok.cu/x"),
+    ("autograder --gradescope 04a --out words.txt", "words.txt is there, and is no grader"),
+    ("autograder --gradescope 04a --out link.csv", "link.csv is there, and is no grader"),
     ("student --nbgrade", "--nbgrade"),
     ("student --out", "'--out' requires an argument"),
     ("student --out .", ". is not an empty folder"),
     ("student --out /proc/x", "cannot write to /proc/x"),
+    ("student --out ok.cu/x", "cannot write to ok.cu/x"),
+    ("student now", "(now)"),
+    ("--nope", "--nope"),
 ]
 
 LOCKED = [  # what may not be read
@@ -336,9 +454,11 @@ LOCKED = [  # what may not be read
 
 
 def list_files(folder):
-    """Return the digest of each file below a folder, and None for each folder."""
-    return {path.relative_to(folder): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-            for path in folder.rglob("*")}
+    """Return the type of all that is below a folder, with the digest of each file and the target of each link."""
+    return {path.relative_to(folder): (
+        stat.S_IFMT(path.lstat().st_mode),
+        os.readlink(path) if path.is_symlink() else path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest(),
+    ) for path in folder.rglob("*")}
 
 
 def forbid(usual, name):
@@ -352,18 +472,27 @@ def forbid(usual, name):
 
 
 @pytest.fixture
-def ask(tmp_path, monkeypatch, capfd):
-    """Call a command in a folder with `FILES`, which it must leave as they are: (exit status, stdout, stderr)."""
+def desk(tmp_path, monkeypatch):
+    """Return the working directory: a folder with `FILES`, links and a pipe, which no command may change."""
     for name, content in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    for name, target in LINKS.items():
+        (tmp_path / name).symlink_to(target)
+    os.mkfifo(tmp_path / "pipe")
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def ask(desk, monkeypatch, capfd):
+    """Return a function that calls a command: (exit status, stdout, stderr)."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of an exercise.py
     for variable, value in (("ENGINE", "cpu"), ("WARNINGS", ""), ("OUTPUT_LIMIT", "")):  # which the commands set
         monkeypatch.setenv(f"HOSTCUDA_{variable}", value)
 
     def call(name, line, locked=""):
-        before = list_files(tmp_path)
+        before = list_files(desk)
         words = [word.replace("LONG", LONG).replace("BREAK", BREAK) for word in shlex.split(line)]
         monkeypatch.setattr(sys, "argv", [name, *words])
         with monkeypatch.context() as patched:
@@ -373,7 +502,7 @@ def ask(tmp_path, monkeypatch, capfd):
             with pytest.raises(SystemExit) as done:
                 (command if name == "hostcuda" else labkit.cli).main()
         out, err = capfd.readouterr()
-        assert list_files(tmp_path) == before
+        assert list_files(desk) == before
         return done.value.code, out, err
 
     return call
@@ -424,3 +553,42 @@ def test_what_may_not_be_read_is_named(name, line, words, ask, tmp_path):
     else:
         (tmp_path / "locked").mkdir()
     require_one_sentence(name, words, *ask(name, line, "locked"))
+
+
+@pytest.mark.parametrize(("variable", "value", "line", "words"), [
+    ("HOSTCUDA_ENGINE", "tpu", "hostcuda run ok.cu", "tpu"),
+    ("HOSTCUDA_ENGINE", "tpu", "hostcuda sanitize ok.cu", "tpu"),
+    ("HOSTCUDA_ENGINE", "tpu", "labkit check 1", "tpu"),
+    ("HOSTCUDA_ENGINE", "tpu", "labkit grade class", "tpu"),
+    ("HOSTCUDA_WORKERS", "many", "hostcuda run ok.cu", "many"),
+    ("HOSTCUDA_MEMORY_MB", "-5", "labkit check 1", "-5"),
+    ("HOSTCUDA_GEAR", "third", "labkit check 1", "third"),
+    ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.cu", "lint"),
+    ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.py", "lint"),
+    ("HOSTCUDA_OUTPUT_LIMIT", "x", "hostcuda run ok.cu", "'--output-limit'"),
+    ("HOSTCUDA_OUTPUT_LIMIT", "-1", "hostcuda profile ok.cu", "'--output-limit'"),
+    ("CXX", '"', "hostcuda run ok.cu", """needs a C++ compiler, and CXX='"' is not one"""),
+    ("CXX", " ", "hostcuda run ok.cu", "needs a C++ compiler, and CXX=' ' is not one"),
+    ("CXX", "no-such", "hostcuda run ok.cu", "needs a C++ compiler, and CXX='no-such' is not one"),
+])
+def test_a_bad_variable_is_named(variable, value, line, words, desk):
+    """As a process: an engine in use reads most of them once."""
+    before, environment = list_files(desk), {**os.environ, "HOSTCUDA_ENGINE": "cpu", variable: value}
+    done = subprocess.run([sys.executable, "-m", *line.split()], env=environment, capture_output=True, text=True)
+    assert list_files(desk) == before
+    if variable == "CXX":  # its remedy takes several lines
+        assert (done.returncode, done.stdout) == (1, "")
+        require_plain(done.stderr, words)
+    else:
+        require_one_sentence(line.split()[0], words, done.returncode, done.stdout, done.stderr)
+
+
+def test_a_full_disk_is_one_sentence(desk, monkeypatch, capfd):
+    def copy(source, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source), None, str(target))
+
+    monkeypatch.setattr(shutil, "copy2", copy)
+    monkeypatch.setattr(sys, "argv", ["labkit", "student", "--out", "edition"])
+    with pytest.raises(SystemExit) as done:
+        labkit.cli.main()
+    require_one_sentence("labkit", "No space left on device", done.value.code, *capfd.readouterr())

@@ -336,15 +336,21 @@ def test_the_heap_of_kernels_ends_where_its_limit_is():
     assert "null pointer, line 23: writ" in answer(TILING.start.replace(SUM, f"{SUM} {allocates}"))
 
 
-def test_what_is_no_exercise_and_no_attempt():
-    with pytest.raises(LabError, match=r"there is no exercise '99z'; there are .*04a"):
-        grade("99z", TILING.start)
-    with pytest.raises(LabError, match='is answered by one kernel: grade\\("04a", mine\\)'):
-        grade("04a")
-    with pytest.raises(LabError, match="an attempt is a kernel cell's variant or module"):
-        grade("04a", 3)
-    with pytest.raises(LabError, match="this is 03 registers"):
-        grade("04a", labkit.variant(3, source=labkit.variant(3).source))
+@pytest.mark.parametrize(("number", "attempts", "says"), [
+    *((number, [TILING.start], r"there is no exercise .*; there are .*04a") for number in ("99z", "04", 4, "", None)),
+    ("04a", [], r'is answered by one kernel: grade\("04a", mine\)'),
+    ("04a", [TILING.start] * 2, r'is answered by one kernel: grade\("04a", mine\)'),
+    ("04a", [3.5], r"an attempt is a kernel cell's variant or module, a \.cu file or its text, not 3\.5"),
+    ("04a", [""], "an attempt is a kernel cell's variant or module"),
+    ("04a", ["mine.cu"], r"there is no kernel file mine\.cu; give the path"),
+    ("04a", ["import os\n"], "has to define conv; it defines no __global__ void function"),
+    ("04a", [TILING.start + "//\n" * 1000], r"this has 1,0\d\d lines and [\d,]+ characters: an attempt may have 1,000"),
+    ("04a", [labkit.variant(3)], "this is 03 registers, but the exercise asks for 04 tiling"),
+])
+def test_what_is_no_exercise_and_no_attempt(number, attempts, says):
+    with pytest.raises(LabError, match=says) as refused:
+        grade(number, *attempts)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_damaged_file_of_progress_says_what_to_do(tmp_path):
