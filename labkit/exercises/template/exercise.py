@@ -29,9 +29,7 @@ EXERCISE = Exercise(
            counted("global_load_requests", "4,096 numbers", at_most=128)),
     lines=4,  # at most so many may change; None for as many as it takes
     mistakes=(  # sentences for typical mistakes, in place of the next hint; the first that fits is said
-        Mistake(
-            "Each block does all the work: blockIdx.x is missing from a thread's number.",
-            lambda attempt: attempt.runs_wrong and "blockIdx" not in attempt.source,
-        ),
+        Mistake("Each block does all the work: blockIdx.x is missing from a thread's number.",
+                lambda attempt: attempt.runs_wrong and "blockIdx" not in attempt.source),
     ),
 )

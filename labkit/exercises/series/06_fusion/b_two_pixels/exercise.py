@@ -19,29 +19,21 @@ EXERCISE = Exercise(
     lines=22,
     goals=(_PER_PRODUCT,),
     mistakes=(
-        Mistake(
-            "A thread that returns loads nothing for the others and misses the barriers: only a whole block may "
-            "return, and blockIdx.x says which.",
-            lambda attempt: attempt.wrong and attempt.matches(r"\bif \(n\b[^)]*\) return;"),
-        ),
-        Mistake(
-            "The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
-            lambda attempt: attempt.wrong and _one_division(attempt.source),
-        ),
-        Mistake(
-            "Each pixel needs its own guard: at the end of a map a thread may have the pixel n, and none at n + TILE.",
-            lambda attempt: "were not written" in attempt.wrong and _one_guard(attempt.source.rpartition("__sync")[2]),
-        ),
-        Mistake(
-            "Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins "
-            "as far away.",
-            lambda attempt: _loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source,
-        ),
-        Mistake(
-            "Every second block has no pixel, but it still multiplies zeros: let the whole block return at its "
-            "beginning.",
-            lambda attempt: _loads(attempt) > 2.5,
-        ),
+        Mistake("A thread that returns loads nothing for the others and misses the barriers: only a whole block may "
+                "return, and blockIdx.x says which.",
+                lambda attempt: attempt.wrong and attempt.matches(r"\bif \(n\b[^)]*\) return;")),
+        Mistake("The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
+                lambda attempt: attempt.wrong and _one_division(attempt.source)),
+        Mistake("Each pixel needs its own guard: at the end of a map a thread may have the pixel n, and none at n + "
+                "TILE.",
+                lambda attempt: "were not written" in attempt.wrong
+                and _one_guard(attempt.source.rpartition("__sync")[2])),
+        Mistake("Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins as "
+                "far away.",
+                lambda attempt: _loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source),
+        Mistake("Every second block has no pixel, but it still multiplies zeros: let the whole block return at its "
+                "beginning.",
+                lambda attempt: _loads(attempt) > 2.5),
     ),
 )
 

@@ -18,24 +18,16 @@ EXERCISE = Exercise(
     lines=2,
     goals=(_BARRIERS,),
     mistakes=(
-        Mistake(
-            "All threads of a block have to decide alike whether they wait. c0 is the same for all; threadIdx, and "
-            "what follows from it, is not.",
-            lambda attempt: attempt.wrong and attempt.matches(_UNLIKE),
-        ),
-        Mistake(
-            "The second barrier stays as it is: no thread may sum before all masks are stored.",
-            lambda attempt: "uninitialized" in attempt.findings,
-        ),
-        Mistake(
-            "From the second pass on, slow threads may still read the masks that fast ones replace: there the "
-            "barrier is needed.",
-            lambda attempt: "race" in attempt.findings,
-        ),
-        Mistake(
-            "The barrier has moved, but it still runs in every pass: leave it out where there is nothing to wait "
-            "for.",
-            lambda attempt: attempt.counts and _BARRIERS.number(attempt.counts) == 2,
-        ),
+        Mistake("All threads of a block have to decide alike whether they wait. c0 is the same for all; threadIdx, and "
+                "what follows from it, is not.",
+                lambda attempt: attempt.wrong and attempt.matches(_UNLIKE)),
+        Mistake("The second barrier stays as it is: no thread may sum before all masks are stored.",
+                lambda attempt: "uninitialized" in attempt.findings),
+        Mistake("From the second pass on, slow threads may still read the masks that fast ones replace: there the "
+                "barrier is needed.",
+                lambda attempt: "race" in attempt.findings),
+        Mistake("The barrier has moved, but it still runs in every pass: leave it out where there is nothing to wait "
+                "for.",
+                lambda attempt: attempt.counts and _BARRIERS.number(attempt.counts) == 2),
     ),
 )

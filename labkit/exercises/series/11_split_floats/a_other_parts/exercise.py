@@ -62,18 +62,12 @@ EXERCISE = Exercise(
     subject=Numbers(_count_answer, start=(1, 1), solution=_fewest),
     goals=(*_make_goals("BF16"), *_make_goals("TF32")),
     mistakes=(
-        Mistake(
-            "Parts of BF16 have 8 bits: two of them are 16, and a float has 24. It needs three parts, and more "
-            "products than those of two.",
-            lambda attempt: attempt.counts["BF16"]["products"] in (3, 4),
-        ),
-        Mistake(
-            "Three parts make nine products, but not all of them matter.",
-            lambda attempt: attempt.counts["BF16"]["products"] == 9,
-        ),
-        Mistake(
-            "TF32 has as many bits as half: what holds for the products of half holds for its products, too.",
-            lambda attempt: attempt.counts["TF32"]["products"] != 3,
-        ),
+        Mistake("Parts of BF16 have 8 bits: two of them are 16, and a float has 24. It needs three parts, and more "
+                "products than those of two.",
+                lambda attempt: attempt.counts["BF16"]["products"] in (3, 4)),
+        Mistake("Three parts make nine products, but not all of them matter.",
+                lambda attempt: attempt.counts["BF16"]["products"] == 9),
+        Mistake("TF32 has as many bits as half: what holds for the products of half holds for its products, too.",
+                lambda attempt: attempt.counts["TF32"]["products"] != 3),
     ),
 )

@@ -58,14 +58,10 @@ EXERCISE = Exercise(
     subject=Numbers(_count_answer, start=(2, 2), solution=_compute_solution),
     goals=(*_make_goals("layer 1 of lenet86"), *_make_goals("layer 1 of lenet72")),
     mistakes=(
-        Mistake(
-            "This is within 5 %, but so are fewer chunks, and each chunk costs three calls.",
-            lambda attempt: all(counts["above"] <= _SLACK for counts in _on_each(attempt))
-            and any(counts["fewer"] < _SLACK for counts in _on_each(attempt)),
-        ),
-        Mistake(
-            "A single chunk overlaps with nothing: its copy in, its kernel and its copy out follow each other.",
-            lambda attempt: any(counts["chunks"] == 1 for counts in _on_each(attempt)),
-        ),
+        Mistake("This is within 5 %, but so are fewer chunks, and each chunk costs three calls.",
+                lambda attempt: all(counts["above"] <= _SLACK for counts in _on_each(attempt))
+                and any(counts["fewer"] < _SLACK for counts in _on_each(attempt))),
+        Mistake("A single chunk overlaps with nothing: its copy in, its kernel and its copy out follow each other.",
+                lambda attempt: any(counts["chunks"] == 1 for counts in _on_each(attempt))),
     ),
 )

@@ -45,24 +45,16 @@ def _slow(attempt) -> bool:
 EXERCISE = Exercise(
     title="Growing chunks",
     subject=Numbers(_count_answer, start=((2500,) * 4,), solution=_compute_solution),
-    goals=(
-        Goal(f"chunks, {_LAYER}", lambda counts: counts[_LAYER]["chunks"], at_most=_MOST),
-        Goal(f"{_ABOVE}, {_LAYER}", lambda counts: counts[_LAYER]["above"], at_most=_WITHIN),
-    ),
+    goals=(Goal(f"chunks, {_LAYER}", lambda counts: counts[_LAYER]["chunks"], at_most=_MOST),
+           Goal(f"{_ABOVE}, {_LAYER}", lambda counts: counts[_LAYER]["above"], at_most=_WITHIN)),
     mistakes=(
-        Mistake(
-            "Equal chunks do not help: the first of n is the n-th part of the way in, and no eight are enough.",
-            lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["equal"],
-        ),
-        Mistake(
-            "The sizes fall: the way back waits for the first chunk, which is the largest.",
-            lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["falls"],
-        ),
-        Mistake(
-            "The first chunk is small enough, but a later one is so much larger than the one before that the way "
-            "back waits for it.",
-            lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["growth"] > 4
-            and attempt.counts[_LAYER]["first"] <= 150,
-        ),
+        Mistake("Equal chunks do not help: the first of n is the n-th part of the way in, and no eight are enough.",
+                lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["equal"]),
+        Mistake("The sizes fall: the way back waits for the first chunk, which is the largest.",
+                lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["falls"]),
+        Mistake("The first chunk is small enough, but a later one is so much larger than the one before that the way "
+                "back waits for it.",
+                lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["growth"] > 4
+                and attempt.counts[_LAYER]["first"] <= 150),
     ),
 )

@@ -53,14 +53,10 @@ EXERCISE = Exercise(
     subject=Numbers(_count_answer, start=(86, 86), solution=_compute_solution),
     goals=(*_make_goals("half"), *_make_goals("float")),
     mistakes=(
-        Mistake(
-            "These are the sides for four bytes per pixel. Here a pixel is one byte.",
-            lambda attempt: tuple(attempt.counts[name]["side"] for name in _TYPES)
-            == tuple(side // 2 for side in _compute_solution()),
-        ),
-        Mistake(
-            "With these the link is the shorter one, but it still is with larger images.",
-            lambda attempt: _both(attempt, lambda counts: counts["larger"] < 1),
-        ),
+        Mistake("These are the sides for four bytes per pixel. Here a pixel is one byte.",
+                lambda attempt: tuple(attempt.counts[name]["side"] for name in _TYPES)
+                == tuple(side // 2 for side in _compute_solution())),
+        Mistake("With these the link is the shorter one, but it still is with larger images.",
+                lambda attempt: _both(attempt, lambda counts: counts["larger"] < 1)),
     ),
 )

@@ -51,33 +51,21 @@ EXERCISE = Exercise(
     goals=(_SECTORS,),
     lines=3,
     mistakes=(
-        Mistake(
-            "With this h and w a parameter does not meet every position, and some it meets twice: where the "
-            "parameter is a remainder of i, the position has to come from the quotient.",
-            lambda attempt: attempt.wrong and "i % (K * K + 1)" in attempt.source
-            and "h = i / C1 % C1" in attempt.source,
-        ),
-        Mistake(
-            "Neighbouring lanes have different maps now, but there are few maps, and their parameters lie K * K "
-            "words apart: lanes still meet at one address. Which parameters lie side by side in struct Weights?",
-            lambda attempt: not attempt.wrong and "i % MAPS" in attempt.source,
-        ),
-        Mistake(
-            "A map has K * K + 1 parameters: the last one is its bias, which gets products, too.",
-            lambda attempt: attempt.wrong and "i % (K * K)," in attempt.source,
-        ),
-        Mistake(
-            "The grid is rounded up to whole blocks: threads beyond the last product have to return.",
-            lambda attempt: attempt.wrong and "return;" not in attempt.source,
-        ),
-        Mistake(
-            "Lanes can be summed only if they all belong to one parameter. In the smaller network a map has 144 "
-            "positions, which is no number of whole warps.",
-            lambda attempt: attempt.wrong and ("warp_sum" in attempt.source or "__shfl" in attempt.source),
-        ),
-        Mistake(
-            "Threads of many blocks add to one parameter: only atomicAdd keeps all of their products.",
-            lambda attempt: "race" in attempt.findings and "atomicAdd" not in attempt.source,
-        ),
+        Mistake("With this h and w a parameter does not meet every position, and some it meets twice: where the "
+                "parameter is a remainder of i, the position has to come from the quotient.",
+                lambda attempt: attempt.wrong and "i % (K * K + 1)" in attempt.source
+                and "h = i / C1 % C1" in attempt.source),
+        Mistake("Neighbouring lanes have different maps now, but there are few maps, and their parameters lie K * K "
+                "words apart: lanes still meet at one address. Which parameters lie side by side in struct Weights?",
+                lambda attempt: not attempt.wrong and "i % MAPS" in attempt.source),
+        Mistake("A map has K * K + 1 parameters: the last one is its bias, which gets products, too.",
+                lambda attempt: attempt.wrong and "i % (K * K)," in attempt.source),
+        Mistake("The grid is rounded up to whole blocks: threads beyond the last product have to return.",
+                lambda attempt: attempt.wrong and "return;" not in attempt.source),
+        Mistake("Lanes can be summed only if they all belong to one parameter. In the smaller network a map has 144 "
+                "positions, which is no number of whole warps.",
+                lambda attempt: attempt.wrong and ("warp_sum" in attempt.source or "__shfl" in attempt.source)),
+        Mistake("Threads of many blocks add to one parameter: only atomicAdd keeps all of their products.",
+                lambda attempt: "race" in attempt.findings and "atomicAdd" not in attempt.source),
     ),
 )

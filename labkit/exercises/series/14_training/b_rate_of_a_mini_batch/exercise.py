@@ -47,16 +47,12 @@ EXERCISE = Exercise(
     subject=Numbers(_count_answer, start=(0.1,), solution=lambda: (0.3,)),
     goals=(Goal(f"accuracy, {_HELD_OUT}", lambda counts: counts[_HELD_OUT]["accuracy"], at_least=_LEAST),),
     mistakes=(
-        Mistake(
-            "With this rate the steps jump over the minimum. The sigmoids of s1 then end at 0, where their slope is "
-            "zero, and all ten outputs stay near 0.1. A mean of 50 gradients is steadier than one, but it "
-            "points no further.",
-            lambda attempt: _missed(attempt) and _rate(attempt) > 0.5,
-        ),
-        Mistake(
-            "This is less than the rate of single images, and there are 50 times fewer updates: the weights have "
-            "hardly moved.",
-            lambda attempt: _missed(attempt) and _rate(attempt) < 0.1,
-        ),
+        Mistake("With this rate the steps jump over the minimum. The sigmoids of s1 then end at 0, where their slope "
+                "is zero, and all ten outputs stay near 0.1. A mean of 50 gradients is steadier than one, but it "
+                "points no further.",
+                lambda attempt: _missed(attempt) and _rate(attempt) > 0.5),
+        Mistake("This is less than the rate of single images, and there are 50 times fewer updates: the weights have "
+                "hardly moved.",
+                lambda attempt: _missed(attempt) and _rate(attempt) < 0.1),
     ),
 )
