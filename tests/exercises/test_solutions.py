@@ -1,0 +1,175 @@
+"""The solutions of the exercises, tested beyond their goals: other layers, other sizes, other counts."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import labkit as lab
+from hostcuda.gpu.nsight import COUNTED
+from labkit import LENET72, LENET86, Layer, solution, variant
+from labkit.measure.pipeline import schedule, span_ms
+from labkit.measure.rounding import rounding_errors
+
+pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
+
+def profile(kernels, layer):
+    return lab.profile(kernels, layer, engine="cpu")
+
+
+def test_01a_takes_any_square_block():
+    for side in (7, 16):
+        lab.check(solution("01a", block=(side, side)))
+
+
+def test_02a_reads_rotated_rows_as_often():
+    rotated = solution("02a")
+    counts = profile([variant(2), rotated], LENET86[0])
+    assert counts.ratio("constant_requests", 2, rotated.label) == 1
+    assert counts.value("constant_serialized", 2) == 0
+
+
+def test_03b_reads_no_two_words_of_constant_memory_at_once():
+    assert profile(solution("03b"), LENET86[0]).value("constant_serialized") == 0
+
+
+@pytest.mark.parametrize("tile", [8, 27, 32])
+def test_04a_has_no_conflicts_at_any_tile(tile):
+    assert profile(solution("04a", tile=tile), LENET86[0]).value("wavefronts_per_shared_load") <= 1.05
+
+
+def test_05a_reads_each_input_once():
+    layer = LENET72[1]
+    table = profile([variant(5), solution("05a")], layer).table
+    unroll = table[table["kernel"] == "im2col"].set_index("variant")
+    loads, stores = unroll[COUNTED["global_load_requests"]], unroll[COUNTED["global_store_sectors"]]
+    scatter, warps = "05 unroll gemm, a_scatter.cu", -(-layer.W * layer.H // 32) * layer.C
+    assert warps <= loads[scatter] <= 1.1 * warps
+    assert stores[scatter] < 1.25 * stores["05 unroll gemm"]  # rows that begin within a sector
+
+
+@pytest.mark.parametrize(("layer", "busy"), [(LENET86[0], 2 / 8), (LENET86[1], 1), (LENET72[0], 6 / 8)], ids=str)
+def test_05b_leaves_the_product_of_warps_without_a_row_out(layer, busy):
+    """A warp has two of a tile's 16 rows; with M = 4, two of eight warps have an output."""
+    skip = solution("05b")
+    counts = profile([variant(5), skip], layer)
+    assert counts.ratio("shared_load_instructions", skip.label, "05 unroll gemm") == busy
+    assert counts.ratio("shared_store_instructions", skip.label, "05 unroll gemm") == 1
+    assert counts.ratio("global_sectors", skip.label, "05 unroll gemm") == 1
+
+
+@pytest.mark.parametrize("tile", [3, 14])
+def test_06a_carries_for_tiles_below_and_above_k(tile):
+    shapes = [(Layer("odd", 3, 12, 15, 5, K), 1) for K in (1, 4, 7)]
+    lab.check(solution("06a", tile=tile), shapes)
+
+
+@pytest.mark.parametrize("tile", [5, 32])
+def test_06b_at_other_tiles(tile):
+    lab.check(solution("06b", tile=tile), [(Layer("odd", 3, 21, 44, 19, 7), 2)])
+
+
+SIZES = {"rows": 5, "maps": 4, "block": (64, 1)}  # of page 07, other than those that are graded
+
+
+def test_07a_takes_no_weight_from_constant_memory():
+    start, near = variant(7, step="constant", **SIZES), solution("07a", **SIZES)
+    counts = profile([start, near], LENET72[0])
+    assert counts.value("constant_requests", near.label) == 0
+    assert counts.value("shared_load_instructions", near.label) == counts.value("constant_requests", start.label)
+    assert counts.ratio("global_load_requests", near.label, start.label) < 1.5  # a block loads each weight once
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_07b_has_the_barrier_where_it_is_needed(channels):
+    report = lab.sanitize(solution("07b", **SIZES, channels=channels), Layer("three", 3, 12, 13, 5, 3))
+    assert not len(report.table)
+
+
+def test_08a_stores_an_odd_number_of_pixels_one_by_one():
+    layer, one_store = LENET72[1], solution("08a")
+    assert layer.Ho * layer.Wo % 2 == 1
+    assert lab.profile([8, one_store], layer).ratio("global_store_requests", one_store.label, "08 fp16") == 1
+
+
+def test_08b_sums_on_two_levels_in_half_without_a_float():
+    no_float, half2 = solution("08b"), variant(8, step="half2")
+    assert not re.search(r"float(?!2half\(0\))", no_float.source[no_float.source.index("#include") :])
+    error = rounding_errors([half2, no_float, 8], Layer("588 products", 12, 10, 11, 4, 7)).set_index("label")["largest"]
+    assert error["08 fp16"] < error[no_float.label] <= error[half2.label] / 3
+
+
+@pytest.mark.parametrize("shape", [(8, 32, 16), (32, 8, 16)])
+def test_09a_has_no_conflicts_with_tiles_of_another_shape(shape):
+    own = solution("09a", wmma=shape)
+    lab.check(own, [(LENET86[0], 1)])
+    assert profile(own, LENET86[0]).value("shared_load_conflicts") == 0
+
+
+def test_09b_stores_as_before():
+    rung, mine = variant(9), solution("09b")
+    assert lab.profile([rung, mine], LENET72[1]).ratio("global_store_requests", mine.label, rung.label) == 1
+
+
+def test_steps_of_page_10_save_what_their_contracts_predict():
+    """Counted per product of 16 x 16 x 8 on layer 2 of lenet86. From step pairs on, two squares stick out per map."""
+    steps = [variant(10, step=step) for step in variant(10, groups=1).rung.path] + [variant(10)]
+    table = profile(steps, LENET86[1]).table.query("kernel == 'conv'").set_index("variant")
+    words, stored = table[COUNTED["shared_load_instructions"]], table[COUNTED["global_store_sectors"]]
+    products = np.array([2496, 2496, 2688, 2688, 2688, 2688])
+    assert (table[COUNTED["global_load_requests"]] / products).round(2).tolist() == [5, 1.02, *4 * [0.19]]
+    assert (words / products)[:5].tolist() == [0, 2, 0.75, 0.375, 0.375]
+    assert stored.tolist()[2:] == [*3 * [4616], 1156]
+
+
+@pytest.mark.parametrize("layer", [LENET86[0], *LENET72], ids=str)
+def test_10a_costs_nothing_on_other_layers(layer):
+    rung, apart = variant(10, groups=1), solution("speed_of_light", "a", groups=1)
+    counts = profile([rung, apart], layer)
+    for count in ("global_store_requests", "global_store_sectors", "shared_load_wavefronts"):
+        assert counts.ratio(count, apart.label, rung.label) < 1.01
+    assert counts.value("shared_store_wavefronts", apart.label) <= counts.value("shared_store_wavefronts", rung.label)
+
+
+def test_10b_changes_nothing_where_there_is_no_room_for_two_turns():
+    rung, mine = variant(10), solution("speed_of_light", "b")
+    assert profile([rung, mine], LENET86[1]).ratio("barriers", mine.label, rung.label) == 1
+
+
+BATCH = 10_000
+FIRST = [LENET86[0], LENET72[0]]
+
+
+def planned(layer, chunk):
+    """Return the planned time in multiples of the link's reference time."""
+    op_ms = lab.recorded("H200").op_ms(7, layer, BATCH)
+    reference = layer.link_reference_ms(BATCH, device="H200")
+    return span_ms(schedule(layer, BATCH, op_ms, chunk, streams=2, on="H200")) / reference
+
+
+@pytest.mark.parametrize(("layer", "fewest"), [*zip(FIRST, solution("12a"), strict=True)], ids=str)
+def test_12a_is_the_fewest(layer, fewest):
+    assert fewest == next(n for n in range(1, 40) if planned(layer, math.ceil(BATCH / n)) <= 1.05)
+
+
+@pytest.mark.parametrize("layer", FIRST, ids=str)
+def test_12b_comes_closer_than_any_eight_equal_chunks(layer):
+    equal = min(planned(layer, math.ceil(BATCH / count)) for count in range(1, 9))
+    assert planned(layer, *solution("12b")) <= 1.01 < equal
+
+
+def test_growing_chunks_compute_the_same():
+    layer = Layer("odd", C=2, H=13, W=11, M=3, K=5)
+    rng = np.random.default_rng(0)
+    x, k = (rng.integers(-2, 3, shape).astype(np.float32) for shape in (layer.x_shape(20), layer.k_shape))
+    with lab.Pipeline(variant(3), layer, 20, chunk=(1, 3, 5, 11), streams=2) as pipeline:
+        assert np.array_equal(pipeline.run(x, k), lab.conv_float64(x, k))
+
+
+def test_growing_chunks_are_no_slower_on_an_h200_than_equal_ones():
+    rows = lab.recorded("H200").streams(layer=FIRST[0], streams=None, chunk=None, order=None, sizes=None)
+    for label in set(rows.loc[rows["sizes"] == "growing", "label"]):
+        mine = rows[rows["label"] == label].groupby("sizes")["steady_ms"].min()
+        assert mine["growing"] <= 1.01 * mine["equal"], label
