@@ -22,21 +22,30 @@ from labkit_classroom.submissions import list_unused_entries, submissions
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 
 KERNEL = "__global__ void conv() {}\n"
+HEAD = "%%kernel 04 --exercise 04a"
+
+
+def hand_in(folder, *names):
+    """Write kernels below a folder; return the submissions that are found in it."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(KERNEL)
+    return submissions([folder])
 
 
 def notebook(path, *cells):
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbformat.write(nb, path)
     return path
 
 
-def test_kernel_cells_are_found_with_the_lines_of_the_cell(tmp_path):
-    path = notebook(tmp_path / "alice.ipynb", "import labkit as lab",
-                    f"%%kernel 04 --exercise 04a --name mine\n{KERNEL}")
+@pytest.mark.parametrize("above", ["", "\n  \n"], ids=["first line", "lines above"])
+def test_kernel_cells_are_found_with_the_lines_of_the_cell(tmp_path, above):
+    path = notebook(tmp_path / "alice.ipynb", "import labkit as lab", f"{above}{HEAD} --name mine\n{KERNEL}")
     (entry,) = submissions([path])
     assert (entry.student, entry.exercise) == ("alice", "04a")
-    assert entry.answer == f"// %%kernel 04 --exercise 04a --name mine\n{KERNEL}"
+    assert entry.answer == f"{above.replace(' ', '')}// {HEAD} --name mine\n{KERNEL}"
 
 
 def test_a_part_of_a_kernel_is_completed_with_the_starting_code(tmp_path):
@@ -51,7 +60,7 @@ def test_a_part_of_a_kernel_is_completed_with_the_starting_code(tmp_path):
 
 
 def test_the_lowest_cell_counts_whatever_ran_last(tmp_path):
-    first, second = (f"%%kernel 04 --exercise 04a\n{KERNEL}// {word}" for word in ("first", "second"))
+    first, second = (f"{HEAD}\n{KERNEL}// {word}" for word in ("first", "second"))
     path = notebook(tmp_path / "bob.ipynb", first, second)
     nb = nbformat.read(path, 4)
     nb.cells[0].execution_count, nb.cells[1].execution_count = 7, 2
@@ -66,48 +75,35 @@ def test_the_lowest_cell_counts_whatever_ran_last(tmp_path):
      ("erin_04A.CU", "erin")],
 )
 def test_a_kernel_file_belongs_to_a_student_and_an_exercise(tmp_path, file, student):
-    path = tmp_path / file
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(KERNEL)
-    (entry,) = submissions([tmp_path])
+    (entry,) = hand_in(tmp_path, file)
     assert (entry.student, entry.exercise, entry.answer, entry.problem) == (student, "04a", KERNEL, "")
 
 
 def test_the_folder_says_whose_it_is_whatever_the_name_of_a_file(tmp_path):
-    for name in ("alice/00a.cu", "mallory/alice_00a.cu", "mallory/04_tiling/bob_04a.cu", "eve/my kernel.cu"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(KERNEL)
+    hand_in(tmp_path, "alice/00a.cu", "mallory/alice_00a.cu", "mallory/04_tiling/bob_04a.cu", "eve/my kernel.cu")
     notebook(tmp_path / "mallory" / "alice.ipynb", f"%%kernel 01 --exercise 01b\n{KERNEL}")
     (tmp_path / "mallory" / "alice_02a.cu").symlink_to("/etc/hostname")
     problems = {(submission.student, submission.exercise): submission.problem for submission in submissions([tmp_path])}
     assert {key for key, problem in problems.items() if not problem} == {
         ("alice", "00a"), ("mallory", "04a"), ("mallory", "01b"), ("mallory", "00a")}
     assert {key[0] for key in problems} == {"alice", "mallory", "eve"}
-    (tmp_path / "mallory" / "00a.cu").write_text(KERNEL)
-    problems = {(submission.student, submission.exercise): submission.problem for submission in submissions([tmp_path])}
+    entries = hand_in(tmp_path, "mallory/00a.cu")
+    problems = {(submission.student, submission.exercise): submission.problem for submission in entries}
     assert problems["alice", "00a"] == ""
     assert problems["mallory", "00a"] == "it was handed in twice, in 00a.cu and alice_00a.cu: leave one"
 
 
 def test_moodles_folders_begin_with_the_name(tmp_path):
-    for name in ("Ann Ode_4711_assignsubmission_file_/kernel_04a.cu", "Bo Li_4712_assignsubmission_file/essay.pdf"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(KERNEL)
-    assert [(entry.student, entry.exercise) for entry in submissions([tmp_path])] == [("Ann Ode", "04a"), ("Bo Li", "")]
+    entries = hand_in(tmp_path, "Ann Ode_4711_assignsubmission_file_/kernel_04a.cu",
+                      "Bo Li_4712_assignsubmission_file/essay.pdf")
+    assert [(entry.student, entry.exercise) for entry in entries] == [("Ann Ode", "04a"), ("Bo Li", "")]
 
 
-def test_of_nested_folders_the_outermost_is_the_students(tmp_path):
-    for student in ("alice", "bob"):
-        (tmp_path / student / "tiling").mkdir(parents=True)
-        notebook(tmp_path / student / "tiling" / "04_tiling.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
-    assert [submission.student for submission in submissions([tmp_path])] == ["alice", "bob"]
-
-
-@pytest.mark.parametrize("name", ["04_tiling", "04_tiling (1)", "04-homework", "04"])
-def test_a_notebook_named_after_its_page_belongs_to_the_folder(tmp_path, name):
-    notebook(tmp_path / "erin" / f"{name}.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
-    (entry,) = submissions([tmp_path])
-    assert entry.student == "erin"
+@pytest.mark.parametrize("name", ["04_tiling", "04_tiling (1)", "04-homework", "04", "tiling/04_tiling"])
+def test_a_notebook_in_a_folder_belongs_to_the_outermost(tmp_path, name):
+    for student in ("alice", "erin"):
+        notebook(tmp_path / student / f"{name}.ipynb", f"{HEAD}\n{KERNEL}")
+    assert [entry.student for entry in submissions([tmp_path])] == ["alice", "erin"]
 
 
 @pytest.mark.parametrize(
@@ -127,11 +123,6 @@ def test_what_cannot_be_graded_says_why(tmp_path, name, text, says):
     assert str(tmp_path) not in entry.problem
 
 
-def test_a_notebook_without_an_exercise_says_so(tmp_path):
-    (entry,) = submissions([notebook(tmp_path / "ivan.ipynb", f"%%kernel 04\n{KERNEL}")])
-    assert "has no kernel cell with --exercise" in entry.problem
-
-
 def test_nothing_to_grade(tmp_path):
     with pytest.raises(LabError, match="there is nothing to grade"):
         submissions([tmp_path])
@@ -140,13 +131,12 @@ def test_nothing_to_grade(tmp_path):
 
 
 def test_a_student_who_has_handed_in_other_files_or_none_is_listed(tmp_path):
-    notebook(tmp_path / "alice.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
-    for name in ("alice.pdf", "bob.docx", "bob_04a.zip", ".hidden", "carol/04a.cu", "carol/notes.txt", "eve/notes.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(KERNEL)
+    notebook(tmp_path / "alice.ipynb", f"{HEAD}\n{KERNEL}")
     (tmp_path / "frank").mkdir()
     nothing = "there is no .ipynb or .cu file"
-    assert {submission.student: submission.problem for submission in submissions([tmp_path])} == {
+    entries = hand_in(tmp_path, "alice.pdf", "bob.docx", "bob_04a.zip", ".hidden", "carol/04a.cu", "carol/notes.txt",
+                      "eve/notes.txt")
+    assert {submission.student: submission.problem for submission in entries} == {
         "alice": "", "carol": "", "bob": f"{nothing}, only bob.docx and bob_04a.zip",
         "eve": f"{nothing}, only the folder eve", "frank": f"{nothing}, only the folder frank"}
     entries = submissions(sorted(tmp_path.glob("[!.]*/")))  # each folder named by itself
@@ -167,8 +157,7 @@ def test_a_hard_link_is_read_only_where_the_file_has_the_folders_owner(tmp_path)
 
 
 def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
-    (tmp_path / "alice").mkdir()
-    (tmp_path / "alice" / "04a.cu").write_text(KERNEL)
+    hand_in(tmp_path, "alice/04a.cu")
     (tmp_path / "eve_04a.cu").symlink_to(tmp_path / "alice" / "04a.cu")
     (tmp_path / "mallory_04a.cu").write_text(str(tmp_path / "alice" / "04a.cu"))
     by_student = {submission.student: submission for submission in submissions([tmp_path])}
@@ -178,34 +167,26 @@ def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
 
 
 def test_two_files_for_one_exercise_are_told(tmp_path):
-    (tmp_path / "alice_04a.cu").write_text(KERNEL)
-    notebook(tmp_path / "alice.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
-    (entry,) = submissions([tmp_path])
+    notebook(tmp_path / "alice.ipynb", f"{HEAD}\n{KERNEL}")
+    (entry,) = hand_in(tmp_path, "alice_04a.cu")
     assert "it was handed in twice, in alice.ipynb and alice_04a.cu" in entry.problem
 
 
-@pytest.mark.parametrize("call", ["n = 3; lab.grade('12a', n, 5); n = 4", "lab.grade('12a', count, 5)"])
-def test_numbers_that_are_not_written_out_are_told(tmp_path, call):
-    (entry,) = submissions([notebook(tmp_path / "alice.ipynb", call)])
-    assert "12a: write the numbers into the call" in entry.problem
-
-
-@pytest.mark.parametrize("cell", ["lab.grade({[]: 1})", "lab.grade()", "lab.grade('99z', 1)",
-                                  f"lab.grade('12a', 0x{'f' * 5000})"])  # which Python cannot write in decimal
-def test_a_strange_call_does_not_stop_the_class(tmp_path, cell):
+@pytest.mark.parametrize(("cell", "says"), [
+    (f"%%kernel 04\n{KERNEL}", "has no kernel cell with --exercise"),
+    ("n = 3; lab.grade('12a', n, 5); n = 4", "12a: write the numbers into the call"),
+    ("lab.grade('12a', count, 5)", "12a: write the numbers into the call"),
+    (f"lab.grade('12a', 0x{'f' * 5000})", "12a: write the numbers into the call"),  # which Python cannot write
+    ("lab.grade({[]: 1})", ""), ("lab.grade()", ""), ("lab.grade('99z', 1)", ""),
+])
+def test_a_cell_that_answers_nothing_is_told(tmp_path, cell, says):
     (entry,) = submissions([notebook(tmp_path / "alice.ipynb", cell)])
-    assert entry.problem
-
-
-def test_lines_above_the_magic_count(tmp_path):
-    (entry,) = submissions([notebook(tmp_path / "alice.ipynb", f"\n  \n%%kernel 04 --exercise 04a\n{KERNEL}")])
-    assert entry.answer == f"\n\n// %%kernel 04 --exercise 04a\n{KERNEL}"
+    assert entry.problem and says in entry.problem
 
 
 def test_a_file_was_handed_in_when_it_was_changed_or_when_a_manifest_says(tmp_path):
-    for name in ("alice/04a.cu", "bob_04a.cu", "submission_7/week 4/04b.cu"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(KERNEL)
+    hand_in(tmp_path, *(names := ("alice/04a.cu", "bob_04a.cu", "submission_7/week 4/04b.cu")))
+    for name in names:
         os.utime(tmp_path / name, (1_800_000_000,) * 2)
     manifest = tmp_path / "manifest.csv"
     manifest.write_text("File,Submitted_at,Student\nsubmission_7,2026-12-01T23:59:30+01:00,carol\n"
@@ -220,9 +201,7 @@ def test_a_file_was_handed_in_when_it_was_changed_or_when_a_manifest_says(tmp_pa
 
 
 def test_lines_of_a_manifest_that_match_no_file_are_told(tmp_path):
-    for name in ("carol/week 4/04a.cu", "bob_04a.cu", "dan/essay.pdf"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(KERNEL)
+    hand_in(tmp_path, "carol/week 4/04a.cu", "bob_04a.cu", "dan/essay.pdf")
     names = ("carol", "bob_04a.cu", "dan/essay.pdf", "bob_4a.cu", "carol/week 4", "eve")
     (tmp_path / "manifest.csv").write_text(
         "file,submitted_at\n" + "".join(f"{name},2026-12-01T00:00Z\n" for name in names))
@@ -231,9 +210,7 @@ def test_lines_of_a_manifest_that_match_no_file_are_told(tmp_path):
 
 
 def test_a_manifest_that_may_be_the_students_own_says_nothing(tmp_path):
-    for student in ("alice", "mallory"):
-        (tmp_path / student).mkdir()
-        (tmp_path / student / "04a.cu").write_text(KERNEL)
+    hand_in(tmp_path, "alice/04a.cu", "mallory/04a.cu")
     (tmp_path / "mallory" / "manifest.csv").write_text("file,submitted_at,student\n04a.cu,2020-01-01T00:00Z,alice\n")
     entries = submissions([tmp_path / "alice", tmp_path / "mallory"])
     assert [(entry.student, entry.clock) for entry in entries] == [("alice", "file"), ("mallory", "file")]
@@ -249,18 +226,14 @@ def test_half_a_character_does_not_stop_the_class(tmp_path):
 
 
 def test_a_name_that_is_no_text_is_told_like_any_other(tmp_path):
-    for name in (b"\xff_04a.cu", b"\xff\xfe.docx"):
-        (tmp_path / os.fsdecode(name)).write_text(KERNEL)
-    entries = submissions([tmp_path])
+    entries = hand_in(tmp_path, *map(os.fsdecode, (b"\xff_04a.cu", b"\xff\xfe.docx")))
     assert [submission.student for submission in entries] == [r"\xff", r"\xff\xfe"]
     for submission in entries:
         (submission.student + submission.problem).encode()
 
 
 def test_all_may_be_of_one_student(tmp_path):
-    for name in ("README.md", "week 4/alice_04a.cu", "04b.cu", "notes/plan.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(KERNEL)
+    hand_in(tmp_path, "README.md", "week 4/alice_04a.cu", "04b.cu", "notes/plan.txt")
     entries = submissions([tmp_path], "bob")
     assert [(sent.student, sent.exercise, sent.problem) for sent in entries] == [("bob", "04b", ""), ("bob", "04a", "")]
     (nothing,) = submissions([tmp_path / "notes"], "bob")
@@ -312,26 +285,20 @@ def test_the_name_of_an_added_exercise_is_that_exercise_wherever_the_grader_stan
 @pytest.mark.parametrize("name", ["in\nmallory", "\x1b[2J\x1b[31mbob", "alice\u202egpj", "bob\u200b", "\x07", "a\rb",
                                   "\u2028", "\U000e0041", " ", "_1_assignsubmission_file"])
 def test_a_name_is_shown_as_it_is(tmp_path, name):
-    (tmp_path / name).mkdir()
-    (tmp_path / name / f"{name}.cu").write_text(KERNEL)
-    (entry,) = submissions([tmp_path])
+    (entry,) = hand_in(tmp_path, f"{name}/{name}.cu")
     assert (entry.student + entry.problem).isprintable() and "does not say which exercise" in entry.problem
     assert entry.student == name or "\\" in entry.student or not name.strip("_1abcdefghijklmnopqrstuvwxyz")
 
 
 @pytest.mark.parametrize("name", ["Zoë", "Łukasz Żak", "王小明", "नमस्ते", "می\u200cخواهم", "O'Neil-Smith, Jr."])
 def test_names_of_any_language_stay(tmp_path, name):
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "04a.cu").write_text(KERNEL)
-    (entry,) = submissions([tmp_path])
+    (entry,) = hand_in(tmp_path, f"{name}/04a.cu")
     assert (entry.student, entry.problem) == (name, "")
 
 
 def test_two_badly_named_files_are_told_as_bad_names(tmp_path):
-    for name in ("kernel.cu", "mine.cu", "04a.cu"):
-        (tmp_path / "eve").mkdir(exist_ok=True)
-        (tmp_path / "eve" / name).write_text(KERNEL)
-    problems = {submission.exercise: submission.problem for submission in submissions([tmp_path])}
+    entries = hand_in(tmp_path, "eve/kernel.cu", "eve/mine.cu", "eve/04a.cu")
+    problems = {submission.exercise: submission.problem for submission in entries}
     assert [*problems] == ["04a", ""] and problems["04a"] == ""
     unnamed = problems[""]
     assert "kernel.cu does not say" in unnamed and "mine.cu does not say" in unnamed and "twice" not in unnamed
@@ -346,7 +313,6 @@ def book(*sources, **more):
     return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4} | more)
 
 
-ALICE = "%%kernel 04 --exercise 04a\n" + KERNEL
 POISON = {
     "an endless import": (book("import " + "a." * 30_000 + "a; lab.grade('12a', 1)"), ""),
     "forty thousand assignments": (book("\n".join(f"a{i} = 1" for i in range(40_000))), "code cell 1 of"),
@@ -382,7 +348,7 @@ POISON = {
 @pytest.mark.parametrize(("text", "says"), POISON.values(), ids=POISON)
 def test_a_poisoned_notebook_takes_little_and_the_others_are_read(tmp_path, text, says):
     (tmp_path / "mallory.ipynb").write_bytes(text if isinstance(text, bytes) else text.encode())
-    notebook(tmp_path / "alice.ipynb", ALICE)
+    notebook(tmp_path / "alice.ipynb", f"{HEAD}\n{KERNEL}")
     tracemalloc.start()
     began = time.process_time()
     entries = submissions([tmp_path])
@@ -440,7 +406,6 @@ def test_what_is_no_file_is_not_opened(tmp_path, monkeypatch, kind):
         path.write_text("secret")
         path.chmod(0)
         path.parent.chmod(0o500)
-    (tmp_path / "in" / "alice_04a.cu").write_text(KERNEL)
-    by_student = {submission.student: submission for submission in submissions([tmp_path / "in"])}
+    by_student = {submission.student: submission for submission in hand_in(tmp_path / "in", "alice_04a.cu")}
     assert {*by_student} == {"alice", "mallory"}
     assert kind == "unreadable" or (by_student["mallory"].problem and "secret" not in by_student["mallory"].answer)
