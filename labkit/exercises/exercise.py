@@ -28,11 +28,11 @@ import os
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 from hostcuda.errors import EngineError
 from hostcuda.source import code_only, kernel_names
@@ -41,7 +41,7 @@ from labkit.base.paths import SERIES
 from labkit.ladder.source import read, select_view
 
 if TYPE_CHECKING:
-    import numpy as np
+    from labkit.exercises.subjects import InPlaceOf, Kernels, Numbers
 
 Counts = Mapping[str, float]  # counters of one case, by their friendly names
 # The limits of an attempt.
@@ -80,40 +80,6 @@ class LastLaunch(NamedTuple):
     block: Sequence[int]
     outputs: tuple[int, int, int]  # the number of maps, and of their rows and columns
     layer: str  # the layer's repr
-
-
-class Subject(Protocol):
-    """How an attempt at an exercise is run and judged. The child process executes, the parent compares."""
-
-    cases: Sequence[Case]
-    headers: Sequence[str]  # headers that come with the exercise: a kernel may include them
-
-    def drawn(self, shapes: str, values: str = "") -> Self:
-        """Return a copy with a hidden shape drawn from the text `shapes`, and inputs from the text `values`."""
-
-    def inputs(self, case: Case) -> object:
-        """Return what the child process gets for a case: inputs, and nothing of the expected results."""
-
-    def source(self, attempt: object) -> str:
-        """Return the text of an attempt. LabError if it cannot be one."""
-
-    def prepare(self, source: str) -> None:
-        """Compile what the cases need."""
-
-    def execute(self, source: str, case: Case, given: object) -> Iterable[dict[str, np.ndarray]]:
-        """Run the kernel on a case, with its `inputs`, once or several times; yield the arrays that each run writes."""
-
-    def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
-        """Raise CheckFailed if an array is wrong."""
-
-    def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
-        """Return numbers for goals that follow from the results, beside the counters."""
-
-    def warnings(self, source: str) -> str:
-        """Return the warnings of the host's compiler."""
-
-    def last_launch(self, message: str) -> LastLaunch:
-        """Return the last launch of a convolution, on the shape that a message of `compare` names."""
 
 
 @dataclass(frozen=True)
@@ -257,8 +223,8 @@ class Exercise:
     Attributes
     ----------
     title : str
-    subject : Subject
-        How an attempt is run and judged.
+    subject : InPlaceOf, Kernels or Numbers
+        How an attempt is run and judged, see `labkit.exercises.subjects`.
     goals : tuple of Goal
     lines : int or None
         The most lines that may differ from the starting code.
@@ -278,7 +244,7 @@ class Exercise:
     """
 
     title: str
-    subject: Subject
+    subject: InPlaceOf | Kernels | Numbers
     goals: tuple[Goal, ...] = ()
     lines: int | None = None
     hints: tuple[str, ...] = ()

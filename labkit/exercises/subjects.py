@@ -1,4 +1,8 @@
-"""Run and judge attempts at exercises: a kernel in place of a rung's, kernels on arrays, or numbers."""
+"""Run and judge attempts at exercises: a kernel in place of a rung's, kernels on arrays, or numbers.
+
+Of a kernel, the child process gets `inputs` and calls `prepare`, `warnings` and `execute`; its parent calls `compare`
+and `measured`. So nothing of the expected results comes near the attempt.
+"""
 
 from __future__ import annotations
 
