@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from hostcuda.files import require_writable, write
+from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, SERIES
 from labkit.exercises.exercise import Exercise, add, exercise
@@ -53,9 +53,7 @@ def write_image(folder: Path, asked: Iterable[Exercise]) -> list[Path]:
     EngineError
         labkit is not used from a checkout, or the folder is not empty or cannot be written.
     """
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise LabError(f"{folder} is not an empty folder: remove it, or choose another with --out")
-    require_writable(folder)
+    student.require_empty(folder)
     return [write(folder / name, data) for name, data in _list_files(asked)]
 
 

@@ -136,14 +136,13 @@ class Terms:
 
 
 class Written(NamedTuple):
-    """What `write_all` has written: the files, the table first; the pages; and how many submissions are late.
+    """What `write_all` has written: the files, the table first, without the pages; and how many submissions are late.
 
     `changed` lists the results whose points differ from those in the earlier table, with the same text and verdict;
     `unused` lists the marks of a person for which there is no hand-in.
     """
 
     files: list[Path]
-    pages: list[Path]
     late: int
     changed: list[str]
     unused: list[str]
@@ -180,7 +179,7 @@ def write_all(
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[tuple[str, str], tuple[Fraction, str]] = {}  # the points of a person at an exercise, and the notes
-    other_files, pages, names = [], [], _choose_file_names(places)
+    other_files, names = [], _choose_file_names(places)
     for student in sorted(places):
         results = [terms.apply_marks(it) for name in sorted(places[student]) if (it := read_result(out, student, name))]
         notes = {result.exercise: terms.notes(result) for result in results}
@@ -204,10 +203,10 @@ def write_all(
                 ungraded.append(result)
         other_files += gradebooks.write_student(formats, out, names[student], results, parts)
         titles = {name: exercise.title for name, exercise in terms.exercises.items()}
-        pages.append(render_page(
+        render_page(
             out / f"{names[student]}.html", "student.html.j2", student=student, results=results, asked=parts,
             tried=sum(bool(result.exercise) for result in results), passed=sum(result.passed for result in results),
-            titles=titles, points=_points_text, hours=hours, notes=notes, budget=BUDGET))
+            titles=titles, points=_points_text, hours=hours, notes=notes, budget=BUDGET)
     for person in terms.roster.missing(places) if terms.roster else ():
         row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]
         sheet.writerow(map(gradebooks.shown, row))
@@ -219,7 +218,7 @@ def write_all(
     if ranking:
         files.append(render_page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
     found = {(terms.rules.key(student), number) for student, numbers in places.items() for number in numbers}
-    return Written(files, pages, late, changed, [" ".join(key) for key in terms.rules.marks if key not in found])
+    return Written(files, late, changed, [" ".join(key) for key in terms.rules.marks if key not in found])
 
 
 def _result_key(result: Result) -> tuple:

@@ -36,7 +36,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -91,8 +91,6 @@ class Result:
         Goal -> the number reached, without goals that were not counted.
     seconds : float
         The time that the grading took.
-    peak_mb : float
-        Memory of the child process, in 10^6 bytes.
     op_ms : dict
         Device -> the op time of a kernel that met its goal, of 1000 images of the last layer that is counted. Only a
         GPU measures it.
@@ -119,7 +117,6 @@ class Result:
     advice: str = ""
     reached: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
-    peak_mb: float = 0.0
     op_ms: dict[str, float] = field(default_factory=dict)
     submitted_at: str = ""
     clock: str = ""
@@ -379,7 +376,7 @@ def _read(path: Path) -> Result | None:
     try:
         values = json.loads(path.read_bytes())
         if values["format"] == FORMAT:
-            return Result(**values)
+            return Result(**{one.name: values[one.name] for one in fields(Result)})
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     raise LabError(f"{path} is a result of another version of the lab: grade into a new folder")
@@ -442,7 +439,7 @@ def _is_kernel(submission: Submission) -> bool:
 
 def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = MappingProxyType({})) -> Result:
     """Grade a submission in any process on any machine; `added` maps the class's own exercises to their folders."""
-    began, peak = time.monotonic(), 0
+    began = time.monotonic()
     try:
         if submission.problem:
             return Result(submission.student, submission.exercise, False, submission.problem,
@@ -451,7 +448,7 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
             add(added[submission.exercise])
         exercise = by_name(submission.exercise).drawn(submission.seed or secrets.token_hex(8))
         try:
-            graded, peak = _grade_answer(exercise, submission.answer, unsafe)
+            graded = _grade_answer(exercise, submission.answer, unsafe)
             verdict = graded.verdict
         except sandbox.NoResultError as error:  # it is not tried again
             reason = str(error).removeprefix("there is no result: ")
@@ -464,7 +461,7 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
         return Result(
             submission.student, exercise.number, graded.passed, verdict, graded.untouched,
             [[line.ok, line.text[:_TEXT], part] for line, part in zip(graded.lines, parts, strict=False)],
-            graded.mistake, reached, round(time.monotonic() - began, 2), round(peak / 1e6, 1),
+            graded.mistake, reached, round(time.monotonic() - began, 2),
             answer=_answer(submission), grader=digest_task(exercise.number), seed=exercise.seed,
         )
     except EngineError as error:  # without a digest: the next run tries again
@@ -473,12 +470,12 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
         return Result(submission.student, submission.exercise, False, f"not graded: {type(error).__name__}: {error}")
 
 
-def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> tuple[grade.Grade, int]:
-    """Return the grade of an answer, and peak memory in bytes; NoResultError if it cannot be one."""
+def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grade.Grade:
+    """Return the grade of an answer; NoResultError if it cannot be one."""
     numbers = isinstance(exercise.subject, Numbers)
     try:
         if numbers:
-            return grade.grade(exercise.folder, *answer, quiet=True, record=False), 0
+            return grade.grade(exercise.folder, *answer, quiet=True, record=False)
         source = exercise.attempt(answer)
     except EngineError as error:
         if numbers:
@@ -489,8 +486,8 @@ def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> tupl
     return in_sandbox(exercise, source, unsafe)
 
 
-def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grade.Grade, int]:
-    """Grade a kernel that is not trusted; return the grade and the child's peak memory in bytes.
+def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> grade.Grade:
+    """Return the grade of a kernel that is not trusted.
 
     The arrays and counters come from the child's answer, which carries a word that the child was told before it
     compiled anything. They are judged here.
@@ -512,4 +509,4 @@ def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grad
     arrays = {name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
               for name, text in record["arrays"].items()}
     results = grade.ChildResult(status, record["events"], grade.sort_by_case(asked, arrays))
-    return grade.judge(asked, source, results), child.peak_memory
+    return grade.judge(asked, source, results)

@@ -55,9 +55,7 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     """
     checkout = PACKAGE.parent
     paths = [*list_files()]  # before there is anything new
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise LabError(f"{out} is not an empty folder: remove it, or choose another with --out")
-    require_writable(out)
+    require_empty(out)
     targets = []
     for path in paths:
         target = out / path.relative_to(checkout)
@@ -70,6 +68,13 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             targets.append(Path(shutil.copy2(path, target)))
     return targets
+
+
+def require_empty(folder: Path) -> None:
+    """Make a folder if it does not exist. EngineError if it is not empty, or cannot be written."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise LabError(f"{folder} is not an empty folder: remove it, or choose another with --out")
+    require_writable(folder)
 
 
 def list_files() -> Iterator[Path]:

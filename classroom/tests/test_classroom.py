@@ -310,10 +310,10 @@ def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_agai
     handed_in = [Submission("alice", "04a", TILING.solution), Submission("bob", "04a", problem="empty")]
     grading.grade_all(handed_in, tmp_path)
     assert [result.verdict for result in grading.read_results(tmp_path)] == ["not graded: OSError: no memory", "empty"]
-    monkeypatch.setattr(grading, "in_sandbox", lambda *args: (Grade(TILING, None, None), 0))  # damaged itself
+    monkeypatch.setattr(grading, "in_sandbox", lambda *args: Grade(TILING, None, None))  # damaged itself
     grading.grade_all(handed_in, tmp_path)
     assert grading.read_result(tmp_path, "alice", "04a").verdict.startswith("not graded: TypeError")
-    monkeypatch.setattr(grading, "in_sandbox", lambda *args: (Grade(TILING, ()), 0))
+    monkeypatch.setattr(grading, "in_sandbox", lambda *args: Grade(TILING, ()))
     grading.grade_all(handed_in, tmp_path)
     assert grading.read_result(tmp_path, "alice", "04a").verdict == "goal met"
 

@@ -46,7 +46,7 @@ def test_a_regrade_draws_what_the_first_grading_drew(added, tmp_path, monkeypatc
     """Another text draws anew, and `--seed` says what to draw from."""
     seeds = []
     graded = Grade(added, (GradeLine(True, "sectors per load"),), (4.0,))
-    monkeypatch.setattr(grading, "in_sandbox", lambda asked, *_: (seeds.append(asked.seed), (graded, 0))[1])
+    monkeypatch.setattr(grading, "in_sandbox", lambda asked, *_: (seeds.append(asked.seed), graded)[1])
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     file, states = tmp_path / "alice_saxpy.cu", iter("abcd")
     for text, seed in ((added.solution, ""), (added.solution, ""), (added.start, ""), (added.start, "given")):
