@@ -22,7 +22,6 @@ import jinja2
 
 import labkit
 from hostcuda.files import write
-from labkit.base.numerals import three
 from labkit.exercises.exercise import Exercise, exercises, number
 from labkit.notebooks import STYLE
 from labkit_classroom import gradebooks
@@ -255,7 +254,7 @@ def _make_row(result: Result, points: Fraction, of: Fraction, hours: Mapping[str
 def rankings(results: Sequence[Result]) -> list[dict]:
     """Return for each exercise its title, its goals and the students who met them, the best one first.
 
-    The number of the first goal decides; equal numbers share a rank. Each device that has measured times adds a column.
+    The number of the first goal decides; equal numbers share a rank.
     """
     tables = []
     for exercise in exercises().values():
@@ -265,15 +264,13 @@ def rankings(results: Sequence[Result]) -> list[dict]:
         first = exercise.goals[0]
         sign = -1 if first.at_least is not None else 1
         met.sort(key=lambda result: (sign * result.reached.get(first.what, math.inf), result.student))
-        devices = sorted({device for result in met for device in result.op_ms})
         rows, rank, last = [], 0, None
         for place, result in enumerate(met, 1):
             best = result.reached.get(first.what)
             rank, last = (rank, last) if best == last else (place, best)
             reached = [number(result.reached.get(goal.what, math.nan)) for goal in exercise.goals]
-            times = [three(result.op_ms[device]) if device in result.op_ms else "" for device in devices]
-            rows.append({"rank": rank, "student": result.student, "reached": reached + times})
-        goals = [goal.what for goal in exercise.goals] + [f"op time on the {device} (ms)" for device in devices]
+            rows.append({"rank": rank, "student": result.student, "reached": reached})
+        goals = [goal.what for goal in exercise.goals]
         tables.append({"number": exercise.number, "title": exercise.title, "goals": goals, "rows": rows})
     return tables
 

@@ -22,7 +22,6 @@ import multiprocessing
 import os
 import secrets
 import signal
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -51,10 +50,9 @@ from labkit.base.errors import LabError
 from labkit.base.kept import digest
 from labkit.base.paths import PACKAGE, SERIES, data_dir
 from labkit.exercises import grade
-from labkit.exercises.exercise import ATTEMPT_S, Exercise, add, by_name, exercises, hand_over
+from labkit.exercises.exercise import Exercise, add, by_name, exercises
 from labkit.exercises.judge import UNTOUCHED, code_lines
-from labkit.exercises.subjects import InPlaceOf, Numbers
-from labkit.spec.devices import device
+from labkit.exercises.subjects import Numbers
 from labkit_classroom import sandbox
 from labkit_classroom.submissions import MANIFEST, Submission
 
@@ -68,7 +66,6 @@ _IN_FLIGHT = 256  # submissions that an executor has at a time
 _SHOWN = ("cli", "draw", "notebooks", "page")  # packages that decide no grade
 _DECIDE = ("grading.py", "sandbox.py", "seccomp.py")  # files of this package that do
 _STARTS = "starts.txt"  # beside the results
-_TIMING = "labkit_classroom.timing"
 
 
 @dataclass(frozen=True)
@@ -91,9 +88,6 @@ class Result:
         Goal -> the number reached, without goals that were not counted.
     seconds : float
         The time that the grading took.
-    op_ms : dict
-        Device -> the op time of a kernel that met its goal, of 1000 images of the last layer that is counted. Only a
-        GPU measures it.
     submitted_at, clock : str
         As `Submission` has them.
     before, regraded : str
@@ -117,7 +111,6 @@ class Result:
     advice: str = ""
     reached: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
-    op_ms: dict[str, float] = field(default_factory=dict)
     submitted_at: str = ""
     clock: str = ""
     before: str = ""
@@ -241,10 +234,6 @@ def grade_all(
     except KeyboardInterrupt:
         finished = sum(_path(folder, submission).is_file() for submission in handed_in)
         raise Interrupted(f"stopped: {finished} of {len(handed_in)} are graded; the same command goes on") from None
-    if device().engine == "gpu":  # in this thread, which has the context, and one after the other
-        for submission in handed_in:
-            if (old := _read(_path(folder, submission))) and (result := add_time(old, submission)) is not old:
-                keep(submission, result, old)
     return failed
 
 
@@ -294,22 +283,6 @@ def _prepare_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
-
-
-def add_time(result: Result, submission: Submission, images: int = 1000) -> Result:
-    """Return a result with its op time on this device, if it met its goal in place of a rung and has no time yet."""
-    exercise = by_name(result.exercise) if result.passed else None
-    subject = exercise and exercise.subject
-    if not isinstance(subject, InPlaceOf) or device().name in result.op_ms:
-        return result
-    with temporary.folder() as folder:
-        hand_over(exercise, subject.source(submission.answer), folder)
-        timing = processes.run([sys.executable, "-m", _TIMING, str(folder), str(images)], {}, ATTEMPT_S, capture=True)
-        if timing.interrupted:
-            timing.require("timing")
-        if timing.problem:  # wrong on this device, or without an end: the grade stands, the ranking shows no time
-            return result
-        return replace(result, op_ms={**result.op_ms, **json.loads((folder / "op_ms").read_text())})
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import time
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pandas as pd
@@ -19,24 +18,16 @@ from typer.testing import CliRunner
 
 from hostcuda.errors import Interrupted
 from labkit.base.errors import LabError
-from labkit.base.numerals import three
 from labkit.base.paths import PACKAGE
 from labkit.cli import app
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import Grade
-from labkit.spec.devices import device
 from labkit_classroom import gradebooks, grades, grading, sandbox
 from labkit_classroom.roster import Person, Roster
 from labkit_classroom.rules import read_rules
 from labkit_classroom.submissions import Submission
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
-
-
-@pytest.fixture(autouse=True)
-def no_gpu(monkeypatch):
-    """Time no hand-in of a class on a GPU: most are no kernels."""
-    monkeypatch.setattr(grading, "device", lambda: SimpleNamespace(engine="cpu", name=device().name))
 
 
 TILING = exercise("04a")
@@ -109,23 +100,12 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(walle
     assert said("in/alice.ipynb", "--out", "one").endswith("one/grades.csv, and a page for one student\n")
 
 
-def test_times_are_taken_once_per_device_and_only_of_kernels_that_met_the_goal():
-    attempts = [Submission(name, "04a", text) for name, text in (("alice", TILING.solution), ("bob", TILING.start))]
-    met, missed = (grading.Result(entry.student, "04a", entry.student == "alice", "") for entry in attempts)
-    timed = grading.add_time(met, attempts[0], images=1)
-    ((name, op_ms),) = timed.op_ms.items()
-    assert op_ms > 0
-    assert grading.add_time(timed, attempts[0]) is timed
-    assert grading.add_time(missed, attempts[1]) is missed
-    (ranking,) = grades.rankings([timed, missed])
-    assert ranking["goals"][-1] == f"op time on the {name} (ms)"
-    assert [row["reached"][-1] for row in ranking["rows"]] == [three(op_ms)]
-
-
-def test_a_kernel_that_faults_while_it_is_timed_has_no_time():
-    met = grading.Result("alice", "04a", True, "")
-    faults = TILING.solution.replace("float sum = 0;", "float sum = *(volatile int *)8;")
-    assert grading.add_time(met, Submission("alice", "04a", faults)) is met
+def test_a_ranking_is_ordered_by_the_first_goal_and_leaves_out_who_missed_it():
+    numbers = {"alice": (True, 1.05), "bob": (True, 1), "carol": (True, 1), "dave": (False, 2)}
+    (ranking,) = grades.rankings([grading.Result(name, "04a", met, "", reached={TILING.goals[0].what: number})
+                                  for name, (met, number) in numbers.items()])
+    assert [(row["rank"], row["student"], row["reached"]) for row in ranking["rows"]] == [
+        (1, "bob", ["1"]), (1, "carol", ["1"]), (3, "alice", ["1.05"])]
 
 
 def test_a_stopped_run_goes_on_where_it_was(walled, tmp_path, monkeypatch):
