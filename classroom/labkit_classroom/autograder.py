@@ -48,10 +48,7 @@ def write_zip(path: Path, asked: Iterable[Exercise]) -> Path:
 def write_image(folder: Path, asked: Iterable[Exercise]) -> list[Path]:
     """Write what an image is built from: a ``Containerfile`` and what it copies.
 
-    Raises
-    ------
-    EngineError
-        labkit is not used from a checkout, or the folder is not empty or cannot be written.
+    EngineError outside of a checkout, or if the folder is not empty or cannot be written.
     """
     student.require_empty(folder)
     return [write(folder / name, data) for name, data in _list_files(asked)]

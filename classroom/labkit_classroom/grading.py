@@ -290,13 +290,7 @@ def _prepare_worker() -> None:
 
 
 def read_results(out: Path) -> Iterator[Result]:
-    """Yield the results in a folder; a damaged one is left out and graded again.
-
-    Raises
-    ------
-    LabError
-        A result is one of another version.
-    """
+    """Yield the results in a folder; a damaged one is left out and graded again. LabError for another version's."""
     return (result for _, result in _read_all(out / "results"))
 
 
@@ -463,12 +457,7 @@ def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> grade.Grad
     """Return the grade of a kernel that is not trusted.
 
     The arrays and counters come from the child's answer, which carries a word that the child was told before it
-    compiled anything. They are judged here.
-
-    Raises
-    ------
-    LabError
-        The child process came to no result; the message says why.
+    compiled anything. They are judged here. LabError if the child came to no result; the message says why.
     """
     with temporary.folder() as folder:
         command, environment = grade.write_job(asked, source, folder)

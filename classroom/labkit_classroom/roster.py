@@ -95,12 +95,8 @@ def read_roster(path: Path) -> Roster:
     """Read a roster from a CSV file with the columns name, id and email, in any order.
 
     A column `extension`, or ``extension 04a`` for one exercise, holds hours that are added to the deadline, or another
-    deadline. Other columns are ignored.
-
-    Raises
-    ------
-    LabError
-        The file cannot be read, lacks a column or an id, has an id twice, or has an extension that cannot be read.
+    deadline. Other columns are ignored. LabError if the file cannot be read, lacks a column or an id, has an id twice,
+    or has an extension that cannot be read.
     """
     people, columns = {}, {}
     for line, row in read_table(path, ("name", "id", "email")):
@@ -121,10 +117,7 @@ def read_roster(path: Path) -> Roster:
 def read_table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
     """Return the rows of a CSV file with their line numbers; columns in lower case, separated by , or ;.
 
-    Raises
-    ------
-    LabError
-        The file cannot be read, or a column is missing.
+    LabError if the file cannot be read, or if a column is missing.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

@@ -216,18 +216,7 @@ def available() -> bool:
 
 
 def require(unsafe: bool = False) -> None:
-    """Raise LabError unless there is a sandbox, or the user does without.
-
-    Parameters
-    ----------
-    unsafe : bool
-        Run what others have written without a sandbox.
-
-    Raises
-    ------
-    LabError
-        There is none; the message says why.
-    """
+    """Raise LabError, which says why, if there is no sandbox, unless the user does without (`unsafe`)."""
     if not unsafe and (reason := why_not()):
         raise LabError(
             f"kernels that others have written are not run without a sandbox: {reason}. With --unsafe they run as "

@@ -54,13 +54,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def load() -> None:
-    """Put this process, and all that it starts, under the filter for ever.
-
-    Raises
-    ------
-    OSError
-        There is no libseccomp, or the filter cannot be loaded.
-    """
+    """Put this process, and all that it starts, under the filter for ever. OSError if it cannot be loaded."""
     seccomp = library()
     rules = ctypes.c_void_p(seccomp.seccomp_init(_FAIL) if seccomp else None)
     if not rules:

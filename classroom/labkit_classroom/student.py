@@ -80,10 +80,7 @@ def require_empty(folder: Path) -> None:
 def list_files() -> Iterator[Path]:
     """Yield the files that git tracks; without git, all files that no run of the lab has made.
 
-    Raises
-    ------
-    LabError
-        labkit is not used from a checkout.
+    LabError if labkit is not used from a checkout.
     """
     checkout = PACKAGE.parent
     if not (checkout / "notebooks").is_dir():
@@ -149,11 +146,6 @@ def mark_cells(nb: NotebookNode) -> None:
     A kernel cell becomes a cell for a solution. The cell that grades it becomes a locked test of one point, which fails
     unless the goal is met: ``assert lab.grade("04a", mine_a).passed``. A cell that grades its own numbers becomes an
     answer of one point that nbgrader leaves to the instructor.
-
-    Parameters
-    ----------
-    nb : NotebookNode
-        In nbformat 4.
     """
     for cell in nb.cells:
         if cell.cell_type != "code":

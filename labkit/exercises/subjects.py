@@ -378,13 +378,7 @@ class Numbers:
         return self
 
     def counts(self, answer: tuple) -> Mapping[str, Counts]:
-        """Return the counts of an answer.
-
-        Raises
-        ------
-        LabError
-            The answer has the wrong number of values, or a value of the wrong type.
-        """
+        """Return the counts of an answer. LabError if it has too many or too few values, or one of a wrong type."""
         try:
             inspect.signature(self.count).bind(*answer)
         except TypeError:
@@ -394,13 +388,7 @@ class Numbers:
 
 
 def whole_number(value: object, what: str, least: int, most: int) -> int:
-    """Return a value of an answer by numbers as an integer from `least` to `most`.
-
-    Raises
-    ------
-    LabError
-        It is no such integer.
-    """
+    """Return a value of an answer by numbers as an integer from `least` to `most`. LabError if it is none."""
     if not is_whole(value, least, most):
         raise LabError(f"{value!r} is no {what}; it is an integer from {least} to {most:,}")
     return int(value)
