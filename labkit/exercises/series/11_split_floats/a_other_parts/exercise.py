@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
 
 _BITS = {"BF16": 8, "TF32": 11}
 _LARGEST = 2.0**-21  # the largest error, relative to the product
@@ -50,11 +50,8 @@ def _fewest() -> tuple[int, ...]:
 
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
-    return (
-        Goal(f"error of a product, in units of 2^-21, {name}", lambda counts: counts[name]["error"] / _LARGEST,
-             at_most=1),
-        Goal(f"with one product fewer, {name}", lambda counts: counts[name]["fewer"] / _LARGEST, at_least=1),
-    )
+    return (counted("error", name, per=_LARGEST, what="error of a product, in units of 2^-21", at_most=1),
+            counted("fewer", name, per=_LARGEST, what="with one product fewer", at_least=1))
 
 
 EXERCISE = Exercise(

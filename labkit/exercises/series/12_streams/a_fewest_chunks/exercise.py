@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
 from labkit.measure.pipeline import schedule, span_ms
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET72, LENET86, Layer
@@ -13,7 +13,6 @@ _IMAGES = 10_000
 _RUNG = 7  # the page's kernel
 _FIRST = {"layer 1 of lenet86": LENET86[0], "layer 1 of lenet72": LENET72[0]}
 _SLACK = 5  # per cent above the reference time
-_ABOVE = "% above the reference time"
 
 
 def _excess_pct(layer: Layer, chunk: int) -> float:
@@ -43,10 +42,8 @@ def _compute_solution() -> tuple[int, ...]:
 
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
-    return (
-        Goal(f"{_ABOVE}, {name}", lambda counts: counts[name]["above"], at_most=_SLACK),
-        Goal(f"and with one chunk fewer, {name}", lambda counts: counts[name]["fewer"], at_least=_SLACK),
-    )
+    return (counted("above", name, what="% above the reference time", at_most=_SLACK),
+            counted("fewer", name, what="and with one chunk fewer", at_least=_SLACK))
 
 
 def _on_each(attempt) -> list:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from labkit.exercises import Exercise, Goal, Mistake, Numbers
+from labkit.exercises import Exercise, Mistake, Numbers, counted
 from labkit.measure.pipeline import chunk_sizes, schedule, span_ms
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET86
@@ -14,7 +14,6 @@ _IMAGES = 10_000
 _RUNG = 7  # the page's kernel
 _LAYER, _FIRST = "layer 1 of lenet86", LENET86[0]
 _MOST, _WITHIN = 8, 1  # chunks, and per cent above the reference time
-_ABOVE = "% above the reference time"
 
 
 def _compute_excess_pct(chunks: Sequence[int]) -> float:
@@ -45,8 +44,8 @@ def _slow(attempt) -> bool:
 EXERCISE = Exercise(
     title="Growing chunks",
     subject=Numbers(_count_answer, start=((2500,) * 4,), solution=_compute_solution),
-    goals=(Goal(f"chunks, {_LAYER}", lambda counts: counts[_LAYER]["chunks"], at_most=_MOST),
-           Goal(f"{_ABOVE}, {_LAYER}", lambda counts: counts[_LAYER]["above"], at_most=_WITHIN)),
+    goals=(counted("chunks", _LAYER, at_most=_MOST),
+           counted("above", _LAYER, what="% above the reference time", at_most=_WITHIN)),
     mistakes=(
         Mistake("Equal chunks do not help: the first of n is the n-th part of the way in, and no eight are enough.",
                 lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["equal"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
 
@@ -38,10 +38,8 @@ def _compute_solution() -> tuple[int, ...]:
 
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
-    return (
-        Goal(f"link over kernel, {name}", lambda counts: counts[name]["link"], at_most=1),
-        Goal(f"and with sides one pixel longer, {name}", lambda counts: counts[name]["larger"], at_least=1),
-    )
+    return (counted("link", name, what="link over kernel", at_most=1),
+            counted("larger", name, what="and with sides one pixel longer", at_least=1))
 
 
 def _both(attempt, holds) -> bool:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from labkit.base.errors import LabError
-from labkit.exercises import Exercise, Goal, Mistake, Numbers
+from labkit.exercises import Exercise, Mistake, Numbers, counted
 from labkit.networks.images import dataset
 from labkit.networks.lenet28 import Lenet28
 
@@ -45,7 +45,7 @@ def _missed(attempt) -> bool:
 EXERCISE = Exercise(
     title="The rate of a mini-batch",
     subject=Numbers(_count_answer, start=(0.1,), solution=lambda: (0.3,)),
-    goals=(Goal(f"accuracy, {_HELD_OUT}", lambda counts: counts[_HELD_OUT]["accuracy"], at_least=_LEAST),),
+    goals=(counted("accuracy", _HELD_OUT, at_least=_LEAST),),
     mistakes=(
         Mistake("With this rate the steps jump over the minimum. The sigmoids of s1 then end at 0, where their slope "
                 "is zero, and all ten outputs stay near 0.1. A mean of 50 gradients is steadier than one, but it "
