@@ -15,9 +15,20 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.exercises import exercise as exercise_module
 from labkit.exercises import progress
-from labkit.exercises.exercise import Exercise, Goal, counted, exercise, exercises, hand_over, number, receive
-from labkit.exercises.grade import Grade, GradeLine, grade
-from labkit.exercises.judge import list_goal_lines
+from labkit.exercises.exercise import (
+    Attempt,
+    Exercise,
+    Goal,
+    Mistake,
+    counted,
+    exercise,
+    exercises,
+    hand_over,
+    number,
+    receive,
+)
+from labkit.exercises.grade import Grade, GradeLine, _require_prediction, _write_advice, describe_times, grade
+from labkit.exercises.judge import _LOOK, BUDGET, ChildResult, _list_kinds, find_mistake, list_goal_lines
 from labkit.exercises.subjects import Before, Numbers
 
 pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
@@ -61,8 +72,6 @@ def test_a_solution_that_was_shown_is_not_the_readers(number):
 
 @pytest.mark.parametrize(("number", "right"), [("01a", 8), ("02a", 7)])
 def test_a_number_that_the_page_lets_one_predict_has_to_be_predicted(number, right, monkeypatch):
-    from labkit.exercises.grade import _require_prediction
-
     asked = exercise(number)
     name = asked.goals[0].predicted
     monkeypatch.setattr(progress, "predicted", {})
@@ -78,9 +87,6 @@ def test_a_number_that_the_page_lets_one_predict_has_to_be_predicted(number, rig
 
 
 def test_a_met_goal_gets_no_sentence_for_a_mistake():
-    from labkit.exercises.exercise import Attempt, Mistake
-    from labkit.exercises.judge import BUDGET, find_mistake
-
     asked = Exercise("x", None, mistakes=(Mistake("always", lambda attempt: True),))
     for lines, says in (([GradeLine(True, "a")], ""), ([GradeLine(True, "a"), GradeLine(False, "b", BUDGET)], ""),
                         ([GradeLine(True, "a"), GradeLine(False, "b")], "always")):
@@ -88,13 +94,11 @@ def test_a_met_goal_gets_no_sentence_for_a_mistake():
 
 
 def test_each_new_miss_unlocks_a_hint():
-    asked, missed = TILING, Grade(TILING, (GradeLine(False, "wavefronts"),))
-    from labkit.exercises.grade import _write_advice
-
+    missed = Grade(TILING, (GradeLine(False, "wavefronts"),))
     hints = [_write_advice(missed, source, record=True) for source in ("first", "first", "second", "third", "fourth")]
     expected = [0, 0, 1, 2, 2]
     for hint, at in zip(hints, expected, strict=True):
-        assert hint.startswith(f"Hint {at + 1} of 3: {asked.hints[at]}")
+        assert hint.startswith(f"Hint {at + 1} of 3: {TILING.hints[at]}")
     assert "lab.solution" in hints[-1] and "lab.solution" not in hints[0]
 
 
@@ -196,8 +200,6 @@ WRONG = "right\non {}, B = 2 (integers): 9 of 5780 outputs\nThe first two:\n   b
     ("07a", 0, "should store y[0, 2, 17, 9]?"),  # its threads have several outputs
 ])
 def test_wrong_results_without_a_known_cause_name_the_thread_to_follow(number, image, says):
-    from labkit.exercises.grade import _write_advice
-
     asked = exercise(number)
     layer = next(case.what[0] for case in asked.subject.cases if case.name == "several rows of tiles")
     goals = (GradeLine(None, goal.what) for goal in asked.goals)
@@ -206,8 +208,6 @@ def test_wrong_results_without_a_known_cause_name_the_thread_to_follow(number, i
 
 
 def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
-    from labkit.exercises.grade import _write_advice
-
     asked = exercise("00a")
     text = "right\nsum, 50 elements, is wrong: 2 of 50 elements. The first, [3]: 4, expected 3"
     wrong = Grade(asked, (GradeLine(False, text), *(GradeLine(None, goal.what) for goal in asked.goals)))
@@ -231,8 +231,6 @@ def test_what_is_asked_about_a_wrong_element(text, says):
 
 def test_each_kind_of_finding_has_advice():
     """Except for shuffles, whose sentence is in `labkit.exercises.text`."""
-    from labkit.exercises.judge import _LOOK
-
     runtime = Path(hostcuda.__file__).parent / "runtime"
     files = ("hooks.cpp", "races.cpp", "records.cpp", "allocations.cpp")
     text = "".join((runtime / name).read_text() for name in files)
@@ -243,16 +241,12 @@ def test_each_kind_of_finding_has_advice():
 
 
 def test_what_follows_from_a_divergent_barrier_is_left_out():
-    from labkit.exercises.judge import ChildResult, _list_kinds
-
     findings = [{"kind": kind} for kind in ("race", "divergent barrier")]
     assert _list_kinds(ChildResult(None, [{"findings": findings}], [])) == ("divergent barrier",)
     assert _list_kinds(ChildResult(None, [{"findings": findings[:1]}], [])) == ("race",)
 
 
 def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch):
-    from labkit.exercises.grade import describe_times
-
     monkeypatch.setattr("labkit.exercises.grade.device", lambda: SimpleNamespace(engine="cpu"))
     assert ": 02 constant, where you began, 12.3 ms; the solution " in describe_times(exercise("03a"))
     fused = describe_times(exercise("06a"))
@@ -277,9 +271,6 @@ def test_a_kernel_without_an_estimated_time_is_told_its_busiest_unit(monkeypatch
 
 
 def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
-    from labkit.exercises.grade import _write_advice
-    from labkit.exercises.judge import BUDGET
-
     goal = GradeLine(True, "wavefronts")
     wrong = Grade(TILING, (GradeLine(False, "right"), GradeLine(None, "wavefronts")))
     attempts = [
@@ -359,15 +350,12 @@ def test_a_damaged_file_of_progress_says_what_to_do(tmp_path):
         progress.read()
 
 
-def test_progress_is_a_plain_file(tmp_path):
-    progress.note("04a", "abc", met=False)
-    progress.note("04a", "abc", met=False)
-    assert json.loads((tmp_path / "progress.json").read_text()) == {
-        "04a": {"failed": ["abc"], "hinted": ["abc"], "met": None}}
-
-
-def test_a_file_of_progress_without_hints_is_read(tmp_path):
-    (tmp_path / "progress.json").write_text('{"04a": {"failed": ["abc"], "met": null}}')
+def test_progress_is_a_plain_file_that_may_be_of_an_earlier_lab(tmp_path):
+    file = tmp_path / "progress.json"
+    for _ in range(2):
+        progress.note("04a", "abc", met=False)
+    assert json.loads(file.read_text()) == {"04a": {"failed": ["abc"], "hinted": ["abc"], "met": None}}
+    file.write_text('{"04a": {"failed": ["abc"], "met": null}}')
     assert progress.note("04a", "def", met=False) == 2
 
 

@@ -1,6 +1,7 @@
-"""The solutions of the exercises, tested beyond their goals: other layers, other sizes, other counts."""
+"""The solutions of the exercises: lab.solution gives them, and they work beyond what is graded."""
 
 import math
+import pickle
 import re
 
 import numpy as np
@@ -9,10 +10,51 @@ import pytest
 import labkit as lab
 from hostcuda.gpu.nsight import COUNTED
 from labkit import LENET72, LENET86, Layer, solution, variant
+from labkit.exercises.exercise import exercises
+from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.ladder import variants
 from labkit.measure.pipeline import schedule, span_ms
 from labkit.measure.rounding import rounding_errors
+from labkit.page.listing import Listing
 
 pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
+
+TRAINS = "14b"  # several networks, to know what its goals reach
+
+
+@pytest.mark.parametrize("number", [pytest.param(number, marks=pytest.mark.thorough if number == TRAINS else ())
+                                    for number in exercises()])
+def test_every_exercise_has_one(number):
+    asked, solved = exercises()[number], solution(number)
+    if isinstance(asked.subject, Numbers):
+        assert all(goal.met(goal.number(asked.subject.counts(solved))) for goal in asked.goals)
+    else:
+        assert asked.subject.source(solved).rstrip() == asked.solution.rstrip()
+        assert asked.solution.splitlines()[-3] in str(lab.show(solved))
+        assert isinstance(solved, Listing) != isinstance(asked.subject, InPlaceOf)
+        assert repr(solved).strip() == asked.solution.strip()  # and so shows the last line of a cell
+        assert solved._repr_html_() == lab.show(solved)._repr_html_()
+
+
+def test_a_solution_is_a_variant_like_any_other():
+    solved = solution("04a")
+    assert solved == pickle.loads(pickle.dumps(solved)) == variants.solution("tiling", "a")
+    assert repr(variants.solution("tiling", "a")) == f"<Variant {solved.label}>"
+
+
+def test_options_are_those_of_the_exercise_or_the_readers():
+    assert dict(solution("10b").options)["blocks"] == 1
+    assert dict(solution("10b", blocks=2).options)["blocks"] == 2
+    assert dict(solution("speed_of_light", "b").options)["blocks"] is None
+    with pytest.raises(lab.LabError, match="14a is in place of no rung, so it has no option tile"):
+        solution("14a", tile=8)
+
+
+def test_an_unknown_exercise_is_refused_in_one_sentence():
+    with pytest.raises(lab.LabError, match="there is no exercise '99z'; there are ") as refused:
+        solution("99z")
+    assert "\n" not in str(refused.value)
 
 
 def profile(kernels, layer):
