@@ -92,7 +92,8 @@ def test_causes_that_any_kernel_may_have(code, findings, wrong, says):
 
 
 SLOW = ("for ( ", "for ()x ", "int a = 0 a += ", "__shared__ float a[1] a[", "a += ", "float a[", "__global__ void a(",
-        "__global__ ", "__constant__ a ", "extern ", "(", "[", "{", "a", " ", "if (", "row ", "__restrict__ x ")
+        "__global__ ", "__constant__ a ", "extern ", "(", "[", "{", "a", " ", "if (", "row ", "__restrict__ x ",
+        "f(){", "a:", "#define a\n", "goto a; a: ", "x=[", "for(;;){f();}f(){}", "f")
 
 
 @pytest.mark.parametrize("part", SLOW)
