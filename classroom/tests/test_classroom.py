@@ -21,7 +21,7 @@ from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.cli import app
 from labkit.exercises.exercise import exercise
-from labkit.exercises.grade import Grade
+from labkit.exercises.grade import Grade, GradeLine
 from labkit_classroom import gradebooks, grades, grading, sandbox
 from labkit_classroom.roster import Person, Roster
 from labkit_classroom.rules import read_rules
@@ -231,6 +231,20 @@ def test_a_regrade_that_fails_leaves_the_earlier_result(all_pass, tmp_path, monk
     assert [(result.student, result.verdict) for result in failed] == [("alice", full), ("bob", full)]
     assert [(result.verdict, result.grader == "changed") for result in grading.read_results(tmp_path)] == [
         ("goal met", False)] * 2
+
+
+def test_a_regrade_draws_what_the_first_grading_drew(walled, tmp_path, monkeypatch):
+    """Another text draws anew, and `--seed` says what to draw from."""
+    seeds, states = [], iter("abcd")
+    graded = Grade(TILING, (GradeLine(True, "wavefronts"),), (1.0,))
+    monkeypatch.setattr(grading, "in_sandbox", lambda asked, *_: (seeds.append(asked.seed), graded)[1])
+    for text, seed in ((TILING.solution, ""), (TILING.solution, ""), (TILING.start, ""), (TILING.start, "given")):
+        now = next(states)
+        monkeypatch.setattr(grading, "digest_task", lambda number, now=now: now)  # the lab has changed
+        grading.grade_all([Submission("alice", "04a", text)], tmp_path, again=True, seed=seed)
+        assert grading.read_result(tmp_path, "alice", "04a").seed == seeds[-1]
+    assert len(seeds) == 4 and len(seeds[0]) == 16
+    assert seeds[0] == seeds[1] != seeds[2] and seeds[3] == "given"
 
 
 def test_what_decides_a_grade_is_the_exercise_and_the_engine(tmp_path, monkeypatch):

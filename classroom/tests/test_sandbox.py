@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from labkit.base.errors import LabError
-from labkit.base.paths import PYTHONPATH, cuda_src
+from labkit.base.paths import PACKAGE, PYTHONPATH, cuda_src
+from labkit.exercises.exercise import exercise, hand_over
 from labkit.exercises.grader import write_answer
 from labkit.ladder.source import NVCC_OPTIONS
 from labkit_classroom import sandbox
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 
 needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 
+SAXPY = PACKAGE.parent / "tests" / "exercises" / "own" / "saxpy"
 KERNEL = 'extern "C" __global__ void twice(float *y) { y[threadIdx.x] *= 2; }\n'
 
 CHECK = "profile,memcheck,racecheck,initcheck,synccheck"  # as the grader
@@ -80,6 +82,15 @@ def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
                           "TMPDIR"}
     assert len(processes) < 5 and os.getpid() not in processes
     assert (scratch / "result").read_text() == "kept" and not Path("/tmp/private").exists()
+
+
+@needs_sandbox
+@pytest.mark.parametrize("asked", [exercise("04a"), exercise(SAXPY)], ids=lambda asked: asked.number)
+def test_it_gets_no_solution(tmp_path, asked):
+    hand_over(asked, asked.start, tmp_path)
+    names = {path.name for path in (tmp_path / "exercise").iterdir()}
+    assert "exercise.py" in names and not names & {"wrong.toml", asked.file.name}
+    assert python(f"import os; print(os.path.exists({str(asked.folder)!r}))", tmp_path).stdout == "False\n"
 
 
 @needs_sandbox

@@ -303,11 +303,7 @@ def test_points_of_classroom50_are_whole():
     assert (report["score"], report["max-score"]) == (1, 2)
 
 
-def test_formats_say_what_they_need():
-    with pytest.raises(LabError, match="--format canvas needs --roster"):
-        gradebooks.require_formats(["canvas"], None, 3)
-    with pytest.raises(LabError, match="there is no format 'excel'; there are csv, gradescope"):
-        gradebooks.require_formats(["excel"], None, 3)
+def test_a_result_of_classroom50_needs_one_student_and_its_runner():
     with pytest.raises(LabError, match="is of one student, and here are those of 3"):
         gradebooks.require_formats(["classroom50"], None, 3)
     with pytest.raises(LabError, match="which sets OWNER, SUBMISSION_TAG: they say whose result it is"):

@@ -11,7 +11,6 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.exercises.exercise import exercise, exercises
 from labkit.ladder.source import select_view, without_solution
@@ -165,14 +164,6 @@ def test_without_git_what_a_run_has_made_is_left_out(checkout, tmp_path):
     nb = nbformat.read(out / "notebooks" / "04_tiling.ipynb", 4)
     assert [cell.source for cell in nb.cells] == ["# 04 · Tiling", 'lab.grade("04a", mine);']
     assert not any(cell.metadata for cell in nb.cells)
-
-
-def test_a_folder_that_is_not_empty_is_refused(checkout, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(LabError, match="is not an empty folder: remove it, or choose another with --out"):
-        student.write_edition(tmp_path / "out")
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 
 # ------------------------------------------------------------------------------------------------------------ nbgrader

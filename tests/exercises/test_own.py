@@ -175,8 +175,3 @@ EXERCISE = Exercise("Turned", InPlaceOf("baseline", layers={"layer 1": LAYERS["l
     assert str(graded).endswith("This is the lab's own solution: your progress counts what you write yourself.")
     own = lab.variant(1, source=f"{solved.source}\n__device__ int more;\n", block=(8, 8))
     assert str(lab.grade(folder, own, quiet=True)).endswith(f'The lab\'s own: lab.solution("{exercise(folder).key}").')
-
-
-def test_a_folder_without_an_exercise_says_what_to_do(tmp_path):
-    with pytest.raises(LabError, match=r"is no exercise: it has no exercise.py. `labkit exercise new"):
-        lab.grade(tmp_path / "nothing", "")
