@@ -106,20 +106,29 @@ def stored(tmp_path, monkeypatch, quick):
     return export
 
 
-@pytest.fixture
-def checkout(tmp_path, monkeypatch, quick):
-    """Return a function that writes the notebooks of a checkout, each with one cell of Markdown: (name=text, ...)."""
-    monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
+class Checkout:
+    """A folder with notebooks of one Markdown cell each, and its reports of what they store."""
 
-    def write(texts, **metadata):
+    def __init__(self, root):
+        self.root = root
+
+    def write(self, texts, **metadata):
         for name, text in texts.items():
-            path = tmp_path / "notebooks" / name
+            path = self.root / "notebooks" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             save(path.parent, path.name, [new_markdown_cell(text)], **metadata)
 
-    write.report = lambda *names, out="out", **options: report.make(names, tmp_path / out, **options)
-    write.page = lambda name, out="out": (tmp_path / out / f"{name}.html").read_text()
-    return write
+    def report(self, *names, out="out", stored=True, **options):
+        return report.make(names, self.root / out, stored=stored, **options)
+
+    def page(self, name, out="out"):
+        return (self.root / out / f"{name}.html").read_text()
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch, quick):
+    monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
+    return Checkout(tmp_path)
 
 
 class Tags(HTMLParser):
@@ -280,8 +289,8 @@ def test_the_first_page_lists_the_series(made):
 
 
 def test_the_first_page_has_the_parts(checkout):
-    checkout(dict.fromkeys(("00_a", "07_b", "07_c", "08_d", "12_e", "14_f", "15_g"), "# Title"))
-    checkout.report(stored=True)
+    checkout.write(dict.fromkeys(("00_a", "07_b", "07_c", "08_d", "12_e", "14_f", "15_g"), "# Title"))
+    checkout.report()
     headings = re.findall(r'<h2 class="part">(Part \d)|<a class="number" href="(\w+)\.html"', checkout.page("index"))
     assert ["".join(parts) for parts in headings] == [
         "Part 1", "00_a", "07_b", "07_c", "Part 2", "08_d", "Part 3", "12_e", "14_f", "Part 4", "15_g"]
@@ -331,19 +340,19 @@ def test_stored_outputs_are_exported_as_they_are(stored):
 
 
 def test_a_page_keeps_its_badge_when_another_is_made(checkout):
-    checkout({"01_one": "# 01 · One"}, **ON_GPU)
-    checkout({"02_two": "# 02 · Two"})
-    checkout.report(stored=True)
-    checkout({"01_one": "# 01 · One", "02_two": "# 02 · Changed"})
-    (made,) = checkout.report("2", stored=True)
+    checkout.write({"01_one": "# 01 · One"}, **ON_GPU)
+    checkout.write({"02_two": "# 02 · Two"})
+    checkout.report()
+    checkout.write({"01_one": "# 01 · One", "02_two": "# 02 · Changed"})
+    (made,) = checkout.report("2")
     assert made.notebook.name == "02_two"
     assert "NVIDIA H200" in checkout.page("index") and "NVIDIA H200" in checkout.page("01_one")
     assert "Changed" in checkout.page("index")
 
 
 def test_the_pages_of_other_notebooks_are_not_made(checkout, tmp_path):
-    checkout(dict.fromkeys(("01_one", "02_two", "03_three", "closer_look/02_two"), "# Title"))
-    pages = [checkout.report(number, stored=True)[0].path for number in ("3", "1")]
+    checkout.write(dict.fromkeys(("01_one", "02_two", "03_three", "closer_look/02_two"), "# Title"))
+    pages = [checkout.report(number)[0].path for number in ("3", "1")]
     assert {*(tmp_path / "out").rglob("*.html")} == {*pages, tmp_path / "out" / "index.html"}
     index = checkout.page("index")
     assert "01_one.html" in index and "03_three.html" in index and "02_two" not in index
@@ -351,13 +360,13 @@ def test_the_pages_of_other_notebooks_are_not_made(checkout, tmp_path):
 
 
 def test_practice_pages_and_companions_are_listed_by_themselves(checkout, tmp_path):
-    checkout({
+    checkout.write({
         "01_one": "# 01 · One\n\n[Practice](practice/P1_some.ipynb), [more](closer_look/01_one.ipynb#Deep).",
         "02_two": "# 02 · Two",
         "practice/P1_some": "# P1 · Some\n\n[Back](../01_one.ipynb).",
         "closer_look/01_one": "# 01 · One, closely\n\n[Back](../01_one.ipynb).",
     })
-    pages = checkout.report(stored=True)
+    pages = checkout.report()
     names = ["01_one", "02_two", "closer_look/01_one", "practice/P1_some"]
     assert [page.notebook.name for page in pages] == names
     index, one, two, closer, practice = map(checkout.page, ("index", *names))
@@ -374,9 +383,9 @@ def test_practice_pages_and_companions_are_listed_by_themselves(checkout, tmp_pa
     for page in (closer, practice):
         assert 'href="../01_one.html"' in page
         assert {a["href"] for a in tags(page, "a", **{"class": "home"})} == {"../index.html"}
-    (again,) = checkout.report("closer_look/1", stored=True)
+    (again,) = checkout.report("closer_look/1")
     assert again.path == tmp_path / "out" / "closer_look" / "01_one.html"
-    checkout.report(str(pages[0].notebook.path), out="other", stored=True)
+    checkout.report(str(pages[0].notebook.path), out="other")
     assert "Practice" not in checkout.page("index", "other")
 
 
@@ -394,8 +403,8 @@ def test_closer_looks_are_executed_when_asked_for(checkout, monkeypatch, names, 
             yield notebook
 
     monkeypatch.setattr(report.side_by_side, "run", run)
-    checkout(dict.fromkeys(("01_one", "closer_look/01_one", "practice/P1_some"), "# One"))
-    pages = checkout.report(*names, companions=companions)
+    checkout.write(dict.fromkeys(("01_one", "closer_look/01_one", "practice/P1_some"), "# One"))
+    pages = checkout.report(*names, stored=False, companions=companions)
     assert seen == executed
     assert all(page.path.is_file() for page in pages) and len(pages) == (1 if names else 3)
 
