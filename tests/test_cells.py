@@ -13,7 +13,6 @@ import hostcuda
 import labkit
 from labkit import LENET86
 from labkit.base.errors import LabError
-from labkit.exercises.exercise import exercise
 from labkit.ladder.messages import Message, parse_messages
 from labkit.ladder.source import functions
 from labkit.ladder.variants import variant
@@ -46,17 +45,6 @@ def test_a_kernel_cell_is_a_variant_like_any_other(shell, capsys):
     labkit.check(mine, [LENET86[1]])
     assert "PASS" in capsys.readouterr().out
     assert mine.own and mine.rung.name == "registers"
-
-
-@pytest.mark.parametrize(("rung", "number", "shown"), [
-    (4, "04a", ["lenet86 layer 1", "conv: grid (25, 4, 1000), block (16, 16, 1), 1,936 bytes"]),
-    (4, "04b", ["lenet86 layer 2", "conv: grid (9, 4, 1000), block (16, 16, 1), 2,720 bytes"]),
-    (1, "01b", ["lenet86 layer 1", "conv: grid (25, 4, 1000)", "lenet86 layer 2", "conv: grid (9, 16, 1000)"]),
-])
-def test_an_exercise_shows_the_launches_that_it_counts(shell, capsys, rung, number, shown):
-    run(shell, "kernel", f"{rung} --exercise {number} --name asked", exercise(number).start)
-    lines = capsys.readouterr().out.splitlines()
-    assert all(part in line for line, part in zip(lines, shown, strict=True))
 
 
 def test_options_of_the_rung_are_given_by_name(shell):
@@ -158,14 +146,15 @@ def test_a_variable_by_which_a_loop_is_unrolled_is_used(shell, capsys):
     assert "warning: unused variable 'Q'" in capsys.readouterr().out
 
 
-def test_the_magics_are_there_as_soon_as_labkit_is_imported():
+def test_magics_and_completions_are_there_as_soon_as_labkit_is_imported():
     """The notebook's first cell is `import labkit`, without `setup`; the second cell has the magic."""
     code = ("from IPython.testing.globalipapp import start_ipython\nshell = start_ipython()\n"
             "shell.run_cell('import labkit', store_history=False)\n"
             "print('cells' in str(__import__('sys').modules.get('labkit.page.cells')))\n"
+            "print(*(matcher.__module__ for matcher in shell.Completer.custom_matchers))\n"
             "print(shell.run_cell('%%cuda twice\\n__global__ void twice(float *x) { x[0] *= 2; }\\n').success)\n")
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert process.stdout.split() == ["False", "twice:", "twice", "True"]
+    assert process.stdout.split() == ["False", "labkit.page.completion", "twice:", "twice", "True"]
 
 
 def part(*names):

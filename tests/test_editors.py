@@ -2,9 +2,6 @@
 
 import ast
 import inspect
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jedi
@@ -66,15 +63,6 @@ def test_names_of_a_kernel_cell_are_completed(begun, found, not_found):
     assert found <= names and not names & not_found and said["suppress"]
     assert said["matched_fragment"] == begun.rpartition("[")[2]
     assert complete("\n".join(["# Python", *lines])) == {"completions": []}
-
-
-def test_the_completions_are_there_before_the_first_kernel_cell(tmp_path):
-    code = ("from IPython.core.interactiveshell import InteractiveShell\n"
-            "shell = InteractiveShell.instance()\nimport sys, labkit\nassert 'labkit.page.cells' not in sys.modules\n"
-            "print([matcher.__module__ for matcher in shell.Completer.custom_matchers])")
-    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
-                           env={**os.environ, "IPYTHONDIR": str(tmp_path)})
-    assert ended.stdout == "['labkit.page.completion']\n"
 
 
 def test_the_stub_exports_each_name_as_type_checkers_read_it():

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-import labkit
 from hostcuda.metrics import COUNTED
 from labkit import draw
 from labkit.base.errors import LabError
@@ -82,10 +81,3 @@ def test_bank_conflicts_of_no_known_line_count(tmp_path, line):
     draw.bank_conflicts(profile(sites=sites), path=tmp_path / "a.png")
     assert "04  line unknown  load 3" in said(tmp_path / "a.png")
     assert f"04  line {line or 'unknown'}  load 1" in said(tmp_path / "a.png")
-
-
-def test_a_real_profile_is_drawn(tmp_path):
-    profiles = labkit.profile([3, 4], labkit.Layer("odd", 2, 11, 13, 3, 3), engine="cpu")
-    draw.traffic(profiles, path=tmp_path / "a.png")
-    draw.bank_conflicts(profiles, path=tmp_path / "b.png")
-    assert "04 tiling" in said(tmp_path / "a.png") and (tmp_path / "b.png").stat().st_size > 1000
