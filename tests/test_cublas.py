@@ -82,7 +82,7 @@ def stand_in(folder, fresh, monkeypatch):
         hostcuda.driver.Context.synchronize()
         product(*arguments, **options)
 
-    monkeypatch.setattr(cublas, "product", waiting)
+    monkeypatch.setattr(cublas.GEMM, "prepared_async_call", waiting)
 
 
 def test_the_product_is_the_convolution(stand_in, capsys):

@@ -20,7 +20,8 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
     """Return the findings in a compiler's warnings (`hostcuda.source.warnings_about`): unset variables, and gone ones.
 
     g++ is sure of some. Where it says "may be", a condition that it does not see may set the variable first. It is sure
-    then, too, if each statement that sets the variable also reads it, as ``sum += x`` does; not for a struct's member.
+    then, too, if each statement that sets the variable also reads it, as ``sum += x`` does. So is a member of a struct
+    that is never named without a member.
 
     Returns
     -------
@@ -35,9 +36,10 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
         declared = re.compile(rf"^{re.escape(file)}:(\d+):\d+: note: '{name}\b[^']*' (?:was )?declared here", re.M)
         note, after = declared.search(warnings, warning.end()), _UNSET.search(warnings, warning.end())
         number = int(note[1] if note and (not after or note.start() < after.start()) else line)
-        if how != "is" and (member or not _is_always_read(name, lines[number - 1 :])):
+        member = re.sub(r".*\W", ".", member or "")
+        if how != "is" and not _is_always_read(name, member, lines[number - 1 :]):
             continue
-        name += re.sub(r".*\W", ".", member or "")
+        name += member
         functions = _FUNCTION.findall(warnings[: warning.start()])
         if not functions or not functions[-1]:  # g++ 13 names the engine's own function
             functions = [_function_around(scan, number, name.partition(".")[0])]
@@ -70,16 +72,27 @@ def _make_row(tool: str, kind: str, functions: Sequence[str], file: str, line: i
     }
 
 
-def _is_always_read(name: str, lines: Sequence[str]) -> bool:
-    """Return whether all statements that set a variable also read it; its declaration is in the first line."""
+def _is_always_read(name: str, member: str, lines: Sequence[str]) -> bool:
+    """Return whether all statements that set a variable, or its ".member", also read it; the first line declares it."""
     scope, depth = "", 0
     for sign in "\n".join(lines).partition(name)[2]:
         depth += (sign == "{") - (sign == "}")
         if depth < 0:
             break
         scope += sign
-    sets = re.finditer(rf"\b{name}\b\s*(?:\[[^]]*\]\s*)*(?:\.\w+\s*)*=(?!=)([^;]*)", scope)
-    return not re.search(rf"(?:&|>>)\s*{name}\b", scope) and all(re.search(rf"\b{name}\b", match[1]) for match in sets)
+    if member:
+        variable = rf"\b{name}\s*\{member}\b"
+        # It is set whole or by its function, or a reference or a call that is no intrinsic's may set the member.
+        elsewhere = (rf"\b{name}\b(?!\s*\.)", rf"\b{name}\s*\.\s*\w+\s*\(",
+                     rf"\b(?!__|if\b|while\b|return\b)\w+\s*\(\s*{variable}\s*[,)]", rf",\s*{variable}\s*[,)]",
+                     rf"&\s*\w+\s*=\s*{variable}")
+        if any(re.search(pattern, scope) for pattern in elsewhere):
+            return False
+    else:
+        variable = rf"\b{name}\b"
+    places = r"\s*(?:\[[^]]*\]\s*)*(?:\.\w+\s*)*"
+    sets = re.finditer(rf"{variable}{places}=(?!=)([^;]*)", scope)
+    return not re.search(rf"(?:&|>>)\s*{name}\b", scope) and all(re.search(variable, match[1]) for match in sets)
 
 
 def of(records: Sequence[dict]) -> list[dict]:
