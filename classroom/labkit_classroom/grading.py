@@ -343,7 +343,7 @@ def _read(path: Path) -> Result | None:
     try:
         values = json.loads(path.read_bytes())
         if values["format"] == FORMAT:
-            return Result(**{one.name: values[one.name] for one in fields(Result)})
+            return Result(**{one.name: values[one.name] for one in fields(Result) if one.name in values})
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     raise LabError(f"{path} is a result of another version of the lab: grade into a new folder")

@@ -285,6 +285,9 @@ def test_results_of_another_version_are_refused_and_damaged_ones_are_graded_agai
         assert [result.student for result in grading.read_results(tmp_path)] == ["bob"]
     grading.grade_all(broken, tmp_path)
     assert [result.student for result in grading.read_results(tmp_path)] == ["alice", "bob"]
+    earlier = {"student": "alice", "exercise": "04a", "passed": True, "verdict": "goal met", "format": 2, "peak_mb": 80}
+    file.write_text(json.dumps(earlier))  # before a field came, and before one went
+    assert [result.passed for result in grading.read_results(tmp_path)] == [True, False]
     file.write_text('{"format": 1}')
     with pytest.raises(LabError, match="another version of the lab: grade into a new folder"):
         grading.grade_all(broken, tmp_path)

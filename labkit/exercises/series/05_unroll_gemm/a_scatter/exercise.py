@@ -17,8 +17,8 @@ EXERCISE = Exercise(
     lines=15,
     goals=(counted(_LOADS, _IM2COL, at_most=300, least={"global_store_sectors": 39_200}),),
     mistakes=(
-        Mistake("The window that has this input as its element (p, q) begins above it and to its left: from h + p = "
-                "row follows h = row - p, and from w + q = column follows w = column - q.",
+        Mistake("The window that has this input as its element (p, q) begins above it and to its left: from "
+                "h + p = row follows h = row - p, and from w + q = column follows w = column - q.",
                 lambda attempt: attempt.runs_wrong and _AWAY.search(attempt.source.partition("gemm(")[0])),
         Mistake("Near the edges of the image row - p or column - q is negative, or beyond the last window: then there "
                 "is no window. (h, w) has limits on all four sides: compare both with 0, h with Ho, w with Wo.",

@@ -24,8 +24,8 @@ EXERCISE = Exercise(
                 lambda attempt: attempt.wrong and attempt.matches(r"\bif \(n\b[^)]*\) return;")),
         Mistake("The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
                 lambda attempt: attempt.wrong and _one_division(attempt.source)),
-        Mistake("Each pixel needs its own guard: at the end of a map a thread may have the pixel n, and none at n + "
-                "TILE.",
+        Mistake("Each pixel needs its own guard: at the end of a map a thread may have the pixel n, and none at "
+                "n + TILE.",
                 lambda attempt: "were not written" in attempt.wrong
                 and _one_guard(attempt.source.rpartition("__sync")[2])),
         Mistake("Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins as "

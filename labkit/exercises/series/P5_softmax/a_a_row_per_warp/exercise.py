@@ -35,8 +35,8 @@ EXERCISE = Exercise(
         Mistake("Numerator and sum need the same exponentials: subtract the largest number of the row in both.",
                 lambda attempt: attempt.wrong.startswith("right")
                 and len({" - " in power for power in re.findall(r"\bexpf\(([^;]*)", attempt.source)}) > 1),
-        Mistake("A row may have more numbers than a warp has lanes: in each pass lane l takes the numbers l, l + 32, l "
-                "+ 64 and so on, up to `columns`.",
+        Mistake("A row may have more numbers than a warp has lanes: in each pass lane l takes the numbers l, "
+                "l + 32, l + 64 and so on, up to `columns`.",
                 lambda attempt: attempt.wrong.startswith("right")
                 and len(re.findall(r"\b(?:for|while) *\((?:[^;(){}]*;)?[^;(){}]*\bcolumns\b", attempt.source)) < 2),
         Mistake("A shuffle alone replaces a lane's number by its partner's. Keep the larger one of the two, with "
