@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 import labkit as lab
 from labkit.base.errors import LabError
 from labkit.cli import app
-from labkit.exercises import exercise as module
 from labkit.exercises import progress
 from labkit.exercises.cheats import GRADED, make_cheats
 from labkit.exercises.exercise import exercise
@@ -29,9 +28,9 @@ def own_progress(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def added(monkeypatch):
-    monkeypatch.setattr(module, "_added", {})
-    return module.add(SAXPY)
+def folder(tmp_path):
+    """Return a copy of an exercise, which a test may damage."""
+    return shutil.copytree(SAXPY, tmp_path / "saxpy")
 
 
 @pytest.mark.parametrize("trial", [*trials(exercise(SAXPY)), *trials(exercise(MATVEC))],
@@ -72,9 +71,7 @@ def test_a_new_one_passes_its_test(tmp_path):
         begin(folder)
 
 
-def test_the_test_says_what_does_not_hold(tmp_path):
-    folder = tmp_path / "saxpy"
-    shutil.copytree(SAXPY, folder)
+def test_the_test_says_what_does_not_hold(folder):
     text = (folder / "saxpy.cu").read_text()
     (folder / "saxpy.cu").write_text(text.replace("a * x[i] + y[i]", "a * x[i] - y[i]"))
     (folder / "wrong.toml").write_text('["no such sentence"]\nsays = "you forgot the tail"\nedits = [["++i", "i++"]]')
@@ -86,9 +83,7 @@ def test_the_test_says_what_does_not_hold(tmp_path):
     assert "attempts did not get the answer that was expected" in test.stderr
 
 
-def test_the_test_tells_inputs_that_can_be_known_and_a_quotient_that_one_thread_meets(tmp_path):
-    folder = tmp_path / "saxpy"
-    shutil.copytree(SAXPY, folder)
+def test_the_test_tells_inputs_that_can_be_known_and_a_quotient_that_one_thread_meets(folder):
     (folder / "wrong.toml").unlink()
     text = (folder / "exercise.py").read_text().replace("2,048", "200").replace("(2048, 4)", "(200, 4)")
     text = text.replace("random.integers(-9, 10, (2, n))", "np.arange(2 * n).reshape(2, n)")
@@ -119,24 +114,15 @@ def test_starting_code_to_hand_out():
     assert test.output == exercise(MATVEC).start
 
 
-@pytest.mark.parametrize(("name", "text", "says"), [
-    ("exercise.py", "EXERCISE = 1 / 0", "fails: ZeroDivisionError: division by zero"),
-    ("exercise.py", "", r"defines no exercise: write EXERCISE = Exercise\(...\)"),
-    ("saxpy.cu", "#ifdef SKELETON\n#else\n__global__ void saxpy() {}\n#endif\n", "has no starting code: write it into"),
-])
-def test_what_is_wrong_with_an_exercise_is_said_in_one_sentence(tmp_path, name, text, says):
-    folder = tmp_path / "saxpy"
-    shutil.copytree(SAXPY, folder)
-    (folder / name).write_text(text)
-    with pytest.raises(LabError, match=says) as refused:
+def test_an_exercise_without_starting_code_is_told_in_one_sentence(folder):
+    (folder / "saxpy.cu").write_text("#ifdef SKELETON\n#else\n__global__ void saxpy() {}\n#endif\n")
+    with pytest.raises(LabError, match="has no starting code: write it into") as refused:
         lab.grade(folder, "__global__ void saxpy() {}", quiet=True, record=False)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("old", "new"), [("(random: np.random.Generator, n: int", "(n: int"), ("(2, n)", "(2, 'n')")])
-def test_launches_that_do_not_fit_are_told_how_they_are_called(tmp_path, old, new):
-    folder = tmp_path / "saxpy"
-    shutil.copytree(SAXPY, folder)
+def test_launches_that_do_not_fit_are_told_how_they_are_called(folder, old, new):
     text = (folder / "exercise.py").read_text()
     assert old in text
     (folder / "exercise.py").write_text(text.replace(old, new))
@@ -150,12 +136,10 @@ def test_launches_that_do_not_fit_are_told_how_they_are_called(tmp_path, old, ne
     ('["x"]\nedit = 1', "'x': give it says, and edits, file or answer"),
     ("[x", "is no TOML"),
 ])
-def test_what_is_wrong_with_its_wrong_answers_is_said_in_one_sentence(tmp_path, text, says):
-    shutil.copytree(SAXPY, tmp_path / "saxpy")
-    (tmp_path / "saxpy" / "wrong.toml").write_text(text)
-    tried = trials(exercise(tmp_path / "saxpy"))
+def test_what_is_wrong_with_its_wrong_answers_is_said_in_one_sentence(folder, text, says):
+    (folder / "wrong.toml").write_text(text)
     with pytest.raises(LabError, match=says) as refused:
-        list(tried)
+        [*trials(exercise(folder))]
     assert "\n" not in str(refused.value)
 
 
