@@ -64,8 +64,7 @@ def test_what_is_no_kernel_is_refused(name):
 
 
 @needs_sandbox
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "virtual" else pytest.mark.thorough)
-                                  for name in STOPPED_LATER])
+@pytest.mark.parametrize("name", STOPPED_LATER)
 def test_what_looks_like_a_kernel_is_stopped(name):
     grade = grading.in_sandbox(ASKED, KERNELS[name])
     assert not grade.passed and grade.verdict == "not right yet"

@@ -492,7 +492,6 @@ def hand_in(folder, outside, kinds):
 PARTS = 12  # of the class, each with its own process: they are graded side by side, and each within a test's time
 
 
-@pytest.mark.thorough
 @needs_a_sandbox
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_class_is_graded_and_no_attempt_succeeds(tmp_path, part):

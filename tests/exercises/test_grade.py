@@ -308,15 +308,8 @@ def test_an_answer_in_a_sentence(edit, says):
     assert says in verdict
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "endless",
-    [
-        "volatile int *at = (volatile int *)x; while (at[0] != 12345) {}",
-        'for (int i = 0; i < 100000; ++i) printf("x");',
-    ],
-    ids=["waits", "floods printf"],
-)
+@pytest.mark.parametrize("endless", ["volatile int *at = (volatile int *)x; while (at[0] != 12345) {}",
+                                     'for (int i = 0; i < 100000; ++i) printf("x");'], ids=["waits", "floods printf"])
 def test_a_kernel_that_does_not_end_is_ended(endless):
     assert "was still running after 20 s" in answer(TILING.start.replace(SUM, f"{SUM} {endless}"))
 

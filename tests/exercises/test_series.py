@@ -10,7 +10,7 @@ from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.grade import grade
 from labkit.exercises.subjects import Numbers
-from labkit.exercises.trial import SOLUTION, START, trials
+from labkit.exercises.trial import trials
 from labkit.networks.lenet28 import Lenet28
 from labkit.notebooks import execute
 
@@ -18,23 +18,10 @@ pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade 
 
 EXERCISES = exercises()
 KERNELS = [number for number, asked in EXERCISES.items() if not isinstance(asked.subject, Numbers)]
-# `make test` takes one exercise of each sort: kernels on arrays, a rung, a rung of two kernels, tensor cores, numbers.
-QUICK = {"00a", "04a", "05a", "09a", "12a"}
-SENTENCES = {
-    ("01b", "a sum without a zero"), ("01b", "a store for every product"), ("02b", "an odd number of maps"),
-    ("14a", "the parameter alone"),
-}
 TRIALS = [(number, trial) for number, asked in EXERCISES.items() for trial in trials(asked)]
 
 
-def _choose_marks(number, trial):
-    quick = number in QUICK if trial.about in (START, SOLUTION) else (number, trial.about) in SENTENCES
-    by_numbers = isinstance(trial.exercise.subject, Numbers) and number != "14b"  # which trains a network
-    return () if quick or by_numbers else pytest.mark.thorough
-
-
-@pytest.mark.parametrize("trial", [pytest.param(trial, id=f"{number} {trial.about}", marks=_choose_marks(number, trial))
-                                   for number, trial in TRIALS])
+@pytest.mark.parametrize("trial", [pytest.param(trial, id=f"{number} {trial.about}") for number, trial in TRIALS])
 def test_the_grader_answers_as_it_should(trial):
     assert trial.problem() == ""
 
@@ -55,8 +42,7 @@ RIGHT = [
 ]
 
 
-@pytest.mark.parametrize(("number", "edit"), [
-    pytest.param(*case, id=case[0], marks=() if case[0] == "00b" else pytest.mark.thorough) for case in RIGHT])
+@pytest.mark.parametrize(("number", "edit"), RIGHT, ids=[number for number, _ in RIGHT])
 def test_another_right_answer_gets_no_sentence_for_a_mistake(number, edit):
     source = EXERCISES[number].solution.replace(*edit)
     assert source != EXERCISES[number].solution

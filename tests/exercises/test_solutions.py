@@ -20,11 +20,7 @@ from labkit.page.listing import Listing
 pytestmark = pytest.mark.thorough("solutions beyond their goals")
 
 
-TRAINS = "14b"  # several networks, to know what its goals reach
-
-
-@pytest.mark.parametrize("number", [pytest.param(number, marks=pytest.mark.thorough if number == TRAINS else ())
-                                    for number in exercises()])
+@pytest.mark.parametrize("number", exercises())
 def test_every_exercise_has_one(number):
     asked, solved = exercises()[number], solution(number)
     if isinstance(asked.subject, Numbers):
