@@ -18,8 +18,7 @@ from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
 from hostcuda.source import code_only
 from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, number
-from labkit.exercises.text import EXPLAINED, list_causes, unset_sums
-from labkit.exercises.text import count_features as counts_in
+from labkit.exercises.text import EXPLAINED, count_features, list_causes, unset_sums
 from labkit.ladder.messages import Message, errors, format_messages, parse_messages
 from labkit.ladder.source import changed_lines
 
@@ -161,7 +160,7 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     lines = _answer_questions(exercise, source, result)
     counts = {}
     if all(line.ok for line in lines):  # else the kernel is wrong: its counts mean nothing
-        counts = {**_collect_numbers(exercise, result), SOURCE: counts_in(code_only(source))}
+        counts = {**_collect_numbers(exercise, result), SOURCE: count_features(code_only(source))}
     reached = tuple(goal.number(counts) if counts else float("nan") for goal in exercise.goals)
     failed = next((line.text for line in lines if line.ok is False), "")
     attempt = Attempt(code_only(source), counts, _list_kinds(result), failed)
