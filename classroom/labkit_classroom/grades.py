@@ -23,9 +23,10 @@ import jinja2
 import labkit
 from hostcuda.files import write
 from labkit.exercises.exercise import Exercise, exercises, number
+from labkit.exercises.judge import BUDGET
 from labkit.notebooks import STYLE
 from labkit_classroom import gradebooks
-from labkit_classroom.grading import BUDGET, Result, list_orphans, read_result, read_results
+from labkit_classroom.grading import Result, list_orphans, read_result, read_results
 from labkit_classroom.roster import Person, Roster, parse_time
 from labkit_classroom.rules import Rules
 from labkit_classroom.submissions import Submission

@@ -51,13 +51,12 @@ from labkit.base.kept import digest
 from labkit.base.paths import PACKAGE, SERIES, data_dir
 from labkit.exercises import grade
 from labkit.exercises.exercise import Exercise, add, by_name, exercises
-from labkit.exercises.judge import UNTOUCHED, code_lines
+from labkit.exercises.judge import BUDGET, UNTOUCHED, code_lines
 from labkit.exercises.subjects import Numbers
 from labkit_classroom import sandbox
 from labkit_classroom.submissions import MANIFEST, Submission
 
 FORMAT = 2  # of a result file
-BUDGET = "changed lines"
 NO_RESULT = "not right yet: "  # begins the verdict of a submission that by its own fault could not be graded
 # Threads of one process feed about 20 child processes: each takes seconds, and 0.02 to 0.08 s of this process.
 _THREADS = 16
