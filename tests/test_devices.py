@@ -70,18 +70,10 @@ def test_a_listed_device_by_part_of_its_name():
     assert device("NVIDIA H200") == device("h200") == H200
     with pytest.raises(LabError, match="no device with the name 'H2000'; it lists NVIDIA H200"):
         device("H2000")
+    with pytest.raises(LabError, match="has 2 devices with the name 'NVIDIA H'"):
+        device("NVIDIA H")
     other = dataclasses.replace(H200, measured=None)
     assert device(other) is other
-
-
-def test_two_devices_of_one_name(monkeypatch):
-    listed = devices._read_listed()
-    monkeypatch.setattr(devices, "_read_listed", lambda: {**listed, "NVIDIA H200 NVL": listed["NVIDIA H200"]})
-    devices._find_listed.cache_clear()
-    assert device("NVIDIA H200").name == "NVIDIA H200"
-    with pytest.raises(LabError, match="2 devices"):
-        device("H20")
-    devices._find_listed.cache_clear()
 
 
 def test_without_the_data_folder_every_device_is_unknown(monkeypatch, tmp_path):
@@ -97,16 +89,10 @@ def test_the_device_in_use():
     assert here.multiprocessors >= 1
     assert here.memory_bytes > 2**28
     assert here.peak_flops > 1e9
-    assert 0 < here.ceilings["reference_bandwidth"] < here.peak_bandwidth * 1.0001
-    assert 0 < here.ceilings["reference_float32"] < here.peak_flops * 1.0001
+    assert 1e8 < here.ceilings["reference_bandwidth"] < here.peak_bandwidth * 1.0001
+    assert 1e8 < here.ceilings["reference_float32"] < here.peak_flops * 1.0001
+    assert here.ceilings is device().ceilings  # measured once
     assert here.reference_s(1e9, 1e9) >= here.shortest_s(1e9, 0, 1e9)
-
-
-def test_the_host_is_measured_once():
-    first = devices._measure_host(2)
-    assert devices._measure_host(2) is first
-    assert first["reference_bandwidth"] == first["copy"] > 1e8
-    assert first["reference_float32"] == first["float32_gemm"] > 1e8
 
 
 def test_a_cpu_says_that_its_times_are_no_gpus():
@@ -124,4 +110,3 @@ def test_descriptions():
         assert part in page
     assert "&lt;i&gt;" in dataclasses.replace(H200, name="<i>")._repr_html_()
     assert slug("NVIDIA GeForce RTX 4090 (Laptop)") == "nvidia-geforce-rtx-4090-laptop"
-    assert H200.slug == "nvidia-h200"

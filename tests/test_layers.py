@@ -1,7 +1,5 @@
 """Layers: shapes, counts, reference times, and what is refused."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,6 @@ def test_shapes_of_the_presets():
     assert [(layer.Ho, layer.Wo, layer.M) for layer in LENET86] == [(80, 80, 4), (34, 34, 16)]
     assert [(layer.Ho, layer.Wo, layer.M) for layer in LENET72] == [(66, 66, 12), (27, 27, 24)]
     assert [(layer.Ho, layer.Wo, layer.M) for layer in LENET28] == [(24, 24, 6)]
-    assert "stride 4" in LENET28.about
 
 
 def test_shapes_keep_their_axes_apart():
@@ -36,30 +33,17 @@ def test_counts_against_a_count_by_hand():
     assert one.intensity(B=batch) == pytest.approx(one.flops(batch) / one.bytes(batch))
 
 
-@pytest.mark.parametrize(
-    ("name", "float32", "float16"),
-    [
-        ("lenet86 layer 1", 0.42, 0.15),
-        ("lenet86 layer 2", 1.21, 0.12),
-        ("lenet72 layer 1", 0.85, 0.27),
-        ("lenet72 layer 2", 3.43, 0.28),
-    ],
-)
+@pytest.mark.parametrize(("name", "float32", "float16"), [
+    ("lenet86 layer 1", 0.42, 0.15), ("lenet86 layer 2", 1.21, 0.12),
+    ("lenet72 layer 1", 0.85, 0.27), ("lenet72 layer 2", 3.43, 0.28)])
 def test_reference_times_of_the_h200_at_10000_images(name, float32, float16):
     assert round(layer(name).reference_ms(10000, np.float32, "H200"), 2) == float32
     assert round(layer(name).reference_ms(10000, np.float16, "H200"), 2) == float16
 
 
-@pytest.mark.parametrize(
-    ("size", "says"),
-    [
-        ({"K": 12}, "12x12 does not fit into an image of 11x19"),
-        ({"C": 0}, "C = 0"),
-        ({"H": 2.5}, "H = 2.5"),
-        ({"M": True}, "M = True"),
-        ({"W": 3}, "does not fit"),
-    ],
-)
+@pytest.mark.parametrize(("size", "says"), [
+    ({"K": 12}, "12x12 does not fit into an image of 11x19"), ({"W": 3}, "does not fit"),
+    ({"C": 0}, "C = 0"), ({"H": 2.5}, "H = 2.5"), ({"M": True}, "M = True")])
 def test_an_impossible_layer_is_refused_with_its_numbers(size, says):
     with pytest.raises(LabError, match=says.replace(".", r"\.")):
         Layer("odd", **{"C": 3, "H": 11, "W": 19, "M": 5, "K": 4, **size})
@@ -76,13 +60,10 @@ def test_numpy_integers_are_integers():
     assert LENET86[0].y_shape(np.int32(3)) == (3, 4, 80, 80)
 
 
-def test_a_layer_does_not_change():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        LENET86[0].K = 3
-
-
 def test_lookup():
     assert layer("lenet86", 2) is LENET86[1] is layer("lenet86 layer 2")
+    assert tuple(LENET86) == (LENET86[0], LENET86[-1]) and len(LENET86) == 2
+    assert "1x86x86 -> 4x80x80" in str(LENET86)
     assert LENET72[0].network == "lenet72"
     assert Layer("my layer", 1, 5, 5, 1, 3).network == ""
     assert set(PRESETS) == {"lenet86", "lenet72", "lenet28"}
@@ -90,10 +71,3 @@ def test_lookup():
         layer("lenet99", 1)
     with pytest.raises(IndexError, match="lenet28 has 1 layer"):
         LENET28[1]
-
-
-def test_a_preset_is_like_a_tuple():
-    first, second = LENET86
-    assert (first, second) == (LENET86[0], LENET86[-1])
-    assert len(LENET86) == 2
-    assert "1x86x86 -> 4x80x80" in str(LENET86)

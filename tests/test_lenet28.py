@@ -312,7 +312,7 @@ def test_what_was_recorded_is_read(tmp_path):
     assert np.isnan(training.kernel_us().loc["register", "update"])
     assert training.epoch_s("minibatch", dataset="mnist") == 5
     assert training.epoch_s("minibatch") == 1 and training.epoch_s("minibatch", 10) == 0.1
-    assert len(training.epochs()) == 2
+    assert len(training.rows("epoch", dataset="digits")) == 2
     assert training.contention_us.loc[4].to_dict() == {"neighbours": 4, "apart": 4}
     with pytest.raises(LabError, match=r"dataset digits\. It has kind: launch, kernel, epoch, contention; "):
         training.accuracy()

@@ -42,22 +42,12 @@ def plain_max_pool(x, window, stride, Ho, Wo):
     return y
 
 
-@pytest.mark.parametrize(("H", "W", "window", "Ho", "Wo"), [
-    (80, 80, 2, 40, 40), (34, 34, 4, 9, 9), (7, 10, 3, 3, 4), (4, 7, 1, 4, 7)])
-def test_max_pool(H, W, window, Ho, Wo):
+@pytest.mark.parametrize(("H", "W", "window"), [(80, 80, 2), (34, 34, 4), (7, 10, 3), (4, 7, 1)])
+def test_max_pool(H, W, window):
     x = RANDOM.normal(size=(2, 3, H, W)).astype(np.float32)
     y = max_pool(x, window)
     assert y.dtype == x.dtype
-    assert (y == plain_max_pool(x, window, window, Ho, Wo)).all()
-
-
-def test_small_layers():
-    x = np.array([[-1.0, 2.0], [0.5, -0.25]])
-    assert (relu(x) == [[0, 2], [0.5, 0]]).all()
-    y = fully_connected(x, np.array([[1.0, 0.0, 2.0], [3.0, 1.0, 0.0]]), np.array([10.0, 20.0, 30.0]))
-    np.testing.assert_allclose(y, [[15, 22, 28], [9.75, 19.75, 31]])
-    p = softmax(np.array([[0.0, np.log(3)], [1000.0, 1000.0], [-2000.0, 0.0]]))
-    np.testing.assert_allclose(p, [[0.25, 0.75], [0.5, 0.5], [0, 1]])
+    assert (y == plain_max_pool(x, window, window, -(-H // window), -(-W // window))).all()
 
 
 def test_forward_numpy_takes_any_convolution(digits, weights):
@@ -65,9 +55,10 @@ def test_forward_numpy_takes_any_convolution(digits, weights):
     probabilities = forward_numpy(images, weights)
     assert probabilities.shape == (3, 10)
     assert probabilities.dtype == np.float32
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
     exact = forward_numpy(images, weights, conv=labkit.conv_float64)
     np.testing.assert_allclose(probabilities, exact, atol=1e-5)
+    np.testing.assert_allclose(softmax(np.array([[0, np.log(3)], [1000.0, 1000.0], [-2000, 0]])),
+                               [[0.25, 0.75], [0.5, 0.5], [0, 1]])
 
 
 # -------------------------------------------------------------------------------------------------------------- weights
@@ -79,33 +70,25 @@ def test_weights_are_the_recorded_ones(weights):
 
 
 def test_bad_weights_are_refused(tmp_path, weights):
-    with pytest.raises(LabError, match=r"no weights .*lenet86-cifar\.npz.*Train them"):
-        load_weights("cifar")
     path = tmp_path / "mine.npz"
-    path.write_bytes(b"PK\x03\x04 no zip file")
-    with pytest.raises(LabError, match=r"mine\.npz is no \.npz file"):
-        load_weights(path)
     np.savez(path, **weights)
     assert (load_weights(str(path))["fc1"] == weights["fc1"]).all()
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-200])
-    with pytest.raises(LabError, match="damaged"):
-        load_weights(path)
-    damaged = bytearray(whole)
-    damaged[len(whole) // 2] ^= 1
-    path.write_bytes(damaged)
-    with pytest.raises(LabError, match="damaged"):
-        load_weights(path)
+    whole, middle = path.read_bytes(), path.stat().st_size // 2
+    flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    for content in (b"PK\x03\x04 no zip file", whole[:-200], flipped):
+        path.write_bytes(content)
+        with pytest.raises(LabError, match=r"mine\.npz is no \.npz file, or a damaged one"):
+            load_weights(path)
     path.write_bytes(whole)
     path.with_suffix(".json").write_text(json.dumps({"sha256": "0" * 64}))
-    with pytest.raises(LabError, match=r"not the file that mine\.json describes"):
-        load_weights(path)
-    with pytest.raises(LabError, match="fc2 is missing"):
-        load_weights({name: w for name, w in weights.items() if name != "fc2"})
-    with pytest.raises(LabError, match=r"conv1 has the shape \(7, 7, 1, 4\); lenet86 needs \(4, 1, 7, 7\)"):
-        load_weights({**weights, "conv1": weights["conv1"].T})
-    with pytest.raises(LabError, match="fc1_bias holds NaN"):
-        load_weights({**weights, "fc1_bias": np.full(32, np.nan, np.float32)})
+    for which, message in (
+        ("cifar", r"no weights .*lenet86-cifar\.npz.*Train them"), (path, r"not the file that mine\.json describes"),
+        ({name: w for name, w in weights.items() if name != "fc2"}, "fc2 is missing"), (86, "86 names no weights"),
+        ({**weights, "conv1": weights["conv1"].T}, r"conv1 has the shape \(7, 7, 1, 4\); lenet86 needs \(4, 1, 7, 7"),
+        ({**weights, "fc1_bias": np.full(32, np.nan, np.float32)}, "fc1_bias holds NaN"),
+    ):
+        with pytest.raises(LabError, match=message):
+            load_weights(which)
 
 
 # -------------------------------------------------------------------------------------------------------------- kernels
@@ -187,11 +170,9 @@ def test_a_pair_of_variants(digits, weights):
 
 def test_times(digits):
     net = Network()
-    assert net.times is None
     net.forward(digits.images[:2])
     assert net.times.layer_ms is None
-    assert all(t > 0 for t in net.times.op_ms)
-    assert sum(net.times.op_ms) / 1e3 < net.times.total_s
+    assert min(net.times.op_ms) > 0 and sum(net.times.op_ms) / 1e3 < net.times.total_s
     net.forward(digits.images[:2], course=True)
     for op, layer in zip(net.times.op_ms, net.times.layer_ms, strict=True):
         assert 0 < op < layer
@@ -204,7 +185,6 @@ def test_accuracy(digits, weights):
     predicted = forward_numpy(images, weights).argmax(axis=1)
     net = Network()
     assert net.accuracy(images, labels) == (predicted == labels).mean()
-    assert net.accuracy(images, labels, batch=16) == (predicted == labels).mean()
     with pytest.raises(LabError, match="40 images need as many labels"):
         net.accuracy(images, labels[:-1])
 
@@ -230,8 +210,6 @@ def test_nothing_is_left_on_the_device(digits, buffers, monkeypatch):
     net.forward(digits.images[:20])
     passed = len(buffers)
     assert passed > 10
-
-
     run, count = Plan.run, itertools.count()
 
     def fail_in_conv2(self, stream=None):
@@ -252,18 +230,13 @@ def test_images_of_another_shape_are_refused(shape):
         Network().forward(np.zeros(shape, np.float32))
 
 
-@pytest.mark.parametrize(
-    ("conv", "message"),
-    [("01 baseline", "there is no rung '01 baseline'"), ((1, 2, 3), "not 3 of them"), ((), "no variant was given"),
-     (1.5, "1.5 is not a variant")],
-)
+@pytest.mark.parametrize(("conv", "message"), [
+    ("01 baseline", "there is no rung '01 baseline'"), ((1, 2, 3), "not 3 of them"), ((), "no variant was given"),
+    (1.5, "1.5 is not a variant")])
 def test_what_is_no_variant_is_refused(conv, message):
+    assert [kernel.label for kernel in Network(conv=(1, "registers")).conv] == ["01 baseline", "03 registers"]
     with pytest.raises(LabError, match=message):
         Network(conv=conv)
-
-
-def test_rungs_may_be_given_by_number_and_name():
-    assert [kernel.label for kernel in Network(conv=(1, "registers")).conv] == ["01 baseline", "03 registers"]
 
 
 def test_images_of_another_dtype_are_converted(digits):

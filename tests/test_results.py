@@ -57,7 +57,7 @@ def test_what_goes_in_comes_out(store_dir):
     assert len(saved.table) == 6
     assert saved.value("op_ms", 1, LENET86[0], batch=1000) == 4.0
     assert saved.value("layer_ms", 2, "lenet86 layer 1") == 9.5
-    assert saved.value("accuracy", 1, "", network="lenet86") == 0.886
+    assert saved.value("accuracy", 1, "") == 0.886
     assert set(saved.table["network"]) == {"lenet86"}
 
 

@@ -62,14 +62,6 @@ def test_a_layers_points_share_their_inputs_which_are_let_go_at_the_end(path, mo
     assert bench_module._inputs.cache_info().currsize == 0
 
 
-def test_layers_and_batches_are_points_of_their_own(path):
-    other = Layer("other", 1, 9, 11, 2, 3)
-    table = small(path, variant(7, rows=1), [SMALL, other])
-    assert list(table["layer"]) == ["small", "other"]
-    assert sweep(variant(7, rows=1), SMALL, 3, path=path, repeat=1).attrs["measured"] == 1
-    assert len(lines(path)) == 3
-
-
 def test_points_that_cannot_run_are_rows_with_the_reason(path):
     table = small(path, {"rung": 4, "tile": (8, 33, 16)}, [SMALL, Layer("deep", 65, 9, 9, 64, 2)])
     assert list(table["op_ms"].notna()) == [True, True, False, False, False, False]
@@ -111,26 +103,15 @@ def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by
     assert list(table["reason"] == "an illegal address") == [False, False, True, False, False, False]
 
 
-@pytest.mark.parametrize(
-    ("variants", "message"),
-    [
-        ([], "an empty sweep"),
-        ({"rows": (1, 2)}, "a grid needs a rung"),
-        ({"rung": 7, "tile": (8, 16)}, "07 tuning with no option 'tile': one rung, and options of rows, maps"),
-        ({"rung": (4, 9)}, "with 2 rungs"),
-        ({"rung": 99}, "no rung 99"),
-    ],
-)
-def test_a_sweep_that_is_none(path, variants, message):
+@pytest.mark.parametrize(("variants", "batch", "message"), [
+    ([], 2, "an empty sweep"), ({"rows": (1, 2)}, 2, "a grid needs a rung"),
+    ({"rung": 7, "tile": (8, 16)}, 2, "07 tuning with no option 'tile': one rung, and options of rows, maps"),
+    ({"rung": (4, 9)}, 2, "with 2 rungs"), ({"rung": 99}, 2, "no rung 99"),
+    (variant(1), 0, "the number of images has to be a positive integer")])
+def test_a_sweep_that_is_none(path, variants, batch, message):
     with pytest.raises(LabError, match=message):
-        small(path, variants)
+        sweep(variants, SMALL, batch, path=path)
     assert not path.exists()
-
-
-@pytest.mark.parametrize("batch", [0, -1, 2.5])
-def test_a_batch_that_is_none(path, batch):
-    with pytest.raises(LabError, match="the number of images has to be a positive integer"):
-        sweep(variant(1), SMALL, batch, path=path)
 
 
 # ---------------------------------------------------------------------------------------------- finished points
@@ -160,17 +141,16 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(path, monkeypatch):
     assert len({line["key"] for line in lines(path)}) == len(lines(path)) == 6
 
 
-def test_a_changed_kernel_is_another_point(path):
-    small(path, variant(1))
-    same = variant(1, rung(1).source + "// a comment\n")
-    assert small(path, same).attrs["measured"] == 1
-
-
-def test_other_default_sizes_are_another_point(path, monkeypatch):
-    small(path, variant(7))
+def test_another_layer_batch_source_or_default_size_is_another_point(path, monkeypatch):
+    other, changed = Layer("other", 1, 9, 11, 2, 3), variant(1, rung(1).source + "// a comment\n")
+    table = small(path, variant(7), [SMALL, other])
+    assert list(table["layer"]) == ["small", "other"] and table.attrs["measured"] == 2
+    assert sweep(variant(7), SMALL, 3, path=path, repeat=1).attrs["measured"] == 1
+    assert small(path, [variant(1), changed]).attrs["measured"] == 2
     monkeypatch.setitem(tuning.TUNED, f"{SMALL.C}x{SMALL.H}x{SMALL.W} {SMALL.M}x{SMALL.K}", {"rows": 2})
     assert small(path, variant(7)).attrs["measured"] == 1
     assert small(path, variant(7)).attrs["measured"] == 0
+    assert len(lines(path)) == 6
 
 
 def test_half_a_line_of_a_killed_process_is_no_point(path):
@@ -189,9 +169,11 @@ def test_another_devices_points_are_not_taken_for_this_ones(path):
     assert len(lines(path)) == 12
 
 
-def test_the_cache_is_the_default_place(tmp_path, monkeypatch):
+def test_the_cache_is_the_default_place_and_a_grid_may_name_its_rung(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
-    sweep(variant(7, rows=1), SMALL, 2, repeat=1)
+    table = sweep({**GRID, "rung": "tuning", "rows": 2, "maps": [2, 0]}, SMALL, 2, repeat=1)
+    assert list(table["rung"]) == [7, 7]
+    assert list(table["reason"]) == ["", "maps=0: it has to be a positive integer"]
     assert len(lines(tmp_path / "sweeps" / f"{labkit.device().slug}.jsonl")) == 1
 
 
@@ -209,8 +191,7 @@ def test_a_recorded_sweep_comes_back(path, tmp_path):
 
 
 def test_recording_a_part_of_a_sweep_again_changes_nothing(tmp_path):
-    there = data_dir() / "sweeps" / "nvidia-h200.csv"
-    again = tmp_path / "sweeps" / there.name
+    there, again = (folder / "sweeps" / "nvidia-h200.csv" for folder in (data_dir(), tmp_path))
     again.parent.mkdir()
     again.write_bytes(there.read_bytes())
     record_sweep(labkit.recorded("H200").sweep()[::-7], tmp_path)
@@ -237,22 +218,14 @@ def test_a_sweep_of_another_source_is_named(tmp_path):
     assert "00000012" in set(recorded.sweep()["code"])
 
 
-def test_a_sweep_of_ones_own_layer_can_be_recorded(path, tmp_path):
-    own = Layer("a layer of one's own", 1, 9, 11, 2, 3)
-    table = small(path, {**GRID, "rows": 3, "maps": 2}, [own, LENET86[0]])
-    record_sweep(table.assign(device="NVIDIA H200"), tmp_path)
-    again = sweeps.read_sweep("H200", tmp_path)
-    assert list(again["layer"]) == [LENET86[0].name, own.name]
-    assert sweeps.best(again, own).options["rows"] == 3
-
-
-def test_a_point_whose_loop_is_unrolled_less_stands_beside_the_others(path, tmp_path):
-    sizes = {**GRID, "rows": 2, "maps": 2}
-    record_sweep(small(path, sizes, LENET86[0]), tmp_path)
-    record_sweep(small(path, {**sizes, "unroll": [1, 2]}, LENET86[0]), tmp_path)
+def test_ones_own_layer_and_points_that_are_unrolled_less_are_recorded_beside_the_others(path, tmp_path):
+    own, sizes = Layer("a layer of one's own", 1, 9, 11, 2, 3), {**GRID, "rows": 2, "maps": 2}
+    record_sweep(small(path, sizes, [own, LENET86[0]]), tmp_path)
+    record_sweep(small(path, {**sizes, "unroll": [1, 2]}, own), tmp_path)
     again = sweeps.read_sweep(labkit.device().name, tmp_path)
-    assert list(again["unroll"].fillna(0)) == [0, 1, 2] and (again["op_ms"] > 0).all()
-    assert len({line["key"] for line in lines(path)}) == 3
+    assert list(again["layer"]) == [LENET86[0].name, *[own.name] * 3] and (again["op_ms"] > 0).all()
+    assert list(again["unroll"].fillna(0)) == [0, 0, 1, 2]
+    assert len({line["key"] for line in lines(path)}) == 4
 
 
 def test_a_table_of_two_devices_is_not_recorded(path, tmp_path):
@@ -267,28 +240,15 @@ def test_the_best_of_a_sweep(path):
     table = small(path)
     table["op_ms"] = [6, 5, 4, 1, 3, float("nan")]
     assert sweeps.best(table, SMALL) == variant(7, rows=3, maps=2, block=(16, 1), channels=1)
-    larger = table.assign(batch=5, op_ms=[1, 2, 3, 4, 5, 6])
-    assert sweeps.best(pd.concat([table, larger], ignore_index=True), SMALL).options["rows"] == 1
-    assert sweeps.best(pd.concat([table, larger], ignore_index=True), SMALL, batch=2).options["rows"] == 3
-    with pytest.raises(LabError, match=r"no swept time of rung 4 on small: .*, batch any; swept were small"):
-        sweeps.best(table, SMALL, rung=4)
-
-
-def test_best_at_the_largest_batch_ignores_rows_without_a_time(path):
-    table = small(path)
-    failed = table.assign(batch=9, op_ms=float("nan"), reason="no")
-    assert sweeps.best(pd.concat([table, failed], ignore_index=True), SMALL).rung.number == 7
+    larger, failed = table.assign(batch=5, op_ms=[1, 2, 3, 4, 5, 6]), table.assign(batch=9, op_ms=float("nan"))
+    assert sweeps.best(pd.concat([table, larger, failed], ignore_index=True), SMALL).options["rows"] == 1
+    with pytest.raises(LabError, match=r"no swept time of rung 7 on lenet86 layer 1: .*; swept were small"):
+        sweeps.best(table, LENET86[0])
 
 
 # ------------------------------------------------------------------------------------------- the sizes of rung 07
 LAYERS = (*LENET86, *LENET72)
 OTHER = Layer("never swept", 3, 20, 31, 9, 5)
-
-
-def test_a_grid_may_name_its_rung(path):
-    by_name = small(path, {**GRID, "rung": "tuning", "rows": 2, "maps": [2, 0]})
-    assert list(by_name["rung"]) == [7, 7]
-    assert list(by_name["reason"]) == ["", "maps=0: it has to be a positive integer"]
 
 
 def test_the_file_of_default_sizes_is_what_the_recorded_sweep_says():
@@ -329,15 +289,10 @@ def test_a_chosen_size_wins_and_the_others_stay():
     assert variant(7, unroll=3).defines(LENET86[0]) == {**best, "UNROLL": 3}
 
 
-@pytest.mark.parametrize("options", [{"rows": 0}, {"maps": -1}, {"channels": 2.5}, {"rows": "4"}, {"maps": True},
-                                     {"unroll": 0}])
-def test_sizes_that_are_none(options):
-    (name,) = options
-    with pytest.raises(LabError, match=rf"{name}=.*: it has to be a positive integer"):
-        variant(7, **options)
-
-
-def test_masks_of_too_many_channels_do_not_fit_into_shared_memory():
+def test_sizes_that_are_none():
+    for name, value in (("rows", 0), ("maps", -1), ("channels", 2.5), ("rows", "4"), ("maps", True), ("unroll", 0)):
+        with pytest.raises(LabError, match=rf"{name}=.*: it has to be a positive integer"):
+            variant(7, **{name: value})
     with pytest.raises(LabError, match=r"50,176 bytes of shared memory per block .* limit is 49,152"):
         variant(7, maps=8, block=(32, 4), channels=8).supports(LENET86[1])
 

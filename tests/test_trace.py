@@ -10,8 +10,7 @@ from labkit.measure.trace import Trace
 pytestmark = pytest.mark.thorough("breadth of the lab: the notebooks run the main paths")
 
 
-@pytest.fixture(scope="module")
-def traced():
+def test_kernels_copies_and_calls_are_seen():
     layer = labkit.LENET86[1]
     with labkit.variant(1).plan(layer, 2) as plan:
         plan.load(np.ones(layer.x_shape(2)), np.ones(layer.k_shape))
@@ -22,15 +21,11 @@ def traced():
             plan.run()
             plan.run()
             plan.result()
-    return trace, layer
-
-
-def test_kernels_copies_and_calls_are_seen(traced):
-    trace, layer = traced
     records = trace.records
-    kernels = records[records["kind"] == "kernel"]
-    assert list(kernels["name"]) == ["conv", "conv"]
-    assert (kernels["duration_ms"] > 0).all()
+    first, second = records[records["kind"] == "kernel"].to_dict("records")
+    assert first["name"] == second["name"] == "conv" and min(first["duration_ms"], second["duration_ms"]) > 0
+    assert second["start_ms"] >= first["start_ms"] + first["duration_ms"]
+    assert records["start_ms"].is_monotonic_increasing
     copies = records[records["kind"] == "copy"].set_index("name")["bytes"]
     assert copies["HtoD"] == 4 * np.prod(layer.x_shape(2))
     assert copies["DtoH"] == 4 * np.prod(layer.y_shape(2))
@@ -39,33 +34,18 @@ def test_kernels_copies_and_calls_are_seen(traced):
     assert calls.isin(["cuMemcpyHtoD", "cuMemcpyDtoH"]).sum() == 2
 
 
-def test_kernels_of_a_stream_do_not_overlap_and_fit_into_the_wall_time(traced):
-    trace, _ = traced
-    first, second = trace.records[trace.records["kind"] == "kernel"].to_dict("records")
-    assert second["start_ms"] >= first["start_ms"] + first["duration_ms"]
-    assert first["duration_ms"] + second["duration_ms"] <= trace.wall_ms
-    assert trace.records["start_ms"].is_monotonic_increasing
-
-
-def test_nothing_is_recorded_outside_of_the_block(traced):
-    with labkit.trace() as trace:
-        pass
-    assert set(trace.records["kind"]) <= {"api"}
-
-
 def test_recording_ends_even_if_a_kernel_of_the_block_failed(monkeypatch):
     from hostcuda import driver
 
     def fails():
         raise driver.LaunchError("a kernel failed")
 
-    with pytest.raises(driver.LaunchError), monkeypatch.context() as patch, labkit.trace() as trace:
+    with pytest.raises(driver.LaunchError), monkeypatch.context() as patch, labkit.trace():
         patch.setattr(driver.Context, "synchronize", fails)
-    assert trace.wall_ms > 0
     driver.mem_alloc(64).free()  # not recorded
     with labkit.trace() as after:
         pass
-    assert "cuMemAlloc" not in set(after.records["name"])
+    assert "cuMemAlloc" not in set(after.records["name"]) and set(after.records["kind"]) <= {"api"}
 
 
 def test_summary_adds_each_side_up_by_itself():

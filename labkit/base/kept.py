@@ -14,14 +14,12 @@ import pickle
 import sys
 import time
 from pathlib import Path
-from typing import TypeVar
 
 import hostcuda
 from hostcuda.errors import EngineError
 from hostcuda.files import write
 from labkit.base.paths import PACKAGE, data_dir
 
-T = TypeVar("T")
 _ENGINE = ("HOSTCUDA_ENGINE", "LABKIT_ENGINE")  # a result's name says which engine it comes from
 IDLE_DAYS = 30  # a result that nobody has read for so long is removed
 

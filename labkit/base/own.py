@@ -11,10 +11,10 @@ MARK = ".written-by"  # the command, then the files that it has written: `make c
 
 
 @contextlib.contextmanager
-def claiming(folder: Path, command: str, earlier: str = "") -> Iterator[None]:
+def claiming(folder: Path, command: str) -> Iterator[None]:
     """Claim a folder for what a `with` writes; if it writes nothing, as after Ctrl-C, leave no folder behind."""
     new = not folder.exists()
-    claim_folder(folder, command, earlier=earlier)
+    claim_folder(folder, command)
     try:
         yield
     finally:
@@ -23,20 +23,17 @@ def claiming(folder: Path, command: str, earlier: str = "") -> Iterator[None]:
             folder.rmdir()
 
 
-def claim_folder(folder: Path, command: str, written: Iterable[Path] = (), earlier: str = "") -> None:
+def claim_folder(folder: Path, command: str, written: Iterable[Path] = ()) -> None:
     """Make a folder for the files of a command, or take an empty one or one that it has made before.
 
-    `written` are files to note in the mark. `earlier` is a text in the index.html of a folder from before there were
-    marks. Raises LabError if the folder has files and is not the command's; EngineError if it cannot be written.
+    `written` are files to note in the mark. Raises LabError if the folder has files and is not the command's;
+    EngineError if it cannot be written.
     """
     require_writable(folder)
     mark = folder / MARK
     with locked(mark):
         files = sorted(path.name for path in folder.iterdir() if MARK not in path.name)
         lines = mark.read_text(encoding="utf-8").splitlines() if mark.is_file() else [] if files else [command]
-        index = folder / "index.html"
-        if not lines and earlier and index.is_file() and earlier in index.read_text("utf-8", "replace"):
-            lines = [command]
         if lines[:1] != [command]:
             raise LabError(f"{folder} has files that `{command}` did not write: {', '.join(files[:3] or lines)}. Give "
                            "it an empty folder or a new one with --out, or move these away")

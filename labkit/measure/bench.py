@@ -106,14 +106,12 @@ def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | It
     """Measure as `bench` does, inside `keep_inputs`: a sweep needs the same inputs for every variant."""
     variants = as_variants(variants)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
-    if repeat is not None and repeat < 1:
-        raise LabError(f"repeat = {repeat}: at least one run has to be timed")
+    require_runs(repeat)
     for variant in variants:
         require_verified(variant)
     cases = [(as_layer(one_layer), B) for one_layer in as_list(layer) for B in batches]
     rows, length = [], len(cases) * len(variants)
-    # On standard output, because notebooks show standard error in red.
-    with tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
+    with show_progress(length) as progress:
         try:
             for case in cases:
                 rows += _bench_case(variants, *case, repeat, layer_time, progress)
@@ -122,6 +120,17 @@ def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | It
     table = pd.DataFrame(rows)
     table.attrs["note"] = device().note
     return table
+
+
+def require_runs(repeat: int | None) -> None:
+    """Refuse a number of timed runs under one; None lets the measurement choose it."""
+    if repeat is not None and repeat < 1:
+        raise LabError(f"repeat = {repeat}: at least one run has to be timed")
+
+
+def show_progress(total: int, task: str = "measuring") -> tqdm:
+    """Return a progress bar on standard output, because notebooks show standard error in red."""
+    return tqdm(total=total, desc=task, delay=2, leave=False, file=sys.stdout)
 
 
 def as_list(one_or_many) -> list:
@@ -212,12 +221,12 @@ def _load_plans(stack: ExitStack, variants: list[Variant], layer: Layer, batch: 
     return plans
 
 
-def time_run(run: Callable[[], object]) -> float:
-    """Return the time of a run between two events [ms]."""
+def time_run(run: Callable[[], object], stream: object = None) -> float:
+    """Return the time of a run between two events on a stream [ms]."""
     start, end = hostcuda.driver.Event(), hostcuda.driver.Event()
-    start.record()
+    start.record(stream)
     run()
-    end.record()
+    end.record(stream)
     end.synchronize()
     return start.time_till(end)
 

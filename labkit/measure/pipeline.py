@@ -7,7 +7,7 @@ page-locked ("pinned") host memory can be copied in the background.
 
     with Pipeline(variant(3), LENET86[0], batch=10_000, chunk=1000, streams=3) as pipeline:
         y = pipeline.run(x, k)
-        pipeline.timeline, pipeline.overlap
+        overlap(pipeline.timeline)
 """
 
 from __future__ import annotations
@@ -218,14 +218,8 @@ class Pipeline(Closing):
         elements = sum(int(np.prod(shape)) for shape in (self.layer.x_shape(1), self.layer.y_shape(1)))
         return sum(size * elements * max(self.chunks[i :: self.streams]) for i in range(self.streams))
 
-    def load(self, x: np.ndarray | None = None, k: np.ndarray | None = None) -> None:
-        """Copy x into the host's array, cast to `variant.io_dtype`, and keep k for the next run.
-
-        Raises
-        ------
-        LabError
-            If a shape is not the pipeline's.
-        """
+    def _load(self, x: np.ndarray | None, k: np.ndarray | None) -> None:
+        """Copy x into the host's array, and keep k for the next run."""
         for name, array, shape in (("x", x, self.x.shape), ("k", k, self.layer.k_shape)):
             if array is not None and np.shape(array) != shape:
                 raise LabError(f"{name} has the shape {np.shape(array)}; {self.layer}, batch {self.batch}, needs "
@@ -241,7 +235,7 @@ class Pipeline(Closing):
         Parameters
         ----------
         x, k : ndarray, optional
-            As for `load`; by default x and k of the last run.
+            They are cast to `variant.io_dtype`; by default x and k of the last run.
         events : bool
             Record the events for `timeline`.
 
@@ -253,9 +247,9 @@ class Pipeline(Closing):
         Raises
         ------
         LabError
-            If no k was given yet, or the pipeline is closed.
+            If a shape is not the pipeline's, no k was given yet, or the pipeline is closed.
         """
-        self.load(x, k)
+        self._load(x, k)
         if self._k is None:
             raise LabError("this pipeline has no mask yet: pass a k to run")
         if not self._plans:
@@ -327,11 +321,6 @@ class Pipeline(Closing):
             one_at_a_time(table)
         table.attrs["note"] = device().note
         return table
-
-    @property
-    def overlap(self) -> float:
-        """The mean number of engines that worked at the same time in the last run; see the function `overlap`."""
-        return overlap(self.timeline)
 
     def close(self) -> None:
         """Free the device's buffers and keep the host's arrays. A second call does nothing."""

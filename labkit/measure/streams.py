@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import time
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
-from tqdm import tqdm
 
 import hostcuda
 from hostcuda.registered import registered
 from labkit.base.errors import LabError
 from labkit.ladder.variants import Variant
-from labkit.measure.bench import BATCH, SampledImages, as_list, draw_inputs
+from labkit.measure.bench import BATCH, SampledImages, as_list, draw_inputs, require_runs, show_progress
 from labkit.measure.check import require_verified
 from labkit.measure.pipeline import CHUNK, Pipeline, busy_ms, host_arrays, overlap
 from labkit.spec.devices import Device, device
@@ -79,10 +77,9 @@ def bench_cases(
 ) -> pd.DataFrame:
     """Measure a list of configurations: `bench_streams` for mappings with chunk, streams, pinned and order."""
     require_verified(variant)
-    if repeat is not None and repeat < 1:
-        raise LabError(f"repeat = {repeat}: at least one run has to be timed")
+    require_runs(repeat)
     rows: dict[int, dict] = {}
-    with tqdm(total=len(cases), desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
+    with show_progress(len(cases)) as progress:
         for pinned in dict.fromkeys(case["pinned"] for case in cases):
             host = _Host(variant, layer, batch, pinned)
             for i, case in enumerate(cases):

@@ -13,7 +13,6 @@ import datetime
 import itertools
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tqdm import tqdm
 
 import hostcuda
 from hostcuda import files
@@ -33,7 +31,7 @@ from labkit.ladder.options import short
 from labkit.ladder.rungs import rung
 from labkit.ladder.tables import sweep_table
 from labkit.ladder.variants import Variant, variant
-from labkit.measure.bench import BATCH, as_list, keep_inputs, measure
+from labkit.measure.bench import BATCH, as_list, keep_inputs, measure, show_progress
 from labkit.measure.check import check
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer
@@ -89,8 +87,7 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
     finished = _FinishedPoints(Path(path or private_cache() / "sweeps" / f"{in_use.slug}.jsonl"), in_use.name)
     rows = finished.read()
     missing = [point for point in dict.fromkeys(points) if point.key not in rows]
-    # On standard output, because notebooks show standard error in red.
-    with tqdm(total=len(missing), desc="sweeping", delay=2, leave=False, file=sys.stdout) as progress, keep_inputs():
+    with show_progress(len(missing), "sweeping") as progress, keep_inputs():
         for point, row in _measure_all(missing):
             lost = row.pop("lost")
             rows[point.key] = row

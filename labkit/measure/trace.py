@@ -5,8 +5,6 @@ On a GPU the records come from CUPTI, on the CPU engine from the engine's own tr
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pandas as pd
 
@@ -24,8 +22,6 @@ class Trace:
     records : DataFrame
         A row per kernel, copy or API call: ``kind`` ("kernel", "copy" or "api"), ``name``, ``start_ms`` (since the
         first record), ``duration_ms``, ``bytes`` (of copies), ``stream``.
-    wall_ms : float
-        Time on the host's clock from entering to leaving the block.
 
     Examples
     --------
@@ -35,18 +31,15 @@ class Trace:
     """
 
     records: pd.DataFrame
-    wall_ms: float
 
     def __enter__(self) -> Trace:
         hostcuda.activity.start()
-        self._entered = time.perf_counter()
         return self
 
     def __exit__(self, *exception: object) -> None:
         try:
             hostcuda.driver.Context.synchronize()
         finally:  # the recording ends also if a kernel of the block has failed
-            self.wall_ms = (time.perf_counter() - self._entered) * 1e3
             events = hostcuda.activity.stop()
         events.sort(key=lambda record: record[2])  # by their start [s]
         first_start = events[0][2] if events else 0.0

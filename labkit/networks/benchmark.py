@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
@@ -12,13 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from tqdm import tqdm
 
 import hostcuda
 from hostcuda.graphs import Graph
-from labkit.base.errors import CheckFailed, LabError
+from labkit.base.errors import CheckFailed
 from labkit.ladder.buffers import Buffers
-from labkit.measure.bench import Flush, as_list
+from labkit.measure.bench import Flush, as_list, require_runs, show_progress, time_run
 from labkit.networks.fused import KERNELS, PRECISIONS, FusedNetwork, bounded
 from labkit.networks.images import cycle, dataset, resize
 from labkit.networks.lenet86 import Network, load_weights
@@ -56,7 +54,6 @@ class Entry:
     def time(self, flush: Callable[[], None] = lambda: None) -> float:
         """Return the time of a run [ms]: between two events on the device, or on the host's clock from the host."""
         self.before()
-        start_event, end_event = hostcuda.driver.Event(), hostcuda.driver.Event()
         flush()
         flush()  # long enough for the launches to be in the queue when it ends
         if self.where == HOST:
@@ -64,11 +61,7 @@ class Entry:
             start = time.perf_counter()
             self.run()
             return 1e3 * (time.perf_counter() - start)
-        start_event.record(self.stream)
-        self.run()
-        end_event.record(self.stream)
-        end_event.synchronize()
-        return start_event.time_till(end_event) / self.passes
+        return time_run(self.run, self.stream) / self.passes
 
 
 def bench_network(
@@ -108,8 +101,7 @@ def bench_network(
     """
     in_use = device()
     repeat = REPEAT[in_use.engine] if repeat is None else repeat
-    if repeat < 1:
-        raise LabError(f"repeat = {repeat}: at least one run has to be timed")
+    require_runs(repeat)
     rows = []
     for B in as_list(BATCH[in_use.engine] if batch is None else batch):
         with ExitStack() as stack:
@@ -119,9 +111,11 @@ def bench_network(
                 images.check(case, "before timing")
             for case in cases:
                 case.time(flush)
-            for _ in tqdm(range(repeat), desc=f"measuring {B} images", delay=2, leave=False, file=sys.stdout):
-                for case in cases:
-                    case.times.append(case.time(flush))
+            with show_progress(repeat, f"measuring {B} images") as progress:
+                for _ in range(repeat):
+                    for case in cases:
+                        case.times.append(case.time(flush))
+                    progress.update()
             for case in cases:
                 images.check(case, "after timing", again=False)
             rows += [make_row(case, B) for case in cases]

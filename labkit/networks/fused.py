@@ -26,7 +26,7 @@ from labkit.ladder.rung import tiles
 from labkit.ladder.source import module_arguments
 from labkit.ladder.variants import WGMMA, describe_missing_wgmma
 from labkit.networks import lenet86
-from labkit.networks.model import KernelSource, as_labels
+from labkit.networks.model import KernelSource, accuracy
 from labkit.networks.reference.layers import max_pool, relu, softmax
 from labkit.networks.reference.lenet86 import POOLS
 from labkit.spec.devices import count_blocks_at_once, device
@@ -368,10 +368,9 @@ class FusedNetwork(Closing):
         with self.batch(len(images), source, white, x=images) as batch:
             return batch.run().copy()
 
-    def accuracy(self, images: np.ndarray, labels: np.ndarray, white: float = 255.0) -> float:
-        """Return the part of the images that the network classifies correctly, 0 to 1; parameters as for `forward`."""
-        labels = as_labels(labels, len(images))
-        return float((self.forward(images, white).argmax(axis=1) == labels).mean())
+    def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
+        """Return the part of the images that the network classifies correctly, 0 to 1."""
+        return accuracy(self.forward(images), labels)
 
 
 def as_pixels(images: np.ndarray) -> tuple[np.ndarray, tuple[int, int] | None]:

@@ -29,7 +29,7 @@ from labkit.base.paths import data_dir
 from labkit.ladder import variants
 from labkit.ladder.buffers import Buffers, CompiledKernels
 from labkit.ladder.rung import tiles
-from labkit.networks.model import as_labels, require_shapes
+from labkit.networks.model import accuracy, as_labels, require_shapes
 from labkit.networks.reference.lenet86 import LENET86 as SIZES
 from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.layers import LENET86
@@ -233,21 +233,9 @@ class Network:
         self.times = ForwardTimes(tuple(op_ms), tuple(layer_ms) if course else None, time.perf_counter() - start)
         return probabilities
 
-    def accuracy(self, images, labels, batch=None):
-        """Return the part of the images that the network classifies correctly, 0 to 1.
-
-        Parameters
-        ----------
-        images : ndarray, float32 [N, 1, 86, 86]
-        labels : ndarray, int [N]
-        batch : int, optional
-            Images per forward pass; default: all at once.
-        """
-        labels = as_labels(labels, len(images))
-        batch = batch or len(labels)
-        parts = (slice(start, start + batch) for start in range(0, len(labels), batch))
-        correct = sum(int((self.forward(images[part]).argmax(axis=1) == labels[part]).sum()) for part in parts)
-        return correct / len(labels)
+    def accuracy(self, images, labels):
+        """Return the part of the images that the network classifies correctly, 0 to 1."""
+        return accuracy(self.forward(images), labels)
 
     def course_table(
         self, images: np.ndarray, labels: np.ndarray, batches: Sequence[int] = (100, 1000, 10000)
@@ -283,7 +271,7 @@ class Network:
                 "layer time 1 ms": self.times.layer_ms[0],
                 "layer time 2 ms": self.times.layer_ms[1],
                 "total s": self.times.total_s,
-                "accuracy": float((probabilities.argmax(axis=1) == labels[numbers]).mean()),
+                "accuracy": accuracy(probabilities, labels[numbers]),
                 "distinct images": min(batch, len(labels)),
             })
         return pd.DataFrame(rows)

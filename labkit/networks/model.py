@@ -70,6 +70,11 @@ def as_labels(labels: ArrayLike, count: int) -> np.ndarray:
     return labels
 
 
+def accuracy(outputs: np.ndarray, labels: ArrayLike) -> float:
+    """Return the part of the images whose largest output [N, classes] is that of their class, 0 to 1."""
+    return float((outputs.argmax(axis=1) == as_labels(labels, len(outputs))).mean())
+
+
 class Arrays:
     """Named float32 arrays, one after the other in a device buffer.
 
@@ -154,5 +159,5 @@ class Model(Closing):
         self._weights.write(require_shapes(arrays, self._weights.shapes, "the weights", self.network))
 
     def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
-        """Return the part of the images whose largest output is that of their class, 0 to 1."""
-        return float((self.outputs(images).argmax(axis=1) == as_labels(labels, len(images))).mean())
+        """Return the part of the images that the network classifies correctly, 0 to 1."""
+        return accuracy(self.outputs(images), labels)

@@ -134,7 +134,7 @@ def make(
         raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
     if not pages:
         raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
-    with claiming(out, "labkit report", earlier=f"<title>{TITLE}</title>"):  # before minutes of work
+    with claiming(out, "labkit report"):  # before minutes of work
         wanted = {page.notebook: page for page in pages if page.notebook.path in chosen}
         exporter = ReportExporter(pages, documents)
         as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]

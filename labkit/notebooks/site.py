@@ -64,7 +64,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     if repository is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
     root = execute.folder().parent
-    with claiming(out, "labkit site", earlier=f"<title>{html.TITLE}</title>"):
+    with claiming(out, "labkit site"):
         pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
         groups = {name: [html.document(path, out, api.text() if path == root / GENERATED else None) for path in paths]
                   for name, paths in texts(root).items()}

@@ -55,7 +55,8 @@ class Recorded:
 
     Every method takes kernels and layers in the same way. A kernel is a `Variant`, a label ("04 tiling, tile=32"), or a
     rung's number or name, for the rung's own kernel with its default options. A layer is a `Layer` or its name. A list
-    of kernels or layers gives a table: a row per kernel, a column per layer.
+    of kernels or layers gives a table: a row per kernel, a column per layer. Every method raises LabError if nothing
+    that was recorded matches, or more than one row where one is asked for; the message lists what there is.
 
     Attributes
     ----------
@@ -97,7 +98,7 @@ class Recorded:
     # --------------------------------------------------------------------------------------------------- times
     def select(
         self, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
-        network: str | None = None, dtype: str | None = None,
+        network: str | None = None,
     ) -> pd.DataFrame:
         """Return the recorded times that match everything given, in the order of the given kernels and layers.
 
@@ -108,32 +109,26 @@ class Recorded:
         layer : Layer, str, or iterable of these, optional
             "" for figures of a whole network.
         batch : int, optional
-        network, dtype : str, optional
-
-        Raises
-        ------
-        LabError
-            If a kernel has no such row; the message lists what was recorded.
+        network : str, optional
         """
         if store.is_several(which):
             if not (which := list(which)):
                 raise LabError("no kernel was given: name at least one, or leave it out for all")
-            return pd.concat([self.select(kernel, layer, batch, network, dtype) for kernel in which], ignore_index=True)
+            return pd.concat([self.select(kernel, layer, batch, network) for kernel in which], ignore_index=True)
         library = isinstance(which, str) and which.startswith("cuDNN")
         table = self.cudnn(batch=batch or 10_000) if library else self.table
-        wanted = {"layer": layer, "batch": batch, "network": network, "dtype": dtype}
+        wanted = {"layer": layer, "batch": batch, "network": network}
         return _select(table, which, wanted, f"{self} has no times")
 
     def value(
-        self, column: str, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
-        **more: str,
+        self, column: str, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None
     ) -> Figures:
         """Return one figure, for example ``value("x_reference", 4, LENET86[1], batch=1000)``.
 
         Parameters
         ----------
         column : str
-        which, layer, **more
+        which, layer
             As for `select`.
         batch : int, optional
             By default the largest that was recorded.
@@ -142,41 +137,21 @@ class Recorded:
         -------
         float, Series or DataFrame
             A Series for several kernels or layers, a DataFrame for several of both.
-
-        Raises
-        ------
-        LabError
-            If there is no such figure, or more than one.
         """
 
         def one(which, layer):
-            rows = self.select(which, layer, batch, **more)
+            rows = self.select(which, layer, batch)
             rows = rows[rows["batch"] == rows["batch"].max()]
-            return _pick(rows, column, str(self), _describe({"rung": which, "layer": layer, "batch": batch, **more}))
+            return _pick(rows, column, str(self), _describe({"rung": which, "layer": layer, "batch": batch}))
 
         return _map_over(one, which, layer)
 
     def op_ms(
         self, which: Kernels, layer: Layers = LAYERS, batch: int | None = None, kernel: str | None = None
     ) -> Figures:
-        """Return op times in milliseconds.
+        """Return op times in milliseconds, as `value` does; by default of the layers of lenet86 and lenet72.
 
-        Parameters
-        ----------
-        which, layer, batch
-            As for `value`. By default the layers of lenet86 and lenet72.
-        kernel : str, optional
-            One of a variant's several kernels: the time of all its launches together.
-
-        Returns
-        -------
-        float, Series or DataFrame
-            As `value` does.
-
-        Raises
-        ------
-        LabError
-            As `value` does, and if there is no such kernel.
+        `kernel` is one of a variant's several kernels: the time of all its launches together.
         """
         if kernel is None:
             return self.value("op_ms", which, layer, batch)
@@ -192,26 +167,21 @@ class Recorded:
         return _map_over(one, which, layer)
 
     def ratio(
-        self, column: str, a: Kernels, b: Kernels, layer: Layers | None = None, batch: int | None = None, **more: str
+        self, column: str, a: Kernels, b: Kernels, layer: Layers | None = None, batch: int | None = None
     ) -> Figures:
         """Divide `column` of kernel a by that of kernel b: ``ratio("op_ms", 4, 3, ...) > 1`` if 04 is slower than 03.
 
         By default for the largest batch that was recorded for both. Several kernels are paired: the first of a and the
-        first of b, and so on, labelled as a.
-
-        Raises
-        ------
-        LabError
-            As `value` does, and if a and b are not equally many.
+        first of b, and so on, labelled as a; there have to be equally many.
         """
         if store.is_several(a) and store.is_several(b):
             a, b = list(a), list(b)
             if len(a) != len(b):
                 raise LabError(f"a ratio pairs {len(a)} kernels with {len(b)}: give equally many, or one")
         if batch is None:
-            batches = (set(self.select(which, layer, **more)["batch"]) for which in (a, b))
+            batches = (set(self.select(which, layer)["batch"]) for which in (a, b))
             batch = max(set.intersection(*batches), default=None)
-        over, under = (self.value(column, which, layer, batch, **more) for which in (a, b))
+        over, under = (self.value(column, which, layer, batch) for which in (a, b))
         if store.is_several(a) and store.is_several(b):
             under = under.set_axis(over.index)
         elif store.is_several(b) and store.is_several(layer):  # one kernel over several: a row per kernel of b
@@ -225,11 +195,6 @@ class Recorded:
 
         Pairs are kernels that were timed twice in one run, `op_again_ms`, and kernels with the same code and options. A
         smaller difference between two kernels is none.
-
-        Raises
-        ------
-        LabError
-            If nothing was recorded with that batch.
         """
         rows = store.choose(self.table[self.table["layer"] != ""], f"{self} has no times", batch=batch)
         twice = rows.melt(["layer", "dtype", "code", "options"], ["op_ms", "op_again_ms"], value_name="ms")
@@ -237,13 +202,7 @@ class Recorded:
         return float((spread["max"] / spread["min"] - 1).max())
 
     def ladder(self, rung: int | str, network: str = "lenet86", batch: int = 10_000) -> pd.DataFrame:
-        """Return the times of the ladder up to a rung, with default options: a row per rung and layer.
-
-        Raises
-        ------
-        LabError
-            If nothing was recorded for that network and batch.
-        """
+        """Return the times of the ladder up to a rung, with default options: a row per rung and layer."""
         rows, last = self.select(network=network, batch=batch), store.NUMBERS[store.name_of(rung)]
         return rows[(rows["rung"] <= last) & (rows["layer"] != "") & ~rows["label"].str.contains(",")]
 
@@ -251,11 +210,6 @@ class Recorded:
         """Return the course's table of a network with a rung inside: as `Network.course_table`, a row per batch.
 
         If several rungs are given, the first column is their ``label``.
-
-        Raises
-        ------
-        LabError
-            If none was recorded.
         """
         rows = self.select(rung, "", network=network).sort_values("batch", kind="stable")
         course = rows[list(COURSE.values())].set_axis(list(COURSE), axis=1).astype({"distinct images": int})
@@ -282,11 +236,6 @@ class Recorded:
         DataFrame
             label ("cuDNN FP32", "cuDNN TF32", "cuDNN FP16"), network, layer, batch, dtype (that of x, k and y), op_ms,
             x_reference, device.
-
-        Raises
-        ------
-        LabError
-            If there is no such measurement.
         """
         table = self._read("cudnn", "device", "mode", "batch", "median_ms")
         table["dtype"] = pd.Categorical(table["mode"].map(CUDNN), CUDNN.values(), ordered=True)
@@ -325,11 +274,6 @@ class Recorded:
         DataFrame
             A row per variant, layer and kernel: date, device, rung, label, layer, batch (images of the launch), kernel,
             and a column per metric with the name that was asked for.
-
-        Raises
-        ------
-        LabError
-            If there are none; the message lists the recorded ones.
         """
         table = self._counters
         rows = _select(table, which, {"layer": layer, "kernel": kernel}, f"{self} has no counters")
@@ -343,11 +287,6 @@ class Recorded:
         """Return one counter: a number, or a Series or table for several kernels or layers, as `value` does.
 
         The parameters are those of `counters`.
-
-        Raises
-        ------
-        LabError
-            If it was not recorded, or the variant has several kernels and none was chosen.
         """
 
         def one(which, layer):
@@ -380,24 +319,12 @@ class Recorded:
 
     # ------------------------------------------------------------------------------------------- sweep, streams
     def sweep(self) -> pd.DataFrame:
-        """Return the recorded sweep of rung 07, as `labkit.sweep` does: a row per point, a column per option.
-
-        Raises
-        ------
-        LabError
-            If there is none.
-        """
+        """Return the recorded sweep of rung 07, as `labkit.sweep` does: a row per point, a column per option."""
         return sweeps.read_sweep(self.path.stem, self.folder)
 
-    def best(self, layer: Layer, batch: int | None = None, rung: int = 7) -> Variant:
-        """Return the fastest variant of the recorded sweep on a layer, by default at the largest batch in it.
-
-        Raises
-        ------
-        LabError
-            If no point of that rung and layer has a time.
-        """
-        return sweeps.best(self.sweep(), layer, batch, rung)
+    def best(self, layer: Layer) -> Variant:
+        """Return the fastest variant of the recorded sweep on a layer, at the largest batch in it."""
+        return sweeps.best(self.sweep(), layer)
 
     def streams(
         self, which: Kernels | None = None, layer: Layers | None = None, *,
@@ -406,22 +333,8 @@ class Recorded:
     ) -> pd.DataFrame:
         """Return layer times of chunks on streams, recorded by `recording.streams`.
 
-        Parameters
-        ----------
-        which, layer
-            Kernels and layers, see `Recorded`; by default all.
-        batch, pinned, streams, chunk, order, sizes
-            The configuration: one value, several, or None for any. The defaults are those of rung 12.
-
-        Returns
-        -------
-        DataFrame
-            The columns of `bench_streams`, date and software.
-
-        Raises
-        ------
-        LabError
-            If no row matches; the message lists what was recorded.
+        They have the columns of `bench_streams`, date and software. The configuration is given by one value, several,
+        or None for any; the defaults are those of rung 12. All kernels and layers are the default.
         """
         wanted = {"layer": layer, "batch": batch, "pinned": pinned, "streams": streams, "chunk": chunk, "order": order,
                   "sizes": sizes}
@@ -431,21 +344,8 @@ class Recorded:
     def framework(self, batch: int = 10_000) -> pd.DataFrame:
         """Return the times of lenet86's forward pass in PyTorch, part by part, on the host's CPU and on the GPU [ms].
 
-        Recorded by `recording.framework`, in float32 without TF32.
-
-        Parameters
-        ----------
-        batch : int
-
-        Returns
-        -------
-        DataFrame
-            A row per part, in their order, and "whole"; the columns "cpu" and "gpu". A copy is NaN on the CPU.
-
-        Raises
-        ------
-        LabError
-            If that batch was not recorded; the message lists those that were.
+        They were recorded by `recording.framework`, in float32 without TF32: a row per part, in their order, and
+        "whole"; the columns "cpu" and "gpu". A copy is NaN on the CPU.
         """
         table = self._read("framework", "batch", "part", "place", "median_ms")
         rows = store.choose(table, f"{self} has no forward pass in PyTorch", batch=batch)
@@ -455,42 +355,20 @@ class Recorded:
     def network(self, batch: int | None = 10_000, **wanted: str) -> pd.DataFrame:
         """Return the times of lenet86's forward pass, ours and PyTorch's, recorded by `recording.network`.
 
-        Parameters
-        ----------
-        batch : int, optional
-            None for all.
-        **wanted : str
-            Values of the columns label, dtype, where or pixels of `labkit.bench_network`: label="fused".
-
-        Returns
-        -------
-        DataFrame
-            The columns of `bench_network`, date and software.
-
-        Raises
-        ------
-        LabError
-            If no row matches; the message lists what was recorded.
+        They have the columns of `labkit.bench_network`, date and software. `wanted` are values of the columns label,
+        dtype, where or pixels: label="fused". With the batch None, all batches.
         """
         table = self._read("network", "batch", "label", "dtype", "where", "pixels")
         return store.choose(table, f"{self} has no forward pass", batch=batch, **wanted)
 
     def network_counters(self, label: str = "fused") -> pd.DataFrame:
-        """Return Nsight Compute's counters of the fused network, recorded by `recording.network`.
+        """Return Nsight Compute's counters of the fused network, recorded by `recording.network`: a row per data type.
 
-        Parameters
-        ----------
-        label : str
-            As in `network`.
-
-        Returns
-        -------
-        DataFrame
-            A row per data type; batch, and the counters by their names in `counters`.
+        The columns are batch, and the counters by their names in `counters`; `label` is as in `network`.
         """
         names = {metric: name for name, metric in METRICS.items()}
-        table = self._read("network/counters", "dtype").rename(columns=names)
-        return (table[table["label"] == label] if "label" in table else table).set_index("dtype")
+        table = self._read("network/counters", "label", "dtype").rename(columns=names)
+        return table[table["label"] == label].set_index("dtype")
 
     def timelines(
         self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
@@ -498,7 +376,7 @@ class Recorded:
     ) -> pd.DataFrame:
         """Return when each step of a run on streams began and ended: `Pipeline.timeline`, with its configuration.
 
-        The parameters and the error are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
+        The parameters are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
         """
         wanted = {"layer": layer, "pinned": pinned, "streams": streams}
         table = self._read("streams/timelines", "label", "start_ms", *wanted)
@@ -507,16 +385,8 @@ class Recorded:
     def versus(self, layer: Layer, batch: int = 10_000) -> pd.DataFrame:
         """Return the times of ours and others' kernels on a layer, measured in one interleaved run.
 
-        Returns
-        -------
-        DataFrame
-            A row per contestant, the fastest first, with its faster layout: label, layout, how (among what it chose),
-            median_ms, and, where they were recorded, the quartiles q1_ms and q3_ms.
-
-        Raises
-        ------
-        LabError
-            If there was no such run.
+        There is a row per contestant, the fastest first, with its faster layout: label, layout, how (among what it
+        chose), median_ms, and, where they were recorded, the quartiles q1_ms and q3_ms.
         """
         table = self._read("versus", "label", "network", "layer", "batch", "median_ms")
         rows = store.choose(table, f"{self} has no run against others", network=layer.network,
@@ -526,15 +396,7 @@ class Recorded:
     def experiment(self, name: str) -> pd.DataFrame:
         """Return what one of the experiments of `recording.experiments` measured: "waves", "latency", "clock", "order".
 
-        Returns
-        -------
-        DataFrame
-            kernel, x (what was varied), ms, rate (loads per microsecond, or a clock rate in MHz), series.
-
-        Raises
-        ------
-        LabError
-            If there is no such experiment.
+        The columns are kernel, x (what was varied), ms, rate (loads per microsecond, or a clock rate in MHz), series.
         """
         table = self._read("experiments", "experiment", "kernel", "x", "ms")
         return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(drop=True)

@@ -32,18 +32,17 @@ def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     return frame
 
 
-def best(table: pd.DataFrame, layer: Layer, batch: int | None = None, rung: int = 7) -> Variant:
-    """Return a sweep's fastest variant of a rung on a layer, without sub-steps, by default for the largest batch.
+def best(table: pd.DataFrame, layer: Layer) -> Variant:
+    """Return a sweep's fastest variant of rung 07 on a layer, without sub-steps, for the largest batch.
 
     Raises LabError if no point of that rung and layer has a time.
     """
-    rows = table[(table["rung"] == rung) & (table["layer"] == layer.name) & table["op_ms"].notna()]
+    rows = table[(table["rung"] == 7) & (table["layer"] == layer.name) & table["op_ms"].notna()]
     rows = rows[~rows["options"].str.contains("step=")]
-    rows = rows[rows["batch"] == (rows["batch"].max() if batch is None else batch)]
+    rows = rows[rows["batch"] == rows["batch"].max()]
     if rows.empty:
-        swept = ", ".join(table["layer"].unique())
-        raise LabError(f"no swept time of rung {rung} on {layer}, batch {batch or 'any'}; swept were {swept}")
-    return variant(rung, **options(rows["options"].iloc[rows["op_ms"].argmin()]))
+        raise LabError(f"no swept time of rung 7 on {layer}; swept were {', '.join(table['layer'].unique())}")
+    return variant(7, **options(rows["options"].iloc[rows["op_ms"].argmin()]))
 
 
 def read_stored(path: Path) -> pd.DataFrame:

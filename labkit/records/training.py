@@ -82,10 +82,6 @@ class Training:
         rows = self.rows("epoch", experiment, batch, dataset)
         return float(rows["seconds"].iloc[0]) if batch else rows.set_index(rows["batch"].astype(int))["seconds"]
 
-    def epochs(self, dataset: str = DIGITS) -> pd.DataFrame:
-        """Return every epoch that was timed: experiment, batch, images, launches (of a step), seconds."""
-        return self.rows("epoch", dataset=dataset)
-
     def accuracy(self, experiment: str | None = None, batch: int | None = None,
                  dataset: str = DIGITS) -> pd.DataFrame:
         """Return accuracies on held-out images: experiment, batch, rate, epochs, seconds (of training), accuracy."""

@@ -173,7 +173,6 @@ class Preset:
 
     name: str
     layers: tuple[Layer, ...]
-    about: str
 
     def __getitem__(self, index: int) -> Layer:
         try:
@@ -192,19 +191,14 @@ class Preset:
         return "\n".join(str(layer) for layer in self.layers)
 
 
-def _make_preset(name: str, *sizes: tuple[int, int, int, int, int], about: str) -> Preset:
-    return Preset(name, tuple(Layer(f"{name} layer {i}", *size) for i, size in enumerate(sizes, 1)), about)
+def _make_preset(name: str, *sizes: tuple[int, int, int, int, int]) -> Preset:
+    return Preset(name, tuple(Layer(f"{name} layer {i}", *size) for i, size in enumerate(sizes, 1)))
 
 
-#                             C   H   W   M  K
-LENET86 = _make_preset("lenet86", (1, 86, 86, 4, 7), (4, 40, 40, 16, 7), about="images of 86x86; reports 000, 003")
-LENET72 = _make_preset("lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7), about="images of 72x72; reports 002, 004")
-LENET28 = _make_preset(
-    "lenet28",
-    (1, 28, 28, 6, 5),
-    about="images of 28x28; report 001 (training). Its second stage is not a convolution of this form: one "
-    "trainable 4x4 filter, shared by the six maps, moves with stride 4 and reduces 6x24x24 to 6x6x6.",
-)
+#                                  C   H   W   M  K
+LENET86 = _make_preset("lenet86", (1, 86, 86, 4, 7), (4, 40, 40, 16, 7))  # reports 000, 003
+LENET72 = _make_preset("lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7))  # reports 002, 004
+LENET28 = _make_preset("lenet28", (1, 28, 28, 6, 5))  # report 001; its second stage, a filter that moves by 4, is none
 PRESETS = {preset.name: preset for preset in (LENET86, LENET72, LENET28)}
 
 

@@ -87,8 +87,11 @@ def bound_sum(
 
 
 def finite_differences(loss: Callable[[dict[str, np.ndarray]], float], weights: dict[str, np.ndarray],
-                       count: int | None = None, seed: int = 0, step: float = 1e-5) -> dict[str, np.ndarray]:
+                       count: int | None = None) -> dict[str, np.ndarray]:
     """Compute a loss's gradient by central differences: (loss(w + step) - loss(w - step)) / (2 step), per element.
+
+    The error is about step^2 times the third derivative plus 1e-16 / step times the loss, for a step of 1e-5. A maximum
+    or a ReLU whose decision changes between the two losses makes the difference meaningless.
 
     Parameters
     ----------
@@ -98,11 +101,6 @@ def finite_differences(loss: Callable[[dict[str, np.ndarray]], float], weights: 
         Where to differentiate; it does not change.
     count : int, optional
         At most so many elements of each array, drawn at random; by default all of them.
-    seed : int
-        Seed of the draw.
-    step : float
-        The error is about step^2 times the third derivative plus 1e-16 / step times the loss. A maximum or a ReLU whose
-        decision changes between the two losses makes the difference meaningless.
 
     Returns
     -------
@@ -114,7 +112,7 @@ def finite_differences(loss: Callable[[dict[str, np.ndarray]], float], weights: 
     LabError
         If a loss is NaN or infinite.
     """
-    random = np.random.default_rng(seed)
+    random, step = np.random.default_rng(0), 1e-5
     weights_64 = {name: np.array(w, np.float64) for name, w in weights.items()}
     gradients = {name: np.full(w.shape, np.nan) for name, w in weights_64.items()}
     for name, w in weights_64.items():
