@@ -4,16 +4,20 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from fakes import FakeVariant
 
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import solutions, variant
+from labkit.measure.bench import bench
+from labkit.measure.check import check
 from labkit.page import overview
 from labkit.records import results, store
 from labkit.records.published import published, published_training
 from labkit.records.recorded import recorded
 from labkit.records.results import COLUMNS
+from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86
 from recording import keep
 from recording.keep import merge_rows, record_times
@@ -61,17 +65,13 @@ def test_what_goes_in_comes_out(store_dir):
     assert set(saved.table["network"]) == {"lenet86"}
 
 
-def test_ratio(store_dir):
-    saved = recorded("H200", store_dir)
-    assert saved.ratio("op_ms", 2, 1, layer=LENET86[0], batch=1000) == 0.5
-    assert saved.ratio("op_ms", 1, 2, LENET86[0]) == 2.0  # 1000 is the largest batch that both have
-    assert saved.value("op_ms", 1, LENET86[0]) == 40.0  # 10000 is the largest there is
-
-
-def test_a_rung_is_its_default_options_unless_a_label_is_given(store_dir):
+def test_a_rung_is_its_default_options_at_the_largest_batch_unless_a_label_or_a_batch_is_given(store_dir):
     saved = recorded("H200", store_dir)
     assert saved.value("op_ms", 2, LENET86[0]) == 2.0
     assert saved.value("op_ms", "02 constant, block=32x8", LENET86[0]) == 1.5
+    assert saved.ratio("op_ms", 2, 1, layer=LENET86[0], batch=1000) == 0.5
+    assert saved.ratio("op_ms", 1, 2, LENET86[0]) == 2.0  # 1000 is the largest batch that both have
+    assert saved.value("op_ms", 1, LENET86[0]) == 40.0  # 10000 is the largest there is
 
 
 def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
@@ -142,14 +142,13 @@ def test_the_file_does_not_depend_on_the_order_of_recording(tmp_path):
 
 def test_what_is_not_there_is_said_with_what_is(store_dir):
     saved = recorded("H200", store_dir)
-    with pytest.raises(LabError, match=r"no times for rung 7, layer lenet86 layer 1.*rung: 01 baseline, 02 constant"):
-        saved.value("op_ms", 7, LENET86[0])
-    with pytest.raises(LabError, match="no column 'oops'"):
-        saved.value("oops", 1, LENET86[0])
-    with pytest.raises(LabError, match="no accuracy for rung 1"):
-        saved.value("accuracy", 1, LENET86[0])
-    with pytest.raises(LabError, match=r"2 rows for rung 2.*layer 1.*layer 2.*Say which"):
-        saved.value("op_ms", 2)
+    for column, kernel, layer, message in (
+        ("op_ms", 7, LENET86[0], r"no times for rung 7, layer lenet86 layer 1.*rung: 01 baseline, 02 constant"),
+        ("oops", 1, LENET86[0], "no column 'oops'"), ("accuracy", 1, LENET86[0], "no accuracy for rung 1"),
+        ("op_ms", 2, None, r"2 rows for rung 2.*layer 1.*layer 2.*Say which"),
+    ):
+        with pytest.raises(LabError, match=message):
+            saved.value(column, kernel, layer)
     with pytest.raises(LabError, match=r"no recorded device.*'A40'.*nvidia-h200"):
         recorded("A40", store_dir)
     with pytest.raises(LabError, match="results of no device"):
@@ -183,13 +182,7 @@ def test_a_damaged_file_is_not_overwritten(tmp_path):
     assert path.read_text() == "this,is\nno,table\n"
 
 
-def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
-    from fakes import FakeVariant
-
-    from labkit.measure.bench import bench
-    from labkit.measure.check import check
-    from labkit.spec.devices import device
-
+def test_a_bench_table_can_be_recorded(tmp_path):
     variant = FakeVariant(label="01 baseline")
     variant.rung = rung(1)
     check(variant, [LENET86[1]])
@@ -202,10 +195,6 @@ def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
 
 
 def test_the_courses_table_can_be_recorded(tmp_path):
-    from fakes import FakeVariant
-
-    from labkit.spec.devices import device
-
     conv = FakeVariant(label="01 baseline")
     conv.rung = rung(1)
     network = SimpleNamespace(conv=(conv, conv), layers=tuple(LENET86))
@@ -219,10 +208,7 @@ def test_the_courses_table_can_be_recorded(tmp_path):
     assert saved.value("total_s", "01 baseline", "", batch=10) == 0.25
     with pytest.raises(LabError, match="no times for rung 3, layer , network lenet86"):
         saved.course(3)
-
-
-def test_the_ceilings_are_the_devices(store_dir):
-    assert recorded("H200", store_dir).ceilings["copy"] == pytest.approx(4.23e12)
+    assert recorded("H200").course(["tuning", 12])["label"].tolist() == ["07 tuning", "12 streams"] * 3
 
 
 def test_the_recorded_files_in_the_repository_can_be_read():
@@ -234,25 +220,13 @@ def test_the_recorded_files_in_the_repository_can_be_read():
 
 def test_published_figures():
     everything = published()
-    assert len(everything) == 71
-    assert set(everything["network"]) == {"lenet86", "lenet72"}
-    assert set(everything["report"]) == {"000", "002", "003", "004"}
+    assert len(everything) == 71 and set(everything["report"]) == {"000", "002", "003", "004"}
     baseline = published("lenet86", "Baseline")
-    assert list(baseline["report"].unique()) == ["000", "003"]
     at_10000 = baseline[baseline["batch"] == 10000].iloc[0]
-    assert (at_10000["op1_ms"], at_10000["op2_ms"]) == (15.9715, 62.4858)
-    assert at_10000["accuracy"] == 0.8714
-    with pytest.raises(
-        LabError, match=r"nothing was published for network lenet86, step teleport\. It has .*step: baseline"
-    ):
+    assert (at_10000["op1_ms"], at_10000["op2_ms"], at_10000["accuracy"]) == (15.9715, 62.4858, 0.8714)
+    with pytest.raises(LabError, match=r"nothing was published for network lenet86, step teleport\. It has .*: base"):
         published("lenet86", "teleport")
-    with pytest.raises(LabError, match="lenet99"):
-        published("lenet99")
-    loops = published(report="002", step="cpu LOOPS")
-    assert list(loops["op2_ms"]) == [151186.232]
-
-
-def test_published_training():
+    assert list(published(report="002", step="cpu LOOPS")["op2_ms"]) == [151186.232]
     assert published_training()["test_accuracy_pct"].max() == 96.86
 
 
@@ -324,12 +298,6 @@ def test_the_time_of_one_kernel_of_several():
         saved.op_ms(3, LENET86[0], kernel="gemm")
 
 
-def test_the_courses_tables_of_several_rungs():
-    course = recorded("H200").course(["tuning", 12])
-    assert course["label"].tolist() == ["07 tuning", "12 streams"] * 3 and course["batch"].is_monotonic_increasing
-    assert course.columns[1:].tolist() == list(results.COURSE)
-
-
 def test_the_librarys_times_stand_beside_the_rungs():
     saved = recorded("H200")
     rows = saved.cudnn()
@@ -346,22 +314,12 @@ def test_the_librarys_times_stand_beside_the_rungs():
         saved.op_ms("cuDNN INT8", LENET86[1])
 
 
-def test_the_library_was_not_measured_on_every_device(tmp_path):
-    record_times(table(row(device="NVIDIA A40")), tmp_path)
-    with pytest.raises(LabError, match=r"no recorded device has 'nvidia-a40'.*cudnn has results of no device"):
-        recorded("A40", tmp_path).cudnn()
-
-
 # --------------------------------------------------------------------------------------------------------- counters
 def test_counters_are_found_by_kernel_and_layer():
     saved = recorded("H200")
-    every = saved.counters(1)
-    assert list(every["layer"]) == ["lenet86 layer 1", "lenet86 layer 2"]
-    assert (every["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] > 0).all()
+    assert list(saved.counters(1)["layer"]) == ["lenet86 layer 1", "lenet86 layer 2"]
     with pytest.raises(LabError, match=r"no counters for rung 1, layer lenet72 layer 1\. It has rung: 01 .*: lenet86"):
         saved.counters(1, LENET72[0])
-    with pytest.raises(LabError, match=r"no counters for rung 99\. It has rung: 01 .*02 constant"):
-        saved.counters(99)
     with pytest.raises(LabError, match=r"no counter 'oops'; it has global_load_requests, .*sectors_per_load"):
         saved.counters(1, None, "oops")
 
@@ -446,17 +404,6 @@ def test_a_ratio_of_several_kernels_pairs_them_and_refuses_unequal_lists():
 def test_a_run_against_others_has_each_contestant_once_the_fastest_first():
     run = recorded("H100").versus(LENET86[1])
     assert run["label"].is_unique and run["median_ms"].is_monotonic_increasing
-    half = run.set_index("label")["median_ms"]
-    tools = {"cuDNN FP16", "Triton FP16", "cuTile FP16", "CUTLASS FP16"}
-    assert {*tools, "10 speed of light, warpgroups"} <= set(half.index)
     assert run.set_index("label")["layout"]["cuDNN FP16"] == "NHWC"  # the faster one of two
-    assert (run["q1_ms"] <= run["median_ms"]).all() and (run["median_ms"] <= run["q3_ms"]).all()
     with pytest.raises(LabError, match="has no run against others for network lenet86, layer 2, batch 7"):
         recorded("H100").versus(LENET86[1], 7)
-
-
-def test_experiments_are_found_by_name():
-    waves = recorded("H100").experiment("waves")
-    assert set(waves["kernel"]) == {"compute"} and waves["x"].max() > 4 * 132
-    with pytest.raises(LabError, match=r"experiment tides\. It has experiment: waves, latency, clock"):
-        recorded("H100").experiment("tides")
