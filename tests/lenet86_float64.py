@@ -12,7 +12,7 @@ import hostcuda
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
 from labkit.measure.check import Compared
-from labkit.networks.reference.layers import U, bound_sum, fully_connected, max_pool, one_hot, relu, softmax
+from labkit.networks.reference.layers import U, bound_sum, fully_connected, one_hot
 from labkit.networks.reference.lenet86 import LENET86, Lenet86Sizes, forward_numpy
 from labkit.spec.reference import conv_float64
 from recording.backprop import IDENTITY, PARTS, Lenet86, bands
@@ -29,30 +29,6 @@ def loss(weights: dict[str, np.ndarray], images: np.ndarray, labels: np.ndarray,
     """Return the mean cross-entropy of images [B, 1, H, W] with labels [B], float64."""
     probabilities = forward_numpy(images.astype(np.float64), weights, conv_float64, pools)
     return -np.log(probabilities[np.arange(len(labels)), labels]).mean()
-
-
-def gradients(weights: dict[str, np.ndarray], images: np.ndarray, labels: np.ndarray,
-              pools=LENET86.pools) -> dict[str, np.ndarray]:
-    """Return the derivative of `loss` by every weight, in float64 by the chain rule."""
-    w = {name: weight.astype(np.float64) for name, weight in weights.items()}
-    x, stages = images.astype(np.float64), []
-    for i, window in enumerate(pools, 1):
-        z = conv_float64(x, w[f"conv{i}"])
-        stages.append((x, z, max_pool(relu(z), window)))
-        x = stages[-1][2]
-    features = x.reshape(len(x), -1)
-    hidden = relu(fully_connected(features, w["fc1"], w["fc1_bias"]))
-    scores = fully_connected(hidden, w["fc2"], w["fc2_bias"])
-    d_scores = (softmax(scores) - one_hot(labels, scores.shape[1])) / len(images)
-    d_hidden = (d_scores @ w["fc2"].T) * (hidden > 0)
-    derivatives = {"fc1": features.T @ d_hidden, "fc1_bias": d_hidden.sum(axis=0),
-                   "fc2": hidden.T @ d_scores, "fc2_bias": d_scores.sum(axis=0)}
-    d_y = (d_hidden @ w["fc1"].T).reshape(x.shape)
-    for i, (x, z, y), window in reversed(list(zip((1, 2), stages, pools, strict=True))):
-        d_z = unpooled(d_y * (y > 0), windows_of(z, window).argmax(axis=-1), window, *z.shape[2:])
-        derivatives[f"conv{i}"] = conv_weight_gradient(x, d_z).sum(axis=0)
-        d_y = conv_data_gradient(w[f"conv{i}"], d_z)
-    return derivatives
 
 
 class Kernels:

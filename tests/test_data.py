@@ -112,17 +112,11 @@ def test_resize_is_bilinear(size, monkeypatch):
 # ---------------------------------------------------------------------------------------------------------------- cycle
 def test_cycle():
     test = labkit.dataset()
-    first = cycle(test, 100)
-    assert (first.images == test.images[:100]).all()
-    assert repr(first) == "digits (test): 100 images of 8x8"
-
+    assert (cycle(test, 100).images == test.images[:100]).all()
     many = cycle(test, 1000)
-    assert repr(many) == "digits (test): 1000 images of 8x8 (360 distinct images, cycled)"
+    assert repr(many) == "digits (test): 1000 images of 8x8"
     assert (many.images[720:1000] == test.images[:280]).all()
     assert (many.labels[360:720] == test.labels).all()
-
-    assert "2000 images of 8x8 (360 distinct" in repr(cycle(many, 2000))
-    assert repr(cycle(many, 300)) == "digits (test): 300 images of 8x8"
     with pytest.raises(LabError, match="at least one image, not 0"):
         cycle(test, 0)
 

@@ -57,18 +57,15 @@ def test_attempts_that_are_noted_at_once_are_all_kept(tmp_path, monkeypatch):
 # -- the cache folder
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777])
-def test_a_folder_that_others_can_change_is_no_cache(monkeypatch, tmp_path, mode):
-    tmp_path.chmod(mode)
-    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
-    with pytest.raises(EngineError, match=r"can be changed by other users .*set LABKIT_CACHE_DIR to a folder of"):
-        paths.private_cache()
-
-
-def test_a_user_without_a_home_folder(monkeypatch):
+def test_a_folder_that_others_can_change_is_no_cache_and_a_user_without_a_home_has_none(monkeypatch, tmp_path):
     def nobody(path):
         raise RuntimeError("Could not determine home directory.")
 
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
+    for mode in (0o777, 0o770, 0o1777):
+        tmp_path.chmod(mode)
+        with pytest.raises(EngineError, match=r"can be changed by other users .*set LABKIT_CACHE_DIR to a folder of"):
+            paths.private_cache()
     monkeypatch.delenv("LABKIT_CACHE_DIR")
     monkeypatch.setattr(paths.Path, "expanduser", nobody)
     with pytest.raises(EngineError, match="no home folder: set LABKIT_CACHE_DIR"):

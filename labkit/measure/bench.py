@@ -268,16 +268,7 @@ def _measure_layer(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k:
 class SampledImages:
     """Some images of a batch, the first and the last among them, with the expected outputs.
 
-    Parameters
-    ----------
-    layer : Layer
-    batch : int
-    inputs : mapping of dtype to (x, k)
-        The inputs of the whole batch.
-    rng : numpy.random.Generator
-        Draws the images.
-    count : int
-        Number of images; a smaller batch is taken whole.
+    `inputs` are x and k of the whole batch in each data type. A batch of fewer than `count` images is taken whole.
     """
 
     def __init__(self, layer: Layer, batch: int, inputs: Mapping[np.dtype, tuple[np.ndarray, np.ndarray]],
@@ -291,22 +282,9 @@ class SampledImages:
         self.scale = {dtype: error_scale(*pair) for dtype, pair in self.inputs.items()}
 
     def check(self, variant: Variant, when: str, y: np.ndarray, with_nan: np.ndarray) -> None:
-        """Compare the output of these images with the reference.
+        """Compare the output y of these images with the reference; `with_nan` are all images whose output has a NaN.
 
-        Parameters
-        ----------
-        variant : Variant
-        when : str
-            The time of the check, for the message: "before timing".
-        y : array
-            The output of these images.
-        with_nan : array of int
-            The indices of all images whose output has a NaN.
-
-        Raises
-        ------
-        CheckFailed
-            An output is wrong, or an image has a NaN.
+        Raises CheckFailed if an output is wrong or an image has a NaN; the message says when, such as "before timing".
         """
         dtype = variant.io_dtype
         title = f"{variant.label} is wrong {when}, on {self.layer}, B = {self.batch}"
@@ -435,10 +413,7 @@ def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, 
     Both are at the theoretical peaks of the device. A time under the reference time is not refused. The floor assumes
     all products of a direct convolution; it is not one for an algorithm with fewer (Winograd, FFT).
 
-    Raises
-    ------
-    LabError
-        If `op_ms` is under the floor, or is not a number.
+    Raises LabError if `op_ms` is under the floor, or is not a number.
     """
     size, unit = variant.io_dtype.itemsize, fastest_unit(variant)
     written = int(np.prod(layer.y_shape(batch), dtype=np.int64)) * size

@@ -377,10 +377,7 @@ _verified: set[tuple[str, str]] = set()  # (engine, identity of the variant)
 def require_verified(variant: Variant) -> None:
     """Refuse to time a variant that was not checked.
 
-    Raises
-    ------
-    LabError
-        If this variant, with the same source and options, has not passed `check` in this session.
+    Raises LabError if this variant, with the same source and options, has not passed `check` in this session.
     """
     if not is_verified(variant):
         raise LabError(f"{variant.label} is not verified in this session: the time of a wrong kernel means nothing. "

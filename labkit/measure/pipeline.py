@@ -35,19 +35,9 @@ CHUNK = 1000
 
 # ---------------------------------------------------------------------------------------------- chunks and their order
 def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the number of images of each chunk.
+    """Return the number of images of each chunk; `chunk` is as for `Pipeline`.
 
-    Parameters
-    ----------
-    batch : int
-        Number of images.
-    chunk : int or sequence of int
-        Images per chunk, where the last chunk takes the rest; or the size of each chunk.
-
-    Raises
-    ------
-    LabError
-        If a size is not a positive integer, or the sizes do not add up to the batch.
+    Raises LabError if a size is not a positive integer, or the sizes do not add up to the batch.
     """
     sizes = list(chunk) if isinstance(chunk, Iterable) else [chunk]
     for size in sizes or [0]:
@@ -63,17 +53,8 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
 def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[int, str]]:
     """Return the order in which the host issues the steps of all chunks: pairs (chunk, step).
 
-    Parameters
-    ----------
-    chunks, streams : int
-    order : {"depth", "breadth"}
-        Depth first: all steps of a chunk, then the next chunk. Breadth first: for a group of one chunk per stream all
-        copies in, then all kernels, then all copies out.
-
-    Raises
-    ------
-    LabError
-        For an unknown order.
+    Depth first: all steps of a chunk, then the next chunk. Breadth first: for a group of one chunk per stream all
+    copies in, then all kernels, then all copies out. Raises LabError for any other order.
     """
     if order not in ORDERS:
         raise LabError(f"order={order!r}: the steps are issued {' or '.join(ORDERS)} first")
@@ -94,21 +75,11 @@ def _require_stream_count(streams: int) -> int:
 def host_arrays(
     layer: Layer, batch: int, dtype: DTypeLike = np.float32, pinned: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return zeroed arrays for x [B,C,H,W] and y [B,M,Ho,Wo] in host memory.
+    """Return zeroed arrays for x [B,C,H,W] and y [B,M,Ho,Wo] in host memory, page-locked if they are `pinned`.
 
-    Parameters
-    ----------
-    layer : Layer
-    batch : int
-    dtype : dtype
-    pinned : bool
-        Page-locked: the pages stay where they are, so that the device can copy them while the host does other work.
-        Locking a gigabyte takes longer than copying it, so lock once and keep the arrays.
-
-    Raises
-    ------
-    LabError
-        If the system cannot lock that much memory.
+    Page-locked pages stay where they are, so that the device can copy them while the host does other work. Locking a
+    gigabyte takes longer than copying it, so lock once and keep the arrays. Raises LabError if there is not that much
+    memory.
     """
     hostcuda.ensure_context()
     empty = hostcuda.driver.pagelocked_empty if pinned else np.empty

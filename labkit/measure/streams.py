@@ -191,10 +191,7 @@ def _time_first_batches(variant: Variant, layer: Layer, batch: int, case: dict, 
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, layer_ms: float, on: Device) -> None:
     """Refuse a layer time in which the link could not carry the larger of x and y at its theoretical rate.
 
-    Raises
-    ------
-    LabError
-        If `layer_ms` is under the shortest possible time, or is not a number.
+    Raises LabError if `layer_ms` is under the shortest possible time, or is not a number.
     """
     size = variant.io_dtype.itemsize
     largest = max(int(np.prod(shape, dtype=np.int64)) for shape in (layer.x_shape(batch), layer.y_shape(batch)))

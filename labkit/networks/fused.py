@@ -305,10 +305,7 @@ class FusedNetwork(Closing):
     def source(beginning: str, step: str | None = None) -> KernelSource:
         """Return the first function of the kernel's file whose head has this text, for `labkit.show`.
 
-        Raises
-        ------
-        LabError
-            There is none.
+        Raises LabError if there is none.
         """
         path = KERNELS[step].path
         return KernelSource.of(path, beginning, f"13 network{', ' + step if step else ''}", path.name)
@@ -321,17 +318,8 @@ class FusedNetwork(Closing):
     def launch(self, x, y, B: int, source: tuple[int, int] | None = None, white: float = 255.0, stream=None) -> None:
         """Launch the kernel and return: from device buffer x to device buffer y, float32 [B, 10].
 
-        Parameters
-        ----------
-        x : device pointer
-            float32 [B, 1, 86, 86], or with `source` uint8 [B, *source].
-        y : device pointer
-        B : int
-            Images.
-        source : (int, int), optional
-        white : float
-            The byte that stands for 1.
-        stream : hostcuda.driver.Stream, optional
+        x is float32 [B, 1, 86, 86], or with `source`, a height and a width, uint8 [B, *source]. `white` is the byte
+        that stands for 1.
         """
         blocks = min(B, self._kernel.blocks(self.precision) * device().multiprocessors)
         self.function(source).prepared_async_call(
@@ -445,10 +433,7 @@ class Batch(Closing):
     def run(self) -> np.ndarray:
         """Compute `y` from `x`, and wait.
 
-        Raises
-        ------
-        LabError
-            If a pixel is a NaN, or its absolute value exceeds `LIMIT`.
+        Raises LabError if a pixel is a NaN, or its absolute value exceeds `LIMIT`.
         """
         if self._graph:
             self._graph.launch()

@@ -35,8 +35,6 @@ class Dataset:
     labels : ndarray, int64 [N]
         Class of each image, 0 to 9.
     name, split, source, licence : str
-    distinct : int
-        How many of the N images differ from each other: fewer than N after `cycle`; 0 stands for all.
     """
 
     images: np.ndarray
@@ -45,15 +43,13 @@ class Dataset:
     split: str
     source: str
     licence: str
-    distinct: int = 0
 
     def __len__(self):
         return len(self.labels)
 
     def __repr__(self):
         H, W = self.images.shape[-2:]
-        note = f" ({self.distinct} distinct images, cycled)" if 0 < self.distinct < len(self) else ""
-        return f"{self.name} ({self.split}): {len(self)} images of {H}x{W}{note}"
+        return f"{self.name} ({self.split}): {len(self)} images of {H}x{W}"
 
 
 @dataclass(frozen=True)
@@ -150,10 +146,7 @@ def dataset(name: str = "digits", split: str = "test", size: int | tuple[int, in
 def find_stored(name: str) -> Path | None:
     """Return the folder of a fetched data set's files on this machine; None if `dataset` would fetch them.
 
-    Raises
-    ------
-    LabError
-        LABKIT_DATA_DIR names a folder that lacks a file, or has another one of its name.
+    Raises LabError if LABKIT_DATA_DIR names a folder that lacks a file, or has another one of its name.
     """
     paths = [_find(name, *file) for files in _SETS[name].files.values() for file in files]
     return paths[0].parent if all(paths) else None
@@ -163,9 +156,8 @@ def cycle(data: Dataset, n: int) -> Dataset:
     """Return `n` images of a data set: the first ones, beginning again if it has fewer."""
     if n < 1:
         raise LabError(f"a batch needs at least one image, not {n}")
-    distinct = data.distinct or len(data)
-    numbers = np.arange(n) % distinct
-    return replace(data, images=data.images[numbers], labels=data.labels[numbers], distinct=min(n, distinct))
+    numbers = np.arange(n) % len(data)
+    return replace(data, images=data.images[numbers], labels=data.labels[numbers])
 
 
 def resize(images, size=None, white=255.0):

@@ -167,10 +167,7 @@ class Lenet28(Model):
     def source(self, kernel: str) -> KernelSource:
         """Return the text of a kernel, for `labkit.show` and `labkit.diff`.
 
-        Raises
-        ------
-        LabError
-            If the experiment does not launch such a kernel.
+        Raises LabError if the experiment does not launch such a kernel.
         """
         if kernel not in self.kernels:
             raise LabError(f"{self.experiment} launches no kernel {kernel!r}; it launches {', '.join(self.kernels)}")
@@ -369,10 +366,7 @@ class Lenet28(Model):
     def profile(self, engine: str | None = None) -> Profile:
         """Count the memory accesses of one step on random images, in a process of its own.
 
-        Raises
-        ------
-        EngineError
-            If the process failed.
+        Raises EngineError if the process failed.
         """
         result = watch(self._build_command(), engine, timeout=600, capture=True, nvcc=False)
         result.ended.require("profiling lenet28")

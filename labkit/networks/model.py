@@ -34,10 +34,7 @@ class KernelSource:
     def of(cls, path: Path, head: str, label: str, file_name: str) -> KernelSource:
         """Return the first function of a kernel file that has the text `head` before its body.
 
-        Raises
-        ------
-        LabError
-            There is none.
+        Raises LabError if there is none.
         """
         _contract, *parts = re.split(r"\n\n(?=\S)", path.read_text(encoding="utf-8"))
         for part in parts:
@@ -50,10 +47,7 @@ def require_shapes(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[i
                    network: str) -> dict[str, np.ndarray]:
     """Return the arrays of these names as float32, in C order.
 
-    Raises
-    ------
-    LabError
-        An array is missing or has another shape.
+    Raises LabError if an array is missing or has another shape.
     """
     for name, shape in shapes.items():
         if name not in arrays or np.shape(arrays[name]) != shape:

@@ -165,17 +165,9 @@ class Device:
         return max((read + max(0.0, written - self.l2_bytes)) / self.peak_bandwidth, flops / peaks[unit])
 
     def link(self, pinned: bool = True) -> tuple[float, float]:
-        """Return the measured rates of the link between host and device: (to the device, back) [B/s].
+        """Return the measured rates of the link to and from the host's memory, page-locked if `pinned` [B/s].
 
-        Parameters
-        ----------
-        pinned : bool
-            Whether the host's memory is page-locked.
-
-        Raises
-        ------
-        LabError
-            If they were not measured on this device.
+        Raises LabError if they were not measured on this device.
         """
         kind = "pinned" if pinned else "pageable"
         rates = [(self.measured or {}).get(f"{way}_device_{kind}") for way in ("to", "from")]

@@ -129,10 +129,7 @@ class Layer:
 
         They follow from the measured rates of large copies from and to page-locked (`pinned`) or ordinary memory.
 
-        Raises
-        ------
-        LabError
-            If the link of `device` was not measured.
+        Raises LabError if the link of `device` was not measured.
         """
         elements = [int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))]
         rates = devices.device(device).link(pinned)
@@ -144,10 +141,7 @@ class Layer:
 
         The link carries both directions at once, so that x can come in while y goes back.
 
-        Raises
-        ------
-        LabError
-            If the link of `device` was not measured.
+        Raises LabError if the link of `device` was not measured.
         """
         return max(self.link_ms(B, dtype, device))
 
@@ -205,10 +199,7 @@ PRESETS = {preset.name: preset for preset in (LENET86, LENET72, LENET28)}
 def as_layer(which: Layer | str) -> Layer:
     """Return a layer, given as itself or by its name.
 
-    Raises
-    ------
-    LabError
-        If it is neither; the message says what a layer is.
+    Raises LabError if it is neither; the message says what a layer is.
     """
     if isinstance(which, str):
         return layer(which)
@@ -221,10 +212,7 @@ def as_layer(which: Layer | str) -> Layer:
 def layer(network: str, number: int | None = None) -> Layer:
     """Return a layer by its name: `layer("lenet86", 1)` or, as tables write it, `layer("lenet86 layer 1")`.
 
-    Raises
-    ------
-    LabError
-        If there is no such network or layer; the message lists the layers.
+    Raises LabError if there is no such network or layer; the message lists the layers.
     """
     for preset in PRESETS.values():
         for index, candidate in enumerate(preset, 1):
