@@ -6,12 +6,7 @@
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
 that other load on the machine affects all of them alike. One worker and the loop nest are compared by processor time,
 two workers and one by wall time. Kernels with barriers run in both of the engine's gears, as thread loops and on fibers
-(docs/gears.md). In the same rounds run, on one processor, where they are installed:
-
-- PoCL: rungs 01, 03, 04 and 06, ported to OpenCL C by hand (benchmarks/pocl.cl). It needs pyopencl and PoCL
-  (`pip install pyopencl`, `apt install pocl-opencl-icd`).
-- HIP-CPU: rungs 01 to 06, as they are. `HIP_CPU` in the environment names a folder with its sources
-  (https://github.com/ROCm/HIP-CPU), which need Intel's TBB (`apt install libtbb-dev`).
+(docs/gears.md).
 
 These are times of this machine's CPU; they do not say anything about a GPU.
 """
@@ -20,10 +15,8 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import importlib.util
 import multiprocessing
 import os
-import re
 import statistics
 import subprocess
 import tempfile
@@ -47,8 +40,6 @@ FLAGS = (  # a kernel's flags: hostcuda/build/options.py
 )
 WALL, PROCESSOR = 0, 1  # the two clocks
 LAUNCHES = (1, 1), (200, 1), (1, 1000)  # rounds, launches in each
-PORTED = {1: "baseline", 3: "registers", 4: "tiling", 6: "fusion"}  # rung -> kernel of pocl.cl
-HIP = range(1, 7)  # HIP-CPU has no min(int, int) in kernels, no __align__, no WMMA, no PTX
 EMPTY = 'extern "C" __global__ void empty() {}'
 
 
@@ -103,16 +94,16 @@ class LoopNest:
 
 
 class Worker:
-    """A process of its own with one engine, `kind`: its number of workers, its cache folder and its gear are fixed."""
+    """The engine in a process of its own: its number of workers, its cache folder and its gear are fixed."""
 
-    def __init__(self, workers: int, cache: Path, gear: str = "loops", kind: str = "_Engine"):
-        changed = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_WORKERS": str(workers), "HOSTCUDA_CACHE_DIR": str(cache)}
-        changed |= {"HOSTCUDA_GEAR": gear, "POCL_DEVICES": "basic", "POCL_CACHE_DIR": str(cache)}
+    def __init__(self, workers: int, cache: Path, gear: str = "loops"):
+        changed = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_WORKERS": str(workers), "HOSTCUDA_CACHE_DIR": str(cache),
+                   "HOSTCUDA_GEAR": gear}
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other, kind), daemon=True)
+        self.process = context.Process(target=_serve, args=(other,), daemon=True)
         self.process.start()
         other.close()
         for name, value in before.items():
@@ -133,8 +124,8 @@ class Worker:
         self.process.join(10)
 
 
-def _serve(pipe, kind):
-    engine = globals()[kind]()
+def _serve(pipe):
+    engine = _Engine()
     while True:
         try:
             what, *arguments = pipe.recv()
@@ -204,120 +195,6 @@ class _Engine:
         return (time.perf_counter() - start) / (times * launches)
 
 
-class _PoCL:
-    """An engine that answers the same requests with PoCL."""
-
-    rungs = PORTED
-
-    def __init__(self):
-        self.calls, self.buffers = {}, []  # a kernel does not own its arguments
-
-    def start(self):
-        """Return the version of PoCL; empty if there is none."""
-        import pyopencl
-
-        self.cl = pyopencl
-        platforms = [item for item in pyopencl.get_platforms() if item.name == "Portable Computing Language"]
-        if not platforms:
-            return ""
-        context = pyopencl.Context(platforms[0].get_devices()[:1])
-        self.context, self.queue = context, pyopencl.CommandQueue(context)
-        return re.search(r"PoCL ([\w.-]+)", platforms[0].version)[0]
-
-    def prepare(self, number):
-        """Build a kernel for both layers, and check its results."""
-        flags = self.cl.mem_flags
-        for index, layer in enumerate(LENET86):
-            chosen = variant(number)
-            defines = {"FIXED_K": layer.K, "TILE": 16, **chosen.defines(layer)}
-            program = self.cl.Program(self.context, (HERE / "pocl.cl").read_text())
-            program.build([f"-D{name}={value}" for name, value in defines.items()])
-            buffers = [
-                self.cl.Buffer(self.context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=array)
-                for array in inputs(layer)
-            ]
-            y = np.empty(layer.y_shape(BATCH), np.float32)
-            buffers.append(self.cl.Buffer(self.context, flags.WRITE_ONLY, y.nbytes))
-            (launch,) = chosen.geometry(layer, BATCH)
-            kernel = getattr(program, PORTED[number])
-            sizes = map(np.int32, (BATCH, layer.C, layer.H, layer.W, layer.M, layer.K))
-            kernel.set_args(*buffers, *sizes)
-            items = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
-            self.calls[number, index] = kernel, items, launch.block
-            self.buffers += buffers
-            self.time(number, index)
-            self.cl.enqueue_copy(self.queue, y, buffers[2])
-            verify(f"PoCL's {PORTED[number]}", layer, y, chosen)
-
-    def time(self, number, index):
-        """Return wall and processor seconds for BATCH images of a layer."""
-        for _ in range(2):  # the first is as cold as the engine's first
-            start = clocks()
-            self.cl.enqueue_nd_range_kernel(self.queue, *self.calls[number, index])
-            self.queue.finish()
-        return since(start)
-
-
-class _HipCpu:
-    """An engine that answers the same requests with HIP-CPU."""
-
-    rungs = HIP
-
-    def __init__(self):
-        self.calls, self.arrays = {}, []  # the kernels do not own their arguments
-
-    def start(self):
-        """Return its name; empty if there is none. It runs on one processor, and so on one thread at a time."""
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
-        return "HIP-CPU" if os.environ.get("HIP_CPU") else ""
-
-    def prepare(self, number):
-        """Compile a rung for both layers, and check its results."""
-        chosen = variant(number)
-        for index, layer in enumerate(LENET86):
-            library = self._compile(chosen, layer)
-            x, k = inputs(layer)
-            y = np.empty(layer.y_shape(BATCH), np.float32)
-            scratch = np.empty(chosen.rung.scratch(chosen.scope(layer)) * BATCH, np.uint8)
-            if chosen.rung.constant:
-                mask = ctypes.c_char.in_dll(library, chosen.rung.constant)
-                ctypes.memmove(ctypes.addressof(mask), k.ctypes, k.nbytes)
-            at = {"x": x.ctypes, "k": k.ctypes, "y": y.ctypes, "u": scratch.ctypes}
-            sizes = BATCH, layer.C, layer.H, layer.W, layer.M, layer.K
-            self.arrays += [x, k, y, scratch]
-            self.calls[number, index] = [
-                (
-                    getattr(library, f"launch_{call.kernel}"),
-                    (*((ctypes.c_uint * 3)(*numbers) for numbers in (launch.grid, launch.block)),
-                     *(at[name].data_as(ctypes.c_void_p) for name in call.buffers), *sizes),
-                )
-                for launch, call in zip(chosen.geometry(layer, BATCH), chosen.calls, strict=True)
-            ]
-            self.time(number, index)
-            verify(f"HIP-CPU's {chosen.label}", layer, y, chosen)
-
-    def _compile(self, chosen, layer):
-        from hostcuda.host import toolchain
-
-        library = Path(os.environ["HOSTCUDA_CACHE_DIR"]) / f"{chosen.rung.name}-{layer.name.replace(' ', '-')}.so"
-        library.parent.mkdir(exist_ok=True)
-        defines = {f"-D{name}={value}" for name, value in chosen.defines(layer).items()}
-        launchers = " ".join(f"LAUNCHER({call.kernel})" for call in chosen.calls)
-        command = [*toolchain.find(), *FLAGS, "-w", f"-I{os.environ['HIP_CPU']}/include", *defines]
-        command += [f'-DKERNELS="{chosen.path}"', f"-DLAUNCHERS={launchers}", "-shared", "-o", str(library)]
-        subprocess.run([*command, str(HERE / "hip_cpu.cpp"), "-ltbb", "-pthread"], check=True)
-        return ctypes.CDLL(str(library))
-
-    def time(self, number, index):
-        """Return wall and processor seconds for BATCH images of a layer."""
-        for _ in range(2):  # the first is as cold as the engine's first
-            start = clocks()
-            for launch, arguments in self.calls[number, index]:
-                launch(*arguments)
-        return since(start)
-
-
 # ------------------------------------------------------------------------------------------------------------- tables
 def measure(rounds: int) -> str:
     """Run everything; return the tables as Markdown."""
@@ -334,13 +211,8 @@ def measure(rounds: int) -> str:
         engines[2]("start")
         gears = {rung.number: engines[1]("gears", rung.number) for rung in LADDER}
         nest = LoopNest(folder)
-        others, kinds = {}, [_HipCpu, *([_PoCL] if importlib.util.find_spec("pyopencl") else [])]
-        for kind in kinds:
-            worker = Worker(1, folder / kind.__name__, kind=kind.__name__)
-            if version := worker("start"):
-                others[version] = worker, kind.rungs
         for rung in LADDER:
-            for engine in [*engines.values(), *(other for other, rungs in others.values() if rung.number in rungs)]:
+            for engine in engines.values():
                 engine("prepare", rung.number)
 
         times: dict[tuple, list[tuple[float, float]]] = {}
@@ -352,29 +224,24 @@ def measure(rounds: int) -> str:
                     for workers, engine in engines.items():
                         seconds = engine("time", rung.number, index)
                         times.setdefault((rung.number, index, workers), []).append(seconds)
-                    for version, (other, rungs) in others.items():
-                        if rung.number in rungs:
-                            seconds = other("time", rung.number, index)
-                            times.setdefault((rung.number, index, version), []).append(seconds)
             for how in LAUNCHES:  # the first wakes a worker that slept since the last round
                 latencies.setdefault((how, 2), []).append(engines[2]("latency", *how))
-        for engine in [*engines.values(), *(other for other, _ in others.values())]:
+        for engine in engines.values():
             engine.stop()
 
-    columns = "".join(f"× {version} | " for version in others)
     text = [
         f"{processor.name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}; medians of {rounds} "
         f"interleaved rounds of {BATCH} images, processor time on one worker, wall time of two against one. "
         "These are not GPU times.",
         "",
         "| kernel | gear | "
-        + " | ".join(f"{layer.name}: MMAC/s, × loop nest | × fibers | {columns}two workers" for layer in LENET86)
+        + " | ".join(f"{layer.name}: MMAC/s, × loop nest | × fibers | two workers" for layer in LENET86)
         + " | compile, s | on fibers |",
-        "|---|---|" + ("---:|" * (3 + len(others))) * len(LENET86) + "---:|---:|",
+        "|---|---|" + "---:|" * 3 * len(LENET86) + "---:|---:|",
     ]
     row = ["C++ loop nest, one thread", ""]
     for index, layer in enumerate(LENET86):
-        row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", *[""] * (2 + len(others))]
+        row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", "", ""]
     text.append("| " + " | ".join([*row, "", ""]) + " |")
     for rung in LADDER:
         row = [rung.label, gears[rung.number]]
@@ -382,9 +249,6 @@ def measure(rounds: int) -> str:
             one, two = times[rung.number, index, 1], times[rung.number, index, 2]
             row.append(f"{rate(layer, one):.0f}, {ratio(times['nest', index], one, PROCESSOR)}")
             row.append(f"× {ratio(times[rung.number, index, 'fibers'], one, PROCESSOR)}")
-            for version in others:
-                seconds = times.get((rung.number, index, version))
-                row.append(f"× {ratio(seconds, one, PROCESSOR)}" if seconds else "")
             row.append(f"× {ratio(one, two, WALL)}")
         row += [f"{compiled[rung.number, how]:.2f}" for how in (1, "fibers")]
         text.append("| " + " | ".join(row) + " |")
