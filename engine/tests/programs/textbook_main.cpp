@@ -1,0 +1,3 @@
+int elsewhere(int x) { return 2 * x; }
+int textbook();
+int main() { return textbook(); }
