@@ -11,30 +11,23 @@ from hostcuda.frontend.scan import Scan
 pytestmark = pytest.mark.core("every source passes through it")
 
 
-def names(text):
-    return [kernel.name for kernel in rewrite(text).kernels]
-
-
 def registered(text):
     """Return the registrations that the rewritten text gained, in order."""
     new = rewrite(text).text
     return [part.split("\n")[0] for part in new.replace(" HOSTCUDA_KERNEL", "\0HOSTCUDA_KERNEL").split("\0")[1:]]
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "__global__ void f(float *x, int n)",
-        "void __global__ f(float *x, int n)",
-        "static __global__ inline void f(float *x, int n)",
+@pytest.mark.parametrize("head", [
+    "__global__ void f(float *x, int n)",
+    "void __global__ f(float *x, int n)",
+    "static __global__ inline void f(float *x, int n)",
         'extern "C" __global__ void f(float *x, int n)',
-        "__global__ void __launch_bounds__(256) f(float *x, int n)",
-        "__global__ __launch_bounds__(256, 2) void f(float *x, int n)",
-        "__global__ void f(float *x, int n) __attribute__((cold))",
-        "__global__\nvoid\nf(\n  float *x, // the data {\n  int n /* ) */\n)",
-        "[[maybe_unused]] __global__ void f(float *x, int n)",
-    ],
-)
+    "__global__ void __launch_bounds__(256) f(float *x, int n)",
+    "__global__ __launch_bounds__(256, 2) void f(float *x, int n)",
+    "__global__ void f(float *x, int n) __attribute__((cold))",
+    "__global__\nvoid\nf(\n  float *x, // the data {\n  int n /* ) */\n)",
+    "[[maybe_unused]] __global__ void f(float *x, int n)",
+])
 def test_kernel_heads(head):
     result = rewrite(head + " { if (n) { x[0] = '}'; } }")
     (kernel,) = result.kernels
@@ -44,21 +37,18 @@ def test_kernel_heads(head):
     assert result.text.endswith("} HOSTCUDA_KERNEL" + bounds)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "// __global__ void f() {}",
-        "/* __global__ void f() {}\n */",
-        "// continued \\\n__global__ void f() {}",
-        'const char *s = "__global__ void f() {}";',
-        'const char *s = "\\"__global__ void f() {}";',
-        'const char *s = R"(__global__ void f() {} ")";',
-        'const char *s = u8R"end(__global__ void f() {} )" )end";',
-        "__global__ void f(int);",
-        "#error __global__ void f() {}",
-        "extern template __global__ void f(int *);",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "// __global__ void f() {}",
+    "/* __global__ void f() {}\n */",
+    "// continued \\\n__global__ void f() {}",
+    'const char *s = "__global__ void f() {}";',
+    'const char *s = "\\"__global__ void f() {}";',
+    'const char *s = R"(__global__ void f() {} ")";',
+    'const char *s = u8R"end(__global__ void f() {} )" )end";',
+    "__global__ void f(int);",
+    "#error __global__ void f() {}",
+    "extern template __global__ void f(int *);",
+])
 def test_no_kernel_here(text):
     assert registered(text) == []
     assert rewrite(text).text == text
@@ -80,9 +70,7 @@ template __global__ void f<float, 4>(float *x);
 template <> __global__ void f<int, 2>(int *x) { }
 template __global__ void f<float, (8 >> 1)>(float *);"""
     assert registered(text) == [
-        "HOSTCUDA_KERNEL(f<float, 4>)",
-        "HOSTCUDA_KERNEL(f<int, 2>)",
-        "HOSTCUDA_KERNEL(f<float, (8 >> 1)>)",
+        "HOSTCUDA_KERNEL(f<float, 4>)", "HOSTCUDA_KERNEL(f<int, 2>)", "HOSTCUDA_KERNEL(f<float, (8 >> 1)>)",
     ]
     assert [k.template for k in rewrite(text).kernels] == [True, False, False, False]
 
@@ -104,26 +92,23 @@ def test_namespaces_and_extern_c_blocks():
     ]
 
 
-@pytest.mark.parametrize(
-    ("declaration", "expected"),
-    [
-        ("extern __shared__ float s[];", "float *s = (float *)hostcuda::dynamic_shared();"),
-        ("extern __shared__ __align__(16) unsigned char s[];",
-         "unsigned char *s = (unsigned char *)hostcuda::dynamic_shared();"),
-        ("extern __align__(8) __shared__ float4 s[ ];", "float4 *s = (float4 *)hostcuda::dynamic_shared();"),
-        ("extern __shared__ alignas(128) char s[];", "char *s = (char *)hostcuda::dynamic_shared();"),
-        ("__shared__ extern float s[];", "float *s = (float *)hostcuda::dynamic_shared();"),
-        ("extern volatile __shared__ int s[];", "volatile int *s = (volatile int *)hostcuda::dynamic_shared();"),
-        ("extern __shared__ Pair<int, float> s[];",
-         "Pair<int, float> *s = (Pair<int, float> *)hostcuda::dynamic_shared();"),
-        ("extern __shared__ float s[][32];", "float (*s)[32] = (float (*)[32])hostcuda::dynamic_shared();"),
-        ("extern __shared__ float *s[];", "float * *s = (float * *)hostcuda::dynamic_shared();"),
-        ("extern __shared__ float a[], b[];",
-         "float *a = (float *)hostcuda::dynamic_shared(); float *b = (float *)hostcuda::dynamic_shared(0);"),
-        ("if (n) extern __shared__ int s[];", "if (n) int *s = (int *)hostcuda::dynamic_shared();"),
-        ("__shared__ float s[32];", "__shared__ float s[32];"),
-    ],
-)
+@pytest.mark.parametrize(("declaration", "expected"), [
+    ("extern __shared__ float s[];", "float *s = (float *)hostcuda::dynamic_shared();"),
+    ("extern __shared__ __align__(16) unsigned char s[];",
+     "unsigned char *s = (unsigned char *)hostcuda::dynamic_shared();"),
+    ("extern __align__(8) __shared__ float4 s[ ];", "float4 *s = (float4 *)hostcuda::dynamic_shared();"),
+    ("extern __shared__ alignas(128) char s[];", "char *s = (char *)hostcuda::dynamic_shared();"),
+    ("__shared__ extern float s[];", "float *s = (float *)hostcuda::dynamic_shared();"),
+    ("extern volatile __shared__ int s[];", "volatile int *s = (volatile int *)hostcuda::dynamic_shared();"),
+    ("extern __shared__ Pair<int, float> s[];",
+     "Pair<int, float> *s = (Pair<int, float> *)hostcuda::dynamic_shared();"),
+    ("extern __shared__ float s[][32];", "float (*s)[32] = (float (*)[32])hostcuda::dynamic_shared();"),
+    ("extern __shared__ float *s[];", "float * *s = (float * *)hostcuda::dynamic_shared();"),
+    ("extern __shared__ float a[], b[];",
+     "float *a = (float *)hostcuda::dynamic_shared(); float *b = (float *)hostcuda::dynamic_shared(0);"),
+    ("if (n) extern __shared__ int s[];", "if (n) int *s = (int *)hostcuda::dynamic_shared();"),
+    ("__shared__ float s[32];", "__shared__ float s[32];"),
+])
 def test_dynamic_shared_in_a_function(declaration, expected):
     assert f"{{ {expected} }}" in rewrite(f"__device__ void f(int n) {{ {declaration} }}").text
 
@@ -160,28 +145,11 @@ int marker;
         assert new.index("int marker;") == text.splitlines().index("int marker;")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "}",
-        "}}}{{{",
-        '"',
-        "'",
-        "/*",
-        'R"(',
-        "#",
-        "#if\n#else\n#endif\n#endif",
-        "__global__",
-        "__global__ void f(",
-        "__global__ void f(int",
-        "__global__ = (",
-        "extern __shared__",
-        "template <",
-        "#pragma unroll",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "", "{", "}", "}}}{{{", '"', "'", "/*", 'R"(', "#", "#if\n#else\n#endif\n#endif", "__global__",
+    "__global__ void f(", "__global__ void f(int", "__global__ = (", "extern __shared__", "template <",
+    "#pragma unroll",
+])
 def test_broken_sources_are_left_to_the_compiler(text):
     assert rewrite(text).text == text
 
