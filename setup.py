@@ -7,9 +7,10 @@ from setuptools.command.build_py import build_py
 
 
 class WithData(build_py):
-    """Build the package, and copy `data/` into it unless it stays in the checkout (an editable install)."""
+    """The step of the build that copies the package."""
 
     def run(self) -> None:
+        """Copy the package, and `data/` into it unless it stays in the checkout (an editable install)."""
         super().run()
         if not self.editable_mode:
             self.copy_tree("data", str(Path(self.build_lib, "labkit", "data")))

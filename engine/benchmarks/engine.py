@@ -110,6 +110,7 @@ class Worker:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
     def __call__(self, *request):
+        """Send a request; return the answer, or end the program if the process fails."""
         self.pipe.send(request)
         try:
             status, answer = self.pipe.recv()
@@ -120,6 +121,7 @@ class Worker:
         return answer
 
     def stop(self):
+        """End the process."""
         self.pipe.close()
         self.process.join(10)
 

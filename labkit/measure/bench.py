@@ -304,19 +304,21 @@ def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when:
 
 
 class Flush:
-    """A call that empties a GPU's L2 cache by writing twice its size; it does nothing on the CPU engine."""
+    """A buffer of twice the size of a GPU's L2 cache; of no bytes on the CPU engine."""
 
     def __init__(self, device: Device):
         self.bytes = 2 * device.l2_bytes if device.engine == "gpu" else 0
         self.buffer = None
 
     def __call__(self) -> None:
+        """Empty the cache by writing the buffer."""
         if self.bytes:
             if self.buffer is None:
                 self.buffer = hostcuda.driver.mem_alloc(self.bytes)
             hostcuda.driver.memset_d8(self.buffer, 0, self.bytes)
 
     def close(self) -> None:
+        """Free the buffer."""
         if self.buffer is not None:
             self.buffer.free()
 

@@ -185,6 +185,7 @@ class Pipeline(Closing):
 
     @property
     def device_bytes(self) -> int:
+        """Bytes on the device: per stream, x and y of its largest chunk."""
         size = self.variant.io_dtype.itemsize
         elements = sum(int(np.prod(shape)) for shape in (self.layer.x_shape(1), self.layer.y_shape(1)))
         return sum(size * elements * max(self.chunks[i :: self.streams]) for i in range(self.streams))

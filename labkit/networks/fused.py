@@ -185,6 +185,7 @@ class FusedKernel:
 
     @property
     def path(self) -> Path:
+        """The kernel file."""
         return cuda_src() / self.file
 
 

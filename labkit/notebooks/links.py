@@ -26,6 +26,7 @@ class Links(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attrs):
+        """Note the addresses and the anchor of an element."""
         self._inside, attributes = tag, dict(attrs)
         self.anchors.add(attributes.get("id"))
         if tag == "a" and "href" in attributes:
@@ -42,9 +43,11 @@ class Links(HTMLParser):
             self.loaded.append("a page that it forwards to")
 
     def handle_endtag(self, tag):
+        """Leave an element."""
         self._inside = None
 
     def handle_data(self, data):
+        """Note the addresses in a style sheet or a script."""
         if self._inside == "style":
             self._load_from_style(data)
         elif self._inside == "script":

@@ -61,6 +61,7 @@ class Row:
 
     @property
     def text(self) -> str:
+        """The line."""
         return "".join(text for _, text in self.tokens)
 
 
@@ -98,6 +99,7 @@ class Diff:
 
     @cached_property
     def title(self) -> str:
+        """The two labels, and the number of changed lines."""
         lines = "1 changed line" if self.changed_lines == 1 else f"{self.changed_lines} changed lines"
         return f"{self.labels[0]} → {self.labels[1]}: {lines}"
 

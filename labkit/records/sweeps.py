@@ -46,6 +46,7 @@ def best(table: pd.DataFrame, layer: Layer) -> Variant:
 
 
 def read_stored(path: Path) -> pd.DataFrame:
+    """Return a device's file of sweeps; LabError if it is damaged."""
     table = store.read_as_stored(path, keep_default_na=False, na_values=[""], dtype={"code": str})
     try:
         return set_types(table)

@@ -46,10 +46,12 @@ class KernelVariable:
 
     @property
     def array(self):
+        """Whether it is an array."""
         return self.bounds[0] != self.bounds[1]
 
     @property
     def constant(self):
+        """Whether its value cannot change: ``const`` or ``constexpr``, and of a pointer the pointer itself."""
         words = self.specifiers.split()
         return "const" in self.signs.split()[-1:] if "*" in self.signs else "const" in words or "constexpr" in words
 
@@ -63,6 +65,7 @@ class Effects:
     addressed: set = field(default_factory=set)
 
     def add(self, other):
+        """Add the effects of another piece of code to these."""
         self.uses |= other.uses
         self.changes |= other.changes
         self.addressed |= other.addressed

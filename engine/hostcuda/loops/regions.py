@@ -37,6 +37,7 @@ class Section:
 
     @property
     def returns(self):
+        """Whether a thread may return in it."""
         return any(region.returns for region in self.regions)
 
     @property

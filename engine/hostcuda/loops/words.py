@@ -9,6 +9,8 @@ class NeedsFibers(Exception):
 
 
 class Token(NamedTuple):
+    """A token of C++, with its place in the text."""
+
     kind: str  # word, number, text or sign
     text: str
     start: int

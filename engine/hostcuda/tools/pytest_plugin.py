@@ -25,18 +25,21 @@ _REPORT = "HOSTCUDA_PYTEST_REPORT"  # in the process of a test: where it reports
 
 
 def pytest_configure(config):
+    """Register the markers."""
     for line in MARKERS.values():
         config.addinivalue_line("markers", line)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
+    """Replace each marked test by one that runs in a process of its own."""
     if _REPORT not in os.environ:
         items[:] = [_ChildTest.of(item) if isinstance(item, pytest.Function)
                     and any(map(item.get_closest_marker, MARKERS)) else item for item in items]
 
 
 def pytest_runtest_logreport(report):
+    """Write the outcome of a test for its parent process."""
     if _REPORT in os.environ:
         with open(os.environ[_REPORT], "a", encoding="utf-8") as out:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
