@@ -21,7 +21,6 @@ __all__ = [
 COMPUTE_CAPABILITY = (9, 0)
 _CUDA_VERSION = (12, 0)
 
-
 # The attributes of a device: the names of ``CUdevice_attribute``, by the number of the first of each run.
 _ATTRIBUTES = {
     1: "MAX_THREADS_PER_BLOCK MAX_BLOCK_DIM_X MAX_BLOCK_DIM_Y MAX_BLOCK_DIM_Z MAX_GRID_DIM_X MAX_GRID_DIM_Y "
@@ -44,33 +43,11 @@ device_attribute = enum.IntEnum("device_attribute", {
     name: number for first, names in _ATTRIBUTES.items() for number, name in enumerate(names.split(), first)})
 
 
-class ctx_flags(enum.IntFlag):
-    """Accepted by `Device.make_context`, without effect here."""
-
-    SCHED_AUTO = 0
-    SCHED_SPIN = 1
-    SCHED_YIELD = 2
-    SCHED_BLOCKING_SYNC = 4
-    MAP_HOST = 8
-    LMEM_RESIZE_TO_MAX = 16
-
-
-class func_cache(enum.IntEnum):
-    """Accepted by ``set_cache_config``, without effect here."""
-
-    PREFER_NONE = 0
-    PREFER_SHARED = 1
-    PREFER_L1 = 2
-    PREFER_EQUAL = 3
-
-
-class shared_config(enum.IntEnum):
-    """Accepted by ``set_shared_config``, without effect here."""
-
-    DEFAULT_BANK_SIZE = 0
-    FOUR_BYTE_BANK_SIZE = 1
-    EIGHT_BYTE_BANK_SIZE = 2
-
+# Accepted by `Device.make_context`, ``set_cache_config`` and ``set_shared_config``, without effect here.
+ctx_flags = enum.IntFlag("ctx_flags", {"SCHED_AUTO": 0, "SCHED_SPIN": 1, "SCHED_YIELD": 2, "SCHED_BLOCKING_SYNC": 4,
+                                       "MAP_HOST": 8, "LMEM_RESIZE_TO_MAX": 16})
+func_cache = enum.IntEnum("func_cache", "PREFER_NONE PREFER_SHARED PREFER_L1 PREFER_EQUAL", start=0)
+shared_config = enum.IntEnum("shared_config", "DEFAULT_BANK_SIZE FOUR_BYTE_BANK_SIZE EIGHT_BYTE_BANK_SIZE", start=0)
 
 def _list_attributes():
     """Return the value of each `device_attribute`: limits of the architecture, and facts of this machine."""
@@ -168,12 +145,8 @@ class Device:
         return 0
 
 
-class limit(enum.IntEnum):
-    """The limits that `Context.set_limit` sets, in bytes."""
-
-    STACK_SIZE = 0
-    PRINTF_FIFO_SIZE = 1
-    MALLOC_HEAP_SIZE = 2
+# The limits that `Context.set_limit` sets, in bytes.
+limit = enum.IntEnum("limit", "STACK_SIZE PRINTF_FIFO_SIZE MALLOC_HEAP_SIZE", start=0)
 
 
 def _do_nothing(*_) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from hostcuda import errors
 from hostcuda.api.device import Context, func_cache
-from hostcuda.api.memory import ArgumentHandler, DeviceAllocation, is_managed, register_symbol, unregister_symbols
+from hostcuda.api.memory import ArgumentHandler, DeviceAllocation, is_managed
 from hostcuda.api.streams import Event, handle_of
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import LogicError, type_of
@@ -32,19 +32,11 @@ from hostcuda.runtime import native
 __all__ = ["Function", "Module", "function_attribute", "module_from_buffer", "module_from_file"]
 
 
-class function_attribute(enum.IntEnum):
-    """The attributes of a kernel (the names and numbers of ``CUfunction_attribute``)."""
-
-    MAX_THREADS_PER_BLOCK = 0
-    SHARED_SIZE_BYTES = 1
-    CONST_SIZE_BYTES = 2
-    LOCAL_SIZE_BYTES = 3
-    NUM_REGS = 4
-    PTX_VERSION = 5
-    BINARY_VERSION = 6
-    CACHE_MODE_CA = 7
-    MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-    PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+# The attributes of a kernel: the names and numbers of ``CUfunction_attribute``.
+function_attribute = enum.IntEnum(
+    "function_attribute",
+    "MAX_THREADS_PER_BLOCK SHARED_SIZE_BYTES CONST_SIZE_BYTES LOCAL_SIZE_BYTES NUM_REGS PTX_VERSION BINARY_VERSION "
+    "CACHE_MODE_CA MAX_DYNAMIC_SHARED_SIZE_BYTES PREFERRED_SHARED_MEMORY_CARVEOUT", start=0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -67,10 +59,9 @@ class Module:
         self._declarations = declarations or {}
         self._loaded = native.module_load(path)
         self._handle = self._loaded.handle
-        self._spans = []
         # The module's own copy is removed with it, except in check mode: records that are read later refer to the copy.
         copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
-        native.finalize_with(self, _unload, (self._handle, self._spans, copy))
+        native.finalize_with(self, native.module_unload, self._handle, copy)
 
     def get_function(self, name) -> Function:
         """Return the kernel `name`: as written for ``extern "C"`` kernels, else the mangled symbol.
@@ -103,8 +94,6 @@ class Module:
         if span is None:
             raise LogicError("cuModuleGetGlobal failed: named symbol not found: there is no __constant__ or "
                              f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it")
-        register_symbol(*span)
-        self._spans.append(span)
         return span
 
     def constant_bytes(self) -> int:
@@ -114,12 +103,6 @@ class Module:
     def kernels(self) -> list[native.LoadedKernel]:
         """Return a `hostcuda.runtime.native.LoadedKernel` for each kernel."""
         return self._loaded.kernels
-
-
-def _unload(owned):
-    handle, spans, copy = owned
-    unregister_symbols(spans)
-    native.module_unload(handle, copy)
 
 
 def _suggest(name, names, introduction):

@@ -117,22 +117,6 @@ def mem_alloc_like(array) -> DeviceAllocation:
     return mem_alloc(array.nbytes)
 
 
-_symbols = []  # sorted (base, size) of the modules' variables that the user has asked for
-
-
-def register_symbol(base, size) -> None:
-    """Allow copies to and from a module's variable."""
-    if (base, size) not in _symbols:
-        insort(_symbols, (base, size))
-
-
-def unregister_symbols(spans) -> None:
-    """Undo `register_symbol` for the variables of a module that is unloaded."""
-    for span in spans:
-        if span in _symbols:
-            _symbols.remove(span)
-
-
 def device_span(pointer, size, call, other=None, fills=False) -> int:
     """Return a device pointer's address; `size` bytes must be allocated there, for the host array `other`."""
     if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
@@ -141,11 +125,7 @@ def device_span(pointer, size, call, other=None, fills=False) -> int:
     address = index(pointer)
     if size == 0:
         return address
-    span = native.mem_range(address)
-    if span is None:
-        at = bisect_right(_symbols, (address, float("inf"))) - 1
-        if at >= 0 and _symbols[at][0] <= address < _symbols[at][0] + _symbols[at][1]:
-            span = _symbols[at]
+    span = native.mem_range(address) or native.variable_range(address)
     if span is None:
         raise LogicError(
             f"{call} failed: invalid argument: {address:#x} is not device memory (never allocated, or freed)"
@@ -245,19 +225,10 @@ class PagelockedHostAllocation:
 HostAllocation = RegisteredHostMemory = PagelockedHostAllocation
 
 
-class host_alloc_flags(enum.IntFlag):
-    """Accepted by `pagelocked_empty`, without effect here."""
-
-    PORTABLE = 1
-    DEVICEMAP = 2
-    WRITECOMBINED = 4
-
-
-class mem_host_register_flags(enum.IntFlag):
-    """Accepted by `register_host_memory`, without effect here."""
-
-    PORTABLE = 1
-    DEVICEMAP = 2
+# Accepted by `pagelocked_empty`, `register_host_memory` and `managed_empty`, without effect here.
+host_alloc_flags = enum.IntFlag("host_alloc_flags", "PORTABLE DEVICEMAP WRITECOMBINED")
+mem_host_register_flags = enum.IntFlag("mem_host_register_flags", "PORTABLE DEVICEMAP")
+mem_attach_flags = enum.IntFlag("mem_attach_flags", "GLOBAL HOST SINGLE")
 
 
 def aligned_empty(shape, dtype, order="C", alignment=4096) -> np.ndarray:
@@ -323,14 +294,6 @@ def register_host_memory(array, flags=0) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Managed memory: on this engine, device memory is host memory
-
-
-class mem_attach_flags(enum.IntFlag):
-    """Accepted by `managed_empty` and its like, without effect here."""
-
-    GLOBAL = 1
-    HOST = 2
-    SINGLE = 4
 
 
 class ManagedAllocation(DeviceAllocation):

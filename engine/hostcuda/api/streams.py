@@ -11,13 +11,7 @@ from hostcuda.runtime import native
 __all__ = ["Event", "Stream", "event_flags"]
 
 
-class event_flags(enum.IntFlag):
-    """Flags of an event."""
-
-    DEFAULT = 0
-    BLOCKING_SYNC = 1
-    DISABLE_TIMING = 2
-    INTERPROCESS = 4
+event_flags = enum.IntFlag("event_flags", {"DEFAULT": 0, "BLOCKING_SYNC": 1, "DISABLE_TIMING": 2, "INTERPROCESS": 4})
 
 
 def handle_of(stream) -> int | None:

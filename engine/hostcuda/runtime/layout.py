@@ -52,11 +52,6 @@ class Layout:
     # symbol of a kernel -> (`Static`, bytes of the arrays that it declares, bytes of arrays outside of functions)
     statics: dict = field(default_factory=dict)
 
-    def variable_at(self, address) -> str | None:
-        """Return the name of the variable at an address, as declared, or None."""
-        names = (name for name, (at, size) in self.variables.items() if at <= address < at + size)
-        return next(map(_demangle, names), None)
-
 
 def layout(path, base, functions) -> Layout:
     """Return the `Layout` of a loaded file.
@@ -99,7 +94,7 @@ def _list_watched_variables(result, file, base, symbols):
             continue
         section = file.sections[symbol.section]
         constant, variable = section.name.startswith("hc_constant"), section.name in (".data", ".bss")
-        name, space = _demangle(symbol.name), "unwatched"
+        name, space = demangle(symbol.name), "unwatched"
         if symbol.name in ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses"):  # of instrument.py
             name = symbol.name
         elif not section.flags & elf.SHF_WRITE or (variable and re.search("hostcuda_|^completed.0$", symbol.name)):
@@ -132,7 +127,7 @@ def _place_shared(result, file, base, symbols, kernels):
     that several kernels may use are before them. In a group, all stay where the compiler has put them.
     """
     segment = next((s for s in file.segments if s.kind == elf.PT_TLS), None)
-    arrays = [_Shared(s.name, _demangle(s.name), s.value, s.bytes, s.name.startswith("_ZGV") or s.name == "__tls_guard")
+    arrays = [_Shared(s.name, demangle(s.name), s.value, s.bytes, s.name.startswith("_ZGV") or s.name == "__tls_guard")
               for s in symbols if s.kind == elf.STT_TLS and s.bytes]
     arrays.sort(key=lambda array: array.offset)
     words, offsets = _find_relocations(file)
@@ -209,17 +204,14 @@ def _redirect_accesses(result, base, arrays, words, offsets):
             result.patches.append(Patch(at, 0 if offsets else new_place(offset), ord("a")))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _demangle(symbol):
+def demangle(symbol):
     """Return a variable's name as declared: _ZZ4convE4tile -> tile."""
     if not symbol.startswith("_Z"):
         return symbol
     cxx = ctypes.CDLL(None)  # the runtime brings the C++ library
-    demangle = getattr(cxx, "__cxa_demangle")
-    demangle.restype = ctypes.c_void_p
-    text = demangle(symbol.encode(), None, None, None)
+    convert = getattr(cxx, "__cxa_demangle")
+    convert.restype = ctypes.c_void_p
+    text = convert(symbol.encode(), None, None, None)
     if not text:
         return symbol
     name = ctypes.string_at(text).decode().rpartition("::")[2]

@@ -553,9 +553,22 @@ def module_callers(module) -> list[int]:
     return offsets[: library().hc_module_callers(module, offsets, len(offsets))]
 
 
+def _find_variable(address):
+    """Return (symbol, (base, size)) of the variable of a loaded module at an address, or None."""
+    return next(((symbol, (base, size)) for module in [*_modules.values()]
+                 for symbol, (base, size) in module.layout.variables.items() if base <= address < base + size), None)
+
+
 def variable_at(address) -> str | None:
-    """Return the name of the variable of a loaded module at an address, or None."""
-    return next(filter(None, (module.layout.variable_at(address) for module in _modules.values())), None)
+    """Return the name of the variable of a loaded module at an address, as declared, or None."""
+    variable = _find_variable(address)
+    return variable and layout.demangle(variable[0])
+
+
+def variable_range(address) -> tuple[int, int] | None:
+    """Return the (base, size) of the variable of a loaded module that contains `address`, or None."""
+    variable = _find_variable(address)
+    return variable and variable[1]
 
 
 def launch(kernel, grid, block, shared, packed, stream) -> None:
@@ -575,8 +588,8 @@ def format_bytes(size) -> str:
     return f"{size} bytes"
 
 
-def finalize_with(owner, release, handle) -> weakref.finalize:
-    """Call ``release(handle)`` when `owner` is collected, but not at interpreter exit."""
-    finalizer = weakref.finalize(owner, release, handle)
+def finalize_with(owner, release, *arguments) -> weakref.finalize:
+    """Call ``release(*arguments)`` when `owner` is collected, but not at interpreter exit."""
+    finalizer = weakref.finalize(owner, release, *arguments)
     finalizer.atexit = False
     return finalizer
