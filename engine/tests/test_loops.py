@@ -44,14 +44,16 @@ __device__ int whole(float v) {
     __syncthreads();
     return v;                                      // without its fraction
 }
-template <int N, class T> __device__ void reverse(float *tile, T &v, T by) {
+template <int N, class T> __device__ T reverse(float *tile, T v, T by) {
     tile[threadIdx.x] = v * by;
     __syncthreads();
     v = tile[blockDim.x - 1 - threadIdx.x] + N;
     __syncthreads();
+    return v;
 }
-__device__ void exchanged(float tile[WIDTH], float &v, int n) {
-    for (int i = 0; i < n; i++) reverse<2, float>(tile, v, 0.5f);
+__device__ float exchanged(float tile[WIDTH], float v, int n) {
+    for (int i = 0; i < n; i++) v = reverse<2, float>(tile, v, 0.5f);
+    return v;
 }
 #define ROW ((blockIdx.x * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y)
 #define OUT out[ROW * blockDim.x + threadIdx.x]
@@ -201,9 +203,9 @@ __global__ void numbers_its_threads(float *out, const float *in, int n) {
 __global__ void calls_what_waits(float *out, const float *in, int n) {
     __shared__ float tile[WIDTH];
     float x = in[threadIdx.x], at = 1.5f;
-    reverse<1, float>(tile, x, at + n);
+    x = reverse<1, float>(tile, x, at + n);
     x += at;
-    if (n > 8) exchanged(tile, x, n / 4);
+    if (n > 8) x = exchanged(tile, x, n / 4);
     const float sum = total(x * at);
     at = whole(sum);
     OUT = x + sum + at;

@@ -31,9 +31,7 @@ _FUNCTION_SPECIFIERS = {"__device__", "__host__", "inline", "__inline__", "__for
 class _Function:
     """A function that waits."""
 
-    # Type and name; the type is empty if the name is to be replaced by the argument: a reference, or an array of
-    # several dimensions.
-    templates: list[tuple[str, str]]
+    templates: list[tuple[str, str]]  # type and name of each
     parameters: list[tuple[str, str]]
     start: int  # from here to `end` is its body, without what it returns
     end: int
@@ -92,9 +90,8 @@ def _read_function(scan, head, open_, close):
         last, result = tokens[returns[0]].start, (tokens[returns[0]].end, tokens[-1].start)
     statements = Reader(scan.code, open_ + 1, last).statements()
     templates = [_read_parameter(text) for text in split_parameters(head["template"] or "")]
-    types = TYPES | {name for _, name in templates}
     function = _Function(
-        templates, [_read_parameter(text, types) for text in split_parameters(head["parameters"])],
+        templates, [_read_parameter(text) for text in split_parameters(head["parameters"])],
         open_ + 1, last, type_, result, {reader.text(at) for at in find_declared_names(reader, statements)},
     )
     arguments = {name for _, name in (*function.templates, *function.parameters)}
@@ -107,18 +104,12 @@ def _read_function(scan, head, open_, close):
     return function
 
 
-def _read_parameter(text, types=frozenset()):
-    """Return (type, name) of a parameter; the type is "" for a reference, which becomes another name of its argument.
-
-    A reference to const may refer to a converted copy of its argument; types that are not among `types` may be const.
-    """
+def _read_parameter(text):
+    """Return (type, name) of a parameter that gets a copy; an array is a pointer. References are refused."""
     match = re.fullmatch(r"(?P<type>[\w\s:<>*]*[\s*])(?P<name>\w+)(?P<array>\s*\[[^]]*\])?", text)
-    if match:
-        return match["type"].strip() + (" *" if match["array"] else ""), match["name"]
-    match = re.fullmatch(r"[\w\s:<>*]*(?:&\s*(\w+)|\s(\w+)\s*\[.*|\(\s*[*&]\s*(\w+)\s*\)\s*\[.*)", text, re.DOTALL)
-    if not match or (match[1] and not types.issuperset(re.findall(r"\w+", text.partition("&")[0]))):
+    if not match:
         raise NeedsFibers("a parameter is not understood")
-    return "", match[match.lastindex]
+    return match["type"].strip() + (" *" if match["array"] else ""), match["name"]
 
 
 def _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_shared):
@@ -181,32 +172,18 @@ class _Call:
         arguments = reader.split(open_ + 1, self.end - 1) if open_ + 2 < self.end else []
         if len(arguments) != len(function.parameters) or len(template_arguments) != len(function.templates):
             raise NeedsFibers("a call is not understood")
-        self.new_names, self.definitions = {name: prefix + name for name in function.names}, []
-        self._bind_template(prefix, template_arguments)
-        self._bind_parameters(prefix, arguments)
-        self.type = _rename(self.new_names, function.type)
-
-    def _bind_template(self, prefix, arguments):
-        """Define a constant for each value that the function's template gets, and put each type in its place."""
-        for (type_, name), value in zip(self.function.templates, arguments, strict=True):
+        self.new_names = {name: prefix + name for name in function.names}
+        self.definitions = []  # a constant for each value that the template gets, and a variable for each parameter
+        for (type_, name), value in zip(function.templates, template_arguments, strict=True):
             if type_ not in ("class", "typename"):
                 self.definitions.append(f"constexpr {type_} {prefix}{name} = {value};")
             elif value in TYPES:
                 self.new_names[name] = value
             else:
                 raise NeedsFibers("a template's argument is not understood")
-
-    def _bind_parameters(self, prefix, arguments):
-        """Define a variable for each parameter that is a copy; a reference becomes the variable that it refers to."""
-        statement, reader = self.statement, self.statement.reader
-        for (type_, name), (first, last) in zip(self.function.parameters, arguments, strict=True):
-            if type_:
-                value = statement.text(first, last)
-                self.definitions.append(f"{_rename(self.new_names, type_)} {prefix}{name} = {value};")
-            elif last == first + 1 and reader.tokens[first].kind == "word":
-                self.new_names[name] = reader.text(first)
-            else:
-                raise NeedsFibers("an argument is not understood")
+        for (type_, name), span in zip(function.parameters, arguments, strict=True):
+            self.definitions.append(f"{_rename(self.new_names, type_)} {prefix}{name} = {statement.text(*span)};")
+        self.type = _rename(self.new_names, function.type)
 
     def _expand(self):
         """Return the function's body, which assigns the result to a variable."""
@@ -229,8 +206,6 @@ class _Call:
             raise NeedsFibers("its type is not understood")
         if choice := self._read_choice(*statement.span):
             span, content = choice
-        elif statement.target > statement.span[0] + 1 and not all(type_ for type_, _ in function.parameters):
-            raise NeedsFibers("where it goes may depend on it")
         elif statement.may_follow([span]) and not statement.reads_memory([span]):
             content = self._expand()
         else:
