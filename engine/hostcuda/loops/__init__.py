@@ -1,42 +1,28 @@
-"""Thread loops: rewrite a kernel so that it runs all threads of a block by itself.
+"""Thread loops: rewrite a kernel so that it runs all threads of a block by itself (``engine/docs/gears.md``).
 
-On fibers, a kernel is called once per thread, and a barrier switches to the next thread. This module writes a second
-version of a kernel, which is called once per block (MCUDA; Stratton, Stone and Hwu, 2008). It is split at its barriers
-into regions, and each region is in a loop over the threads, so that no barrier is left and the compiler can vectorize::
-
-    __shared__ float tile[32];                        __shared__ float tile[32];
-    int i = threadIdx.x;                              float kept_x[threads];
-    float x = in[i];                                  HOSTCUDA_THREADS { ... kept_x[t] = in[i]; tile[i] = kept_x[t]; }
-    tile[i] = x;                                      HOSTCUDA_THREADS { ... out[i] = kept_x[t] + tile[31 - i]; }
-    __syncthreads();
-    out[i] = x + tile[31 - i];
-
-That is correct if all threads of a block reach each barrier together. So a barrier may be inside of a loop or an ``if``
-only if the condition is *uniform*: made of the kernel's arguments, constants, ``blockIdx``, ``blockDim``, ``gridDim``,
-and variables that get only uniform values at places that all threads reach. Memory is never uniform. Variables are:
+A kernel's second version is called once per block. It is split at its barriers into regions, and each region is in a
+loop over the threads. That is correct if all threads of a block reach each barrier together. So a barrier may be inside
+of a loop or an ``if`` only if the condition is *uniform*: made of the kernel's arguments, constants, ``blockIdx``,
+``blockDim``, ``gridDim``, and variables that get only uniform values at places that all threads reach. Memory is never
+uniform. Variables are:
 
 uniform     one per block, or per warp where a warp runs alone: computed once, outside of the loops over the threads
 recomputed  constants such as ``row = blockIdx.y * 16 + threadIdx.y``: their declaration is repeated in each region
 kept        those that live across a barrier: an array with an element per thread
 local       all others: in one region
 
-The lanes of a warp can meet between two barriers, for a warp function such as a shuffle. What is between the barriers
-is then a loop over the warps, split where the lanes meet into loops over the lanes. A place at which lanes meet may be
-inside of a loop or an ``if`` if the condition is the same for all lanes of a warp.
+Between two barriers the lanes of a warp can meet, for a warp function such as a shuffle: what is between the barriers
+is then a loop over the warps, split where the lanes meet into loops over the lanes.
 
 A variable is taken for a value only where C++ is sure to copy it. Where something may refer to it, the object that
 each thread keeps is used itself, which is right whatever happens to it. What is taken to be the same for all threads,
 or never to change, is declared const in the second version, so that the compiler proves it: a kernel whose second
-version does not compile runs on fibers.
-
-The reader of C++ here knows statements, declarations and expressions of a source without macros. Whatever it does not
-understand is a reason to run the kernel on fibers, as is all that needs more than barriers and warp functions:
-cooperative groups, device functions that wait or ask for their thread, spin locks, printf.
+version does not compile runs on fibers. Whatever the reader of C++ here does not understand is a reason for fibers.
 
 The modules, in the order in which a kernel goes through them: `words` and `reader` (statements), `file` (what the
 source declares), `order` (calls that come before their statement), `inline` (functions that wait), `exchange` (warp
 functions among them), `effects` (how variables are used), `refusals` (what keeps a kernel on fibers), `direct` (kernels
-without barriers), `steps` (a kernel as steps), `uniform`, `regions`, `rows` and `writer`; `rewrite` calls them.
+without barriers), `steps` (a kernel as steps), `uniform`, `regions`, `rows` and `writer`; `versions` calls them.
 """
 
 from hostcuda.loops.versions import add_loops

@@ -1,14 +1,7 @@
 """Direct kernels: those without barriers whose loops all threads run alike, such as a convolution.
 
 Nothing splits such a kernel. But its threads may run in any order, so that its loops are exchanged with the loop over
-neighbors in a row of the block, which the compiler can then vectorize. Up to 16 neighbors are a group::
-
-    if (i >= n) return;                               for each group: for each thread in it: left[t] = !(i >= n)
-    float sum = 0;                                    for each run of threads that are left:
-    for (int c = 0; c < C; ++c)                           for each thread: kept_sum[t] = 0
-        sum += x[c * n + i] * k[c];                       for (int c = 0; c < C; ++c)
-    y[i] = sum;                                               for each thread: kept_sum[t] += x[c * n + i] * k[c]
-                                                          for each thread: y[i] = kept_sum[t]
+up to 16 neighbors in a row of the block, which the compiler can then vectorize (``engine/docs/gears.md``).
 
 To the other modules, a group is a warp whose lanes meet at the begin and the end of each loop. `mark_loops` says where.
 It is not enough that this is right: `require_vectorizable` also asks that neighbors use neighbors in memory, and that
