@@ -49,6 +49,7 @@ ctx_flags = enum.IntFlag("ctx_flags", {"SCHED_AUTO": 0, "SCHED_SPIN": 1, "SCHED_
 func_cache = enum.IntEnum("func_cache", "PREFER_NONE PREFER_SHARED PREFER_L1 PREFER_EQUAL", start=0)
 shared_config = enum.IntEnum("shared_config", "DEFAULT_BANK_SIZE FOUR_BYTE_BANK_SIZE EIGHT_BYTE_BANK_SIZE", start=0)
 
+
 def _list_attributes():
     """Return the value of each `device_attribute`: limits of the architecture, and facts of this machine."""
     a, sm = device_attribute, limits.MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
