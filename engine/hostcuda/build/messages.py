@@ -54,6 +54,7 @@ _ENGINE_NAMES = r"hostcuda::\w+|cudaMemcpy|__(?:shfl|ballot|any|all)"
 _ENGINE_WARNING = re.compile(rf"(?<=warning: )'[^']*\b(?:{_ENGINE_NAMES})[^']*' is deprecated: (.*?)(?: \[-W.*\])?$")
 _ASSERTED = re.compile(r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$")  # clang's
 _MACRO_USE = re.compile(r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)")
+_INLINED = re.compile(r"\s+inlined from .* at ([^\s:]+:\d+:\d+)[,:]$")  # g++
 _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested here")  # g++, clang
 
 
@@ -62,9 +63,10 @@ def tidy(text: str, folder: Path, generated: str) -> str:
 
     It removes the include stack, the notes at the engine's own macros, and other lines about the engine's headers or
     the text `generated` around the source in the build `folder`. An error inside the engine's headers is reported at
-    the user's line that caused it; g++ names that line before the error, clang after it.
+    the user's line that caused it; g++ names that line before the error, clang after it. So is the use of a variable
+    without a value in a function of these headers.
     """
-    output, is_dropped, user_place, engine_error = [], False, None, None
+    output, is_dropped, user_place, engine_error, inlined_at = [], False, None, None, ""
     for line in text.replace(f"{folder}{os.sep}", "").splitlines():
         located = _LOCATED.match(line)
         if located:
@@ -73,6 +75,8 @@ def tidy(text: str, folder: Path, generated: str) -> str:
             is_dropped = is_engines or bool(_MACRO_USE.search(what))
             if is_engines and what.startswith(("error: ", "fatal error: ")):
                 engine_error = what
+            elif is_engines and inlined_at and re.match("warning: .* used uninitialized", what):
+                output.append(f"{inlined_at}: {what}")
             elif not is_engines and _LEADS_HERE.match(what):
                 user_place, is_dropped = located["place"], True
             if engine_error and user_place:
@@ -80,6 +84,10 @@ def tidy(text: str, folder: Path, generated: str) -> str:
                 user_place = engine_error = None
         elif re.match(r"\S+: ", line):
             is_dropped = False
+        elif line.startswith("In function "):
+            inlined_at = ""
+        elif (inlined := _INLINED.match(line)) and not inlined[1].startswith((_INCLUDE, generated)):
+            inlined_at = inlined[1]
         if not is_dropped and not _NOISE.match(line):
             output.append(_ENGINE_WARNING.sub(r"\1", line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip()))
     output = [_ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line) for line in output]

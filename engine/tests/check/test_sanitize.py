@@ -261,3 +261,15 @@ def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_
     said = "".join(row["message"] for row in rows)  # g++ 13 does not say where
     assert re.search(r"the variable acc has no value when (line 6 uses it|it is used)", said)
     assert any("the variable t.count has no value" in row["message"] for row in rows)
+
+
+def test_a_variable_without_a_value_is_a_finding_where_a_function_of_the_engine_reads_it():
+    source = """#include <cuda_fp16.h>
+extern "C" __global__ void k(const half *x, half *y, int n) {
+  float2 sum;
+  for (int i = 0; i < n; i++) sum.x += __half2float(x[i]);
+  y[0] = __float2half(sum.x);
+}"""
+    (row,) = of_warnings(warnings_about(source, no_extern_c=True), source)
+    assert (row["kernel"], row["line"]) == ("k", 3)
+    assert row["message"].startswith("the variable sum.x has no value when line 5 uses it")
