@@ -1,14 +1,15 @@
 """The images: the embedded ones, the fetched ones, and the messages for damaged or missing files."""
 
+import functools
 import gzip
 import hashlib
 import http.server
-import shutil
 import struct
 import subprocess
 import sys
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,47 +153,33 @@ def publish(monkeypatch, name, folder, mirrors=()):
 
 
 # ---------------------------------------------------------------------------------------------------------------- fetch
-class Mirror:
-    """A server of files on this machine; `spoil` changes what it sends, `cut` makes it hang up early."""
-
-    def __init__(self, folder):
-        self.requests, self.spoil, self.cut = [], lambda content: content, False
-        mirror = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                mirror.requests.append(self.path)
-                path = folder / self.path.lstrip("/")
-                if not path.is_file():
-                    self.send_error(404)
-                    return
-                content = mirror.spoil(path.read_bytes())
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content[: len(content) // 2] if mirror.cut else content)
-
-            def log_message(self, *arguments):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
-
-
 @pytest.fixture
 def mirror(tmp_path, monkeypatch):
+    """Return a server of files on this machine, with the requests that it got."""
     images, labels = some_images()
     write_pair(tmp_path / "published", images, labels)
-    mirror = Mirror(tmp_path / "published")
-    publish(monkeypatch, "fashion-mnist", tmp_path / "published", (mirror.url,))
+    requests = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self):
+            requests.append(self.path)
+            super().do_GET()
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Handler, directory=tmp_path / "published"))
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/"
+    publish(monkeypatch, "fashion-mnist", tmp_path / "published", (url,))
     monkeypatch.delenv("LABKIT_DATA_DIR", raising=False)
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    mirror.labels, mirror.kept = labels, tmp_path / "cache" / "data" / "fashion-mnist"
-    yield mirror
-    mirror.server.shutdown()
-    mirror.server.server_close()
+    yield SimpleNamespace(url=url, requests=requests, labels=labels, published=tmp_path / "published",
+                          kept=tmp_path / "cache" / "data" / "fashion-mnist")
+    server.shutdown()
+    server.server_close()
 
 
 def test_a_file_is_fetched_once_from_the_first_mirror_that_has_it_and_again_if_it_is_damaged(mirror, monkeypatch):
@@ -208,27 +195,23 @@ def test_a_file_is_fetched_once_from_the_first_mirror_that_has_it_and_again_if_i
     assert len(mirror.requests) == 6 and len(list(mirror.kept.iterdir())) == 2
 
 
-@pytest.mark.parametrize("fault", ["wrong content", "hangs up", "not found"])
-def test_a_bad_mirror_leaves_nothing_behind(mirror, fault, tmp_path):
-    if fault == "wrong content":
-        mirror.spoil = lambda content: content[:-1] + b"?"
-    elif fault == "hangs up":
-        mirror.cut = True
-    else:
-        shutil.rmtree(tmp_path / "published")
+@pytest.mark.parametrize("fault", ["wrong content", "not found"])
+def test_a_bad_mirror_leaves_nothing_behind(mirror, fault):
+    for path in mirror.published.iterdir():
+        if fault == "wrong content":
+            path.write_bytes(path.read_bytes()[:-1] + b"?")
+        else:
+            path.unlink()
     with pytest.raises(LabError, match="cannot fetch fashion-mnist") as caught:
         labkit.dataset("fashion-mnist")
-    message = str(caught.value)
-    assert mirror.url in message
-    assert "t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz" in message
-    assert str(mirror.kept) in message
-    assert "LABKIT_DATA_DIR" in message
+    for part in (mirror.url, "t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz", str(mirror.kept),
+                 "LABKIT_DATA_DIR"):
+        assert part in str(caught.value)
     assert not list(mirror.kept.iterdir())
 
 
-def test_a_cache_that_cannot_be_written(mirror, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "file"))
+def test_a_cache_that_cannot_be_written(mirror, monkeypatch):
+    monkeypatch.setenv("LABKIT_CACHE_DIR", __file__)
     with pytest.raises(LabError, match=r"cannot be written .*set LABKIT_CACHE_DIR"):
         labkit.dataset("fashion-mnist")
     assert not mirror.requests
