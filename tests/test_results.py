@@ -123,21 +123,14 @@ def test_a_later_measurement_replaces_the_same_and_nothing_else(store_dir):
     assert sorted(saved.table["date"].unique()) == ["2026-11-21", "2026-12-01"]
 
 
-def test_recording_the_same_twice_changes_nothing(store_dir):
-    path = store_dir / "results" / "nvidia-h200.csv"
-    before = path.read_bytes()
-    record_times(recorded("H200", store_dir).table, store_dir, date="2026-11-21")
-    assert path.read_bytes() == before
+def test_the_file_does_not_depend_on_the_order_of_recording_nor_on_how_often(store_dir, tmp_path):
+    path, again = (folder / "results" / "nvidia-h200.csv" for folder in (store_dir, tmp_path / "again"))
+    before, rows = path.read_bytes(), recorded("H200", store_dir).table
+    record_times(rows, store_dir, date="2026-11-21")
+    for number in reversed(range(len(rows))):
+        record_times(rows[number : number + 1], tmp_path / "again", date="2026-11-21")
+    assert path.read_bytes() == again.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]  # nothing half-written beside it
-
-
-def test_the_file_does_not_depend_on_the_order_of_recording(tmp_path):
-    rows = [row(1), row(2), row(1, batch=10)]
-    a, b = tmp_path / "a", tmp_path / "b"
-    record_times(table(*rows), a, date="2026-11-21")
-    for entry in reversed(rows):
-        record_times(table(entry), b, date="2026-11-21")
-    assert (a / "results/nvidia-h200.csv").read_bytes() == (b / "results/nvidia-h200.csv").read_bytes()
 
 
 def test_what_is_not_there_is_said_with_what_is(store_dir):
@@ -164,17 +157,12 @@ def test_ambiguous_device_names(store_dir):
 
 
 def test_what_cannot_be_recorded(tmp_path):
-    with pytest.raises(LabError, match="empty"):
-        record_times(table(), tmp_path)
-    with pytest.raises(LabError, match="without label"):
-        record_times(table(row()).drop(columns="label"), tmp_path)
-    with pytest.raises(LabError, match="one device's results"):
-        record_times(table(row(), row(device="NVIDIA A40")), tmp_path)
+    for rows, message in ((table(), "empty"), (table(row()).drop(columns="label"), "without label"),
+                          (table(row(), row(device="NVIDIA A40")), "one device's results")):
+        with pytest.raises(LabError, match=message):
+            record_times(rows, tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_damaged_file_is_not_overwritten(tmp_path):
-    path = tmp_path / "results" / "nvidia-h200.csv"
+    path = tmp_path / "results" / "nvidia-h200.csv"  # a damaged file is not overwritten
     path.parent.mkdir()
     path.write_text("this,is\nno,table\n")
     with pytest.raises(LabError, match="not a table of results"):
@@ -238,10 +226,8 @@ def test_a_file_names_rungs_and_a_table_has_their_numbers(store_dir):
 
 
 @pytest.mark.parametrize("label", [
-    "07 tuning", "07 tuning, rows=4", "07 tuning, constant", "10 speed of light, persistent",
-    "03 registers + 06 fusion",
-    "12 streams", "05 unroll gemm, a_scatter.cu", "01 baseline, own source", "00 network", "textbook",
-])
+    "07 tuning, rows=4", "07 tuning, constant", "10 speed of light, persistent", "03 registers + 06 fusion",
+    "12 streams", "05 unroll gemm, a_scatter.cu", "01 baseline, own source", "00 network", "textbook"])
 def test_labels_come_back_with_their_numbers(label):
     named = store.remove_numbers(table({"label": label, "options": "rows=4"}))
     assert not any(character.isdigit() for character in named["label"][0].replace("=4", ""))

@@ -217,24 +217,19 @@ def test_a_loss_of_nan_stops_and_writes_nothing(small, tmp_path):
         next(trainer.run())
 
 
-@pytest.mark.parametrize("name", ["w.npz", "w.json"])
-def test_what_no_training_has_written_is_not_replaced(small, tmp_path, name):
-    (tmp_path / name).write_text("mine")
-    with of(cycle(small, 8)) as trainer, pytest.raises(LabError, match=r"w\.npz"):
-        train_to_end(trainer, small, tmp_path / "w.npz")
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert (tmp_path / name).read_text() == "mine"
-
-
-def test_a_path_that_cannot_be_is_refused_before_the_first_step(small, tmp_path):
-    (tmp_path / "file").write_text("")
+def test_a_path_that_cannot_be_or_is_not_the_trainings_is_refused_before_the_first_step(small, tmp_path):
+    for name in ("file", "mine.npz", "record.json"):
+        (tmp_path / name).write_text("mine")
     (tmp_path / "folder.npz").mkdir()
     for out, message in (("weights", r"path that ends with \.npz"), ("folder.npz", "is a folder"),
-                         ("file/new.npz", r"cannot write to .*file")):
+                         ("file/new.npz", r"cannot write to .*file"), ("mine.npz", r"mine\.npz"),
+                         ("record.npz", r"record\.npz")):
         with of(cycle(small, 4)) as trainer:
             with pytest.raises(EngineError, match=message):
                 train_to_end(trainer, small, tmp_path / out)
             assert trainer.step == 0
+    assert {path.read_text() for path in tmp_path.iterdir() if path.is_file()} == {"mine"}
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_weights_without_their_record_do_not_stay(small, tmp_path, monkeypatch):
