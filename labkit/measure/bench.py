@@ -181,8 +181,7 @@ def _measure_op(
 ) -> tuple[list[np.ndarray], list[dict[str, float]]]:
     """Return per variant the op times [ms] of runs checked before and after, and each kernel's median time [ms]."""
     with ExitStack() as stack:
-        flush = Flush(device())
-        stack.callback(flush.close)
+        flush = stack.enter_context(flushing())
         plans, warm_up_ms = _load_plans(stack, variants, layer, batch, inputs), []
         for variant, plan in zip(variants, plans, strict=True):
             poison(plan, layer, batch, variant.io_dtype)
@@ -303,24 +302,18 @@ def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when:
     sampled.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
 
 
-class Flush:
-    """A buffer of twice the size of a GPU's L2 cache; of no bytes on the CPU engine."""
-
-    def __init__(self, device: Device):
-        self.bytes = 2 * device.l2_bytes if device.engine == "gpu" else 0
-        self.buffer = None
-
-    def __call__(self) -> None:
-        """Empty the cache by writing the buffer."""
-        if self.bytes:
-            if self.buffer is None:
-                self.buffer = hostcuda.driver.mem_alloc(self.bytes)
-            hostcuda.driver.memset_d8(self.buffer, 0, self.bytes)
-
-    def close(self) -> None:
-        """Free the buffer."""
-        if self.buffer is not None:
-            self.buffer.free()
+@contextmanager
+def flushing() -> Iterator[Callable[[], None]]:
+    """Yield a call that empties a GPU's L2 cache by writing twice its size; it does nothing on the CPU engine."""
+    if device().engine == "cpu":
+        yield lambda: None
+        return
+    size = 2 * device().l2_bytes
+    buffer = hostcuda.driver.mem_alloc(size)
+    try:
+        yield lambda: hostcuda.driver.memset_d8(buffer, 0, size)
+    finally:
+        buffer.free()
 
 
 def _make_row(variant: Variant, op_ms: np.ndarray, medians: dict, layer_ms: float, layer: Layer, batch: int) -> dict:

@@ -16,7 +16,7 @@ import hostcuda
 from hostcuda.graphs import Graph
 from labkit.base.errors import CheckFailed
 from labkit.ladder.buffers import Buffers
-from labkit.measure.bench import Flush, as_list, require_runs, show_progress, time_run
+from labkit.measure.bench import as_list, flushing, require_runs, show_progress, time_run
 from labkit.networks.fused import KERNELS, PRECISIONS, FusedNetwork, bounded
 from labkit.networks.images import cycle, dataset, resize
 from labkit.networks.lenet86 import Network, load_weights
@@ -105,7 +105,7 @@ def bench_network(
     rows = []
     for B in as_list(BATCH[in_use.engine] if batch is None else batch):
         with ExitStack() as stack:
-            flush, images = stack.enter_context(closing(Flush(in_use))), Images(B)
+            flush, images = stack.enter_context(flushing()), Images(B)
             cases = [*_list_own_cases(stack, images), *opponents(images)]
             for case in cases:
                 images.check(case, "before timing")

@@ -58,7 +58,7 @@ def max_pool(x: np.ndarray, window: int) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------------- checks by numbers
-def growth(terms: int, roundings: int = 2) -> float:
+def growth(terms: int, roundings: int) -> float:
     """Return the largest error of a sum of products in float32, as a part of sum |x| |w|.
 
     A sum of n products, in any order, is off by at most n u sum |x| |w| (Jeannerod and Rump, SIAM J. Matrix Anal. Appl.
@@ -68,19 +68,12 @@ def growth(terms: int, roundings: int = 2) -> float:
 
 
 def bound_sum(
-    function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarray, roundings: int = 2
+    function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarray, roundings: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a sum of `terms` products in float64, and the largest error of a kernel that computes it in float32.
 
-    Parameters
-    ----------
-    function : callable
-        From the arrays to the sums, each product of one element per array; so the same function of their absolute
-        values is sum |x| |w|.
-    terms : int
-    *arrays : ndarray
-    roundings : int
-        For `growth`.
+    `function` maps the arrays to the sums, each product of one element per array; so the same function of their
+    absolute values is sum |x| |w|. `roundings` are those of `growth`.
     """
     arrays = [np.asarray(array, np.float64) for array in arrays]
     return function(*arrays), growth(terms, roundings) * function(*map(np.abs, arrays))
