@@ -29,46 +29,33 @@ ODD = (Layer("odd", C=3, H=11, W=16, M=5, K=4), 3)  # y [3, 5, 8, 13]
 
 
 # ---- what is right
-def in_float32(x, k, state):
-    """Round products and sums one by one, in the order of the loops."""
-    return _sum_products(x, k, np.float32, np.float32)
+def summed(accumulate, output, factors=None, part=None):
+    """Return a kernel that rounds factors, products and sums one by one: in the loops' order, or 16 in each part."""
+    def compute(x, k, state):
+        (B, C, H, W), (M, _, K, _) = x.shape, k.shape
+        Ho, Wo = H - K + 1, W - K + 1
+        taps, total = list(np.ndindex(C, K, K)), np.zeros((B, M, Ho, Wo), accumulate)
+        size = 16 if part else len(taps)
+        for first in range(0, len(taps), size):
+            sums = np.zeros(total.shape, part or accumulate)
+            for c, p, q in taps[first : first + size]:
+                window, column = (array.astype(factors or array.dtype).astype(sums.dtype)
+                                  for array in (x[:, c, p : p + Ho, q : q + Wo], k[:, c, p, q]))
+                sums += window[:, None] * column[:, None, None]
+            total += sums
+        return total.astype(output)
+
+    return compute
 
 
-def backwards(x, k, state):
-    return _sum_products(x[:, ::-1], k[:, ::-1], np.float32, np.float32)
-
-
-def half_summed_in_float(x, k, state):
-    return _sum_products(x, k, np.float32, np.float16)
-
-
-def half_summed_in_half(x, k, state):
-    return _sum_products(x, k, np.float16, np.float16)
-
-
-def float_multiplied_in_half(x, k, state):
-    """Round the factors in the kernel; x, k and y are float32."""
-    return _sum_products(*(array.astype(np.float16) for array in (x, k)), np.float32, np.float32)
-
-
-def _sum_products(x, k, accumulate, output):
-    (B, C, H, W), (M, _, K, _) = x.shape, k.shape
-    Ho, Wo = H - K + 1, W - K + 1
-    y = np.zeros((B, M, Ho, Wo), accumulate)
-    for c in range(C):
-        for p in range(K):
-            for q in range(K):
-                window = x[:, c, p : p + Ho, q : q + Wo].astype(accumulate)
-                y += window[:, None] * k[:, c, p, q].astype(accumulate)[:, None, None]
-    return y.astype(output)
-
-
+in_float32, half_in_half = summed(SINGLE, SINGLE), summed(HALF, HALF)
+float_times_half = summed(SINGLE, SINGLE, factors=HALF)  # x, k and y are float32
 RIGHT = [
     (in_float32, Rounding()),
-    (backwards, Rounding()),
-    (half_summed_in_float, Rounding(HALF, SINGLE)),
-    (half_summed_in_half, Rounding(HALF, HALF)),
-    (float_multiplied_in_half, Rounding(SINGLE, SINGLE, operands=HALF)),
+    (lambda x, k, state: in_float32(x[:, ::-1], k[:, ::-1], state), Rounding()),  # backwards
+    (summed(SINGLE, HALF), Rounding(HALF, SINGLE)),
+    (half_in_half, Rounding(HALF, HALF)),
+    (float_times_half, Rounding(SINGLE, SINGLE, operands=HALF)),
 ]
 
 
@@ -85,7 +72,7 @@ def test_a_correct_kernel_passes_with_its_legitimate_rounding(compute, rounding,
 
 def test_factors_may_be_rounded_only_by_a_kernel_that_says_so():
     with pytest.raises(CheckFailed, match="real numbers"):
-        check(FakeVariant(float_multiplied_in_half))
+        check(FakeVariant(float_times_half))
     scale = np.ones(1)
     assert tolerance(Rounding(operands=HALF), scale, 49) == pytest.approx(2 * 2.0**-11, rel=2e-2)
 
@@ -290,40 +277,17 @@ def test_the_tolerance_covers_what_rounding_can_really_do():
         assert error.max() > allowed.max() / 200  # and is not so loose that it means nothing
 
 
-def parts_in_half_summed_in_half(x, k, state):
-    """Sum 16 products in half, as promised, but keep the total in half, too."""
-    return _sum_in_parts(x, k, np.float16)
-
-
-def parts_in_half_summed_in_float(x, k, state):
-    return _sum_in_parts(x, k, np.float32)
-
-
-def _sum_in_parts(x, k, total):
-    (B, C, H, W), (M, _, K, _) = x.shape, k.shape
-    Ho, Wo = H - K + 1, W - K + 1
-    windows = np.stack([x[:, c, p : p + Ho, q : q + Wo] for c in range(C) for p in range(K) for q in range(K)])
-    mask = k.reshape(M, -1).T
-    y = np.zeros((B, M, Ho, Wo), total)
-    for first in range(0, len(windows), 16):
-        part = np.zeros(y.shape, np.float16)
-        for window, m in zip(windows[first : first + 16], mask[first : first + 16], strict=True):
-            part += window[:, None] * m[:, None, None]
-        y += part
-    return y.astype(np.float16)
-
-
 def test_sums_promised_in_float_are_not_kept_in_half():
     """The bound for real numbers is that of the parts; it hides the rounding of their sum."""
     rounding = Rounding(HALF, SINGLE, part=HALF, part_terms=16)
     long_sums = TEST_SHAPES[-1]
-    check(FakeVariant(parts_in_half_summed_in_float, rounding=rounding), [long_sums])
+    check(FakeVariant(summed(SINGLE, HALF, part=HALF), rounding=rounding), [long_sums])
     with pytest.raises(CheckFailed, match="large integers"):
-        check(FakeVariant(parts_in_half_summed_in_half, rounding=rounding), [long_sums])
+        check(FakeVariant(summed(HALF, HALF, part=HALF), rounding=rounding), [long_sums])
 
 
 def test_very_long_sums_stay_exact_in_half():
-    variant = FakeVariant(half_summed_in_half, rounding=Rounding(HALF, HALF))
+    variant = FakeVariant(half_in_half, rounding=Rounding(HALF, HALF))
     check(variant, [(Layer("deep", C=120, H=8, W=9, M=2, K=7), 1)])
 
 

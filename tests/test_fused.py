@@ -85,12 +85,6 @@ def test_the_bound_rejects_a_wrong_network(digits):
     assert (bounded(images, weights, "float32")[1] <= bounded(images, weights, "float16")[1]).all()
 
 
-def test_accuracy_is_that_of_the_plain_network(network, digits):
-    few = slice(0, 60)
-    plain = Network().accuracy(digits.images[few], digits.labels[few])
-    assert network.accuracy(digits.images[few], digits.labels[few]) == plain
-
-
 def test_bytes_are_resized_on_the_device_as_on_the_host(network, digits):
     pixels = np.rint(lab.dataset().images[:5, 0] * 16).astype(np.uint8)
     assert np.array_equal(network.forward(pixels, white=16), network.forward(digits.images[:5]))
