@@ -48,27 +48,14 @@ _BLOCK_BYTES = 49_128  # of shared memory per part of the numbers: an image, map
 
 @dataclass(frozen=True)
 class Precision:
-    """How the kernel computes in one data type.
+    """How the kernel computes in one data type."""
 
-    Attributes
-    ----------
-    products : int
-        Products of halves per product of two numbers.
-    parts : int
-        Halves per number.
-    roundoff : float
-        Largest relative error of a number as the kernel keeps it, beside that of a subnormal low part.
-    sizes : dict
-        The kernel's warps, blocks (per multiprocessor, at most), and what a warp computes at once of each convolution.
-    teams : dict
-        In the step warpgroups: teams of four warps, and images whose features wait for the matrix product.
-    """
-
-    products: int
-    parts: int
-    roundoff: float
+    products: int  # of halves, per product of two numbers
+    parts: int  # halves per number
+    roundoff: float  # largest relative error of a number as the kernel keeps it, beside that of a subnormal low part
+    # The kernel's warps, blocks (per multiprocessor, at most), and what a warp computes at once of each convolution.
     sizes: dict[str, int]
-    teams: dict[str, int]
+    teams: dict[str, int]  # of the step warpgroups: teams of four warps, images whose features wait for the product
 
 
 PRECISIONS = {
@@ -161,27 +148,14 @@ def arrange_matrix(w: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------- the network
 @dataclass(frozen=True)
 class FusedKernel:
-    """One of the kernels: all that the host needs to launch it.
+    """One of the kernels: all that the host needs to launch it."""
 
-    Attributes
-    ----------
-    file : str
-        Its path in cuda_src.
-    arrange : tuple of function
-        One per convolution, which arranges the mask.
-    sizes : function
-        Maps a `Precision` to the compile-time parameters.
-    blocks, warps, shared_bytes : function
-        Map a `Precision` to blocks per multiprocessor on the device in use, warps per block, and bytes of shared memory
-        per block.
-    """
-
-    file: str
-    arrange: tuple[Callable[[np.ndarray], np.ndarray], ...]
-    sizes: Callable[[Precision], dict[str, int]]
-    blocks: Callable[[Precision], int]
-    warps: Callable[[Precision], int]
-    shared_bytes: Callable[[Precision], int]
+    file: str  # its path in cuda_src
+    arrange: tuple[Callable[[np.ndarray], np.ndarray], ...]  # of each convolution: arranges the mask
+    sizes: Callable[[Precision], dict[str, int]]  # the compile-time parameters
+    blocks: Callable[[Precision], int]  # per multiprocessor of the device in use
+    warps: Callable[[Precision], int]  # per block
+    shared_bytes: Callable[[Precision], int]  # per block
 
     @property
     def path(self) -> Path:
@@ -381,17 +355,12 @@ class Batch(Closing):
 
     Parameters
     ----------
-    network : FusedNetwork
-    B : int
-        Images.
-    source, white
+    network, B, source, white
         As for `FusedNetwork.launch`.
     x : ndarray, optional
         The images, in memory of the caller; by default a page-locked array is made.
-    chunk : int
-        Images per chunk; the last chunk takes the rest.
-    streams : int
-        Each has device buffers for one chunk.
+    chunk, streams : int
+        Images per chunk, where the last chunk takes the rest; streams, each with device buffers for one chunk.
 
     Attributes
     ----------

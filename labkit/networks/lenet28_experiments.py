@@ -113,23 +113,12 @@ WRITES = {  # the kernels that write an array; `comparisons` names the last of t
 
 
 class Experiment(NamedTuple):
-    """An experiment: its idea, and where its kernels come from.
-
-    Attributes
-    ----------
-    about : str
-    files : tuple of str
-        A kernel comes from the last of these files that has it.
-    kernels : tuple of str
-        In the order of their launches.
-    batches : bool
-        Whether it takes mini-batches.
-    """
+    """An experiment: its idea, and where its kernels come from."""
 
     about: str
-    files: tuple[str, ...]
-    kernels: tuple[str, ...] = tuple(_LOOPS)
-    batches: bool = True
+    files: tuple[str, ...]  # a kernel comes from the last of these that has it
+    kernels: tuple[str, ...] = tuple(_LOOPS)  # in the order of their launches
+    batches: bool = True  # whether it takes mini-batches
 
 
 _UNROLLED = ("loops", "register", "unrolled")

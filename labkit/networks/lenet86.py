@@ -113,22 +113,14 @@ def _read_weights(path):
 # ------------------------------------------------------------------------------------------------ the engine
 @dataclass(frozen=True)
 class ForwardTimes:
-    """The times of one forward pass.
+    """The times of one forward pass."""
 
-    Attributes
-    ----------
-    op_ms : (float, float)
-        The kernels of conv1 and conv2, between events around `Plan.run`: no copies, no conversions to half and back.
-    layer_ms : (float, float) or None
-        Each convolution with its allocations, the copies of its input and mask to the device, and that of its
-        output back. None if the pass kept its data on the device.
-    total_s : float
-        From the images in host memory to the probabilities in host memory.
-    """
-
+    # The kernels of conv1 and conv2, between events around `Plan.run`: no copies, no conversions to half and back.
     op_ms: tuple[float, float]
+    # Each convolution with its allocations, the copies of its input and mask to the device, and that of its output
+    # back; None if the pass kept its data on the device.
     layer_ms: tuple[float, float] | None
-    total_s: float
+    total_s: float  # from the images in host memory to the probabilities in host memory
 
 
 class Network:

@@ -18,17 +18,11 @@ from labkit.ladder.buffers import Buffers, Closing
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A kernel's text: `labkit.show` and `labkit.diff` take it.
+    """A kernel's text: `labkit.show` and `labkit.diff` take it."""
 
-    Attributes
-    ----------
-    label, file_name, source : str
-        "atomics, fp_c1"; the kernel's file; its text, with the comment above it.
-    """
-
-    label: str
+    label: str  # "atomics, fp_c1"
     file_name: str
-    source: str
+    source: str  # with the comment above it
 
     @classmethod
     def of(cls, path: Path, head: str, label: str, file_name: str) -> KernelSource:
@@ -70,22 +64,10 @@ def accuracy(outputs: np.ndarray, labels: ArrayLike) -> float:
 
 
 class Arrays:
-    """Named float32 arrays, one after the other in a device buffer.
+    """Named float32 arrays, one after the other in a device buffer, which `memory` owns.
 
-    Parameters
-    ----------
-    memory : Buffers
-        The owner of the buffer.
-    shapes : dict of str to tuple of int
-        The arrays' shapes, in their order in memory.
-    rows : int, optional
-        How many of each array there are; by default one, without a dimension for it.
-
-    Attributes
-    ----------
-    buffer : device pointer
-    size : int
-        Elements per row.
+    `shapes` are in their order in memory. `rows` is how many of each array there are; by default one, without a
+    dimension for it. The attribute `size` is the number of elements per row.
     """
 
     def __init__(self, memory: Buffers, shapes: Mapping[str, tuple[int, ...]], rows: int | None = None):
@@ -116,24 +98,10 @@ class Arrays:
 
 
 class Model(Closing):
-    """A network with its weights on the device. A context manager: at its end all device buffers are freed.
+    """A network with its weights on the device. A context manager: at its end all device buffers are freed."""
 
-    Parameters
-    ----------
-    shapes : dict of str to tuple of int
-        The shapes of the weights.
-
-    Attributes
-    ----------
-    network : str
-        The name of the network.
-    memory : Buffers
-    outputs : callable
-        Defined by a subclass: returns the last layer's output for images, float32 [N, classes].
-    """
-
-    network: str
-    outputs: Callable[[np.ndarray], np.ndarray]
+    network: str  # its name
+    outputs: Callable[[np.ndarray], np.ndarray]  # of images: the last layer's output, float32 [N, classes]
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]]):
         self.memory = Buffers()

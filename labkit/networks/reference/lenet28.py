@@ -23,19 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of the network; by default lenet28's.
+    """The sizes of the network; by default lenet28's."""
 
-    Attributes
-    ----------
-    side, K, maps, pool, classes : int
-        The side of an image, the side of a mask; the maps of c1; the side of s1's filter, its stride; the outputs.
-    """
-
-    side: int = 28
-    K: int = 5
-    maps: int = 6
-    pool: int = 4
-    classes: int = 10
+    side: int = 28  # of an image
+    K: int = 5  # the side of a mask
+    maps: int = 6  # of c1
+    pool: int = 4  # the side of s1's filter, its stride
+    classes: int = 10  # the outputs
 
     def __post_init__(self):
         if min(self.side, self.K, self.maps, self.pool, self.classes) < 1 or self.side < self.K:

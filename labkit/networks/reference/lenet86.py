@@ -40,22 +40,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Lenet86Sizes:
-    """The sizes of a network; the default is lenet86.
+    """The sizes of a network; the default is lenet86."""
 
-    Attributes
-    ----------
-    H, W : int
-        Rows and columns of an image.
-    convolutions : tuple of (int, int, int)
-        For each: masks, their side, and the side of the max-pool's windows, 1 to 16.
-    hidden, classes : int
-        Outputs of the fully connected layers.
-    """
-
-    H: int = 86
+    H: int = 86  # rows and columns of an image
     W: int = 86
+    # Of each convolution: masks, their side, and the side of the max-pool's windows, 1 to 16.
     convolutions: tuple[tuple[int, int, int], ...] = ((4, 7, 2), (16, 7, 4))
-    hidden: int = 32
+    hidden: int = 32  # outputs of the fully connected layers
     classes: int = 10
 
     @functools.cached_property
@@ -105,15 +96,8 @@ def forward_numpy(images: np.ndarray, weights: Mapping[str, np.ndarray],
                   pools: Sequence[int] = POOLS) -> np.ndarray:
     """Return the probabilities [B, classes] of images [B, 1, H, W], in the data type that `conv` returns.
 
-    Parameters
-    ----------
-    images : ndarray
-    weights : dict of ndarray
-        As `labkit.networks.lenet86.load_weights` gives them.
-    conv : callable
-        The convolution: (x [B,C,H,W], k [M,C,K,K]) -> y [B,M,Ho,Wo].
-    pools : sequence of int
-        The sides of the max-pools' windows, in ceil mode.
+    `conv` is the convolution, (x [B,C,H,W], k [M,C,K,K]) -> y [B,M,Ho,Wo]; `pools` are the sides of the max-pools'
+    windows, in ceil mode.
     """
     x = images
     for name, window in zip(("conv1", "conv2"), pools, strict=True):
