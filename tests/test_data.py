@@ -52,14 +52,6 @@ def test_digits_are_all_there():
     assert "360 images of 8x8" in repr(test)
 
 
-def test_digits_equal_scikit_learns():
-    datasets = pytest.importorskip("sklearn.datasets")
-    theirs = datasets.load_digits()
-    ours = [labkit.dataset("digits", split) for split in ("train", "test")]
-    assert (np.concatenate([part.images for part in ours])[:, 0] * 16 == theirs.images).all()
-    assert (np.concatenate([part.labels for part in ours]) == theirs.target).all()
-
-
 def test_the_readme_names_every_file():
     readme = (data.data_dir() / "README.md").read_text()
     for path in data.data_dir().rglob("*"):
