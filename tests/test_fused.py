@@ -160,10 +160,10 @@ def test_too_little_memory_for_a_batch_is_one_sentence(network, monkeypatch):
 
 
 def test_an_old_gpu_and_another_type_are_refused(monkeypatch):
-    with pytest.raises(LabError, match="float64: the fused network computes in float16 or float32"):
-        FusedNetwork(dtype=np.float64)
-    with pytest.raises(LabError, match="step='mma': the fused network has the step warpgroups"):
-        FusedNetwork(step="mma")
+    for arguments, message in (({"dtype": np.float64}, "float64: the fused network computes in float16 or float32"),
+                               ({"step": "mma"}, "step='mma': the fused network has the step warpgroups")):
+        with pytest.raises(LabError, match=message):
+            FusedNetwork(**arguments)
     old = replace(device(), name="NVIDIA T4", compute_capability=(7, 5))
     monkeypatch.setattr(fused, "device", lambda: old)
     with pytest.raises(LabError, match=r"compute capability 8\.0, and NVIDIA T4 has 7\.5: take labkit\.Network"):

@@ -115,15 +115,7 @@ def test_a_sweep_that_is_none(path, variants, batch, message):
 
 
 # ---------------------------------------------------------------------------------------------- finished points
-def test_finished_points_are_not_measured_again(path, monkeypatch):
-    first = small(path)
-    monkeypatch.setattr(sweep_module, "_measure_columns", None)  # nothing is left to time
-    again = small(path)
-    assert again.attrs["measured"] == 0 and again.attrs["resumed"] == 6
-    pd.testing.assert_frame_equal(first, again)
-
-
-def test_an_interrupted_sweep_goes_on_where_it_stopped(path, monkeypatch):
+def test_an_interrupted_sweep_goes_on_where_it_stopped_and_measures_nothing_twice(path, monkeypatch):
     real, calls = sweep_module._measure_columns, []
 
     def timed(point):
@@ -137,8 +129,13 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(path, monkeypatch):
         small(path)
     assert len(lines(path)) == 2
     monkeypatch.setattr(sweep_module, "_measure_columns", real)
-    assert small(path).attrs["measured"] == 4
+    complete = small(path)
+    assert complete.attrs["measured"] == 4
     assert len({line["key"] for line in lines(path)}) == len(lines(path)) == 6
+    monkeypatch.setattr(sweep_module, "_measure_columns", None)  # nothing is left to time
+    again = small(path)
+    assert again.attrs["measured"] == 0 and again.attrs["resumed"] == 6
+    pd.testing.assert_frame_equal(complete, again)
 
 
 def test_another_layer_batch_source_or_default_size_is_another_point(path, monkeypatch):
@@ -153,20 +150,14 @@ def test_another_layer_batch_source_or_default_size_is_another_point(path, monke
     assert len(lines(path)) == 6
 
 
-def test_half_a_line_of_a_killed_process_is_no_point(path):
+def test_half_a_line_of_a_killed_process_and_another_devices_points_are_none_of_this_one(path):
     small(path)
-    text = path.read_text()
-    path.write_text(text[: len(text) - 40])
+    path.write_text(path.read_text()[:-40])
     table = small(path)
     assert table.attrs["measured"] == 1 and (table["op_ms"] > 0).all()
     assert small(path).attrs["measured"] == 0  # the line after the torn one can be read
-
-
-def test_another_devices_points_are_not_taken_for_this_ones(path):
-    small(path)
     path.write_text(path.read_text().replace(labkit.device().name, "another device"))
     assert small(path).attrs["measured"] == 6
-    assert len(lines(path)) == 12
 
 
 def test_the_cache_is_the_default_place_and_a_grid_may_name_its_rung(tmp_path, monkeypatch):
@@ -229,7 +220,7 @@ def test_ones_own_layer_and_points_that_are_unrolled_less_are_recorded_beside_th
 
 
 def test_a_table_of_two_devices_is_not_recorded(path, tmp_path):
-    table = small(path)
+    table = small(path, {**GRID, "rows": 1})
     with pytest.raises(LabError, match=r"holds one device's sweeps; this table has .*, other"):
         record_sweep(pd.concat([table, table.assign(device="other")]), tmp_path)
     with pytest.raises(LabError, match="this table has no rows"):
