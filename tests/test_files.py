@@ -1,4 +1,4 @@
-"""Files that several processes change, the folder of the cache, and damaged tables."""
+"""Files that several processes change, the folder of the cache, the manifest, and damaged tables."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from labkit.exercises import progress
 from labkit.networks import images, lenet86
 from labkit.notebooks import html as report
 from labkit.notebooks import site
-from labkit.records import published, recorded, store, sweeps
+from labkit.records import published, recorded, store
 from labkit.spec import devices
 from labkit.spec.layers import LENET86
 from recording.keep import merge_rows
@@ -161,10 +161,12 @@ def test_a_folder_without_a_manifest_is_read(tmp_path):
     table = (paths.data_dir() / "results" / "nvidia-h200.csv").read_bytes()
     path.write_bytes(table)
     assert recorded.recorded("H200", tmp_path).op_ms(4, LENET86[1]) > 0
-    for damaged in (table[:-30], table + b"=======\n", b"", table.partition(b"\n")[0] + b"\n"):
+    for damaged in (table[:-30], table + b"=======\n", b"", table.partition(b"\n")[0] + b"\n", b"a,b\n1,\0\0\0\n",
+                    b"a,b\n1,\xff\n", b"a,b\n1,2\n3,4,5\n"):
         path.write_bytes(damaged)
-        with pytest.raises(LabError, match=r"nvidia-h200\.csv is damaged"):
-            recorded.recorded("H200", tmp_path)
+        for read in (lambda: recorded.recorded("H200", tmp_path), lambda: store.read(path)):
+            with pytest.raises(LabError, match=rf"{path} is damaged: .*Restore it with git"):
+                read()
 
 
 # -- folders that a command writes to
@@ -228,16 +230,3 @@ def test_make_clean_removes_what_was_written(tmp_path):
     assert left == {"Makefile", "outside", "reports/notes.txt", "build/student/mine.cu",
                     "notebooks/.ipynb_checkpoints/01.ipynb"}
     assert not (tmp_path / "build" / "site").exists()
-
-
-# -- damaged tables
-
-
-@pytest.mark.parametrize("read", [store.read, lambda path: sweeps.read_sweep("device", path.parents[1])])
-@pytest.mark.parametrize("content", [b"", b"a,b\n1,\0\0\0\n", b"a,b\n1,\xff\n", b"a,b\n1,2\n3,4,5\n"])
-def test_a_damaged_table_is_named(tmp_path, content, read):
-    path = tmp_path / "sweeps" / "device.csv"
-    path.parent.mkdir()
-    path.write_bytes(content)
-    with pytest.raises(EngineError, match=rf"{path} is damaged: .*Restore it with git"):
-        read(path)
