@@ -31,12 +31,25 @@ BROKEN = {
     "overflow": "int k = (int)(i * 10000000u); if (i < n && k >= 0) y[i] = x[i] + 1;",
     "forever": "volatile float *p = y; p[0] = 1; while (p[0] > 0) p[0] = 1;",
 }
-SOURCE = "".join(f"__global__ void {name}(const float *x, float *y, int n) {{\n{INDEX}  {body}\n}}\n"
-                 for name, body in BROKEN.items())
+
+
+def write_kernel(body, name="k"):
+    return f"__global__ void {name}(const float *x, float *y, int n) {{\n{INDEX}  {body}\n}}\n"
+
+
+SOURCE = "".join(write_kernel(body, name) for name, body in BROKEN.items())
 REFERENCE = "def reference(x, y, n):\n    return x + 1\n"
-CASE = {"grid": [5], "block": [64], "arguments": {"x": {"shape": [N], "dtype": "float32"},
-                                                   "y": {"shape": [N], "dtype": "float32"}, "n": N}}
 slow = pytest.mark.thorough("each check is a process, and compiles")
+
+
+def launch(grid, block, **arguments):
+    """Return a case; an argument is a number, or the shape of an array of float32."""
+    specs = {name: {"shape": value, "dtype": "float32"} if isinstance(value, list) else value
+             for name, value in arguments.items()}
+    return {"grid": [grid], "block": [block], "arguments": specs}
+
+
+CASE = launch(5, 64, x=[N], y=[N], n=N)
 
 
 def inspect(kernel, source=SOURCE, **more):
@@ -84,7 +97,7 @@ def test_counts_that_moved_have_their_line():
 ])
 def test_a_broken_kernel_has_its_verdict(kernel, verdict, kind, says):
     report = inspect(kernel)
-    line = 1 + SOURCE.splitlines().index(f"__global__ void {kernel}(const float *x, float *y, int n) {{") + 2
+    line = 3 + SOURCE.splitlines().index(f"__global__ void {kernel}(const float *x, float *y, int n) {{")
     assert report["verdict"] == verdict
     if kind:
         first = next(one for one in report["findings"] if one["kind"].startswith(kind))
@@ -110,8 +123,7 @@ __global__ void sums(const float *a, float *sums, int rows, int cols, int pitch)
 
 @slow
 def test_a_wrong_result_names_an_unused_parameter_and_a_cut_integer():
-    case = {"grid": [1], "block": [64], "arguments": {"a": {"shape": [50, 64]}, "sums": {"shape": [50]}, "rows": 50,
-                                                      "cols": 50, "pitch": 64}}
+    case = launch(1, 64, a=[50, 64], sums=[50], rows=50, cols=50, pitch=64)
     reference = "def reference(a, sums, cols, **rest):\n    return a[:, :cols].sum(1)\n"
     report = inspect("sums", DOUBTFUL, cases=[case], reference=reference)
     said = {one["line"]: one["says"] for one in report["findings"]}
@@ -130,7 +142,7 @@ def test_a_wrong_result_names_an_unused_parameter_and_a_cut_integer():
     ("short at = i * 512; if (i < n) y[i] = x[at / 512];", "unsafe", 3, "'short int' may change value: take a type"),
 ])
 def test_the_first_lines_name_an_ignored_parameter_and_a_cut_integer(body, verdict, line, says):
-    report = inspect("", f"__global__ void k(const float *x, float *y, int n) {{\n{INDEX}  {body}\n}}\n")
+    report = inspect("", write_kernel(body))
     assert report["verdict"] == verdict
     assert any(one["line"] == line and says in one["says"] for one in report["findings"]), report["findings"]
     assert f"line {line}" in report["next"] and says in "\n".join(as_text(report).splitlines()[:9])
@@ -152,23 +164,25 @@ def test_a_hang_ends_in_time_and_has_its_line():
     assert any("while (p[0] > 0)" in text for text in lines[line - 2 : line]), "g++ 13 names the line after"
 
 
+def change_x(x):
+    return {"cases": [{**CASE, "arguments": {**CASE["arguments"], "x": x}}]}
+
+
 @slow
-def test_what_was_not_checked_does_not_pass():
-    assert inspect("right", reference="")["verdict"] == "not_checked"
-    assert inspect("", cases=[])["verdict"] == "not_checked"
-    report = inspect("right", cases=[{**CASE, "block": [2048]}])
-    assert report["verdict"] == "refused" and "must be 1 to 1024" in report["next"]
-    pointer = inspect("right", cases=[{**CASE, "arguments": {**CASE["arguments"], "x": 140737}}])
-    assert pointer["verdict"] == "refused" and "takes an array" in pointer["next"]
-    for changed, said in (({"dtype": "float64"}, "has the dtype float64"), ({"dtype": "real"}, "none of this name"),
-                          ({"hi": 3}, "hi of x means nothing")):
-        x = {**CASE["arguments"]["x"], **changed}
-        other = inspect("right", cases=[{**CASE, "arguments": {**CASE["arguments"], "x": x}}])
-        assert other["verdict"] == "refused" and said in other["next"]
-    endless = inspect("right", reference="def reference(**k):\n    while True: pass\n", seconds=20)
-    assert endless["verdict"] == "not_checked" and "in time" in endless["next"]
-    failing = inspect("right", reference="def reference(**k):\n    return k['z']\n")
-    assert failing["verdict"] == "refused" and "the reference fails in case 1: KeyError" in failing["next"]
+@pytest.mark.parametrize(("more", "verdict", "said"), [
+    ({"reference": ""}, "not_checked", "no reference"),
+    ({"cases": []}, "not_checked", ""),
+    ({"cases": [{**CASE, "block": [2048]}]}, "refused", "must be 1 to 1024"),
+    (change_x(140737), "refused", "takes an array"),
+    (change_x({"shape": [N], "dtype": "float64"}), "refused", "has the dtype float64"),
+    (change_x({"shape": [N], "dtype": "real"}), "refused", "none of this name"),
+    (change_x({"shape": [N], "hi": 3}), "refused", "hi of x means nothing"),
+    ({"reference": "def reference(**k):\n    while True: pass\n", "seconds": 20}, "not_checked", "in time"),
+    ({"reference": "def reference(**k):\n    return k['z']\n"}, "refused", "the reference fails in case 1: KeyError"),
+])
+def test_what_was_not_checked_does_not_pass(more, verdict, said):
+    report = inspect("right", **more)
+    assert report["verdict"] == verdict and said in report["next"]
 
 
 @slow
@@ -207,8 +221,7 @@ TILES = """__global__ void tiles(const float *x, float *y, int n) {
   y[t] = sum;
 }
 """
-SUMS = {"grid": [1], "block": [64], "arguments": {"x": {"shape": [64], "dtype": "float32"},
-                                                   "y": {"shape": [1], "dtype": "float32"}, "n": 64}}
+ONE_SUM, SUM = launch(1, 64, x=[64], y=[1], n=64), "def reference(x, y, n):\n    return x.sum()\n"
 PARTLY = f"""__global__ void k(const float *x, float *y, int n) {{
   __shared__ float s[64];
 {INDEX}  if (i < n) {{
@@ -234,16 +247,13 @@ DIFFUSION = f"""__global__ void k(const float *x, float *y, int n) {{
 
 @slow
 @pytest.mark.parametrize(("source", "case", "reference", "line"), [
-    (TREE, SUMS, "def reference(x, y, n):\n    return x.sum()\n", "+    __syncthreads();"),
-    (TILES, {**SUMS, "arguments": {"x": {"shape": [192], "dtype": "float32"}, "n": 192,
-                                   "y": {"shape": [64], "dtype": "float32"}}},
-     "def reference(x, y, n):\n    return np.full(64, x.sum())\n", "+    __syncthreads();"),
-    (ACCUMULATOR, SUMS, "def reference(x, y, n):\n    return x.sum()\n", "+  float sum = 0;"),
-    (f"__global__ void k(const float *x, float *y, int n) {{\n{INDEX}  y[i] = x[i] + 1;\n}}\n", CASE, REFERENCE,
-     "+  if (i >= n) return;"),
+    (TREE, ONE_SUM, SUM, "+    __syncthreads();"),
+    (TILES, launch(1, 64, x=[192], y=[64], n=192), "def reference(x, y, n):\n    return np.full(64, x.sum())\n",
+     "+    __syncthreads();"),
+    (ACCUMULATOR, ONE_SUM, SUM, "+  float sum = 0;"),
+    (write_kernel("y[i] = x[i] + 1;"), CASE, REFERENCE, "+  if (i >= n) return;"),
     (PARTLY, CASE, "def reference(x, y, n):\n    return x[np.arange(n) ^ 1]\n", "+  __syncthreads();"),
-    (DIFFUSION, SUMS | {"arguments": {"x": {"shape": [64], "dtype": "float32"}, "n": 64,
-                                      "y": {"shape": [64], "dtype": "float32"}}},
+    (DIFFUSION, launch(1, 64, x=[64], y=[64], n=64),
      "def reference(x, y, n):\n    for _ in range(3):\n        x[1:-1] += np.float32(0.25) * (x[:-2] + x[2:])\n"
      "    return x\n", "+      if (0 < i && i < n - 1) s[i] += value;"),
 ], ids=["barriers", "loop's end", "initial value", "guard", "out of the branch", "read, then write"])
@@ -256,9 +266,7 @@ def test_a_repair_was_run(source, case, reference, line):
 
 @slow
 def test_what_parts_a_statement_that_races_with_itself():
-    case = {**SUMS, "block": [32], "arguments": {"x": {"shape": [32], "dtype": "float32"}, "n": 32,
-                                                 "y": {"shape": [32], "dtype": "float32"}}}
-    report = inspect("", DIFFUSION, cases=[case], reference="")
+    report = inspect("", DIFFUSION, cases=[launch(1, 32, x=[32], y=[32], n=32)], reference="")
     remedy = next(one["remedy"] for one in report["findings"] if one["kind"] == "race")
     assert remedy.startswith("read the element into a variable, put a barrier") and "and write then" in remedy
     assert "within one warp __syncwarp() is enough" in remedy
@@ -266,8 +274,7 @@ def test_what_parts_a_statement_that_races_with_itself():
 
 @slow
 def test_no_repair_without_right_results():
-    source = f"__global__ void k(const float *x, float *y, int n) {{\n{INDEX}  y[i] = x[i] + 2;\n}}\n"
-    report = inspect("", source, repairs=True, seconds=120)
+    report = inspect("", write_kernel("y[i] = x[i] + 2;"), repairs=True, seconds=120)
     assert report["verdict"] == "unsafe" and "repair" not in report and "Apply" not in report["next"]
 
 
@@ -286,7 +293,7 @@ LOOP = "__global__ void k(const float *x, float *y, int n) {\n  for (int i = 0; 
 
 @slow
 def test_a_long_walk_is_cut_and_says_how_to_go_on():
-    case = {**CASE, "grid": [1], "block": [1]}
+    case = launch(1, 1, x=[N], y=[N], n=N)
     first = look("step", LOOP, "k", case)
     shown, rest = len(first["steps"]), first["omitted"]
     assert len(json.dumps(first)) <= MOST_TEXT and 5 < shown < 60 and shown + rest >= 2 * N
@@ -311,53 +318,45 @@ def test_a_program_with_a_host_pointer_is_unsafe():
     report = inspect("", PROGRAM, cases=[], reference="", seconds=200)
     (finding,) = report["findings"]
     assert report["verdict"] == "unsafe" and finding["line"] == 2 and "done" in report["printed"]
+    assert as_text(report).startswith("unsafe (launches: 1)")
 
 
 # What needs no compiler
 
 
-def test_patterns_show_a_cut_integer():
-    every, none = np.ones(100, bool), np.zeros(100, bool)
-    values = np.arange(1.0, 101.0) ** 2 + 0.5
-    cut = describe_errors(np.trunc(values), values, every, none, (100,), 32)
-    assert "without their fractions, as if integers were divided" in cut
-    values = np.arange(60_000, 60_100, dtype=np.int64) ** 2
-    wrapped = describe_errors(values.astype(np.int32).astype(float), values.astype(float), every, none, (100,), 32)
-    assert "2^32" in wrapped or "off by -4.295e+09" in wrapped
+WANT, SQUARES = np.arange(1.0, 101.0), np.arange(60_000, 60_100, dtype=np.int64) ** 2
+PLACES = np.arange(100)
 
 
-def test_patterns_lead_to_the_index():
-    want = np.arange(1.0, 101.0)
+@pytest.mark.parametrize(("got", "want", "shape", "said"), [
+    (np.trunc(WANT**2 + 0.5), WANT**2 + 0.5, (100,),
+     "every element, the right values without their fractions, as if integers were divided"),
+    (SQUARES.astype(np.int32), SQUARES, (100,), "every element, off by multiples of 2^32"),
+    (np.roll(WANT, 1), WANT, (100,), "every element, element i has the right value of element i - 1"),
+    (WANT[::-1], WANT, (100,), "every element, in reverse order"),
+    (3 * WANT, WANT, (100,), "every element, 3 times the right value"),
+    (WANT.reshape(10, 10).T.ravel(), WANT, (10, 10), "90 elements from 1 to 98, transposed"),
+    (np.where(PLACES % 25 < 5, 0, WANT), WANT, (100,),
+     "elements 0 to 4 of each 25 (a block's threads), all of them 0"),
+    (np.where(PLACES % 10 == 4, -1, WANT), WANT, (10, 10), "all of columns 4, all of them -1"),
+    (np.where(PLACES >= 90, np.nan, WANT), WANT, (100,), "elements 90 to 99 (the last 10), 10 of them NaN or infinite"),
+])
+def test_patterns_lead_to_the_index(got, want, shape, said):
+    got, want = got.astype(float), want.astype(float)
+    assert describe_errors(got, want, got != want, np.zeros(100, bool), shape, 25).startswith(said)
 
-    def describe(got, shape=(100,), unwritten=None):
-        wrong = got != want
-        return describe_errors(got, want, wrong, np.zeros(100, bool) if unwritten is None else unwritten, shape, 25)
 
-    assert describe(np.roll(want, 1)).endswith("element i has the right value of element i - 1")
-    assert describe(want[::-1].copy()) == "every element, in reverse order"
-    assert describe(3 * want) == "every element, 3 times the right value"
-    assert "transposed" in describe(want.reshape(10, 10).T.ravel(), (10, 10))
-    assert describe(np.where(np.arange(100) % 25 < 5, 0, want)) == (
-        "elements 0 to 4 of each 25 (a block's threads), all of them 0")
-    assert describe(np.where(np.arange(100) % 10 == 4, -1, want), (10, 10)) == "all of columns 4, all of them -1"
-    assert describe(np.where(np.arange(100) >= 90, np.nan, want)).startswith("elements 90 to 99 (the last 10), 10 of")
-
-
-def test_what_comes_next_does_not_accuse_the_line_that_shows_a_fault():
-    def say(verdict, *findings):
-        results = [{"array": "y", "pattern": "every element"}]
-        return _say_next({"verdict": verdict, "findings": findings, "results": results}, "")
-
-    assert say("unsafe", {"line": 9, "other": {"line": 5}}).startswith("Lines 5 and 9 access the same element")
-    ordered = say("unsafe", {"line": 5, "other": {"line": 5}, "remedy": "use an atomic operation"})
-    assert ordered == "Two threads at line 5 access the same element: use an atomic operation."
-    assert "Mend" not in say("unsafe", {"line": 5}) and "line 5" in say("unsafe", {"line": 5})
-    assert say("wrong_result") == "y is wrong. Look at where it is written and at what is read for it."
-    assert say("unsafe", {"line": 5, "remedy": "leave the branch"}) == "Look at line 5: leave the branch."
-    checked = {"cases": 0, "launches": 1, "not_seen": []}
-    program = {"verdict": "unsafe", "checked": checked, "findings": [], "results": [], "counts": [], "time": {},
-               "next": ""}
-    assert as_text(program).startswith("unsafe (launches: 1)")
+@pytest.mark.parametrize(("verdict", "findings", "sentence"), [
+    ("unsafe", [{"line": 9, "other": {"line": 5}}], "Lines 5 and 9 access the same element: order them."),
+    ("unsafe", [{"line": 5, "other": {"line": 5}, "remedy": "use an atomic operation"}],
+     "Two threads at line 5 access the same element: use an atomic operation."),
+    ("unsafe", [{"line": 5}], "Look at line 5 first, and at the lines that its values come from."),
+    ("unsafe", [{"line": 5, "remedy": "leave the branch"}], "Look at line 5: leave the branch."),
+    ("wrong_result", [], "y is wrong. Look at where it is written and at what is read for it."),
+])
+def test_what_comes_next_does_not_accuse_the_line_that_shows_a_fault(verdict, findings, sentence):
+    results = [{"array": "y", "pattern": "every element"}]
+    assert _say_next({"verdict": verdict, "findings": findings, "results": results}, "") == sentence
 
 
 def test_the_head_of_a_statement_is_its_loop():
@@ -366,11 +365,11 @@ def test_the_head_of_a_statement_is_its_loop():
     assert TREE[source.head(TREE.index("x[i];")) :].startswith("s[i] = x[i]")
 
 
-def test_a_request_beyond_the_limits_is_refused():
-    for more in ({"seconds": 301}, {"cases": [CASE] * 9}, {"options": "-include /etc/passwd"},
-                 {"cases": [{"grid": [1]}]}):
-        with pytest.raises(EngineError):
-            check(SOURCE, **more)
+@pytest.mark.parametrize("more", [{"seconds": 301}, {"cases": [CASE] * 9}, {"options": "-include /etc/passwd"},
+                                  {"cases": [{"grid": [1]}]}])
+def test_a_request_beyond_the_limits_is_refused(more):
+    with pytest.raises(EngineError):
+        check(SOURCE, **more)
 
 
 # The command and the server
