@@ -77,19 +77,19 @@ def test_the_command_prints_and_writes_csv(command, tmp_path):
     assert (table[COUNTED["global_load_sectors"]] == 16).all()
 
 
-def test_a_crash_keeps_what_was_counted(command):
-    status, out, said = command("launch()\nimport os; os._exit(7)")
-    assert status == 7 and "twice" in out and "exit status 7" in said
-
-
-def test_a_signal_is_named(command):
-    status, out, said = command("launch()\nimport os; os.kill(os.getpid(), 9)")
-    assert status == 137 and "twice" in out and "SIGKILL" in said
-
-
-def test_a_program_that_hangs_is_stopped(command):
-    status, out, said = command("launch()\nprint('waiting', flush=True)\ntime.sleep(600)", "--timeout", "4")
-    assert status == 124 and "twice" in out and "waiting" in out and "was stopped" in said
+@pytest.mark.parametrize(("rest", "options", "status", "printed", "said"), [
+    ("launch()\nimport os; os._exit(7)", [], 7, ["twice"], ["exit status 7"]),
+    ("launch()\nimport os; os.kill(os.getpid(), 9)", [], 137, ["twice"], ["SIGKILL"]),
+    ("launch()\nprint('waiting', flush=True)\ntime.sleep(600)", ["--timeout", "4"], 124, ["twice", "waiting"],
+     ["was stopped"]),
+    ("launch()\nstart('beyond')\nlaunch()", [], 1, ["twice", "launch 1, kernel beyond", "one past the end of"],
+     ["LaunchError"]),
+    ("launch()\nSourceModule('__global__ void f() { nowhere(); }')", [], 1, ["twice"], ["kernel.cu:1", "nowhere"]),
+], ids=["crash", "signal", "time limit", "fault", "compile error"])
+def test_what_was_counted_is_kept(command, rest, options, status, printed, said):
+    ended, out, err = command(rest, *options)
+    assert ended == status and all(text in out for text in printed) and all(text in err for text in said)
+    assert "disable pass" not in err
 
 
 @pytest.mark.parametrize("kernel", ["forever", "silent"])  # with accesses in the loop, and without any
@@ -113,18 +113,6 @@ def test_ctrl_c_keeps_what_was_counted(command, tmp_path):
     assert pd.read_csv(csv)["kernel"].tolist() == ["twice", "forever"]
 
 
-def test_a_wrong_address_is_told_and_the_rest_kept(command):
-    status, out, said = command("launch()\nstart('beyond')\nlaunch()")
-    assert status == 1 and "LaunchError" in said
-    assert "launch 1, kernel beyond" in out and "one past the end of" in out and "twice" in out
-
-
-def test_a_source_that_does_not_compile_keeps_what_was_counted(command):
-    status, out, said = command("launch()\nSourceModule('__global__ void f() { nowhere(); }')")
-    assert status == 1 and "twice" in out
-    assert "kernel.cu:1" in said and "nowhere" in said and "disable pass" not in said
-
-
 def test_a_program_that_launches_nothing(command, tmp_path):
     status, out, _ = command("", "--csv", str(tmp_path / "out.csv"))
     assert status == 0 and "No kernel was launched" in out
@@ -139,15 +127,10 @@ def test_ten_thousand_launches(program):
     assert len(repr(profile).splitlines()) < 10
 
 
-@pytest.mark.parametrize(("script", "said"), [
-    ("nowhere.py", "no program"), ("a.ipynb", "a notebook"),
-])
-def test_what_is_no_program_is_refused(script, said, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.cu", "a.ipynb"):
-        (tmp_path / name).touch()
-    with pytest.raises(EngineError, match=said):
-        profile_script(script)
+def test_a_notebook_is_no_program(tmp_path):
+    (tmp_path / "a.ipynb").touch()
+    with pytest.raises(EngineError, match="a notebook"):
+        profile_script(str(tmp_path / "a.ipynb"))
 
 
 LOCAL = """
@@ -237,6 +220,19 @@ def test_registers_can_be_left_out(program, fake_nvcc):
     assert "launch__registers_per_thread" not in profile.table and not (fake_nvcc / "calls").exists()
 
 
+@pytest.fixture
+def on_gpu(monkeypatch, tmp_path):
+    """Return a function that puts a stand-in in the place of ncu, as on a machine with a GPU; None: there is no ncu."""
+
+    def put(ncu):
+        (tmp_path / "ncu").write_text(ncu or "")
+        (tmp_path / "ncu").chmod(0o755)
+        monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu") if ncu else None)
+        monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: None)
+
+    return put
+
+
 FORBIDDEN = """#!/bin/sh
 while [ "$1" != --log-file ]; do shift; done
 echo '==PROF== Connected to process 1' > "$2"
@@ -249,13 +245,9 @@ exit 1
     (None, "ncu is not on this machine"),
     (FORBIDDEN, "permits counters only to administrators (ERR_NVGPUCTRPERM)"),
 ])
-def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsys):
+def test_without_counters_events_stand_in(ncu, why, on_gpu, tmp_path, capsys):
     """Rows of a GPU without counters hold event times and resources, and a line says why."""
-    if ncu:
-        (tmp_path / "ncu").write_text(ncu)
-        (tmp_path / "ncu").chmod(0o755)
-    monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu") if ncu else None)
-    monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: None)
+    on_gpu(ncu)
     row = ('{"kernel": "conv", "grid": [2, 1, 1], "block": [64, 1, 1], "time_ns": 1500, "registers": 30, '
            '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}')
     fake = tmp_path / "python"  # in the place of `python -m hostcuda.gpu.launches FILE SCRIPT`
@@ -277,36 +269,26 @@ def test_a_gpu_that_is_not_there_is_told_before_anything_runs(monkeypatch, progr
         profile_script(program("launch()"), engine="gpu")
 
 
-def test_what_was_stopped_on_a_gpu_is_not_run_again(monkeypatch, tmp_path):
+def test_what_was_stopped_on_a_gpu_is_not_run_again(on_gpu):
     """The time limit applies once to ncu without counters and a kernel without an end."""
-    (tmp_path / "ncu").write_text(FORBIDDEN.replace("exit 1", "echo once; sleep 600"))
-    (tmp_path / "ncu").chmod(0o755)
-    monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu"))
-    monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: None)
+    on_gpu(FORBIDDEN.replace("exit 1", "echo once; sleep 600"))
     profile = watch(["/bin/echo", "again"], engine="gpu", timeout=2, capture=True)
     assert profile.ended.stopped and profile.ended.output == "once\n"
     assert "only to administrators" in profile.note and profile.table.empty
 
 
-H200 = MULTIPROCESSOR["sm_90"]
-TURING = MULTIPROCESSOR["sm_75"]
-
-
-@pytest.mark.parametrize(("threads", "registers", "shared", "share"), [
-    (256, 32, 0, 1.0),
-    (256, 30, 1024, 1.0),
-    (256, 40, 0, 0.75),  # 5 * 256 registers per warp: 51 warps, 6 blocks of 8
-    (1024, 64, 0, 0.5),  # one block only: two need 131072 registers
-    (32, 32, 0, 0.5),  # 32 blocks of one warp
-    (256, 32, 100_000, 0.25),  # two blocks fit into shared memory
+@pytest.mark.parametrize(("arch", "threads", "registers", "shared", "share"), [
+    ("sm_90", 256, 32, 0, 1.0),
+    ("sm_90", 256, 30, 1024, 1.0),
+    ("sm_90", 256, 40, 0, 0.75),  # 5 * 256 registers per warp: 51 warps, 6 blocks of 8
+    ("sm_90", 1024, 64, 0, 0.5),  # one block only: two need 131072 registers
+    ("sm_90", 32, 32, 0, 0.5),  # 32 blocks of one warp
+    ("sm_90", 256, 32, 100_000, 0.25),  # two blocks fit into shared memory
+    ("sm_75", 256, 32, 0, 1.0),
+    ("sm_75", 256, 32, 32768, 0.5),  # before Ampere the driver takes no shared memory
 ])
-def test_occupancy(threads, registers, shared, share):
-    assert occupancy(threads, registers, shared, H200) == share
-
-
-def test_before_ampere_the_driver_takes_no_shared_memory():
-    assert occupancy(256, 32, 32768, TURING) == 2 * 8 / 32
-    assert occupancy(256, 32, 0, TURING) == 1
+def test_occupancy(arch, threads, registers, shared, share):
+    assert occupancy(threads, registers, shared, MULTIPROCESSOR[arch]) == share
 
 
 @pytest.mark.parametrize(("capability", "known"), [
