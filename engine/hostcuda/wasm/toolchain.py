@@ -58,8 +58,7 @@ is_clang = fills_variables = lambda command: True
 module_flags = lambda command: ["-ferror-limit=20", "-fno-spell-checking", "-Wno-c++11-narrowing"]
 preprocessing_flags = lambda command: ["-E", "-dD"]
 loops_flags = link_flags = lambda command, *halves: []
-keep_apart = lambda paths: None
-demangled = lambda symbol: symbol
+make_names_local = lambda paths: None
 
 
 def _translate(command):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from hostcuda.wasm import ir, objects
+from hostcuda.wasm import ir, objects, site, toolchain
 
 pytestmark = pytest.mark.thorough("the engine in a browser")
 
@@ -83,3 +83,11 @@ def test_calls_by_pointers_are_seen_in_object_files():
     assert objects.calls_pointers(head + bytes([0, len(relocations)]) + relocations)
     plain = b"\x0areloc.CODE" + bytes([3, 1, 0, 5, 1])
     assert not objects.calls_pointers(head + bytes([1, 1, 0]) + bytes([0, len(plain)]) + plain)
+
+
+def test_the_pages_toolchain_has_all_that_the_engine_asks_it_for():
+    texts = {name: text.decode() for name, text in site.engine_files().items() if name.endswith(".py")}
+    asked = {(word, name) for name, text in texts.items() if name != "hostcuda/host/toolchain.py"
+             for word in re.findall(r"\btoolchain\.([a-zA-Z]\w*)", text)}
+    assert {("run_all", "hostcuda/build/unit.py"), ("find", "hostcuda/source.py")} & asked
+    assert not [place for place in asked if not hasattr(toolchain, place[0])]
