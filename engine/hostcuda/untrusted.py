@@ -6,7 +6,7 @@ compiler, internals of the engine), and `guard` reads each compiled module befor
 calls by pointers, code that runs while the module is loaded).
 
 This is not a proof. A kernel that overwrites its own return address needs neither names nor pointers to functions. The
-wall around the machine is `hostcuda.exercises.sandbox`; these checks stop what takes less effort, with a sentence that
+wall around the machine is the grader's sandbox; these checks stop what takes less effort, with a sentence that
 says what to change.
 """
 

@@ -92,10 +92,8 @@ def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), referenc
     kernel : str
         The kernel's name; not needed if there is one.
     cases : sequence of mapping
-        ``grid``, ``block``, ``arguments`` by the parameters' names, optionally ``name`` and ``shared_bytes``. An
-        argument is a number, or an array: ``shape``, ``dtype``, and ``values`` or ``fill`` (normal, uniform, randint,
-        arange, zeros, ones, unset) with ``low``, ``high``, ``seed``. Without either, arrays that are not const are
-        unset. A ``__constant__`` array has ``role`` "constant".
+        ``grid``, ``block``, ``arguments`` by the parameters' names, optionally ``name`` and ``shared_bytes``:
+        docs/agents.md says what an argument is. A ``__constant__`` array has ``role`` "constant".
     reference : str
         Python: ``def reference(**arguments)`` returns a dict of arrays, or the array that the kernel writes.
     rtol, atol : float, optional

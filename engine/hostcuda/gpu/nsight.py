@@ -76,7 +76,9 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
     if not rows:
         if NO_PERMISSION in text:
-            raise EngineError(forbidden())
+            raise EngineError(f"this machine's driver permits counters only to administrators ({NO_PERMISSION}); an "
+                              "administrator can permit them to all users, see "
+                              "https://developer.nvidia.com/ERR_NVGPUCTRPERM")
         errors = re.findall(r"==ERROR== (.*)", text)
         if errors:
             raise EngineError(f"ncu: {errors[0].strip()}")
@@ -97,12 +99,6 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
             **{name: value for name, value in values.items() if value is not None and "__" in name},
         })
     return launches
-
-
-def forbidden() -> str:
-    """Return why there are no counters, and the remedy."""
-    return (f"this machine's driver permits counters only to administrators ({NO_PERMISSION}); an administrator can "
-            "permit them to all users, see https://developer.nvidia.com/ERR_NVGPUCTRPERM")
 
 
 def _read_number(text: str) -> float | None:

@@ -147,24 +147,11 @@ class Findings:
 
 
 def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all", engine: str | None = None,
-                    timeout: float | None = None, capture: bool = False,
-                    options: Sequence[str] = ()) -> Findings:
+                    timeout: float | None = None, capture: bool = False, options: Sequence[str] = ()) -> Findings:
     """Check the launches of a Python program that uses `hostcuda`, or of a ``.cu`` program with its host code.
 
-    Parameters
-    ----------
-    script : str
-        Its path.
-    arguments : sequence of str
-    tool : {"all", "memcheck", "racecheck", "initcheck", "synccheck"}
-    engine : {"cpu", "gpu"}, optional
-        By default the engine in use.
-    timeout : float, optional
-        Seconds, for each run.
-    capture : bool
-        Keep what the program prints in `Findings.ended` instead of printing it.
-    options : sequence of str
-        nvcc's options, for a ``.cu`` program.
+    The parameters are those of `hostcuda.profile.profile_script`, and `tool`, one of `TOOLS` or "all". On a GPU each
+    tool is a run of its own, and `timeout` holds for each.
     """
     on, tools = processes.engine(engine), _choose_tools(tool)
     command = processes.program(script, arguments, on, options)
@@ -178,9 +165,14 @@ def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, 
     """Run a command, and return the findings in its launches."""
     tools = _choose_tools(tool)
     with temporary.folder() as folder:
-        if processes.engine(engine) == "cpu":
-            return _check(command, tools, folder / "launches", timeout, capture)
-        return _compute_sanitizer(command, tools, folder, timeout, capture)
+        if processes.engine(engine) == "gpu":
+            return _compute_sanitizer(command, tools, folder, timeout, capture)
+        out = folder / "launches"
+        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
+        if "initcheck" in tools:  # the compiler knows of variables without a value
+            environment["HOSTCUDA_WARNINGS"] = "1"
+        ended = processes.run(command, environment, timeout, capture)
+        return checked(processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events")))
 
 
 def _choose_tools(tool: str) -> tuple[str, ...]:
@@ -188,15 +180,6 @@ def _choose_tools(tool: str) -> tuple[str, ...]:
     if tool not in ("all", *TOOLS):
         raise EngineError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
     return TOOLS if tool == "all" else (tool,)
-
-
-def _check(command, tools, out: Path, timeout, capture) -> Findings:
-    """Check a command's launches on the CPU engine."""
-    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
-    if "initcheck" in tools:  # the compiler knows of variables without a value
-        environment["HOSTCUDA_WARNINGS"] = "1"
-    ended = processes.run(command, environment, timeout, capture)
-    return checked(processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events")))
 
 
 def prepare(tools: str, options: Sequence[str] = ()) -> None:

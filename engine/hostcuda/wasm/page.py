@@ -79,15 +79,11 @@ def compile(request: str) -> str:
         answer["places"] = getattr(kernel_unit, "places", [])
         answer["pointers"] = objects.calls_pointers((folder / "kernel.o").read_bytes())
     if request.get("warn"):
-        answer["warnings"] = warnings(request)
+        answer["warnings"] = sources.warnings_about(request["source"], request.get("options", ()),
+                                                    not request.get("extern_c", True), None,
+                                                    request.get("include_dirs"))
         answer["messages"] = _read_messages(answer["warnings"])
     return json.dumps(answer)
-
-
-def warnings(request: dict) -> str:
-    """Return the compiler's warnings about a source; the request is that of `compile`."""
-    return sources.warnings_about(request["source"], request.get("options", ()), not request.get("extern_c", True),
-                                  None, request.get("include_dirs"))
 
 
 def _read_messages(text: str) -> list[dict]:
