@@ -110,7 +110,6 @@ def test_a_program_without_pycuda_runs_as_it_is(program):
     assert child.program(str(path), ["x"], "cpu") == [sys.executable, str(path), "x"]
 
 
-@pytest.mark.thorough
 def test_pycudas_own_modules_work_on_the_engine(program, tmp_path, monkeypatch):
     try:
         pycuda.fetch()

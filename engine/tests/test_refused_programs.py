@@ -1,5 +1,6 @@
 """What the engine does not have is told in one sentence at its place; code for the host can be passed over."""
 
+from pathlib import Path
 
 import pytest
 from running import run_program
@@ -13,6 +14,7 @@ from hostcuda.host import toolchain
 
 pytestmark = [pytest.mark.thorough("whole programs: a process each"), pytest.mark.usefixtures("cpu_engine")]
 
+PROGRAMS = Path(__file__).parent / "programs"
 PROGRAM = """#include <cuda_runtime.h>
 __global__ void f(float *x) { x[0] = 1 << 3; }
 int main()
@@ -48,20 +50,16 @@ __global__ void f(float *x) { x[0] = given(1); }
 OF_A_THREAD = "__global__ void f(float *x)\n{\n    static __thread int n; x[n++] = 0;\n}\n"
 
 
-@pytest.mark.parametrize(
-    ("source", "line", "words"),
-    [
-        (PROGRAM, 7, "no host code: keep the kernels, and launch them from Python"),
-        (NESTED, 4, "no launches by kernels (dynamic parallelism): launch the kernel from the host"),
-        (REFERENCE, 1, "no texture references, which CUDA 12 has removed: use a texture object"),
-        (LIBRARY, 2, "no header cub/cub.cuh: write the loop yourself, or run it on a GPU"),
-        (GENERATOR, 4, "no generators of cuRAND but XORWOW (curandState) and Philox (curandStatePhilox4_32_10_t)"),
-        (KEPT, 1, "no thread_local variables, and nvcc has none for the device: declare a thread's variable in the"),
-        (OF_A_THREAD, 3, "no thread_local variables, and nvcc has none"),
-        (LAYERED, 3, "no layered textures, cubemaps and levels of detail: use a texture per layer"),
-    ],
-    ids=["host", "nested", "reference", "library", "generator", "kept", "of a thread", "layered"],
-)
+@pytest.mark.parametrize(("source", "line", "words"), [
+    (PROGRAM, 7, "no host code: keep the kernels, and launch them from Python"),
+    (NESTED, 4, "no launches by kernels (dynamic parallelism): launch the kernel from the host"),
+    (REFERENCE, 1, "no texture references, which CUDA 12 has removed: use a texture object"),
+    (LIBRARY, 2, "no header cub/cub.cuh: write the loop yourself, or run it on a GPU"),
+    (GENERATOR, 4, "no generators of cuRAND but XORWOW (curandState) and Philox (curandStatePhilox4_32_10_t)"),
+    (KEPT, 1, "no thread_local variables, and nvcc has none for the device: declare a thread's variable in the"),
+    (OF_A_THREAD, 3, "no thread_local variables, and nvcc has none"),
+    (LAYERED, 3, "no layered textures, cubemaps and levels of detail: use a texture per layer"),
+], ids=["host", "nested", "reference", "library", "generator", "kept", "of a thread", "layered"])
 def test_one_sentence(source, line, words):
     with pytest.raises(cuda.CompileError) as caught:
         SourceModule(source, no_extern_c=True)
@@ -95,66 +93,20 @@ def test_host_code_between_conditionals_is_passed_over():
     SourceModule(PROGRAM.replace("int main", "#ifndef __CUDA_ARCH__\nint main") + "#endif\n", no_extern_c=True)
 
 
-CROSSINGS = """#include <cstdlib>
-#include <string>
-int square(int x) { return x + 1; }
-template <class T> T twice(T x) { return 2 * x; }
-__device__ int dev(int x) { return x; }
-__host__ __device__ int both(int x) { return square(x); }
-int counter; __device__ struct { int v; } state;
-static float table[4];
-const float weights[2] = {1, 2};
-int overloaded(int x) { return x; }
-__device__ int overloaded(float x) { return 1; }
-__host__ __device__ int declared(int x); int declared(int x) { return x; } constexpr int three() { return 3; }
-int max(int a, int b, int c) { return a > b ? a : c; }
-struct Own {
-    int v;
-    int size() const { return v; }
-};
-__global__ void legal(int *p)
-{
-    p[0] = both(dev(1)) + declared(4) + three() + overloaded(2.0f) + max(p[0], 3) + weights[p[1]] + state.v;
-    int *q = new int[3];
-    memcpy(q, p, 12);
-    delete[] q;
-}
-#ifdef WRONG
-__global__ void k(int *p)
-{
-    p[0] = rand();
-    p[1] = square(1);
-    p[2] = twice(2);
-    p[3] = counter;
-    p[4] = table[p[0]];
-    std::string text = "x";
-    if (p[0]) throw 1;
-}
-#endif
-int main()
-{
-#ifdef WRONG
-    dev(1);
-    legal((int *)0);
-    __syncthreads();
-#endif
-    legal<<<1, 1>>>((int *)0);
-    return square(counter) + both(3) + max(1, 2) + max(1, 2, 3) + Own{1}.size();
-}
-"""
+CROSSINGS = (PROGRAMS / "crossings.cu").read_text()
 CROSSED = [
-    'kernel.cu:28: error: calling a __host__ function("rand") from a __global__ function("k") is not allowed',
-    'kernel.cu:29: error: calling a __host__ function("square") from a __global__ function("k") is not allowed: write '
+    'kernel.cu:29: error: calling a __host__ function("rand") from a __global__ function("k") is not allowed',
+    'kernel.cu:30: error: calling a __host__ function("square") from a __global__ function("k") is not allowed: write '
     "__device__ before it, too",
-    'kernel.cu:30: error: calling a __host__ function("twice") from a __global__ function("k") is not allowed: write '
+    'kernel.cu:31: error: calling a __host__ function("twice") from a __global__ function("k") is not allowed: write '
     "__device__ before it, too",
-    'kernel.cu:31: error: identifier "counter" is undefined in device code',
-    'kernel.cu:32: error: identifier "table" is undefined in device code',
-    'kernel.cu:33: error: calling a __host__ function("std::string") from a __global__ function("k") is not allowed',
-    "kernel.cu:34: error: device code does not support exception handling",
-    'kernel.cu:40: error: calling a __device__ function("dev") from a __host__ function("main") is not allowed',
-    "kernel.cu:41: error: a __global__ function call must be configured: legal<<<blocks, threads>>>(...)",
-    'kernel.cu:42: error: calling a __device__ function("__syncthreads") from a __host__ function("main") is not',
+    'kernel.cu:32: error: identifier "counter" is undefined in device code',
+    'kernel.cu:33: error: identifier "table" is undefined in device code',
+    'kernel.cu:34: error: calling a __host__ function("std::string") from a __global__ function("k") is not allowed',
+    "kernel.cu:35: error: device code does not support exception handling",
+    'kernel.cu:41: error: calling a __device__ function("dev") from a __host__ function("main") is not allowed',
+    "kernel.cu:42: error: a __global__ function call must be configured: legal<<<blocks, threads>>>(...)",
+    'kernel.cu:43: error: calling a __device__ function("__syncthreads") from a __host__ function("main") is not',
 ]
 
 
@@ -174,50 +126,14 @@ def test_legal_calls_between_host_and_device(tmp_path):
     _compiled(CROSSINGS, tmp_path)
 
 
-SIDES = """#include <cstdio>
-#if __CUDA_ARCH__ < 600 && defined(__CUDA_ARCH__)
-__device__ double atomicAdd(double *p, double x) { return *p; }
-#endif
-#ifdef __CUDA_ARCH__
-#define SIDE 1
-#else
-#define SIDE 2
-#endif
-struct Method {
-    __host__ __device__ int get() const {
-#ifdef __CUDA_ARCH__
-        return 10 + threadIdx.x;
-#else
-        int n = 20;
-        return n;
-#endif
-    }
-};
-template <class T> __host__ __device__ constexpr T side(T x) { return x * SIDE; }
-#ifndef __CUDA_ARCH__
-int only_host() { return 5; }
-#endif
-__global__ void k(int *o) { o[0] = Method().get(); o[1] = side(3); o[2] = SIDE; }
-int main() {
-    static_assert(side(1) == 2 || side(1) == 1, "");
-    int *o, h[3];
-    cudaMalloc(&o, 12);
-    k<<<1, 1>>>(o);
-    cudaMemcpy(h, o, 12, cudaMemcpyDeviceToHost);
-    printf("%d %d %d, %d %d %d %d line %d", h[0], h[1], h[2], Method().get(), side(3), SIDE, only_host(), __LINE__);
-}
-"""
-
-
 def test_host_code_does_not_see_the_devices_macro(tmp_path):
-    path = tmp_path / "program.cu"
-    path.write_text(SIDES)
+    path = PROGRAMS / "sides.cu"
     done = run_program(path)
-    assert done.stdout == "10 3 1, 20 6 2 5 line 31", done.stderr
-    wrong = SIDES.replace("struct Method {", "struct Method {\n    int field = SIDE;")
+    assert done.stdout == "10 3 1, 20 6 2 5 line 32", done.stderr
+    wrong = path.read_text().replace("struct Method {", "struct Method {\n    int field = SIDE;")
     with pytest.raises(cuda.CompileError) as caught:
         _compiled(wrong, tmp_path)
-    assert "kernel.cu:11: error: a declaration that depends on __CUDA_ARCH__" in caught.value.msg
+    assert "kernel.cu:12: error: a declaration that depends on __CUDA_ARCH__" in caught.value.msg
 
 
 def test_what_belongs_to_a_kernel_may_depend_on_the_architecture():

@@ -68,7 +68,6 @@ def installed(tmp_path_factory):
     return run
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("program", ["good.cu", "good.py"])
 def test_programs_run_without_pandas_and_matplotlib(installed, program):
     """Every process that the command starts reports what it imports."""
@@ -79,7 +78,6 @@ def test_programs_run_without_pandas_and_matplotlib(installed, program):
     assert not {"pandas", "matplotlib", "labkit"} & imported
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("arguments", "status", "said"), [
     (["profile", "good.py"], 0, "twice"),
     (["sanitize", "good.cu"], 0, "memcheck"),
@@ -92,7 +90,6 @@ def test_commands_of_an_installed_package(installed, arguments, status, said):
     assert said in ended.stdout + ended.stderr
 
 
-@pytest.mark.thorough
 def test_the_doctor_names_the_installed_package(installed):
     report = json.loads(installed("doctor", "--json").stdout)
     assert report["ready"]
@@ -100,6 +97,5 @@ def test_the_doctor_names_the_installed_package(installed):
     assert os.path.join("site", "hostcuda") in own
 
 
-@pytest.mark.thorough
 def test_pytest_knows_the_plugin_of_an_installed_package(installed):
     assert "@pytest.mark.hostcuda_sanitize" in installed("--markers", code="import pytest; pytest.main()").stdout

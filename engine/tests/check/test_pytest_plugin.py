@@ -1,6 +1,7 @@
 """The plugin of pytest: markers that run a test under the sanitizers and with budgets, and the fixture."""
 
 import re
+import shutil
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -12,6 +13,7 @@ pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per 
 
 pytest_plugins = ["pytester"]
 
+PROGRAMS = Path(__file__).parents[1] / "programs"
 # An editable install that is older than the plugin has no entry point of it yet.
 PLUGIN = () if "hostcuda" in entry_points(group="pytest11").names else ("-p", "hostcuda.pytest_plugin")
 MODULE = '''
@@ -49,8 +51,6 @@ def scale():
 
     return call
 '''
-
-
 
 
 @pytest.fixture
@@ -95,7 +95,6 @@ def test_program(hostcuda_profile, tmp_path):
     result.stdout.no_fnmatch_line("scale: sectors_per_store*")
 
 
-@pytest.mark.thorough
 def test_outcomes_of_the_process_are_those_of_the_test(ran):
     result = ran("""
 @pytest.mark.hostcuda_sanitize
@@ -155,34 +154,10 @@ class TestInAClass:
         result.stdout.fnmatch_lines([line])
 
 
-@pytest.mark.thorough
 def test_the_examples_of_the_page_pass(pytester, monkeypatch):
     monkeypatch.setenv("HOSTCUDA_ENGINE", "cpu")
     page = (Path(hostcuda.__file__).parents[1] / "docs" / "testing.md").read_text(encoding="utf-8")
     pytester.makepyfile(test_page="\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
-    (pytester.path / "twice.cu").write_text("""
-        __global__ void twice(float *x, int n) {
-            int i = blockIdx.x * blockDim.x + threadIdx.x;
-            if (i < n) x[i] *= 2;
-        }""")
-    (pytester.path / "transpose.cu").write_text("""
-        __global__ void naive(float *y, const float *x, int n) {
-            int i = blockIdx.x * TILE + threadIdx.x, j = blockIdx.y * 8 + threadIdx.y;
-            y[i * n + j] = x[j * n + i];
-        }
-        __global__ void transpose(float *y, const float *x, int n) {
-            __shared__ float tile[TILE][TILE + 1];
-            int i = blockIdx.x * TILE, j = blockIdx.y * TILE;
-            for (int k = threadIdx.y; k < TILE; k += 8) tile[k][threadIdx.x] = x[(j + k) * n + i + threadIdx.x];
-            __syncthreads();
-            for (int k = threadIdx.y; k < TILE; k += 8) y[(i + k) * n + j + threadIdx.x] = tile[threadIdx.x][k];
-        }
-        int main(int, char **arguments) {
-            int n = atoi(arguments[1]);
-            float *x, *y;
-            cudaMalloc(&x, 4 * n * n), cudaMalloc(&y, 4 * n * n), cudaMemset(x, 0, 4 * n * n);
-            naive<<<dim3(n / TILE, n / 8), dim3(TILE, 8)>>>(y, x, n);
-            transpose<<<dim3(n / TILE, n / TILE), dim3(TILE, 8)>>>(y, x, n);
-            return cudaDeviceSynchronize();
-        }""")
+    for name in ("twice.cu", "transpose.cu"):
+        shutil.copy(PROGRAMS / name, pytester.path)
     pytester.runpytest_subprocess(*PLUGIN).assert_outcomes(passed=2)

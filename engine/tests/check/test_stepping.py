@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,81 +17,7 @@ pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per 
 if stepping.why_not():
     pytest.skip(stepping.why_not(), allow_module_level=True)
 
-SOURCE = r"""#line 1 "steps.cu"
-#include <cuda_fp16.h>
-__constant__ float weights[2][3];
-struct Point { int x; float y; };
-
-__device__ int twice(int value)
-{
-    int result = value;
-    result += value;
-    return result;
-}
-
-extern "C" __global__ void sums(const float *x, float *y, int n)
-{
-    __shared__ float tile[4][8];
-    const int t = threadIdx.x;
-    tile[t / 8][t % 8] = x[t];
-    __syncthreads();
-    float sum = 0;
-    for (int i = 0; i < n; i++) {
-        const float factor = weights[i % 2][i % 3];
-        sum += factor * tile[(t + i) % 32 / 8][(t + i) % 8];
-    }
-    x += 2 * t;
-    y[t] = sum;
-}
-
-extern "C" __global__ void kinds(double *out, int n)
-{
-    int later;
-    int some[4];
-    float4 four = make_float4(1, 2, 3, n);
-    Point point = {n, 0.5f};
-    half small = __float2half(1.5f);
-    bool flag = n > 2;
-    unsigned char letter = 200;
-    long long wide = -(1ll << 40);
-    double exact = 1.0 / n;
-    for (int i = 0; i < 2; i++) {
-        int inner;
-        if (i == 0) inner = 7;
-        some[i] = twice(i + n);
-    }
-    later = some[1];
-    *out = exact + later;
-}
-
-extern "C" __global__ void one_line(int *out) { int s = 0; for (int i = 0; i < 3; i++) s += i; *out = s; }
-
-extern "C" __global__ void undecided(int *out)
-{
-    int unset;
-    if (unset & 1)
-        *out = 1;
-    else
-        *out = 2;
-}
-
-extern "C" __global__ void waits(volatile int *out)
-{
-    __shared__ int seen[64];
-    seen[threadIdx.x] = threadIdx.x;
-    __syncthreads();
-    int other = seen[63 - threadIdx.x];
-    __syncthreads();
-    out[threadIdx.x] = other;
-}
-
-extern "C" __global__ void beyond(int *out, int n)
-{
-    int i = n;
-    out[i] = 1;
-}
-"""
-
+SOURCE = (Path(__file__).parents[1] / "programs" / "steps.cu").read_text()
 SCRIPT = r"""
 import json, sys
 import numpy as np
@@ -140,7 +67,7 @@ def follow(kernel, thread=(0, 0, 0), block=(0, 0, 0), size=(32, 1, 1), numbers=(
 
 
 def line_of(text):
-    return next(i for i, line in enumerate(SOURCE.splitlines()) if text in line)
+    return next(number for number, line in enumerate(SOURCE.splitlines(), 1) if text in line)
 
 
 @pytest.fixture(scope="module")
