@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from suites import pytest_ignore_collect, pytest_pycollect_makeitem, pytest_terminal_summary  # noqa: F401 - hooks
 
 import hostcuda
+from hostcuda import command as cli
 from hostcuda import settings
 from hostcuda.api import compiler, driver
 
@@ -28,6 +30,20 @@ def no_collection():
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture
+def hostcuda_command(monkeypatch, capfd):
+    """Return a function that runs `hostcuda` within this process: exit status, stdout, stderr (its child's too)."""
+    monkeypatch.setenv("HOSTCUDA_WARNINGS", "1")  # the command sets it; it must not stay
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["hostcuda", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return (ended.value.code or 0, *capfd.readouterr())
+
+    return run
 
 
 @pytest.fixture

@@ -376,24 +376,14 @@ def test_a_request_beyond_the_limits_is_refused(more):
 
 
 @slow
-def test_the_command_has_the_verdict_as_its_status(tmp_path, monkeypatch, capsys):
-    from hostcuda import command
-
+def test_the_command_has_the_verdict_as_its_status(tmp_path, hostcuda_command):
     (tmp_path / "k.cu").write_text(SOURCE)
     (tmp_path / "k.json").write_text(json.dumps({"kernel": "shifted", "cases": [CASE]}))
     (tmp_path / "k.py").write_text(REFERENCE)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["hostcuda", "check", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            command.main()
-        return ended.value.code, *capsys.readouterr()
-
-    monkeypatch.setenv("HOSTCUDA_WARNINGS", "1")
-    status, out, _ = run(tmp_path / "k.cu", "--json", "--no-repairs")
+    status, out, _ = hostcuda_command("check", tmp_path / "k.cu", "--json", "--no-repairs")
     assert status == 3 and json.loads(out)["verdict"] == "wrong_result"
     (tmp_path / "k.json").write_text("{")
-    status, _, said = run(tmp_path / "k.cu")
+    status, _, said = hostcuda_command("check", tmp_path / "k.cu")
     assert status == 1 and "no JSON" in said and "Traceback" not in said
 
 

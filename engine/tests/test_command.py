@@ -15,27 +15,12 @@ pytestmark = pytest.mark.thorough("tools and documents of the engine")
 COMMANDS = ("check", "doctor", "mcp", "profile", "pycuda", "run", "sanitize")
 
 
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run `hostcuda` in this process: (exit status, stdout, stderr)."""
-    monkeypatch.setenv("HOSTCUDA_WARNINGS", "1")  # which the command sets, and which is not to stay
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["hostcuda", *map(str, arguments)])
-        with pytest.raises(SystemExit) as done:
-            cli.main()
-        said = capsys.readouterr()
-        return done.value.code or 0, said.out, said.err
-
-    return run
+def test_version(hostcuda_command):
+    assert hostcuda_command("--version") == (0, f"hostcuda {hostcuda.__version__}\n", "")
 
 
-def test_version(command):
-    assert command("--version") == (0, f"hostcuda {hostcuda.__version__}\n", "")
-
-
-def test_help_lists_the_commands(command):
-    status, out, _ = command("--help")
+def test_help_lists_the_commands(hostcuda_command):
+    status, out, _ = hostcuda_command("--help")
     assert status == 0
     for name in COMMANDS:
         assert f" {name} " in out
@@ -43,17 +28,17 @@ def test_help_lists_the_commands(command):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(command, name):
-    status, out, _ = command(name, "--help")
+def test_every_command_explains_itself(hostcuda_command, name):
+    status, out, _ = hostcuda_command(name, "--help")
     assert status == 0
     assert f"Usage: hostcuda {name}" in out
     assert "[[" not in out and "bool" not in out  # an argument is named once; a flag takes no value
 
 
-def test_help_has_a_short_form_and_shells_complete_commands(command, monkeypatch):
+def test_help_has_a_short_form_and_shells_complete_commands(hostcuda_command, monkeypatch):
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # it would find that of `make`
-    assert command("run", "-h") == command("run", "--help")
-    status, out, _ = command("--show-completion", "bash")
+    assert hostcuda_command("run", "-h") == hostcuda_command("run", "--help")
+    status, out, _ = hostcuda_command("--show-completion", "bash")
     assert status == 0
     assert "_HOSTCUDA_COMPLETE=complete_bash" in out
 
@@ -73,10 +58,10 @@ def test_what_a_shell_asks_when_a_word_is_completed(shell, typed, found, other):
 
 
 @pytest.mark.parametrize("name", ["profile", "sanitize"])
-def test_json_is_alone_on_the_standard_output(command, tmp_path, name):
+def test_json_is_alone_on_the_standard_output(hostcuda_command, tmp_path, name):
     program, csv = tmp_path / "program.py", tmp_path / "rows.csv"
     program.write_text("print('hello')\n")
-    status, out, err = command(name, "--engine", "cpu", "--json", "--csv", csv, program)
+    status, out, err = hostcuda_command(name, "--engine", "cpu", "--json", "--csv", csv, program)
     report = json.loads(out)
     assert (status, err) == (0 if name == "profile" else 6, f"hello\n{csv}\n")
     assert report == [] if name == "profile" else (report["verdict"], report["status"]) == ("not_checked", 6)
@@ -92,8 +77,8 @@ def test_json_is_alone_on_the_standard_output(command, tmp_path, name):
     (["profile", "--csv", __file__, __file__], "test_command.py is there, and is no table of an earlier run"),
     (["sanitize", "--csv", __file__, __file__], "test_command.py is there, and is no table of an earlier run"),
 ])
-def test_refusals_are_one_line(command, arguments, said):
-    status, out, err = command(*arguments)
+def test_refusals_are_one_line(hostcuda_command, arguments, said):
+    status, out, err = hostcuda_command(*arguments)
     assert status == 1
     assert err.startswith("hostcuda: ")
     assert said in err
@@ -101,9 +86,9 @@ def test_refusals_are_one_line(command, arguments, said):
     assert "Traceback" not in out + err
 
 
-def test_misspelt_arguments_are_a_usage_error(command):
-    assert command("runn")[0] == 2
-    assert command("profile", "--timeout", "one", __file__)[0] == 2
+def test_misspelt_arguments_are_a_usage_error(hostcuda_command):
+    assert hostcuda_command("runn")[0] == 2
+    assert hostcuda_command("profile", "--timeout", "one", __file__)[0] == 2
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):
@@ -115,18 +100,11 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
         cli.main()
 
 
-def test_the_status_is_the_programs(command, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text("import sys\nsys.exit(int(sys.argv[1]))\n")
-    assert command("run", "--engine", "cpu", program, 0)[0] == 0
-    assert command("run", "--engine", "cpu", program, 7)[0] == 7
-
-
 @pytest.mark.parametrize("name", ["run", "profile", "sanitize"])
-def test_an_option_of_the_command_behind_the_program_is_refused(name, command, tmp_path):
+def test_an_option_of_the_command_behind_the_program_is_refused(name, hostcuda_command, tmp_path):
     program = tmp_path / "program.py"
     program.write_text("import sys\nprint(*sys.argv[1:])\n")
-    status, out, err = command(name, "--engine", "cpu", program, "--timeout", "3", "--options=-G", "--other")
+    status, out, err = hostcuda_command(name, "--engine", "cpu", program, "--timeout", "3", "--options=-G", "--other")
     assert status == 2 and not out
     assert f"--timeout, --options=-G behind {program}: put options of hostcuda {name} in front" in " ".join(err.split())
 
@@ -139,12 +117,15 @@ def test_a_warning_is_one_line_without_the_engines_own_source(tmp_path):
     assert ended.stderr == "hostcuda: warning: the CPU engine ignores the unknown nvcc option '--nope'\n"
 
 
-def test_the_program_gets_what_is_behind_it(command, tmp_path):
+@pytest.mark.parametrize(("behind", "given", "status"), [
+    (["0"], ["0"], 0), (["7"], ["7"], 7), (["--epochs", "3", "-x"], ["--epochs", "3", "-x"], 0),
+    (["--", "--csv", "out.csv", "--", "--other"], ["--csv", "out.csv", "--", "--other"], 0),
+])
+def test_the_program_gets_what_is_behind_it_and_gives_the_status(hostcuda_command, tmp_path, behind, given, status):
     program = tmp_path / "program.py"
-    program.write_text("import sys\nassert sys.argv[1:] == ['--csv', 'out.csv', '--', '--other']\n")
-    assert command("run", "--engine", "cpu", program, "--", "--csv", "out.csv", "--", "--other") == (0, "", "")
-    program.write_text("import sys\nassert sys.argv[1:] == ['--epochs', '3', '-x']\n")
-    assert command("run", "--engine", "cpu", program, "--epochs", "3", "-x") == (0, "", "")
+    program.write_text("import sys\nprint(*sys.argv[1:], flush=True)\nsys.exit(sys.argv[1] == '7' and 7)\n")
+    ended, out, _ = hostcuda_command("run", "--engine", "cpu", program, *behind)
+    assert (ended, out.split()) == (status, given)
 
 
 def test_python_m_hostcuda_and_a_light_start():
@@ -159,8 +140,8 @@ def test_python_m_hostcuda_and_a_light_start():
     assert not {"numpy", "pandas", "matplotlib", "labkit", "pycuda"} & set(modules.split())
 
 
-def test_doctor_as_json(command):
-    status, out, _ = command("doctor", "--json")
+def test_doctor_as_json(hostcuda_command):
+    status, out, _ = hostcuda_command("doctor", "--json")
     reply = json.loads(out)
     assert status == (0 if reply["ready"] else 1)
     assert {"Python", "C++ compiler", "cache"} <= {finding["what"] for finding in reply["findings"]}
