@@ -15,10 +15,6 @@ pytestmark = pytest.mark.thorough("tools and documents of the engine")
 COMMANDS = ("check", "doctor", "mcp", "profile", "pycuda", "run", "sanitize")
 
 
-def test_version(hostcuda_command):
-    assert hostcuda_command("--version") == (0, f"hostcuda {hostcuda.__version__}\n", "")
-
-
 def test_help_lists_the_commands(hostcuda_command):
     status, out, _ = hostcuda_command("--help")
     assert status == 0

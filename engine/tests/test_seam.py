@@ -195,15 +195,14 @@ def test_contexts_on_a_gpu(fake_pycuda, code, printed):
     assert out.replace("cleared after ", "").splitlines() == [*map(str, printed)]
 
 
-def test_autoinit_on_the_cpu():
-    code = """
-        from hostcuda import autoinit
-        import hostcuda.driver as cuda
-        print(autoinit.device.compute_capability(), cuda.Context.get_device() == autoinit.device)
-    """
-    assert python(code, HOSTCUDA_ENGINE="cpu")[:2] == (0, "(9, 0) True")
+AUTOINIT = """
+    from hostcuda import autoinit
+    import hostcuda.driver as cuda
+    print(autoinit.device.compute_capability(), cuda.Context.get_device() == autoinit.device)
+"""
+IMPORT = "import hostcuda.driver, hostcuda.compiler, os; print(os.listdir(os.environ['HOSTCUDA_CACHE_DIR']))"
 
 
-def test_importing_starts_nothing(tmp_path):
-    code = "import hostcuda.driver, hostcuda.compiler, os; print(os.listdir(os.environ['HOSTCUDA_CACHE_DIR']))"
-    assert python(code, HOSTCUDA_ENGINE="cpu", HOSTCUDA_CACHE_DIR=str(tmp_path))[:2] == (0, "[]")
+@pytest.mark.parametrize(("code", "out"), [(AUTOINIT, "(9, 0) True"), (IMPORT, "[]")], ids=["autoinit", "import"])
+def test_the_context_is_made_by_autoinit_and_not_by_an_import(tmp_path, code, out):
+    assert python(code, HOSTCUDA_ENGINE="cpu", HOSTCUDA_CACHE_DIR=str(tmp_path))[:2] == (0, out)

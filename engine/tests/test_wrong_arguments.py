@@ -20,66 +20,50 @@ def test_no_wrong_argument_ends_the_process():
     assert all(line.startswith("hostcuda: ") for line in done.stderr.splitlines())
 
 
-@pytest.fixture
-def main(tmp_path):
-    def compiled(body):
-        path = tmp_path / "program.cu"
-        path.write_text(
-            "#include <cstdio>\n#include <cstdlib>\n#include <vector>\n"
-            "__global__ void fill(const float *unused, float *x, size_t number) { x[threadIdx.x] = number; }\n"
-            f"int main()\n{{\n{body}\n    return cudaDeviceSynchronize();\n}}\n"
-        )
-        return run_program(path)
-
-    return compiled
-
-
-@pytest.mark.parametrize("array", ["std::vector<float> host(64); float *x = host.data()", "float host[64], *x = host"])
-def test_a_kernel_is_given_a_pointer_of_the_host(main, array):
-    done = main(f"    {array};\n    for (int i = 0; i < 2; i++) fill<<<1, 64>>>(nullptr, x, 1);")
-    assert done.stderr.count("hostcuda: kernel fill: ") == 1 and "`float *x`" in done.stderr
-    assert "a pointer to memory of the host" in done.stderr and done.returncode == 0
-
-
-def test_other_pointers_and_numbers_are_not_told_of(main):
-    done = main(
-        """
+COPIES = """
+    std::vector<float> host(50);
+    float *device;
+    cudaMalloc(&device, 256);
+    printf("%d ", cudaMemcpy(device, host.data(), COUNT * 4, cudaMemcpyHostToDevice));
+    printf("%d ", cudaMemcpy(host.data(), device, COUNT * 4, cudaMemcpyDeviceToHost));
+"""
+OTHER_POINTERS = """
     std::vector<float> host(64);
     float *device, *pinned, *managed, *mapped;
     cudaMalloc(&device, 256); cudaMallocHost(&pinned, 256); cudaMallocManaged(&managed, 256);
     cudaHostRegister(host.data(), 256, 0); cudaHostGetDevicePointer(&mapped, host.data(), 0);
-    for (float *x : {device, pinned, managed, mapped}) fill<<<1, 64>>>(device + 64, x, (size_t)&done);
-    """.replace("&done", "&host")
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_copy_of_more_than_the_host_array_holds(main):
-    body = """
-    std::vector<float> host(50);
-    float *device;
-    cudaMalloc(&device, 256);
-    printf("%d\\n", cudaMemcpy(device, host.data(), COUNT * 4, cudaMemcpyHostToDevice));
-    printf("%d\\n", cudaMemcpy(host.data(), device, COUNT * 4, cudaMemcpyDeviceToHost));
-    """
-    done = main(body.replace("COUNT", "50"))
-    assert (done.stdout, done.stderr) == ("0\n0\n", "")
-    done = main(body.replace("COUNT", "64"))
-    assert done.stdout == "0\n1\n"
-    assert "hostcuda: cudaMemcpy: its source has 200 bytes, from malloc or new, and 256 were asked for" in done.stderr
-    assert "cudaMemcpy failed: its destination has 200 bytes" in done.stderr
-
-
-def test_a_symbol_is_a_variable_of_the_device(main):
-    done = main(
-        """
+    for (float *x : {device, pinned, managed, mapped}) fill<<<1, 64>>>(device + 64, x, (size_t)&host);
+"""
+SYMBOLS = """
     static __device__ float there[4];
     float *pointer, four[4] = {};
-    printf("%d\\n", cudaMemcpyToSymbol(there, four, 16));
-    printf("%d\\n", cudaMemcpyToSymbol("there", four, 16));
-    printf("%d\\n", cudaMemcpyToSymbol("there, by its name in quotes", four, 16));
-    printf("%d\\n", cudaMemcpyToSymbol(pointer, four, 8));
-    """
+    printf("%d ", cudaMemcpyToSymbol(there, four, 16));
+    printf("%d ", cudaMemcpyToSymbol("there", four, 16));
+    printf("%d ", cudaMemcpyToSymbol("there, by its name in quotes", four, 16));
+    printf("%d ", cudaMemcpyToSymbol(pointer, four, 8));
+"""
+LAUNCHES = "for (int i = 0; i < 2; i++) fill<<<1, 64>>>(nullptr, x, 1);"
+OF_HOST = {"hostcuda: kernel fill: ": 1, "`float *x`": 1, "a pointer to memory of the host": 1}
+
+
+@pytest.mark.parametrize(("body", "printed", "said"), [
+    (f"std::vector<float> host(64); float *x = host.data(); {LAUNCHES}", "", OF_HOST),
+    (f"float host[64], *x = host; {LAUNCHES}", "", OF_HOST),
+    (OTHER_POINTERS, "", {}),
+    (COPIES.replace("COUNT", "50"), "0 0 ", {}),
+    (COPIES.replace("COUNT", "64"), "0 1 ", {
+        "hostcuda: cudaMemcpy: its source has 200 bytes, from malloc or new, and 256 were asked for": 1,
+        "cudaMemcpy failed: its destination has 200 bytes": 2}),  # again at the end
+    (SYMBOLS, "0 13 13 13 ", {
+        "hostcuda: cudaMemcpyToSymbol failed: its symbol is no __device__ or __constant__": 3}),
+], ids=["vector", "stack", "other pointers", "copies that fit", "copies that do not", "symbols"])
+def test_a_wrong_argument(tmp_path, body, printed, said):
+    path = tmp_path / "program.cu"
+    path.write_text(
+        "#include <cstdio>\n#include <cstdlib>\n#include <vector>\n"
+        "__global__ void fill(const float *unused, float *x, size_t number) { x[threadIdx.x] = number; }\n"
+        f"int main()\n{{\n{body}\n    return cudaDeviceSynchronize();\n}}\n"
     )
-    assert done.stdout == "0\n13\n13\n13\n", done.stderr
-    assert done.stderr.count("hostcuda: cudaMemcpyToSymbol failed: its symbol is no __device__ or __constant__") == 3
+    done = run_program(path)
+    assert (done.stdout, done.returncode) == (printed, 0), done.stderr
+    assert {sentence: done.stderr.count(sentence) for sentence in said} == said and bool(said) == bool(done.stderr)

@@ -28,16 +28,11 @@ def test_one_row_per_launch():
     assert LOADS not in second, "a metric that was not collected is not zero"
 
 
-def test_only_the_metrics_asked_for():
+def test_what_is_left_out():
+    """Metrics that were not asked for, and a row that was cut off; no launch is no error."""
     first, _ = nsight.read_ncu(CSV, [LOADS])
     assert LOADS in first and "l1tex__t_sector_hit_rate.pct" not in first
-
-
-def test_a_row_that_was_cut_off_is_left_out():
     assert len(nsight.read_ncu(CSV[:-40])) == 1
-
-
-def test_no_launches_is_no_error():
     assert nsight.read_ncu("==WARNING== No kernels were profiled.\n") == []
 
 
@@ -93,28 +88,27 @@ def test_a_signature_may_have_blanks(name):
     assert finding["kernel"].startswith("no_guard") and (finding["file"], finding["line"]) == ("bounds.cu", 33)
 
 
-@pytest.mark.parametrize(("more", "kind", "missed"), [
-    ("Access to 0x7f7f6c7ffffc is out of bounds\n=========     and is 4 bytes before the nearest allocation at "
-     "0x7f7f6c800000 of size 128 bytes", "out of bounds", -4),
-    ("Access to 0x0 is out of bounds\n=========     and is 140,117,914,157,056 bytes before the nearest allocation at "
-     "0x7f6fbe800000 of size 128 bytes", "null pointer", None),
-    ("Access to 0x7f044c800004 is misaligned\n=========     and is inside the nearest allocation at 0x7f044c800000 of "
-     "size 400 bytes", "misaligned", None),
+READ, NEAREST = "Invalid __global__ read of size 4 bytes", "the nearest allocation at 0x7f6c800000 of size 400 bytes"
+
+
+@pytest.mark.parametrize(("head", "place", "more", "tool", "kind", "missed"), [
+    (READ, " in a.cu:7", f"Access to 0x7f6c7ffffc is out of bounds\n=========     and is 4 bytes before {NEAREST}",
+     "memcheck", "out of bounds", -4),
+    (READ, " in a.cu:7", f"Access to 0x0 is out of bounds\n=========     and is 140,117,914 bytes before {NEAREST}",
+     "memcheck", "null pointer", None),
+    (READ, " in a.cu:7", f"Access to 0x7f6c800004 is misaligned\n=========     and is inside {NEAREST}",
+     "memcheck", "misaligned", None),
+    ("Invalid __shared__ write of size 4 bytes", "", "Access to 0x500 is out of bounds", "memcheck", "out of bounds",
+     None),  # an address in shared memory is no null pointer
+    ("Barrier error detected. Divergent thread(s) in block.", " in a.cu:7", "", "synccheck", "divergent barrier", None),
+    ("Uninitialized __global__ memory read of size 4 bytes", " in a.cu:7", "", "initcheck", "uninitialized", None),
 ])
-def test_kinds_of_bad_addresses(more, kind, missed):
-    text = f"========= Invalid __global__ read of size 4 bytes\n=========     at f+0x60 in a.cu:7\n=========     {more}"
-    (finding,) = nsight.read_sanitizer(text, "memcheck")
-    assert finding["kind"] == kind and finding["line"] == 7
+def test_kinds_of_errors(head, place, more, tool, kind, missed):
+    lines = [head, f"    at f+0x60{place}", "    by thread (32,0,0) in block (1,0,0)", f"    {more}"]
+    (finding,) = nsight.read_sanitizer("\n".join(f"========= {line}" for line in lines), tool)
+    assert (finding["kind"], finding["kernel"], finding["line"]) == (kind, "f", 7 if place else 0)
+    assert (finding["thread"], finding["block"], finding["message"]) == ((32, 0, 0), (1, 0, 0), head)
     assert (finding["buffer"] or {"missed_by": None})["missed_by"] == missed
-
-
-def test_an_address_in_shared_memory_is_no_null_pointer():
-    text = """========= Invalid __shared__ write of size 4 bytes
-=========     at f+0x1
-=========     Access to 0x500 is out of bounds
-"""
-    (finding,) = nsight.read_sanitizer(text, "memcheck")
-    assert finding["kind"] == "out of bounds" and finding["kernel"] == "f" and finding["line"] == 0
 
 
 def test_a_race_names_both_sides():
@@ -136,18 +130,8 @@ def test_a_race_names_both_sides():
     assert finding["block"] == (0, 0, 0) and finding["count"] == 2 and "RAW" in finding["message"]
 
 
-@pytest.mark.parametrize(("head", "tool", "kind"), [
-    ("Barrier error detected. Divergent thread(s) in block.", "synccheck", "divergent barrier"),
-    ("Uninitialized __global__ memory read of size 4 bytes", "initcheck", "uninitialized"),
-])
-def test_the_other_tools(head, tool, kind):
-    text = f"========= {head}\n=========     at f+0x110 in b.cu:3\n=========     by thread (32,0,0) in block (1,0,0)\n"
-    (finding,) = nsight.read_sanitizer(text, tool)
-    assert (finding["kind"], finding["line"], finding["thread"], finding["block"]) == (kind, 3, (32, 0, 0), (1, 0, 0))
-    assert finding["message"] == head
-
-
-def test_a_clean_report_has_no_findings():
-    assert nsight.read_sanitizer("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n", "memcheck") == []
-    text = "========= COMPUTE-SANITIZER\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n"
-    assert nsight.read_sanitizer(text, "racecheck") == []
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_a_clean_report_has_no_findings(tool):
+    summary = {"memcheck": "ERROR SUMMARY: 0 errors",
+               "racecheck": "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)"}
+    assert nsight.read_sanitizer(f"========= COMPUTE-SANITIZER\n========= {summary[tool]}\n", tool) == []

@@ -47,23 +47,15 @@ def command(hostcuda_command):
     return lambda *arguments: hostcuda_command("sanitize", "--engine", "cpu", *arguments)
 
 
-def test_a_finding_ends_with_status_1(command, program):
-    status, out, _ = command("--tool", "memcheck", program("fill", 101))
-    assert status == 1
-    assert "out of bounds in fill" in out and ":3:" in out, "its third line, of a source without a file"
-    assert "thread (36,0,0) of block (1,0,0)" in out
-    assert "4 bytes beyond the end of the 400 bytes" in out
-    assert "memcheck: 1 finding in 1 launch" in out
-
-
-def test_a_clean_program_ends_with_status_0(command, program):
-    status, out, _ = command("--tool", "memcheck", program("fill", 100))
-    assert status == 0 and "nothing found in 1 launch" in out
-
-
-def test_a_kernel_that_never_ends_is_stopped(command, program):
-    status, _, said = command("--tool", "memcheck", "--timeout", "2", program("forever", 0))
-    assert status == 124 and "was stopped" in said
+@pytest.mark.parametrize(("kernel", "n", "options", "status", "said"), [
+    ("fill", 101, (), 1, ("out of bounds in fill", ":3:", "thread (36,0,0) of block (1,0,0)",
+                          "4 bytes beyond the end of the 400 bytes", "memcheck: 1 finding in 1 launch")),
+    ("fill", 100, (), 0, ("nothing found in 1 launch",)),
+    ("forever", 0, ("--timeout", "2"), 124, ("was stopped",)),
+])
+def test_the_status_is_the_verdict(command, program, kernel, n, options, status, said):
+    ended, out, err = command("--tool", "memcheck", *options, program(kernel, n))
+    assert ended == status and all(text in out + err for text in said)
 
 
 def test_what_was_stopped_is_not_called_checked(command, program):
@@ -93,9 +85,12 @@ def finding(**more):
     return {**base, **more}
 
 
+def judge(*rows, launches=1):
+    return checked([{"findings": [*rows]}] * launches, ["racecheck"], processes.Ended(0, 1.0))
+
+
 def test_a_race_is_told_with_both_threads():
-    findings = checked([{"findings": [finding()]}], ["racecheck"], processes.Ended(0, 1.0))
-    text = repr(findings)
+    text = repr(judge(finding()))
     assert "race in f at races.cu:8" in text and "thread (31,0,0) of block (0,0,0)" in text
     assert "races.cu:10, thread (32,0,0)" in text and "3 such accesses" in text
     assert "racecheck: 1 finding in 1 launch" in text
@@ -105,13 +100,13 @@ def test_an_address_is_told_only_without_a_name():
     """A race and its remedy, with the array's name; the same without a name."""
     array = {"base": 0x7F0000000000, "bytes": 256, "missed_by": 4, "offset": 256}
     row = finding(address=0x7F0000000100, buffer={**array, "name": "y"}, remedy="put a barrier between them", op="st")
-    text = repr(checked([{"findings": [row]}], ["racecheck"], processes.Ended(0, 1.0)))
+    text = repr(judge(row))
     assert "4 bytes beyond the end of the 256 bytes of y\n" in text and "0x7f" not in text
     assert "  remedy: put a barrier between them\n" in text
-    unnamed = repr(checked([{"findings": [{**row, "buffer": array}]}], ["racecheck"], processes.Ended(0, 1.0)))
+    unnamed = repr(judge({**row, "buffer": array}))
     assert "address 0x7f0000000100" in unnamed
     shared = {**row, "buffer": {**array, "missed_by": 0}, "message": "element 64 of dynamic shared memory"}
-    assert "0x7f" not in repr(checked([{"findings": [shared]}], ["racecheck"], processes.Ended(0, 1.0)))
+    assert "0x7f" not in repr(judge(shared))
 
 
 def race(line, other, base=64, **more):
@@ -122,7 +117,7 @@ def race(line, other, base=64, **more):
 def test_races_whose_lines_hang_together_are_told_once():
     one_barrier = [race(3, 3), race(5, 6), race(4, 5), race(4, 3)]
     others = [race(3, 4, base=512), race(20, 21), race(3, 4, kernel="g"), race(3, 4, kind="race between blocks")]
-    findings = checked([{"findings": one_barrier + others}] * 2, ["racecheck"], processes.Ended(0, 1.0))
+    findings = judge(*one_barrier, *others, launches=2)
     assert findings.table["line"].tolist() == [3, 3, 20, 3, 3]
     assert findings.table["count"].tolist() == [24, 6, 6, 6, 6] and set(findings.table["launches"]) == {2}
     assert "; the same in 3 more pairs of accesses, lines 3, 4, 5, 6\n" in repr(findings)
@@ -165,14 +160,12 @@ def test_on_a_gpu_a_program_without_a_launch_is_told(launches, monkeypatch, tmp_
 
 
 def test_a_finding_without_a_line_is_still_one():
-    record = {"findings": [finding(file=None, line=None, other=None)]}
-    findings = checked([record], ["racecheck"], processes.Ended(0, 1.0))
+    findings = judge(finding(file=None, line=None, other=None))
     assert not findings.clean and "(no source line)" in repr(findings)
 
 
 def test_nothing_launched_is_not_called_clean():
-    findings = checked([], ["memcheck"], processes.Ended(0, 1.0))
-    assert "nothing was checked" in repr(findings)
+    assert "nothing was checked" in repr(judge(launches=0))
 
 
 def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_is_sure():

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hostcuda.errors import EngineError
 from hostcuda.tools import stepping
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
@@ -159,25 +158,20 @@ def test_other_threads_run_between(thread):
     assert steps[-1]["accesses"] == [["st", "global", "", [], thread, 63 - thread]]
 
 
-def test_a_way_that_depends_on_unset_memory_is_refused():
-    assert "depends on memory that has not been set" in follow("undecided")
-
-
-def test_an_invalid_access_ends_it_with_its_sentence():
-    said = follow("beyond", numbers=[1000])
-    assert said.startswith("LaunchError")
-    assert "write of 4 bytes at element 1000 of an allocation, 745 past the end of its 256 elements" in said
+@pytest.mark.parametrize(("kernel", "more", "said"), [
+    ("undecided", {}, "depends on memory that has not been set"),  # which way it goes
+    ("beyond", {"numbers": [1000]},
+     "write of 4 bytes at element 1000 of an allocation, 745 past the end of its 256 elements"),
+    ("one_line", {"tool": "step,profile"}, "used alone"),
+    ("one_line", {"tool": "profile"}, "set HOSTCUDA_CHECK=step"),
+])
+def test_what_cannot_be_followed_is_said(kernel, more, said):
+    sentence = follow(kernel, **more)
+    assert said in sentence and sentence.startswith("LaunchError" if kernel == "beyond" else ("Engine", "hostcuda"))
 
 
 def test_a_thread_that_is_not_there_makes_no_step():
     assert follow("one_line", (32, 0, 0)) == []
-
-
-def test_the_tool_is_used_alone_and_asked_for():
-    assert "used alone" in follow("one_line", tool="step,profile")
-    assert "set HOSTCUDA_CHECK=step" in follow("one_line", tool="profile")
-    with pytest.raises(EngineError, match="set HOSTCUDA_CHECK=step"):
-        stepping.follow(lambda: None, None, (0, 0, 0))
 
 
 def test_other_processors_and_compilers_are_refused(monkeypatch):
