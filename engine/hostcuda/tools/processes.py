@@ -31,20 +31,12 @@ from hostcuda.util.settings import HOME
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended.
+    """How a program ended."""
 
-    Attributes
-    ----------
-    status : int or None
-        The exit status, negative for a signal: that of SIGINT after Ctrl-C. None if the time limit stopped it.
-    seconds : float
-    output : str
-        What it printed, if that was captured.
-    """
-
+    # The exit status, negative for a signal: that of SIGINT after Ctrl-C. None if the time limit stopped it.
     status: int | None
     seconds: float
-    output: str = ""
+    output: str = ""  # what it printed, if that was captured
 
     @property
     def interrupted(self) -> bool:
