@@ -32,22 +32,41 @@ _NO_ANSWER = "did not answer within"
 
 @dataclasses.dataclass(frozen=True)
 class Requirement:
-    """One thing that an engine can use."""
+    """One thing that an engine can use.
+
+    Attributes
+    ----------
+    what : str
+    state : {"ok", "missing", "not needed", "slow"}
+        "not needed": absent, and this machine works without it. "slow": its trial did not end in time.
+    found : str
+        The version or the place; or what is wrong.
+    remedy : str
+        The command that installs or repairs it; empty if nothing is missing.
+    """
 
     what: str
-    # "ok"; "missing"; "not needed": absent, and this machine works without it; "slow": its trial did not end in time.
     state: str
-    found: str  # the version or the place; or what is wrong
-    remedy: str = ""  # the command that installs or repairs it; empty if nothing is missing
+    found: str
+    remedy: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """All requirements that were examined, and the engine that follows from them."""
+    """All requirements that were examined, and the engine that follows from them.
+
+    Attributes
+    ----------
+    findings : list of Requirement
+    engine : {"gpu", "cpu", None}
+        The engine that will be used; None if there is none.
+    why : str
+        The reason; without an engine, what is missing.
+    """
 
     findings: list[Requirement]
-    engine: str | None  # "gpu" or "cpu", the one that will be used; None if there is none
-    why: str  # the reason; without an engine, what is missing
+    engine: str | None
+    why: str
 
     @property
     def ready(self) -> bool:

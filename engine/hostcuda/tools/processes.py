@@ -31,12 +31,20 @@ from hostcuda.util.settings import HOME
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended."""
+    """How a program ended.
 
-    # The exit status, negative for a signal: that of SIGINT after Ctrl-C. None if the time limit stopped it.
+    Attributes
+    ----------
+    status : int or None
+        The exit status, negative for a signal: that of SIGINT after Ctrl-C. None if the time limit stopped it.
+    seconds : float
+    output : str
+        What it printed, if that was captured.
+    """
+
     status: int | None
     seconds: float
-    output: str = ""  # what it printed, if that was captured
+    output: str = ""
 
     @property
     def interrupted(self) -> bool:

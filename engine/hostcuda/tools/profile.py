@@ -48,16 +48,30 @@ _LAST = ("blocks", "blocks_counted", "source")
 
 @dataclass(repr=False)
 class Profile:
-    """The counters of a program's launches."""
+    """The counters of a program's launches.
 
-    # A row per launch: its number `launch`, kernel, grid, block, the counters under Nsight Compute's names, blocks and
-    # blocks_counted (fewer if a launch was abandoned), source. A counter that the source does not have is NaN.
+    Attributes
+    ----------
+    table : DataFrame
+        A row per launch: ``launch`` (its number), ``kernel``, ``grid``, ``block``, the counters under Nsight Compute's
+        names, ``blocks`` and ``blocks_counted`` (fewer if a launch was abandoned), ``source``. A counter that the
+        source does not have is NaN.
+    sites : DataFrame
+        From the CPU engine, a row per launch and source line with memory accesses: ``launch``, ``kernel``, file, line,
+        space, op and the counts.
+    note : str
+        Where the counters come from, what is missing and why.
+    ended : Ended
+        How the program ended.
+    works : tuple or None
+        What `hostcuda.estimate.works` returns for the launches, if it was asked for.
+    """
+
     table: pd.DataFrame
-    # From the CPU engine, a row per launch and line with accesses: launch, kernel, file, line, space, op, counts.
     sites: pd.DataFrame
-    note: str  # where the counters come from, what is missing and why
+    note: str
     ended: processes.Ended = field(default_factory=lambda: processes.Ended(0, 0.0))
-    works: tuple[str, list[dict]] | None = None  # of the launches, by `hostcuda.estimate.works`, if it was asked for
+    works: tuple[str, list[dict]] | None = None
 
     by: ClassVar[str] = "kernel"  # the column of `table` whose values are the rows of `counts`
 

@@ -38,17 +38,37 @@ STATUS = {"pass": 0, "unsafe": 1, "wrong result": 3, "compile error": 4, "refuse
 
 @dataclass(repr=False)
 class Findings:
-    """The findings of the tools."""
+    """The findings of the tools.
 
-    # A row per finding, with the fields of `hostcuda.checking.Finding`: `file` and `line` of the user's source, `op`
-    # None if the tool does not report it; also `launches` with it (or None), and `source`, who found it.
+    Attributes
+    ----------
+    table : DataFrame
+        A row per finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's source, ``block`` and
+        ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread, op), ``address``, ``size`` of
+        the access [bytes], ``op`` of a race ("ld", "st", "atom"; None if the tool does not report it), ``buffer`` (the
+        nearest: base, bytes, name, offset, missed_by), ``count`` (accesses with this error),
+        ``launches`` with it (None if the tool does not report it), ``message``, ``remedy`` of a race, ``source``.
+    launches : int or None
+        Number of launches that were checked; None if the tool does not report it.
+    tools : tuple of str
+        The tools that ran.
+    ended : Ended
+        How the program ended under the last tool.
+    note : str
+        What was not checked, if anything.
+    whole : bool
+        Whether every launch up to the program's end was checked.
+    events : sequence of dict
+        What happened outside of the launches, on the CPU engine: ``kind`` and ``message``.
+    """
+
     table: pd.DataFrame
-    launches: int | None  # that were checked; None if the tool does not report it
-    tools: tuple[str, ...]  # that ran
-    ended: processes.Ended  # under the last tool
-    note: str = ""  # what was not checked, if anything
-    whole: bool = True  # whether every launch up to the program's end was checked
-    events: Sequence[dict] = ()  # outside of the launches, on the CPU engine: kind and message
+    launches: int | None
+    tools: tuple[str, ...]
+    ended: processes.Ended
+    note: str = ""
+    whole: bool = True
+    events: Sequence[dict] = ()
 
     @property
     def clean(self) -> bool:

@@ -36,34 +36,61 @@ _OPERATIONS, _SPACES = ("ld", "st", "atom"), ("global", "shared", "constant", "l
 
 @dataclass(frozen=True)
 class Access:
-    """An access to global, shared or constant memory."""
+    """An access to global, shared or constant memory.
 
-    op: str  # "ld", "st" or "atom"
-    space: str  # "global", "shared" or "constant"
-    name: str  # of the variable; empty for an allocation, and for dynamic shared memory
-    shape: tuple[int, ...]  # of the variable, if it is an array
-    base: int  # address of the variable or allocation
-    bytes: int  # size of the variable or allocation
+    Attributes
+    ----------
+    op, space : str
+        "ld", "st" or "atom"; "global", "shared" or "constant".
+    name : str
+        Name of the variable; empty for an allocation, and for dynamic shared memory.
+    shape : tuple of int
+        Shape of the variable, if it is an array.
+    base, bytes : int
+        Address and size of the variable or allocation.
+    address, size : int
+    value
+        The value that was loaded, or that is there after the access, like that of a variable; None if it has not been
+        set, or if its type is not known.
+    """
+
+    op: str
+    space: str
+    name: str
+    shape: tuple[int, ...]
+    base: int
+    bytes: int
     address: int
-    size: int  # in bytes
-    # What was loaded, or is there after the access, like the value of a variable; None if it has not been set, or its
-    # type is not known.
+    size: int
     value: Any
 
 
 @dataclass
 class Step:
-    """A line that the thread ran."""
+    """A line that the thread ran.
 
-    file: str  # as the compiler names it
+    Attributes
+    ----------
+    file : str
+        As the compiler names it.
+    line : int
+    function : str
+    frame : int
+        Which call of the function.
+    before, after : dict of str to value
+        The variables that are known there, before the line and after it: numbers, `Pointer`, lists (the first elements
+        of an array), dicts (a struct); None if a value has not been set. `after` is empty if the function ends there.
+    accesses : list of Access
+        In their order.
+    """
+
+    file: str
     line: int
     function: str
-    frame: int  # which call of the function
-    # The variables that are known there, before the line and after it: numbers, `Pointer`, lists (the first elements of
-    # an array), dicts (a struct); None if a value has not been set. `after` is empty if the function ends there.
+    frame: int
     before: dict[str, Any]
     after: dict[str, Any] = field(default_factory=dict)
-    accesses: list[Access] = field(default_factory=list)  # in their order
+    accesses: list[Access] = field(default_factory=list)
 
 
 def why_not() -> str:
