@@ -29,58 +29,109 @@ from hostcuda.metrics import COUNTERS
 
 @dataclass
 class Finding:
-    """One error of a kernel."""
+    """One error of a kernel.
 
-    tool: str  # e.g. "memcheck"
-    kind: str  # e.g. "out of bounds"
+    Attributes
+    ----------
+    tool, kind : str
+        E.g. "memcheck", "out of bounds".
+    kernel, file, line
+        The place of the access; `file` and `line` are None if they are unknown.
+    block, thread : tuple of int
+        Its block and thread (x, y, z).
+    other : dict or None
+        The other access of a race, which came before: ``file``, ``line``, ``thread``, ``op``.
+    address, size : int
+        Of the access, in bytes.
+    buffer : dict or None
+        The nearest allocation: ``base``, ``bytes``, ``name`` of a variable (or empty), ``offset`` of the access in it,
+        and ``missed_by``: bytes beyond its end or, negative, before its start.
+    count : int
+        Number of accesses with this error.
+    message : str
+        One sentence.
+    op : str
+        Of a race: "ld", "st" or "atom".
+    remedy : str
+        What prevents a race, in one sentence.
+    """
+
+    tool: str
+    kind: str
     kernel: str
-    file: str | None  # of the access; None if it is not known, like `line`
+    file: str | None
     line: int | None
-    block: tuple  # (x, y, z)
-    thread: tuple  # (x, y, z)
-    other: dict | None  # the other access of a race, which came before: file, line, thread, op
+    block: tuple
+    thread: tuple
+    other: dict | None
     address: int
-    size: int  # of the access, in bytes
-    # The nearest allocation: base, bytes, name (of a variable, or empty), the access's offset in it, and missed_by:
-    # bytes beyond its end or, negative, before its start.
+    size: int
     buffer: dict | None
-    count: int  # of accesses with this error
-    message: str  # one sentence
-    op: str = ""  # of a race: "ld", "st" or "atom"
-    remedy: str = ""  # what prevents a race, in one sentence
+    count: int
+    message: str
+    op: str = ""
+    remedy: str = ""
 
 
 @dataclass
 class LaunchRecord:
-    """The record of one launch."""
+    """The record of one launch.
 
-    index: int  # of the launch in its process, from 0
+    Attributes
+    ----------
+    index : int
+        Number of the launch in its process, from 0.
+    kernel : str
+    grid, block : tuple of int
+    shared : int
+        Bytes of dynamic shared memory per block.
+    blocks_watched, blocks : int
+        Blocks that were checked, and blocks of the grid; they differ if the launch was abandoned.
+    counts : dict
+        Metric name -> number.
+    sites : list of dict
+        One per access in the source and memory space: ``file``, ``line``, ``space`` ("global", "shared", "constant",
+        "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes per lane, ``requests``, ``bytes``, and
+        ``sectors``, ``passes`` over the banks of the L1 cache, ``lines`` of 128 bytes and ``loaded``, sectors that a
+        block loads for the first time (global), or ``wavefronts``, ``conflicts`` and ``broadcast``, the requests in
+        which the lanes have at most two addresses (shared, constant). After `follow`, also ``worst``: the ``block`` and
+        the ``warp`` of the request with the most ``units``, which are sectors or wavefronts.
+    findings : list of Finding
+    error : str
+        Why the launch was abandoned; empty if it was not.
+    unchecked : list of str
+        What a tool could not check, and why.
+    requests : list of dict
+        Of the warp that `follow` chose, in order: ``file``, ``line``, ``space``, ``op``, ``size``, ``units``,
+        ``addresses`` (of the 32 lanes, -1 where a lane takes no part), and ``base``, ``bytes`` and ``name`` of the
+        allocation or variable (empty for what has no name).
+    module : str
+        The compiled file.
+    matrices : int
+        Operations of warps on matrices (WMMA, ``mma``, ``ldmatrix``).
+    plays : list
+        For each piece of the code (see `hostcuda.check.instrument`) that warps have run: its number, how often.
+    constant_traces : list
+        For some warps, each of another block, the pieces that read constant memory, in order: a line's number and how
+        often it is asked for in a row, and so on. The piece ``[0, 0]`` is a barrier.
+    """
+
+    index: int
     kernel: str
     grid: tuple
     block: tuple
-    shared: int  # bytes of dynamic shared memory per block
-    blocks_watched: int  # blocks that were checked: fewer than `blocks` if the launch was abandoned
-    blocks: int  # of the grid
-    counts: dict  # metric name -> number
-    # One dict per access in the source and memory space: file, line, space ("global", "shared", "constant", "local"),
-    # op ("ld", "st", "atom", "red"), size in bytes per lane, requests, bytes. Of global memory also sectors, passes
-    # over the banks of the L1 cache, lines of 128 bytes, and loaded, the sectors that a block loads for the first time;
-    # of shared and constant memory wavefronts, conflicts, and broadcast, the requests in which the lanes have at most
-    # two addresses. After `follow` also worst: the block and the warp of the request with the most units (sectors or
-    # wavefronts).
+    shared: int
+    blocks_watched: int
+    blocks: int
+    counts: dict
     sites: list = field(default_factory=list)
-    findings: list = field(default_factory=list)  # of `Finding`
-    error: str = ""  # why the launch was abandoned; empty if it was not
-    module: str = ""  # the compiled file
-    unchecked: list = field(default_factory=list)  # of str: what a tool could not check, and why
-    matrices: int = 0  # operations of warps on matrices (WMMA, mma, ldmatrix)
-    plays: list = field(default_factory=list)  # [number, times] of each piece (check/instrument.py) that warps have run
-    # For some warps, each of another block, the pieces that read constant memory, in order: a line's number and how
-    # often it is asked for in a row, and so on. The piece [0, 0] is a barrier.
+    findings: list = field(default_factory=list)
+    error: str = ""
+    module: str = ""
+    unchecked: list = field(default_factory=list)
+    matrices: int = 0
+    plays: list = field(default_factory=list)
     constant_traces: list = field(default_factory=list)
-    # Of the warp that `follow` chose, in order, dicts: file, line, space, op, size, units, addresses (of the 32 lanes,
-    # -1 where a lane takes no part), and base, bytes and name of the allocation or variable (empty for what has no
-    # name).
     requests: list = field(default_factory=list)
 
 

@@ -53,15 +53,25 @@ def fine() -> bool:
 
 @dataclass(repr=False)
 class Estimate:
-    """Estimated times of launches."""
+    """Estimated times of launches.
+
+    Attributes
+    ----------
+    card : Card
+    kind : {"fine", "coarse"}
+        With machine code, or without.
+    table : DataFrame
+        A row per kernel and launch geometry: ``kernel``, ``launches``, ``low_ms``, ``high_ms`` of all of them (NaN if
+        there is no time), ``busiest``, ``near`` (it and the units within 10 % of it, separated by commas), ``why_not``
+        (empty if there is a time).
+    units : DataFrame
+        A row per kernel as in `table`: the time that each unit needs [ms].
+    """
 
     card: Card
-    kind: str  # "fine" with machine code, else "coarse"
-    # A row per kernel and launch geometry: ``kernel``, ``launches``, ``low_ms``, ``high_ms`` of all of them (NaN if
-    # there is no time), ``busiest``, ``near`` (it and the units within 10 % of it, separated by commas), ``why_not``
-    # (empty if there is a time).
+    kind: str
     table: pd.DataFrame
-    units: pd.DataFrame = field(repr=False)  # a row per kernel as in `table`: the time that each unit needs [ms]
+    units: pd.DataFrame = field(repr=False)
 
     @property
     def interval(self) -> tuple[float, float]:
