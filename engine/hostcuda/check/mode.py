@@ -1,14 +1,10 @@
 """Check mode: counts and checks every memory access of every kernel.
 
-The environment variable ``HOSTCUDA_CHECK`` turns it on for a process: a list, separated by commas, of the tools
-``profile``, ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``, or ``step`` alone. Kernels are then compiled so
-that each load and store reports its address to the runtime (``runtime/parts.h``), and `hostcuda.check.records` has what
-was found in each launch. With any tool, an invalid address ends the launch with an error. It does so before the access,
-except with ``profile`` alone, which checks the addresses of a warp when all its lanes wait. Findings are only those of
-the chosen tools.
-
-``HOSTCUDA_CHECK_OUT`` names a file to which the records are appended as lines of JSON, one per launch. A second file,
-with ``.modules`` after its name, has a line per module; see `hostcuda.check.records.add_module`.
+The environment variables ``HOSTCUDA_CHECK``, with the names of tools, and ``HOSTCUDA_CHECK_OUT`` turn it on for a
+process (``docs/environment.md``). Kernels are then compiled so that each load and store reports its address to the
+runtime (``runtime/parts.h``), and `hostcuda.check.records` has what was found in each launch. With any tool, an invalid
+address ends the launch with an error. It does so before the access, except with ``profile`` alone, which checks the
+addresses of a warp when all its lanes wait. Findings are only those of the chosen tools.
 
 What racecheck and initcheck report, and what not, is in ``docs/strictness.md``. Racecheck takes 24 bytes of memory per
 byte of global memory that a launch accesses; the result names arrays for which there is not enough.

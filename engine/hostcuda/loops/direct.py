@@ -53,13 +53,12 @@ def find_last_return(steps):
     return next((step for step in reversed(steps) if "return" in escapes(step.node)), None)
 
 
-def take_section(items):
-    """Return the last item of a kernel, in which all threads run; only its first region may have returns."""
+def require_one_section(items):
+    """Raise `NeedsFibers` unless the last item is all that the threads run, with returns in its first region only."""
     *others, section = items
     no_control = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
     if not no_control or any(region.returns and region is not section.items[0] for region in section.regions):
         raise NeedsFibers("its threads do not begin and end together")
-    return section
 
 
 def require_vectorizable(kernel, section, rows):

@@ -4,7 +4,7 @@ import re
 
 from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis
 from hostcuda.frontend.scan import find_kernel_bodies
-from hostcuda.loops.direct import take_section
+from hostcuda.loops.direct import require_one_section
 from hostcuda.loops.file import File
 from hostcuda.loops.inline import PREFIX as INLINED
 from hostcuda.loops.inline import inline
@@ -27,23 +27,17 @@ def _write_second_version(scan, body, file):
     if direct and harmful_words:
         raise NeedsFibers(min(explain_use(word, file.harmful) for word in harmful_words))
     try:
-        return _write_version(KernelPlan(scan, body, file, direct))
+        kernel, regions = KernelPlan(scan, body, file, direct), []
+        find_uniform(kernel)
+        require_uniform(kernel)
+        items = RegionBuilder(kernel, regions).split_block(kernel.outer_steps)
+        assign_roles(kernel, regions)
+        if direct:
+            require_one_section(items)
+        kind = "GROUPS" if direct else "WARPS" if any(region.section for region in regions) else "LOOPS"
+        return Writer(kernel, items, regions).text(), kind
     except NeedsFibers as reason:
         raise NeedsFibers("it has no barrier") if direct else reason from None
-
-
-def _write_version(kernel):
-    """Decide what is uniform, split the kernel and write it; return its text and kind."""
-    find_uniform(kernel)
-    require_uniform(kernel)
-    regions = []
-    items = RegionBuilder(kernel, regions).split_block(kernel.outer_steps)
-    assign_roles(kernel, regions)
-    if kernel.direct:
-        take_section(items)
-    has_sections = any(region.section for region in regions)
-    kind = "GROUPS" if kernel.direct else "WARPS" if has_sections else "LOOPS"
-    return Writer(kernel, items, regions).text(), kind
 
 
 def add_loops(text, without=frozenset()):
