@@ -92,6 +92,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(cli, "app", bug)
+    monkeypatch.setenv("HOSTCUDA_WARNINGS", "1")  # as in `command`
     with pytest.raises(ZeroDivisionError):
         cli.main()
 
