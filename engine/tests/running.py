@@ -1,13 +1,20 @@
-"""Run scripts and programs in processes of their own, on the CPU engine."""
+"""Kernels of the tests, and scripts and programs that run in processes of their own, on the CPU engine."""
 
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from hostcuda import processes
 
 ALL_TOOLS = "profile,memcheck,racecheck,initcheck,synccheck"
+
+
+def kernel_source(name):
+    """Return the source ``kernels/NAME.cu``, which one test file launches; messages name it."""
+    path = Path(__file__).parent / "kernels" / f"{name}.cu"
+    return f'#line 1 "{path.name}"\n{path.read_text()}'
 
 
 def run_script(script, *arguments, tools="profile"):

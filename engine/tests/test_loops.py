@@ -1,11 +1,13 @@
-"""Thread loops: kernels that are split at their barriers, and those that stay on fibers."""
+"""Thread loops: kernels that are split at their barriers and where warps meet, and those that stay on fibers."""
 
+import functools
 import re
 import signal
 import threading
 
 import numpy as np
 import pytest
+from running import kernel_source
 
 from hostcuda.api import compiler, driver
 from hostcuda.errors import Interrupted
@@ -15,257 +17,43 @@ from hostcuda.source import rewritten
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")
 
-# Each kernel fills out[threads of the grid] from in[n]. All have a barrier and can be split.
-SPLIT = r"""
-#define HALF(n) ((n) / 2)
-#define COLUMN threadIdx.x
-#ifndef WIDTH
-#define WIDTH 64
-#endif
-__constant__ int scale = 3;
-__device__ int calls;
-struct Pair { float first, second; };
-#define ADD(to, value) atomicAdd(&(to), value)
-__device__ void add_one(float *v) { *v += 1; }
-__device__ void twice(int &n) { n *= 2; }
-__device__ int above(int a, int b) { return a > b ? a : b; }
-__device__ float total(float v) {
-    __shared__ float sums[WIDTH];
-    const int at = threadIdx.x;                    // the kernel has another one
-    sums[at] = v;
-    __syncthreads();
-    for (int s = blockDim.x / 2; s > 0; s /= 2) {
-        if (at < s) sums[at] += sums[at + s];
-        __syncthreads();
-    }
-    return sums[0] + v;
+FILES = {  # kernels that can all be split: the values of `in`, the blocks and the n of their launches
+    "barrier_loops": (np.arange(1, 41, dtype=np.float32) ** 1.5, [(16, 1, 1)], (16, 8)),
+    "warp_loops": (
+        np.random.default_rng(7).integers(1, 100, 4096).astype(np.float32),
+        [(96, 1, 1), (20, 1, 1), (75, 1, 1), (32, 2, 2), (16, 4, 1)],  # whole warps or not; the last one on fibers
+        (16, 7),
+    ),
 }
-__device__ int whole(float v) {
-    __syncthreads();
-    return v;                                      // without its fraction
-}
-template <int N, class T> __device__ T reverse(float *tile, T v, T by) {
-    tile[threadIdx.x] = v * by;
-    __syncthreads();
-    v = tile[blockDim.x - 1 - threadIdx.x] + N;
-    __syncthreads();
-    return v;
-}
-__device__ float exchanged(float tile[WIDTH], float v, int n) {
-    for (int i = 0; i < n; i++) v = reverse<2, float>(tile, v, 0.5f);
-    return v;
-}
-#define ROW ((blockIdx.x * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y)
-#define OUT out[ROW * blockDim.x + threadIdx.x]
-
-extern "C" {
-__global__ void lives_across(float *out, const float *in, int n) {
-    __shared__ float tile[WIDTH];
-    int i = threadIdx.x;
-    float x = in[i % n], y;
-    tile[i] = x;
-    y = x * x;
-    __syncthreads();
-    OUT = x + y + tile[blockDim.x - 1 - i];
-}
-__global__ void returns_early(float *out, const float *in, int n) {
-    __shared__ float tile[WIDTH];
-    OUT = -1;
-    if (threadIdx.x >= n - 8) return;
-    int share = 100 / (n - 8);                     // if no thread is left, this divides by 0
-    tile[threadIdx.x] = in[threadIdx.x];
-    __syncthreads();
-    for (int i = 0; i < 2; i++) {
-        if (threadIdx.x == i) return;
-        __syncthreads();
-    }
-    OUT = tile[0] + share;
-}
-__global__ void sums_as_a_tree(float *out, const float *in, int n) {
-    __shared__ float sums[WIDTH];
-    sums[COLUMN] = in[COLUMN % n];
-    for (int s = HALF(blockDim.x); s > 0; s >>= 1) {
-        __syncthreads();
-        if (COLUMN < s) sums[COLUMN] += sums[COLUMN + s];
-    }
-    __syncthreads();
-    OUT = sums[0];
-}
-__global__ void moves_its_pointer(float *out, const float *in, int n) {
-    in += threadIdx.x % 3;
-    __syncthreads();
-    float sum = 0;
-    for (int i = 0; i < 3; ++i) {
-        sum += *in;
-        __syncthreads();
-        in += threadIdx.x % 2;
-    }
-    OUT = sum;
-}
-__global__ void leaves_its_loop(float *out, const float *in, int n) {
-    float sum = 0;
-    int round = -1;
-    do {
-        ++round;
-        if (round == n) break;
-        if (round % 2 == 1) continue;
-        sum += in[round];
-        __syncthreads();
-    } while (round < 5);
-    while (true) {
-        __syncthreads();
-        round++;
-        if (round > 9) break;
-    }
-    OUT = sum + round;
-}
-__global__ void takes_an_address(float *out, const float *in, int n) {
-    float v = in[threadIdx.x % n], row[3] = {v, v + 1, v + 2};
-    float *last = &row[2];
-    __syncthreads();
-    if (threadIdx.x % 2) add_one(&v);
-    *last += v;
-    __syncthreads();
-    OUT = v + row[0] + row[2];
-}
-__global__ void changes_an_argument(float *out, const float *in, int n) {
-    if (threadIdx.x == 1) twice(n);
-    __syncthreads();
-    OUT = n;
-}
-__global__ void asks_a_function(float *out, const float *in, int n) {
-    for (int i = 0; i < n; i++) {
-        OUT = above(n, i) + i;
-        __syncthreads();
-    }
-}
-__global__ void hides_names(float *out, const float *in, int n) {
-    const int a = 5;
-    const int r = a + threadIdx.x;
-    float sum = scale;
-    int scale = 7;
-    for (int i = 0; i < 2; i++) {
-        const int a = 100;
-        __syncthreads();
-        sum += r + a * scale;
-        for (int n = 0; n < 2; n++) sum += n;
-    }
-    OUT = sum + n;
-}
-__global__ void keeps_more_than_numbers(float *out, const float *in, int n) {
-    Pair pair = {in[0], threadIdx.x + 1.0f};
-    float sums[4] = {1, 2};
-    const float first = in[threadIdx.x % n];
-    __syncthreads();
-    pair.first += pair.second;
-    for (int i = 0; i < 4; i++) sums[i] += pair.second;
-    __syncthreads();
-    OUT = pair.first + sums[0] + sums[3] + first;
-}
-__global__ void asks_its_block(float *out, const float *in, int n) {
-    __shared__ float tile[WIDTH];
-    if (blockIdx.x % 2) {
-        tile[threadIdx.x] = in[0];
-        __syncthreads();
-        OUT = tile[0];
-    } else {
-        __syncthreads();
-        OUT = 2;
-    }
-}
-__global__ void counts_in_shared(float *out, const float *in, int n) {
-    __shared__ int bins[4];
-    if (threadIdx.x < 4) bins[threadIdx.x] = 0;
-    __syncthreads();
-    for (int i = threadIdx.x; i < n; i += blockDim.x) ADD(bins[(int)in[i] % 4], 1);
-    __syncthreads();
-    OUT = bins[threadIdx.x % 4];
-}
-__global__ void has_branches(float *out, const float *in, int n) {
-#ifdef WIDTH
-    float v = in[1];
-#else
-    float v = in[2];
-#endif
-    __syncthreads();
-#ifndef WIDTH
-    v += 100;
-#endif
-    OUT = v;
-}
-__global__ void numbers_its_threads(float *out, const float *in, int n) {
-    extern __shared__ float last[];
-    float number = threadIdx.x + 10 * threadIdx.y + 100 * threadIdx.z;
-    if (threadIdx.x == blockDim.x - 1) last[threadIdx.y + blockDim.y * threadIdx.z] = number;
-    __syncthreads();
-    OUT = number + last[threadIdx.y + blockDim.y * threadIdx.z];
-}
-__global__ void calls_what_waits(float *out, const float *in, int n) {
-    __shared__ float tile[WIDTH];
-    float x = in[threadIdx.x], at = 1.5f;
-    x = reverse<1, float>(tile, x, at + n);
-    x += at;
-    if (n > 8) x = exchanged(tile, x, n / 4);
-    const float sum = total(x * at);
-    at = whole(sum);
-    OUT = x + sum + at;
-}
-__global__ void guards_its_row(float *out, const float *in, int n) {
-    __shared__ float tile[WIDTH];
-    const int row = blockIdx.x + threadIdx.y, column = 3u - n + threadIdx.x;
-    const int rounded = 0.75f + 0.75f + threadIdx.x, shifted = 1 << 1 + threadIdx.x;
-    const long wide = 4294967295l + n + threadIdx.x;
-    float v = row < 1 && column >= 0 ? in[row * n - 2 + column + 2] : -1;
-    if (blockIdx.x && row < n) v += rounded + shifted + wide % 100;
-    tile[threadIdx.x] = threadIdx.y < 1 ? v : 0;
-    __syncthreads();
-    OUT = column < n || row > 1 ? tile[threadIdx.x] : tile[n - 5 + column - n];
-}
-}
-template <int N, typename T> __global__ void is_a_template(float *out, const float *in, int n) {
-    T values[N];
-    for (int i = 0; i < N; i++) values[i] = in[(threadIdx.x + i) % n];
-    __syncthreads();
-    OUT = values[N - 1] - values[0];
-}
-template __global__ void is_a_template<3, double>(float *, const float *, int);
-"""
-KERNELS = re.findall(r"__global__ void (\w+)\(float", SPLIT)
+KERNELS = [(file, name) for file in FILES for name in re.findall(r"__global__ void (\w+)\(float", kernel_source(file))]
 
 
-@pytest.fixture(scope="module")
-def gears():
-    """Map a gear to the functions of `SPLIT` by name, compiled once each.
-
-    Without fused operations: a product before a barrier and a sum after it are fused on fibers only.
-    """
-    functions = {}
+@functools.cache
+def functions(file, gear):
+    """Map the names of a file's kernels to their functions. Without fused operations: docs/gears.md tells why."""
     with pytest.MonkeyPatch.context() as patch:
-        for gear in ("fibers", "loops"):
-            patch.setenv("HOSTCUDA_GEAR", gear)
-            module = compiler.SourceModule(SPLIT, options=["-fmad=false"], no_extern_c=True).module
-            names = {kernel.symbol: kernel.name for kernel in module.kernels()}
-            functions[gear] = {re.match(r"\w+", n)[0]: module.get_function(s) for s, n in names.items()}
-    return functions
+        patch.setenv("HOSTCUDA_GEAR", gear)
+        module = compiler.SourceModule(kernel_source(file), options=["-fmad=false"], no_extern_c=True).module
+    return {re.match(r"\w+", kernel.name)[0]: module.get_function(kernel.symbol) for kernel in module.kernels()}
 
 
-def result(function, n, grid=2, block=(16, 1, 1)):
-    """Return what a kernel of `SPLIT` computes."""
-    values = np.arange(1, 41, dtype=np.float32) ** 1.5
-    out = np.full((grid, *block[::-1]), np.nan, np.float32)
-    function(driver.Out(out), driver.In(values), np.int32(n), grid=(grid, 1), block=block, shared=256)
+def result(function, values, n, block):
+    """Return what a kernel of `FILES` computes."""
+    out = np.full((2, *block[::-1]), np.nan, np.float32)
+    function(driver.Out(out), driver.In(values), np.int32(n), grid=(2, 1), block=block, shared=256)
     return out
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("n", [16, 8])
-def test_both_gears_give_the_same_bits(gears, name, n):
-    assert gears["fibers"][name].gear == "fibers"
-    assert (gears["loops"][name].gear, gears["loops"][name].why_fibers) == ("loops", "")
-    for block in [(16, 1, 1), (4, 2, 3)] if name == "numbers_its_threads" else [(16, 1, 1)]:
-        expected = result(gears["fibers"][name], n, block=block)
-        assert not np.isnan(expected).any()
-        np.testing.assert_array_equal(result(gears["loops"][name], n, block=block), expected)
+@pytest.mark.parametrize(("file", "name"), KERNELS)
+def test_both_gears_give_the_same_bits(file, name):
+    values, blocks, numbers = FILES[file]
+    fibers, loops = (functions(file, gear)[name] for gear in ("fibers", "loops"))
+    assert (fibers.gear, loops.gear, loops.why_fibers) == ("fibers", "loops", "")
+    for block in [*blocks, (4, 2, 3)] if name == "numbers_its_threads" else blocks:
+        for n in numbers:
+            expected = result(fibers, values, n, block)
+            assert not np.isnan(expected).any()
+            np.testing.assert_array_equal(result(loops, values, n, block), expected, err_msg=f"{block}, n={n}")
 
 
 def test_each_kernel_is_registered_once():
@@ -370,6 +158,40 @@ def why(body, before=""):
         ("__shared__ int k; k = n; __syncthreads(); if (k > 3) { __syncthreads(); }", "in the if of line 2"),
         ("__syncthreads(); out[0] = in[n == 3];", "a comparison as an index"),
         ("int late = *in > *out; __syncthreads(); out[0] = in[8 * late];", "a comparison as an index"),
+        # warp functions
+        ("if (threadIdx.x < 16) *out = __shfl_xor_sync(~0u, *in, 1);", "in the if of line 2 depends on values"),
+        ("if (threadIdx.x % 32 == 0) __syncwarp();", "may differ between the lanes of a warp"),
+        ("for (int i = threadIdx.x; i < n; i += 32) __syncwarp();", "in the loop of line 2 depends"),
+        ("int k = 0; for (int i = 9; i > 0; i--, k += threadIdx.x) __syncwarp();", "in the loop of line 2 depends"),
+        ("for (int i = 9; i > 0; i--, out[i] = 1) __syncwarp();", "is not understood"),
+        ("int t = threadIdx.y * blockDim.x + threadIdx.x; if (t / 32) __syncwarp();", "in the if of line 2 depends"),
+        ("if (-threadIdx.x / 32 > n) __syncwarp();", "in the if of line 2 depends"),
+        ("if (threadIdx.x < 0160) __syncwarp();", "in the if of line 2 depends"),  # octal: 112
+        ("int v = *in; __syncwarp(); { *out = v; int v = threadIdx.x; __syncwarp(); *out = v; }", "two variables v"),
+        ("int k = *in; while (k--) __syncwarp();", "in the loop of line 2 depends"),
+        ("int t = threadIdx.x; t++; if (t / 32 == 0) __syncwarp();", "in the if of line 2 depends"),
+        ("if (n + threadIdx.x >> 5) __syncwarp();", "in the if of line 2 depends"),
+        ("if (3 * threadIdx.x / 32) __syncwarp();", "in the if of line 2 depends"),
+        ("int i = blockIdx.x * blockDim.x + threadIdx.x; if (i / 32 < n) __syncwarp();", "in the if of line 2 depends"),
+        ("for (int w = threadIdx.x / 32; w < n; w++) { __syncwarp(); if (in[w] > 1) break; }", "the jump of line 2"),
+        ("for (int i = 0; i < 9; i++) { __syncwarp(); if (i == n) return; }", ""),
+        ("if (threadIdx.x / 32) __syncthreads();", "values that may differ between threads"),
+        ("*out = __shfl_sync(__activemask(), *in, 0);", "the mask of __shfl_sync"),
+        ("*out = __shfl_sync(0xffff, *in, 0);", "the mask of __shfl_sync"),
+        ("unsigned m = n ? ~0u : 1; __syncwarp(m);", "the mask of __syncwarp"),
+        ("const unsigned m = ~0u; __syncwarp(m); m = 3;", "the mask of __syncwarp"),
+        ("int v = threadIdx.x; *out = n > 1 ? __shfl_sync(~0u, v, 0) : 0;", "expression whose order matters"),
+        ("int v = threadIdx.x; if (n && __any_sync(~0u, v)) *out = 1;", "expression whose order matters"),
+        ("int v = threadIdx.x; v = v++ + __shfl_sync(~0u, v, 0);", "expression whose order matters"),
+        ("int v = threadIdx.x; *out = atomicAdd(out, 1) + __shfl_sync(~0u, v, 0);", "expression whose order matters"),
+        ("*out = *in + __shfl_sync(~0u, n, 0);", ""),
+        ("if (__any_sync(~0u, n) && n > 3) n = n >> 1;", ""),
+        ("if (in[0] > __shfl_sync(~0u, n, 0)) *out = 1;", "beside an access to memory"),
+        ("int v = 1; *out = __shfl_sync(~0u, __shfl_sync(~0u, v, 1), 0);", "expression whose order matters"),
+        ("int v = 3; while (__any_sync(~0u, v > 0)) v--;", "it uses __any_sync"),
+        ("int k = 16; while (k > 0) { __syncwarp(); k /= 2; }", "in the loop of line 2 depends"),  # each warp would
+        ("switch (n) { case 1: __syncwarp(); }", "it has a warp function in a switch"),
+        ("\n#pragma unroll\nfor (int i = 0; i < n; i++) __syncwarp();", ""),
     ],
 )
 def test_other_kernels_stay_on_fibers(body, reason):
@@ -521,3 +343,39 @@ def test_an_unknown_gear_is_refused(monkeypatch):
     monkeypatch.setenv("HOSTCUDA_GEAR", "reverse")
     with pytest.raises(compiler.CompileError, match="HOSTCUDA_GEAR='reverse' is not a gear"):
         compiler.SourceModule("__global__ void f() {}")
+
+
+def test_a_function_of_a_header_can_have_warp_functions(tmp_path):
+    header = "#pragma once\n__device__ inline float swap(float v) { v = __shfl_xor_sync(~0u, v, 1); return v; }\n"
+    (tmp_path / "swap.h").write_text(header)
+    kernel = '__global__ void f(float *out) { out[threadIdx.x] = swap(out[threadIdx.x]); }'
+    source = f'#include "swap.h"\nextern "C" {kernel}'
+    text = rewritten(source, no_extern_c=True, include_dirs=[tmp_path])
+    assert 'HOSTCUDA_KERNEL_WARPS(1024, (hostcuda_loops_f), "", f)' in text
+
+
+def test_a_template_must_be_called_with_its_type():
+    total = "template <class T> __device__ T total(T v) { v += __shfl_xor_sync(~0u, v, 1) / 2; return v; }"
+    assert not why("float v = *in; v = total<float>(v); *out = v;", total)
+    assert "total uses __shfl_xor_sync" in why("float v = *in; v = total(v); *out = v;", total)
+
+
+def test_a_function_that_changes_its_callers_array_is_called(monkeypatch):
+    """It runs on fibers, where g++ 12 removed the call unless a null pointer may be an address."""
+    monkeypatch.setenv("HOSTCUDA_GEAR", "fibers")
+    module = compiler.SourceModule("""
+        __device__ void cross(int (&a)[4], int o) {
+            for (int i = 0; i < 4; i++) a[i] += __shfl_xor_sync(0xffffffff, a[3 - i], o);
+        }
+        __global__ void kernel(int *out) {
+            int a[4];
+            for (int i = 0; i < 4; i++) a[i] = (threadIdx.x + 1) * (i + 1);
+            cross(a, 1);
+            out[threadIdx.x] = a[0] + a[1] * 3 + a[2] * 5 + a[3] * 7;
+        }""")
+    kernel, out = module.get_function("kernel"), np.zeros(32, np.int32)
+    kernel(driver.Out(out), block=(32, 1, 1))
+    a = np.arange(1, 33) * np.arange(1, 5)[:, None]
+    for i in range(4):
+        a[i] += a[3 - i, np.arange(32) ^ 1]
+    assert kernel.gear == "fibers" and (out == a[0] + a[1] * 3 + a[2] * 5 + a[3] * 7).all()
