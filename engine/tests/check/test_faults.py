@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from running import kernel_source
 
 from hostcuda.sanitize import sanitize_script
 
@@ -14,49 +15,7 @@ import numpy as np
 import hostcuda.autoinit
 import hostcuda.driver as cuda
 from hostcuda.compiler import SourceModule
-module = SourceModule('''#line 1 "faults.cu"
-#include <assert.h>
-__device__ int deeper(int n) {
-    volatile int room[64];
-    room[0] = n;
-    return deeper(n + 1) + room[0];
-}
-__global__ void local_array(const int *n, int *o) {
-    int a[8], i = threadIdx.x;
-    for (int j = 0; j < 8; j++) a[j] = i * j;
-    o[i] = a[n[i] + 100000];
-}
-__global__ void traps(const int *n, int *o) {
-    if (n[threadIdx.x] == 3)
-        __trap();
-}
-__global__ void asserts(const int *n, int *o) {
-    assert(n[threadIdx.x] < 3);
-}
-__global__ void recurses(const int *n, int *o) {
-    o[0] = deeper(n[0]);
-}
-__global__ void divides(const int *n, int *o) {
-    o[0] = 5 / n[threadIdx.x];
-}
-__global__ void not_in_its_mask(const int *n, int *o) {
-    o[threadIdx.x] = __shfl_sync(0x0000ffff, n[threadIdx.x], 0);
-}
-__global__ void waits_for_a_later_block(volatile int *flag, int *o) {
-    if (blockIdx.x == 1)
-        flag[0] = 0;
-    else
-        while (flag[0] < 5) ;
-}
-__global__ void grid_barrier(int *arrived, int *o) {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        atomicAdd(&arrived[0], 1);
-        while (atomicAdd(&arrived[0], 0) < (int)gridDim.x) ;
-    }
-    __syncthreads();
-}
-''')
+module = SourceModule(SOURCE)
 n, o = cuda.to_device(np.arange(32, dtype=np.int32)), cuda.to_device(np.zeros(32, np.int32))
 if "never" in sys.argv:  # it ends: then the time limit of who started this is over, soon; see the fixture `limit`
     timer = threading.Timer(1, os.kill, [os.getppid(), signal.SIGUSR1])
@@ -68,7 +27,7 @@ module.get_function(sys.argv[1])(n, o, grid=(2, 1), block=(32, 1, 1))
 
 @pytest.fixture
 def program(tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "program.py").write_text(PROGRAM.replace("SOURCE", repr(kernel_source("fatal"))))
     return str(tmp_path / "program.py")
 
 
@@ -86,7 +45,7 @@ def program(tmp_path):
 def test_a_kernel_that_dies_is_a_finding(program, hostcuda_command, kernel, tool, kind, line, thread):
     status, out, said = hostcuda_command("sanitize", "--engine", "cpu", "--tool", tool, program, kernel)
     assert status == 1, said
-    assert re.search(f"{kind} in {kernel} at faults.cu:{line}: ", out), out
+    assert re.search(f"{kind} in {kernel} at fatal.cu:{line}: ", out), out
     assert f"thread ({thread},0,0) of block (0,0,0)" in out
     assert f"{tool}: 1 finding in 1 launch" in out
 
@@ -101,6 +60,6 @@ def test_a_tool_that_does_not_look_for_the_fault_does_not_call_the_launch_clean(
 def test_a_kernel_that_does_not_end_is_told_where_it_stood(program, limit, kernel, line):
     findings = sanitize_script(program, [kernel, "never"], engine="cpu", timeout=300, capture=True)
     assert findings.ended.stopped and findings.clean
-    where = rf"\(kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped at faults\.cu:{line}\. "
+    where = rf"\(kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped at fatal\.cu:{line}\. "
     assert re.search(where, repr(findings))  # threads that wait let others run: any of them may be the one
     assert "Check mode runs one block after the other" in repr(findings)

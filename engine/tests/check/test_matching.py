@@ -1,15 +1,14 @@
 """How check mode puts lanes that have parted together again, and what it takes for one instruction of a warp."""
 
-
 import pytest
-from running import run_script
+from running import kernel_source, run_script
 
 pytestmark = pytest.mark.core("what every count relies on")
 
 LD, ST, ATOM, RED = (f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st", "atom", "red"))
 SHARED_ST = "smsp__inst_executed_op_shared_st.sum"
 
-SCRIPT = r"""
+SCRIPT = """
 import json, sys
 import numpy as np
 import hostcuda.autoinit
@@ -21,95 +20,7 @@ from hostcuda.check import instrument
 if sys.argv[1] == "calls":  # the log is written by calls, as on processors for which instrument.py knows no code
     instrument.able = lambda: False
 
-SOURCE = '''
-#include <cuda_fp16.h>
-extern "C" {
-// The ways of a branch whose sides the compiler may put anywhere meet at the store, in each turn of the loop.
-__global__ void padded(const float *x, float *y, int n) {
-    __shared__ float a[32], b[32];
-    float sum = 0;
-    for (int step = 0; step < n; step += 16) {
-        const int i = step + threadIdx.x;
-        a[threadIdx.x] = threadIdx.x < 20 && i < n ? x[i] : 0;
-        b[threadIdx.x] = threadIdx.x > 4 && i + 3 < n ? x[i + 3] : 0;
-        __syncthreads();
-        for (int j = 0; j < 16; j++) sum += a[j] * b[j];
-        __syncthreads();
-    }
-    y[threadIdx.x] = sum;
-}
-// Odd lanes have twice as much to write to their logs, and far more than these hold.
-__global__ void unequal(volatile float *x, float *y, int n) {
-    float sum = 0;
-    for (int i = 0; i < n; i++) {
-        if (threadIdx.x % 2) for (int j = 0; j < 3; j++) sum += x[32 * j];
-        sum += x[threadIdx.x];
-    }
-    y[threadIdx.x] = sum;
-}
-__device__ __noinline__ float far(volatile float *x, int n) {
-    float sum = 0;
-    for (int i = 0; i < n; i++) sum += x[i];
-    return sum;
-}
-// A function that some of the lanes call: the others wait for them behind the call.
-__global__ void calls(volatile float *x, float *y) {
-    float sum = x[threadIdx.x];
-    if (threadIdx.x < 7) sum += far(x, threadIdx.x);
-    y[threadIdx.x] = sum + x[threadIdx.x];
-}
-// Shared arrays with constructors: threads wait at barriers, of which the compiler thinks that they may throw.
-__global__ void constructed(const half *x, half *y, int n) {
-    __shared__ half tile[64];
-    for (int i = 0; i < n; i++) {
-        tile[threadIdx.x] = x[threadIdx.x];
-        __syncthreads();
-        y[threadIdx.x] = tile[threadIdx.x ^ 1];
-        __syncthreads();
-    }
-}
-__global__ void unrolled(const float *x, float *y) {
-    float column[4], sum = 0;
-    #pragma unroll
-    for (int q = 0; q < 3; q++) {
-        #pragma unroll
-        for (int i = 0; i < 4; i++) column[i] = x[32 * (4 * q + i) + threadIdx.x];
-        #pragma unroll
-        for (int i = 0; i < 4; i++) sum += column[i] * column[3 - i];
-    }
-    y[threadIdx.x] = sum;
-}
-__global__ void first_come(volatile int *x, int *y) {
-    for (int lane = 0; lane < 32; lane++) {
-        if (threadIdx.x == lane) y[lane] = x[lane];
-        __syncwarp();
-    }
-    y[threadIdx.x] = x[threadIdx.x];
-}
-__global__ void reductions(int *y, float *z) {
-    atomicAdd(&y[threadIdx.x], 1);
-    atomicAdd(&z[threadIdx.x], 1.0f);
-    atomicMax(&y[threadIdx.x], 3);
-    (void)atomicOr(&y[threadIdx.x], 3);
-    if (atomicAdd(&y[threadIdx.x], 2) < 0) y[0] = 1;
-    z[threadIdx.x] = atomicAdd(&z[threadIdx.x + 32], 1.0f);
-    atomicExch(&y[threadIdx.x], 5);
-    atomicCAS(&y[threadIdx.x], 1, 2);
-}
-__device__ int highest(int *y, int value) { return atomicMax(y, value); }
-__global__ void through_a_function(int *y) {
-    highest(y + threadIdx.x, 4);
-    y[threadIdx.x + 32] = highest(y + 64 + threadIdx.x, 4);
-}
-__global__ void shared_atomics(int *y) {
-    __shared__ int bins[32];
-    bins[threadIdx.x] = 0;
-    atomicAdd(&bins[threadIdx.x], 1);
-    y[threadIdx.x] = bins[threadIdx.x];
-}
-}
-'''
-module = SourceModule(SOURCE, no_extern_c=True, cache_dir=False)
+module = SourceModule(sys.argv[2], no_extern_c=True, cache_dir=False)
 x, y = cuda.to_device(np.zeros(4096, np.float32)), cuda.to_device(np.zeros(4096, np.float32))
 for name, *arguments in (("padded", x, y, np.int32(49)), ("unequal", x, y, np.int32(3000)), ("calls", x, y),
                          ("constructed", x, y, np.int32(5)), ("first_come", x, y), ("reductions", x, y),
@@ -123,7 +34,7 @@ print(json.dumps({r.kernel: r.counts for r in checking.launches()}))
 
 @pytest.fixture(scope="module")
 def counts():
-    return run_script(SCRIPT, "log")
+    return run_script(SCRIPT, "log", kernel_source("matching"))
 
 
 def test_both_ways_of_a_branch_meet_at_what_follows_it(counts):
@@ -166,7 +77,7 @@ def test_in_shared_memory_there_are_no_reductions(counts):
 
 def test_a_log_written_by_calls_says_the_same(counts):
     """Where the order of the code is not known, lanes may meet later."""
-    other = run_script(SCRIPT, "calls")
+    other = run_script(SCRIPT, "calls", kernel_source("matching"))
     for kernel in ("first_come", "reductions", "through_a_function", "shared_atomics"):
         assert other[kernel] == counts[kernel]
     assert other["padded"][ST] == 1 and other["padded"][SHARED_ST] >= 8

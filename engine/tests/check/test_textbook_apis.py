@@ -25,11 +25,10 @@ copy(np.uintp(x.base.get_device_pointer()), y, block=(int(sys.argv[1]), 1, 1))
 
 # Runs the functions of a test file as pytest would, with its module of kernels.
 RUN = """
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("tests_of_the_engine", sys.argv[1])
-tests = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tests)
-module = tests.SourceModule(getattr(tests, sys.argv[2]), no_extern_c=True)
+import importlib, sys
+sys.path.insert(0, sys.argv[1])
+tests = importlib.import_module(f"test_{sys.argv[2]}")
+module = tests.SourceModule(tests.kernel_source(sys.argv[2]), no_extern_c=True)
 for name in sys.argv[3:]:
     getattr(tests, name)(module)
 """
@@ -52,24 +51,24 @@ def test_kernels_may_use_mapped_host_memory(sanitize):
 
 
 @pytest.mark.parametrize(
-    ("file", "source", "names"),
+    ("file", "names"),
     [
-        ("test_groups.py", "SOURCE", [
+        ("groups", [
             "test_a_function_of_any_group", "test_partitions_by_label_and_predicate",
             "test_exchanges_and_scans_of_a_tile", "test_tiles_of_several_warps",
             "test_copies_of_a_group", "test_ranks_in_the_grid",
         ]),
-        ("test_async.py", "SOURCE", [
+        ("async", [
             "test_a_thread_copies_ahead", "test_a_block_wide_pipeline", "test_a_warp_copies_for_the_others",
             "test_a_barrier_in_two_steps", "test_atomic_objects", "test_a_loop_that_waits_for_an_atomic_object_ends",
         ]),
-        ("test_ptx.py", "OTHERS", [
+        ("ptx", [
             "test_barriers_of_some_warps", "test_copies_in_the_background", "test_matrices_of_bfloat16",
         ]),
     ],
 )
-def test_right_kernels_are_clean(sanitize, file, source, names):
-    findings = sanitize(RUN, ENGINE_TESTS / file, source, *names)
+def test_right_kernels_are_clean(sanitize, file, names):
+    findings = sanitize(RUN, ENGINE_TESTS, file, *names)
     assert findings.clean, repr(findings)
 
 
