@@ -616,27 +616,6 @@ def test_atomics_return_the_old_value_and_count():
     assert (two == [1536, 3072]).all() and (four == 1536 * np.arange(1, 5)).all()
 
 
-def test_spin_lock_makes_progress_within_a_block_and_between_blocks():
-    module = SourceModule("""
-        __device__ int lock = 0;
-        __global__ void count(int *total)
-        {
-            bool done = false;
-            while (!done) {
-                if (atomicCAS(&lock, 0, 1) == 0) {
-                    *(volatile int *)total = *(volatile int *)total + 1;
-                    __threadfence();
-                    atomicExch(&lock, 0);
-                    done = true;
-                }
-            }
-        }
-    """)
-    total = np.zeros(1, np.int32)
-    module.get_function("count")(cuda.InOut(total), block=(64, 1, 1), grid=(8, 1))
-    assert total[0] == 512
-
-
 # ---- Warp functions --------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,6 @@
 """The CPU engine's twin of pycuda.driver: memory, copies, streams, events, launches, attributes, traces."""
 
 import gc
-import threading
 import time
 
 import numpy as np
@@ -21,7 +20,6 @@ __global__ void scale(float *y, const float *x, float a, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = a * x[i];
 }
-__global__ void count(int *y) { atomicAdd(y, 1); }
 __global__ void bump() { atomicAdd(&counter, 1); }
 __global__ void constants(float *y) { int i = threadIdx.x; y[i] = table[i].first * table[i].second; }
 __global__ void mixed(char a, double b, short c, Pair p, unsigned long long d, float *y) {
@@ -360,22 +358,6 @@ def test_device_variables(module):
 # -- streams and events
 
 
-@pytest.mark.usefixtures("no_collection")
-def test_streams_run_side_by_side(module):
-    """Two kernels that wait for each other's answer end only if both run."""
-    flags = cuda.to_device(np.int32([0, 0]))
-    first, second = cuda.Stream(), cuda.Stream()
-    wait = module.get_function("wait_for")
-    # first waits for the host's 1 and then writes flag[1]; second waits for flag[1]
-    wait(flags, np.int32(1), np.intp(int(flags) + 4), block=(1, 1, 1), stream=first)
-    out = cuda.mem_alloc(4)
-    wait(np.intp(int(flags) + 4), np.int32(1), out, block=(1, 1, 1), stream=second)
-    assert not first.is_done() and not second.is_done()
-    cuda.memset_d32_async(flags, 1, 1, cuda.Stream(flags=1))
-    second.synchronize()
-    assert cuda.from_device(out, 1, np.int32)[0] == 1
-
-
 def test_a_stream_waits_for_an_event(module):
     flag, y = cuda.to_device(np.zeros(1, np.int32)), cuda.to_device(np.zeros(2, np.int32))
     first, second, third = cuda.Stream(), cuda.Stream(), cuda.Stream(flags=1)
@@ -410,24 +392,6 @@ def test_the_default_stream_waits_for_the_others(module):
     assert cuda.from_device(y, 1, np.int32)[0] == 1
 
 
-def test_many_launches_of_many_threads(module):
-    y = cuda.to_device(np.zeros(1, np.int32))
-    count = module.get_function("count")
-
-    def work():
-        stream = cuda.Stream()
-        for _ in range(50):
-            count(y, grid=(2, 1), block=(4, 1, 1), stream=stream)
-        stream.synchronize()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert cuda.from_device(y, 1, np.int32)[0] == 4 * 50 * 8
-
-
 # -- printf
 
 
@@ -435,18 +399,6 @@ def test_printf_comes_through_pythons_stdout(module, capsys):
     module.get_function("say")(np.int32(3), block=(3, 1, 1))
     cuda.Context.synchronize()
     assert sorted(capsys.readouterr().out.splitlines()) == ["thread 0 of 3", "thread 1 of 3", "thread 2 of 3"]
-
-
-def test_printf_keeps_its_beginning_and_says_what_is_missing(module, capsys):
-    for number in range(120):
-        module.get_function("say")(np.int32(number), grid=(1, 1), block=(1024, 1, 1))
-        cuda.Context.synchronize() if number == 119 else None
-    lines = capsys.readouterr().out.splitlines()
-    (gap,) = (i for i, line in enumerate(lines) if line.endswith("of printf are missing here: its buffer holds 1 MB]"))
-    assert lines[0] == "thread 0 of 0" and lines[-1] == "thread 1023 of 119"
-    assert gap > 10_000 and all(line.startswith("thread ") for line in lines[:gap] + lines[gap + 1 :])
-    whole = sum(len(f"thread {i} of {number}\n") for number in range(120) for i in range(1024))
-    assert whole == int(lines[gap][1:].split()[0]) + sum(len(line) + 1 for line in lines) - len(lines[gap]) - 1
 
 
 # -- traces

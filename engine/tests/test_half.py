@@ -252,27 +252,18 @@ REFERENCES = {
 }
 
 
-@pytest.mark.parametrize("expression", BINARY)
-def test_binary_operation(module, expression):
+@pytest.mark.parametrize(
+    ("kernel", "expression"), [*(("binary", each) for each in BINARY), *(("pair", each) for each in PAIR)]
+)
+def test_operation(module, kernel, expression):
     a, b = tricky(60_000), RNG.permutation(tricky(60_000))
     a[-4:], b[-4:] = [0, 0x8000, 0, 0x8000], [0x8000, 0, 0, 0x8000]
     z = np.empty_like(a)
-    run(module, "binary", cuda.In(a), cuda.In(b), cuda.Out(z), n=a.size, first=[BINARY.index(expression)])
+    count, expressions = (a.size, BINARY) if kernel == "binary" else (a.size // 2, PAIR)
+    run(module, kernel, cuda.In(a), cuda.In(b), cuda.Out(z), n=count, first=[expressions.index(expression)])
     with np.errstate(all="ignore"):
         want = REFERENCES[expression](halves(a).astype(float), halves(b).astype(float)).astype(np.float16)
     zero = (halves(z) == 0) & (want == 0) & ("sat" in expression)  # the sign of a saturated zero is not specified
-    assert_same(np.where(zero, 0, z).astype(np.uint16), np.where(zero, 0, want.view(np.uint16)), halves(a), halves(b))
-
-
-@pytest.mark.parametrize("expression", PAIR)
-def test_pair_operation(module, expression):
-    a, b = tricky(60_000), RNG.permutation(tricky(60_000))
-    a[-4:], b[-4:] = [0, 0x8000, 0, 0x8000], [0x8000, 0, 0, 0x8000]
-    z = np.empty_like(a)
-    run(module, "pair", cuda.In(a), cuda.In(b), cuda.Out(z), n=a.size // 2, first=[PAIR.index(expression)])
-    with np.errstate(all="ignore"):
-        want = REFERENCES[expression](halves(a).astype(float), halves(b).astype(float)).astype(np.float16)
-    zero = (halves(z) == 0) & (want == 0) & ("sat" in expression)
     assert_same(np.where(zero, 0, z).astype(np.uint16), np.where(zero, 0, want.view(np.uint16)), halves(a), halves(b))
 
 

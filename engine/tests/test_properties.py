@@ -52,19 +52,6 @@ __global__ void totals(const int *x, int *y) {
     y[blockIdx.x * blockDim.x + t] = total;
 }
 
-__global__ void convolve(const float *x, const float *k, float *y, int C, int H, int W, int M, int K) {
-    int Ho = H - K + 1, Wo = W - K + 1;
-    int w = blockIdx.x * blockDim.x + threadIdx.x, h = blockIdx.y * blockDim.y + threadIdx.y;
-    int m = blockIdx.z % M, b = blockIdx.z / M;
-    if (w >= Wo || h >= Ho) return;
-    float sum = 0;
-    for (int c = 0; c < C; c++)
-        for (int p = 0; p < K; p++)
-            for (int q = 0; q < K; q++)
-                sum += x[((b * C + c) * H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q];
-    y[((b * M + m) * Ho + h) * Wo + w] = sum;
-}
-
 __global__ void affine(long long *x, int n, long long a, long long b) {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] = a * x[i] + b;
 }
@@ -130,33 +117,6 @@ def test_shuffles_over_partial_warps(module, grid, threads, seed):
     y = np.empty_like(x)
     module.get_function("totals")(cuda.In(x), cuda.Out(y), grid=(grid, 1), block=(threads, 1, 1))
     assert (y == x.sum(axis=1, keepdims=True)).all()
-
-
-@quick
-@given(
-    B=st.integers(1, 3),
-    C=st.integers(1, 3),
-    M=st.integers(1, 4),
-    K=st.integers(1, 5),
-    extra=st.tuples(*[st.integers(0, 20)] * 2),
-    block=st.tuples(st.integers(1, 32), st.integers(1, 32)),
-    seed=st.integers(0, 1000),
-)
-def test_convolution(module, B, C, M, K, extra, block, seed):
-    H, W = K + extra[0], K + extra[1]
-    rng = np.random.default_rng(seed)
-    x, k = rng.standard_normal((B, C, H, W), np.float32), rng.standard_normal((M, C, K, K), np.float32)
-    y = np.full((B, M, H - K + 1, W - K + 1), np.nan, np.float32)
-    module.get_function("convolve")(
-        cuda.In(x),
-        cuda.In(k),
-        cuda.InOut(y),
-        *map(np.int32, (C, H, W, M, K)),
-        block=(*block, 1),
-        grid=(ceil_div(y.shape[3], block[0]), ceil_div(y.shape[2], block[1]), B * M),
-    )
-    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (K, K), axis=(2, 3))
-    np.testing.assert_allclose(y, np.einsum("bchwpq,mcpq->bmhw", windows, k), rtol=1e-4, atol=1e-4 * C * K * K)
 
 
 @quick

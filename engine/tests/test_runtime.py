@@ -172,17 +172,6 @@ def test_a_thread_may_have_256_kb_of_its_own(blocks):
     assert (values(out, np.empty(64, np.int32)) == 128 * np.arange(64)).all()
 
 
-def test_a_module_loaded_twice_is_two_modules():
-    source = "__device__ int number = 1; __global__ void raise_(int by) { number += by; }"
-    first, second = SourceModule(source), SourceModule(source)
-    first.get_function("raise_")(np.int32(5), block=(1, 1, 1))
-    second.get_function("raise_")(np.int32(7), block=(1, 1, 1))
-    read = np.zeros(1, np.int32)
-    for module, expected in ((first, 6), (second, 8)):
-        driver.memcpy_dtoh(read, module.get_global("number")[0])
-        assert read[0] == expected
-
-
 def test_kernels_of_every_kind_are_described():
     source = """
         #include <cuda_fp16.h>

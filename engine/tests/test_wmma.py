@@ -8,6 +8,7 @@ import itertools
 
 import numpy as np
 import pytest
+from running import kernel_source
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
@@ -145,22 +146,7 @@ extern "C" __global__ void gemm(const __half *a, const __half *b, float *c, floa
     assert (abs(c - want) <= 4 * bound(a, b, np.ones_like(c), False)).all()
 
 
-def test_half_sums_are_rounded_once():
-    module = SourceModule(r"""
-#include <mma.h>
-using namespace nvcuda;
-extern "C" __global__ void product(const half *a, const half *b, const half *c, half *d)
-{
-    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
-    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> fb;
-    wmma::fragment<wmma::accumulator, 16, 16, 16, half> fc, fd;
-    wmma::load_matrix_sync(fa, a, 16);
-    wmma::load_matrix_sync(fb, b, 16);
-    wmma::load_matrix_sync(fc, c, 16, wmma::mem_row_major);
-    wmma::mma_sync(fd, fa, fb, fc);
-    wmma::store_matrix_sync(d, fd, 16, wmma::mem_row_major);
-}
-""", no_extern_c=True)
+def test_half_sums_are_rounded_once(module):
     a, b, c = np.zeros((3, 16, 16), np.float16)
     a[0], b[:, 0] = 1, 1 / 16  # sixteen terms of 1/16 next to 2048, whose neighbours are 2 away, but in float add up
     c[0, 0] = 2048
@@ -169,7 +155,9 @@ extern "C" __global__ void product(const half *a, const half *b, const half *c, 
     a[2, 0] = -60000
     a[3, 0], b[0, 2] = np.inf, 0  # NaN
     d = np.empty((16, 16), np.float16)
-    module.get_function("product")(*map(cuda.In, (a, b, c)), cuda.Out(d), block=(32, 1, 1), grid=(1, 1))
+    product = module.get_function("mma_" + tag((16, 16, 16), "row_major", "row_major", "half", "half"))
+    strides = map(np.int32, (16, 16, 16, 0, 16, 0))
+    product(*map(cuda.In, (a, b, c)), cuda.Out(d), *strides, block=(32, 1, 1), grid=(1, 1))
     assert d[0, 0] == 2050
     assert d[1, 1] == np.inf and d[2, 1] == -np.inf and np.isnan(d[3, 2])
 
@@ -253,66 +241,7 @@ extern "C" __global__ void floats(float *y, int stride)
 
 
 def test_other_element_types():
-    module = SourceModule(r"""
-#include <cuda_bf16.h>
-#include <mma.h>
-using namespace nvcuda;
-extern "C" __global__ void bytes(const signed char *a, const signed char *b, int *c, int *limit)
-{
-    wmma::fragment<wmma::matrix_a, 16, 16, 16, signed char, wmma::row_major> fa;
-    wmma::fragment<wmma::matrix_b, 16, 16, 16, signed char, wmma::col_major> fb;
-    wmma::fragment<wmma::accumulator, 16, 16, 16, int> fc;
-    wmma::fill_fragment(fc, 5);
-    wmma::load_matrix_sync(fa, a, 16);
-    wmma::load_matrix_sync(fb, b, 16);
-    wmma::mma_sync(fc, fa, fb, fc);
-    wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
-    wmma::fill_fragment(fc, 2147483647);
-    wmma::mma_sync(fc, fa, fb, fc, true);
-    wmma::store_matrix_sync(limit, fc, 16, wmma::mem_row_major);
-}
-extern "C" __global__ void bf16(const float *a, const float *b, float *c)
-{
-    __shared__ __align__(32) __nv_bfloat16 s[2][256];
-    for (int i = threadIdx.x; i < 256; i += 32) {
-        s[0][i] = __float2bfloat16(a[i]);
-        s[1][i] = __float2bfloat16(b[i]);
-    }
-    __syncwarp();
-    wmma::fragment<wmma::matrix_a, 16, 16, 16, __nv_bfloat16, wmma::row_major> fa;
-    wmma::fragment<wmma::matrix_b, 16, 16, 16, __nv_bfloat16, wmma::row_major> fb;
-    wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
-    wmma::fill_fragment(fc, 0.0f);
-    wmma::load_matrix_sync(fa, s[0], 16);
-    wmma::load_matrix_sync(fb, s[1], 16);
-    wmma::mma_sync(fc, fa, fb, fc);
-    wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
-}
-extern "C" __global__ void tf32(const float *a, const float *b, float *c)
-{
-    wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> fa;
-    wmma::fragment<wmma::matrix_b, 16, 16, 8, wmma::precision::tf32, wmma::row_major> fb;
-    wmma::fragment<wmma::accumulator, 16, 16, 8, float> fc;
-    wmma::fill_fragment(fc, 0.0f);
-    wmma::load_matrix_sync(fa, a, 8);
-    wmma::load_matrix_sync(fb, b, 16);
-    for (int i = 0; i < fa.num_elements; i++) fa.x[i] = wmma::__float_to_tf32(fa.x[i]);
-    for (int i = 0; i < fb.num_elements; i++) fb.x[i] = wmma::__float_to_tf32(fb.x[i]);
-    wmma::mma_sync(fc, fa, fb, fc);
-    wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
-}
-extern "C" __global__ void f64(const double *a, const double *b, double *c)
-{
-    wmma::fragment<wmma::matrix_a, 8, 8, 4, double, wmma::row_major> fa;
-    wmma::fragment<wmma::matrix_b, 8, 8, 4, double, wmma::col_major> fb;
-    wmma::fragment<wmma::accumulator, 8, 8, 4, double> fc;
-    wmma::fill_fragment(fc, 0.0);
-    wmma::load_matrix_sync(fa, a, 4);
-    wmma::load_matrix_sync(fb, b, 4);
-    wmma::mma_sync(fc, fa, fb, fc);
-    wmma::store_matrix_sync(c, fc, 8, wmma::mem_row_major);
-}
-""", no_extern_c=True)
+    module = SourceModule(kernel_source("wmma_types"), no_extern_c=True)
 
     def run(name, a, b, c, *more):
         outputs = map(cuda.Out, (c, *more))

@@ -1,6 +1,7 @@
 """The verdict of `hostcuda sanitize` in text, JSON and exit status; what `hostcuda run` says of ignored errors."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,60 +10,7 @@ from hostcuda.sanitize import STATUS, checked
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
-HEAD = "#include <cstdio>\n"
-KERNELS = """
-__global__ void one(float *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] = 1; }
-__global__ void more(float *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <= n) x[i] = 1; }
-__global__ void three(const float *a, float *b, float *c) {
-  int i = threadIdx.x;
-  float v = a[i];
-  b[i] = v;
-  c[i + 1] = v;
-}
-__global__ void below(float *x, unsigned n) { unsigned i = threadIdx.x; x[i] = x[i - 1]; }
-__global__ void too_large(float *x, int rows, int pitch) { x[rows * pitch + (int)threadIdx.x] = 1; }
-__global__ void reversed(float *x) {
-  __shared__ float s[64];
-  s[threadIdx.x] = x[threadIdx.x];
-  x[threadIdx.x] = s[63 - threadIdx.x];
-}
-__global__ void forever(volatile int *go) { while (!*go) ; }
-__global__ void noisy() { for (int i = 0; i < 100; i++) printf("line %d of a program that prints much\\n", i); }
-__global__ void lanes(float *x) { int i = threadIdx.x; if (i >= 16) return; x[i] = __shfl_down_sync(~0u, x[i], 8); }
-"""
-MAIN = """
-int main(int count, char **words) {
-  float *x, *y, *z, h[64] = {}; int what = words[1][0] - 'a';
-  cudaMalloc(&x, 256); cudaMalloc(&y, 128); cudaMalloc(&z, 128); cudaMemset(x, 0, 256);
-  switch (what) {
-    case 0: one<<<1, 64>>>(x, 64); break;
-    case 1: return 0;
-    case 2: one<<<1, 64>>>(x, 64); cudaDeviceSynchronize(); return 3;
-    case 3: one<<<1, 2048>>>(x, 64); break;
-    case 4: one<<<1, 64>>>(x, 64); cudaMemcpy(x, h, 256, cudaMemcpyDeviceToHost); break;
-    case 5: more<<<1, 128>>>(x, 64); break;
-    case 6: three<<<1, 64>>>(x, y, z); break;
-    case 7: below<<<1, 32>>>(x, 64); break;
-    case 8: too_large<<<1, 32>>>(x, 65536, 32768); break;
-    case 9: one<<<1, 64>>>((float *)malloc(256), 64); break;
-    case 10: reversed<<<1, 64>>>(x); break;
-    case 11: cudaMemset(y, 0, 4); forever<<<1, 1>>>((int *)y); break;
-    case 12: noisy<<<1, 1>>>(); break;
-    case 13: lanes<<<1, 32>>>(x); break;
-    case 14: one<<<1, 2048>>>(x, 64); if (cudaGetLastError()) cudaMemset(x, 0, 4); break;
-    case 15: if (cudaMalloc(&z, 1ull << 60)) cudaGetLastError(); one<<<1, 64>>>(x, 64); break;
-  }
-  cudaDeviceSynchronize(); return 0;
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    """Write one program whose argument chooses the mistake: it is compiled once per command."""
-    path = tmp_path_factory.mktemp("verdicts") / "mistakes.cu"
-    path.write_text(HEAD + KERNELS + MAIN)
-    return str(path)
+PROGRAM = Path(__file__).parents[1] / "programs" / "verdicts.cu"  # its argument chooses the mistake
 
 
 @pytest.fixture
@@ -90,9 +38,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("letter", CASES)
-def test_the_verdict_in_json_and_as_exit_status(hostcuda, program, letter):
+def test_the_verdict_in_json_and_as_exit_status(hostcuda, letter):
     verdict, findings = CASES[letter]
-    status, out, _ = hostcuda("sanitize", "--json", program, letter)
+    status, out, _ = hostcuda("sanitize", "--json", PROGRAM, letter)
     reply = json.loads(out)
     assert (reply["verdict"], reply["status"], status) == (verdict.replace(" ", "_"), STATUS[verdict], STATUS[verdict])
     rows = [(row["kind"], row["line"], (row["buffer"] or {}).get("name")) for row in reply["findings"]]
@@ -108,12 +56,12 @@ def test_the_verdict_in_json_and_as_exit_status(hostcuda, program, letter):
     ("c", "verdict: wrong result (exit status 3)"),
     ("g", "2 findings in 1 launch\nverdict: unsafe (exit status 1)"),
 ])
-def test_the_verdict_in_words(hostcuda, program, letter, words):
-    assert words in hostcuda("sanitize", program, letter)[1]
+def test_the_verdict_in_words(hostcuda, letter, words):
+    assert words in hostcuda("sanitize", PROGRAM, letter)[1]
 
 
-def test_a_hang_is_neither_a_finding_nor_a_pass(hostcuda, program):
-    status, out, _ = hostcuda("sanitize", "--json", "--timeout", 60, program, "l")  # the engine sees that nobody writes
+def test_a_hang_is_neither_a_finding_nor_a_pass(hostcuda):
+    status, out, _ = hostcuda("sanitize", "--json", "--timeout", 60, PROGRAM, "l")  # the engine sees that nobody writes
     assert (status, json.loads(out)["verdict"]) == (124, "hang")
 
 
@@ -124,14 +72,14 @@ def test_a_hang_is_neither_a_finding_nor_a_pass(hostcuda, program):
     ("a", ""),
     ("o", ""),  # it has asked for the error
 ])
-def test_run_ends_with_the_program_s_status_and_names_the_error(hostcuda, program, letter, last):
-    status, _, err = hostcuda("run", "--strict", program, letter)
+def test_run_ends_with_the_program_s_status_and_names_the_error(hostcuda, letter, last):
+    status, _, err = hostcuda("run", "--strict", PROGRAM, letter)
     assert status == (1 if last else 0) and (last in err.splitlines()[-1] if last else "although" not in err)
-    assert letter != "d" or hostcuda("run", program, letter)[0] == 0
+    assert letter != "d" or hostcuda("run", PROGRAM, letter)[0] == 0
 
 
-def test_run_has_limits_of_time_and_output(hostcuda, program, tmp_path):
-    status, out, err = hostcuda("run", "--output-limit", 100, program, "m")
+def test_run_has_limits_of_time_and_output(hostcuda, tmp_path):
+    status, out, err = hostcuda("run", "--output-limit", 100, PROGRAM, "m")
     assert status == 0 and out.startswith("line 0") and len(out) == 100
     assert "3,690 more bytes were not printed (--output-limit 100)" in err
     (tmp_path / "sleeps.py").write_text("import time\ntime.sleep(100)\n")

@@ -82,26 +82,8 @@ enum Names { first = 3, count = 5, row = 7, kept = 11 };
 }
 WAITS = "#define WAIT __syncthreads();\n#define wait_for_all() __syncthreads()\n"
 FULL = "0xffffffffu"
-NAMES = [
-    "v",
-    "w",
-    "k",
-    "t",
-    "a",
-    "b",
-    "x",
-    "y",
-    "sum",
-    "at",
-    "row",
-    "first",
-    "last",
-    "count",
-    "mine",
-    "kept",
-    "lane",
-    "next",
-]
+NAMES = ["v", "w", "k", "t", "a", "b", "x", "y", "sum", "at"]
+NAMES += ["row", "first", "last", "count", "mine", "kept", "lane", "next"]
 BATCH = 20
 
 
