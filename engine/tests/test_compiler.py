@@ -114,10 +114,6 @@ def test_a_full_disk_is_not_the_compilers_fault(tmp_path):
         toolchain.run([str(full), "-c", "a.cpp"])
 
 
-def test_an_option_without_its_value():
-    assert "the nvcc option -D has no value" in message(WRITE % 1, options=["-D"]).msg
-
-
 # -- headers
 
 
@@ -181,14 +177,6 @@ def test_errors_found_in_the_engines_headers_point_at_the_user():
     assert "launch.h" not in error.stderr
 
 
-def test_a_template_inside_extern_c_brings_the_remedy():
-    assert "no_extern_c=True" in message("template <int N> __global__ void f() {}").msg
-
-
-def test_a_function_without_a_body():
-    assert message("__device__ int g(int); __global__ void f(int *y) { y[0] = g(1); }").msg.startswith("g")
-
-
 def test_many_errors_end():
     assert message("\n".join(f"int a{i} = b{i};" for i in range(200))).stderr.count("error:") <= 21
 
@@ -196,10 +184,22 @@ def test_many_errors_end():
 # -- limits that ptxas checks
 
 
-def test_too_much_static_shared_memory():
-    body = "__shared__ int s[64 * 1024 / 4]; s[threadIdx.x] = 1; __syncthreads(); y[0] = s[1];"
-    error = message(f"__global__ void f(int *y) {{ {body} }}")
-    assert "kernel 'f' uses too much shared data: 65536 bytes" in error.msg
+TOO_MUCH_SHARED = "__shared__ int s[64 * 1024 / 4]; s[threadIdx.x] = 1; __syncthreads(); y[0] = s[1];"
+TOO_MUCH_CONSTANT = "__constant__ float a[16000], b[1000]; __global__ void f(float *y) { *y = a[threadIdx.x] + b[0]; }"
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "words"),
+    [
+        (WRITE % 1, ["-D"], "the nvcc option -D has no value"),
+        ("template <int N> __global__ void f() {}", [], "no_extern_c=True"),
+        ("__device__ int g(int); __global__ void f(int *y) { y[0] = g(1); }", [], "g is declared and used, but not"),
+        (f"__global__ void f(int *y) {{ {TOO_MUCH_SHARED} }}", [], "kernel 'f' uses too much shared data: 65536 bytes"),
+        (TOO_MUCH_CONSTANT, [], "too much global constant data: 68000 bytes"),
+    ],
+)
+def test_what_nvcc_or_ptxas_would_refuse(source, options, words):
+    assert words in message(source, options=options).msg
 
 
 def test_static_shared_memory_is_counted_by_kernel():
@@ -209,11 +209,6 @@ def test_static_shared_memory_is_counted_by_kernel():
     """)
     assert module.get_function("f").shared_size_bytes == 32768
     assert module.get_function("g").shared_size_bytes == 16384
-
-
-def test_too_much_constant_memory():
-    source = "__constant__ float a[16000], b[1000]; __global__ void f(float *y) { y[0] = a[threadIdx.x] + b[0]; }"
-    assert "too much global constant data: 68000 bytes" in message(source).msg
 
 
 # -- the cache
@@ -509,27 +504,24 @@ def test_keep(capsys, tmp_path, monkeypatch):
 # -- no compiler
 
 
-def test_no_compiler_on_the_path(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("variable", "content", "words"),
+    [
+        ("PATH", "/nowhere", "none of g++, clang++, c++ is on the path"),
+        ("PATH", "/nowhere", "sudo apt install g++"),
+        ("CXX", "no-such-compiler -O3", "CXX='no-such-compiler -O3'"),
+        ("CXX", "false", "false --version failed"),
+    ],
+)
+def test_a_compiler_that_is_missing_or_does_not_work(monkeypatch, variable, content, words):
     monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    error = message(WRITE % "48")
-    assert "none of g++, clang++, c++ is on the path" in error.msg
-    assert "sudo apt install g++" in error.msg
+    monkeypatch.setenv(variable, content)
+    assert words in message(WRITE % "48").msg
 
 
 def test_systems_without_elf_files(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert "run hostcuda in a Linux container" in message(WRITE % "48").msg
-
-
-def test_cxx_names_nothing(monkeypatch):
-    monkeypatch.setenv("CXX", "no-such-compiler -O3")
-    assert "CXX='no-such-compiler -O3'" in message(WRITE % "49").msg
-
-
-def test_cxx_does_not_work(monkeypatch):
-    monkeypatch.setenv("CXX", "false")
-    assert "false --version failed" in message(WRITE % "50").msg
 
 
 # -- kernels that only macros spell out

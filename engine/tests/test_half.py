@@ -461,24 +461,7 @@ def test_atomic_add_and_shuffles(module):
     assert (y == np.roll(x, -1, axis=0)).all() and (z == x[np.arange(32) ^ 2, 0]).all()
 
 
-def test_bfloat16():
-    source = """
-#include <cuda_bf16.h>
-extern "C" __global__ void ops(const float *x, const float *y, float *sum, float *product, float *fused, float *pair,
-                               int n)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    __nv_bfloat16 a = __float2bfloat16(x[i]), b = __float2bfloat16(y[i]);
-    sum[i] = __bfloat162float(__hadd(a, b));
-    product[i] = __bfloat162float(a * b);
-    fused[i] = __bfloat162float(__hfma(a, b, a));
-    __nv_bfloat162 p = __floats2bfloat162_rn(x[i], y[i]);
-    float2 f = __bfloat1622float2(__hmul2(p, p));
-    pair[i] = f.x + f.y;
-}
-"""
-    module = SourceModule(source, no_extern_c=True)
+def test_bfloat16(module):
     x, y = RNG.normal(size=(2, 5000)).astype(np.float32)
     outputs = [np.empty(5000, np.float32) for _ in range(4)]
     module.get_function("ops")(

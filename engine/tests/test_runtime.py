@@ -10,7 +10,6 @@ import sys
 import textwrap
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -265,11 +264,11 @@ def test_endless_kernels_can_be_abandoned(faults, how):
     assert values(flag, np.empty(64, np.int32))[63] == 63
 
 
-def run_python(program):
-    root = Path(__file__).parents[2]
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, cwd=root
-    )
+def run_python(program, **variables):
+    """Run a Python program on the CPU engine, with these environment variables."""
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", **variables}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
 
 
 def test_faults_of_the_program_itself_stay_its_own():
@@ -466,7 +465,7 @@ def test_a_red_zone_is_not_damaged_by_writes_up_to_the_end(overrun):
 
 
 def test_an_overrun_that_no_call_has_reported_is_told_at_exit():
-    code = """
+    done = run_python("""
         import numpy as np
         import hostcuda.autoinit
         import hostcuda.driver as driver
@@ -475,10 +474,7 @@ def test_an_overrun_that_no_call_has_reported_is_told_at_exit():
         y = driver.mem_alloc(400)
         write(y, np.int32(100), block=(1, 1, 1))
         del y  # waits for the kernel
-    """
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu"}
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    """)
     assert done.returncode == 0 and len(done.stderr.splitlines()) == 1
     assert "kernel write wrote up to 4 bytes past the end of an allocation of 400 bytes" in done.stderr
 
@@ -521,20 +517,18 @@ def test_the_limit_is_kept(streams):
 
 
 def test_too_little_memory_for_a_worker_is_an_error():
-    program = """
-import resource
-from hostcuda.api import driver
-from hostcuda.runtime import native
-native.build()
-pages = int(open("/proc/self/statm").read().split()[0])
-resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (64 << 20),) * 2)
-try:
-    driver.init()
-except driver.MemoryError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False,
-                          env={**os.environ, "HOSTCUDA_WORKERS": "2"})
+    done = run_python("""
+        import resource
+        from hostcuda.api import driver
+        from hostcuda.runtime import native
+        native.build()
+        pages = int(open("/proc/self/statm").read().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (64 << 20),) * 2)
+        try:
+            driver.init()
+        except driver.MemoryError as error:
+            print(error)
+    """, HOSTCUDA_WORKERS="2")
     assert "cuInit failed: there is no memory for a worker" in done.stdout, done.stderr
 
 
@@ -552,7 +546,7 @@ def test_a_long_print_keeps_both_ends_and_says_how_much_is_missing(capsys):
 
 
 def test_a_fault_signal_that_somebody_sends_ends_the_program():
-    code = """
+    done = run_python("""
         import os, signal
         import numpy as np
         import hostcuda.autoinit
@@ -561,7 +555,6 @@ def test_a_fault_signal_that_somebody_sends_ends_the_program():
         kernel(hostcuda.driver.Out(np.zeros(1, np.int32)), block=(1, 1, 1))
         os.kill(os.getpid(), signal.SIGSEGV)
         print("still here")
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    """)
     assert done.returncode == -signal.SIGSEGV, done.stderr
     assert "still here" not in done.stdout

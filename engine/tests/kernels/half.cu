@@ -1,3 +1,4 @@
+#include <cuda_bf16.h>
 extern "C" __global__ void packing(const float2 *x, half2 *pairs, float *floats, short *bits)
 {
     half2 v = __float22half2_rn(x[0]), w = __floats2half2_rn(3.0f, 4.0f);
@@ -68,4 +69,17 @@ extern "C" __global__ void rotate(const half2 *x, half2 *y, half *z)
     int t = threadIdx.x;
     y[t] = __shfl_sync(0xffffffff, x[t], (t + 1) % 32);
     z[t] = __shfl_xor_sync(0xffffffff, __low2half(x[t]), 2);
+}
+extern "C" __global__ void ops(const float *x, const float *y, float *sum, float *product, float *fused, float *pair,
+                               int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    __nv_bfloat16 a = __float2bfloat16(x[i]), b = __float2bfloat16(y[i]);
+    sum[i] = __bfloat162float(__hadd(a, b));
+    product[i] = __bfloat162float(a * b);
+    fused[i] = __bfloat162float(__hfma(a, b, a));
+    __nv_bfloat162 p = __floats2bfloat162_rn(x[i], y[i]);
+    float2 f = __bfloat1622float2(__hmul2(p, p));
+    pair[i] = f.x + f.y;
 }
