@@ -1,3 +1,4 @@
+// Copies in the background, barriers in two steps, pipelines and atomic objects.
 #include <cooperative_groups.h>
 #include <cublas_v2.h>
 #include <cuda/atomic>

@@ -1,3 +1,4 @@
+// Random numbers of both generators, their subsequences, and the distributions.
 #include <curand_kernel.h>
 
 template <class State>

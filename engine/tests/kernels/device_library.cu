@@ -1,3 +1,4 @@
+// Math, vectors, atomics, warp functions, groups and complex numbers; see test_device_library.py.
 #include <math_constants.h>
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>

@@ -1,3 +1,4 @@
+// Loops that never end, and some that end after seconds.
 extern "C" {
 __global__ void nobody_writes(volatile int *flag) { while (*flag == 0); }
 __global__ void all_blocks_meet(int *count)

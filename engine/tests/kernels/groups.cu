@@ -1,3 +1,4 @@
+// Cooperative groups: each thread's view of its group, exchanges, reductions and scans.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>

@@ -1,3 +1,4 @@
+// half, half2 and bfloat16: packing, mixed types, atomics, shuffles.
 #include <cuda_bf16.h>
 extern "C" __global__ void packing(const float2 *x, half2 *pairs, float *floats, short *bits)
 {

@@ -1,3 +1,4 @@
+// Inline PTX other than mma of half.
 #include <cuda_bf16.h>
 
 extern "C" __global__ void registers(unsigned *out, const float *x, const unsigned long long *l)

@@ -1,3 +1,4 @@
+// How the threads of a block take turns, and variables of every kind.
 struct Pair { float low; int high[2]; };
 __constant__ const int three[3] = {1, 2, 3};
 static __constant__ float hidden[5];

@@ -1,3 +1,4 @@
+// Floating point in 8 bits, bfloat16, and bytes and shorts in a word.
 #include <cuda_fp8.h>
 
 extern "C" {

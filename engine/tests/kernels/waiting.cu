@@ -1,3 +1,4 @@
+// Loops in which a thread waits for a word of memory that another thread writes.
 extern "C" {
 __global__ void one_waits(volatile int *flag, int *x)
 {

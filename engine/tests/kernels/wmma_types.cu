@@ -1,3 +1,4 @@
+// Products of bytes, bfloat16, tf32 and double.
 #include <cuda_bf16.h>
 #include <mma.h>
 using namespace nvcuda;
