@@ -44,22 +44,6 @@ _DOUBTS = ("-Wunused-parameter", "-Wconversion")  # for a kernel with wrong resu
 _MAYBE = re.compile(r"(?m)^.*: warning: '(\w+)[^']*' may be used uninitialized.*\n?(?:(?: .*|.*: note: .*)(?:\n|$))*")
 
 
-def _explain_fibers(options: Options, checked: bool) -> str:
-    """Return why every kernel of a source is to run on fibers; empty: those that can run as thread loops do so.
-
-    Raises CompileError if the environment variable HOSTCUDA_GEAR has another value than ``loops``, the default, and
-    ``fibers``.
-    """
-    gear = os.environ.get("HOSTCUDA_GEAR", "loops")
-    if gear not in ("loops", "fibers"):
-        raise CompileError(f"HOSTCUDA_GEAR={gear!r} is not a gear of the engine: loops (the default) or fibers")
-    if checked:
-        return "check mode asks each thread"
-    if options.debug:
-        return "it is compiled for a debugger"
-    return "HOSTCUDA_GEAR=fibers asks for them" if gear == "fibers" else ""
-
-
 @dataclass
 class Unit:
     """One source with its options, to be compiled."""
@@ -75,8 +59,21 @@ class Unit:
 
     @property
     def why_fibers(self) -> str:
-        """Why its kernels are to run on fibers; empty: those with barriers that can do so run as thread loops."""
-        return "its program has host code" if self.program else _explain_fibers(self.options, bool(self.tools))
+        """Why its kernels are to run on fibers; empty: those that can run as thread loops do so.
+
+        Raises CompileError if the environment variable HOSTCUDA_GEAR has another value than ``loops``, the default, and
+        ``fibers``; a program always runs on fibers.
+        """
+        if self.program:
+            return "its program has host code"
+        gear = os.environ.get("HOSTCUDA_GEAR", "loops")
+        if gear not in ("loops", "fibers"):
+            raise CompileError(f"HOSTCUDA_GEAR={gear!r} is not a gear of the engine: loops (the default) or fibers")
+        if self.tools:
+            return "check mode asks each thread"
+        if self.options.debug:
+            return "it is compiled for a debugger"
+        return "HOSTCUDA_GEAR=fibers asks for them" if gear == "fibers" else ""
 
     @property
     def key(self) -> str:
