@@ -84,42 +84,41 @@ def test_table_takes_the_columns_asked_for_in_their_order():
 
 def test_table_shows_a_named_index():
     frame = pd.DataFrame({"lenet86 layer 1": [3.70294]}, index=pd.Index(["03 registers"], name="variant"))
-    frame.attrs["note"] = "A note."
-    assert repr(table(frame)).split() == ["A", "note.", "variant", "lenet86", "layer", "1", "03", "registers", "3.70"]
+    assert repr(table(frame)).split() == ["variant", "lenet86", "layer", "1", "03", "registers", "3.70"]
     assert "variant" not in repr(table(frame.assign(variant="a"), columns={"lenet86 layer 1": "ms"}))
 
 
-def test_prediction_is_held_against_the_measurement():
-    guess = page.predict(op_time_ratio=2.0, share=0.5)
-    panel = guess.against(op_time_ratio=3.0)
-    assert "op time ratio" in panel.page
-    assert "1.5" in panel.page
-    assert "share" not in repr(panel).split("\n", 1)[1]
+@pytest.mark.parametrize(("predicted", "measured", "rows"), [
+    ({"op_time_ratio": 2.0, "share": 0.5}, {"op_time_ratio": 3.0}, [["op", "time", "ratio", "2", "3", "1.50"]]),
+    ({"conflicts": 0, "atomics": 0.0}, {"conflicts": 12, "atomics": 0},
+     [["conflicts", "0", "12", "–"], ["atomics", "0", "0", "–"]]),
+    ({"loads": ..., "share": 0.5}, {"loads": 3, "share": 0.5},
+     [["loads", "–", "3", "–"], ["share", "0.500", "0.500", "1"]]),
+])
+def test_a_prediction_is_held_against_the_measurement(predicted, measured, rows):
+    """One that is not filled in is a dash, and the caption says what to do."""
+    panel = page.predict(**predicted).against(**measured)
+    assert [line.split() for line in repr(panel).splitlines()[-len(rows):]] == rows
+    assert ("write numbers in place of ..." in repr(panel)) == (... in predicted.values())
     with pytest.raises(LabError, match="'bytes' was not predicted"):
-        guess.against(bytes=1)
+        page.predict(**predicted).against(bytes=1)
 
 
-def test_nothing_may_be_predicted():
-    panel = page.predict(conflicts=0, atomics=0.0).against(conflicts=12, atomics=0)
-    rows = [line.split() for line in repr(panel).splitlines()[2:]]
-    assert rows == [["conflicts", "0", "12", "–"], ["atomics", "0", "0", "–"]]
+@pytest.fixture
+def on(monkeypatch):
+    """Return a function that makes pages believe in a device."""
+    def use(engine):
+        device = SimpleNamespace(engine=engine, name="Some GPU" if engine == "gpu" else "a processor")
+        for module in (page, times_of_a_page):
+            monkeypatch.setattr(module, "device", lambda: device)
+
+    return use
 
 
-def test_a_place_that_is_not_filled_in_is_a_dash_and_the_caption_says_what_to_do():
-    panel = page.predict(loads=..., time=2.0)
-    assert "write numbers in place of ..." in repr(panel.against(loads=3))
-    rows = [line.split() for line in repr(panel.against(loads=3, time=1)).splitlines()[2:]]
-    assert rows == [["loads", "–", "3", "–"], ["time", "2", "1", "0.500"]]
-    assert "in place" not in repr(page.predict(loads=1).against(loads=3))
-
-
-TWO = [1, 2]
-
-
-def test_without_a_gpu_times_are_recorded_and_counts_are_counted(monkeypatch):
+def test_without_a_gpu_times_are_recorded_and_counts_are_counted(monkeypatch, on):
     monkeypatch.setattr(times_of_a_page, "bench", lambda *args, **options: pytest.fail("no time is measured"))
-    monkeypatch.setattr(times_of_a_page, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
-    panel = labkit.times(TWO, LENET86[0], counts={"global_load_requests": "loads"})
+    on("cpu")
+    panel = labkit.times([1, 2], LENET86[0], counts={"global_load_requests": "loads"})
     rows = [line.split()[-2:] for line in repr(panel).splitlines() if line.strip().startswith(("01", "02"))]
     assert rows == [["78,400", "12.3"], ["39,200", "12.3"]]
     assert "estimate" not in panel.page  # a time that was recorded is not estimated beside it
@@ -127,9 +126,9 @@ def test_without_a_gpu_times_are_recorded_and_counts_are_counted(monkeypatch):
     assert "op time here" not in panel.page and "no time is measured" in panel.page
 
 
-def test_without_a_gpu_a_readers_kernel_is_estimated(monkeypatch):
+def test_without_a_gpu_a_readers_kernel_is_estimated(monkeypatch, on):
     estimated = SimpleNamespace(why_not="", time="1.9 to 2.6 ms")
-    monkeypatch.setattr(times_of_a_page, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
+    on("cpu")
     monkeypatch.setattr(times_of_a_page, "estimate", lambda *which: estimated)
     mine = labkit.variant(1, source=labkit.variant(1).source + "// my own\n")
     lines = repr(labkit.times([1, mine], LENET86[0])).splitlines()
@@ -139,10 +138,10 @@ def test_without_a_gpu_a_readers_kernel_is_estimated(monkeypatch):
     assert "limited by L1 tags" in repr(labkit.times(mine, LENET86[0]))
 
 
-def test_on_a_gpu_times_are_measured_and_a_readers_kernel_has_none_recorded(monkeypatch):
+def test_on_a_gpu_times_are_measured_and_a_readers_kernel_has_none_recorded(monkeypatch, on):
     mine = labkit.variant(1, source=labkit.variant(1).source + "// my own\n")
     measured = pd.DataFrame({"layer": LENET86[0].name, "label": ["01 baseline", mine.label], "op_ms": [1.5, 2.5]})
-    monkeypatch.setattr(times_of_a_page, "device", lambda: SimpleNamespace(engine="gpu", name="Some GPU"))
+    on("gpu")
     monkeypatch.setattr(times_of_a_page, "bench", lambda *args, **options: measured)
     panel = labkit.times([1, mine], LENET86[0])
     rows = [line.split()[-2:] for line in repr(panel).splitlines() if line.strip().startswith("01")]
@@ -163,7 +162,7 @@ def test_what_is_missing_is_a_dash(missing):
     assert repr(table(frame)).split() == ["sizes", "count", "[1,", "2]", "7", "(3,", "4)", "–"]
 
 
-def test_claim(capsys, monkeypatch):
+def test_claim(capsys):
     page.claim("the sky is up", True)
     assert capsys.readouterr().out == "✓ the sky is up\n"
     with pytest.raises(page.ClaimFailed, match="the figures contradict: the sky is down"):
@@ -175,14 +174,8 @@ def test_claim(capsys, monkeypatch):
 @pytest.mark.parametrize(("engine", "here", "said"), [
     ("gpu", True, "agrees"), ("gpu", False, f"does not agree. {page._OTHERWISE}"), ("gpu", None, ""), ("cpu", True, ""),
 ])
-def test_only_a_gpu_agrees_or_not(capsys, monkeypatch, engine, here, said):
-    device = SimpleNamespace(engine=engine, name="Some GPU")
-    monkeypatch.setattr(page, "device", lambda: device)
+def test_only_a_gpu_agrees_or_not(capsys, on, engine, here, said):
+    on(engine)
     page.claim("so", True, here=here)
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["✓ so", *([f"  Some GPU, measured here: {said}"] if said else [])]
-
-
-def test_a_prediction_may_be_left_empty():
-    panel = page.predict(ratio=..., share=0.5).against(ratio=3.0, share=0.5)
-    assert [line.split()[-3:] for line in repr(panel).splitlines()[-2:]] == [["–", "3", "–"], ["0.500", "0.500", "1"]]
