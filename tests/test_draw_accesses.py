@@ -9,8 +9,8 @@ import labkit
 import labkit.draw as draw
 from hostcuda.processes import Ended
 from labkit.base.errors import LabError
-from labkit.draw.accesses import _words
-from labkit.draw.warps import bytes_used, group_by_turn, wavefronts
+from labkit.draw.accesses import _find_turns
+from labkit.draw.warps import bytes_used
 from labkit.evidence.accesses import accesses
 from labkit.evidence.sanitize import VariantFindings
 from labkit.ladder.variants import variant
@@ -45,13 +45,10 @@ def test_what_is_drawn_is_what_was_counted(of, line):
     counts = accesses(of, LENET86[1], line)
     assert line in (None, counts.line)
     for access in (counts.worst, *counts.following):
-        drawn_units = {
-            "global": lambda a: len(bytes_used(a.lanes, a.size)[1]),
-            "shared": lambda a: sum(map(len, wavefronts(a.lanes, a.size, a.op == "ld"))),
-            "constant": lambda a: len(group_by_turn(a.lanes)),
-        }[access.space](access)
+        turns = _find_turns(access)
+        drawn_units = turns.number if turns else len(bytes_used(access.lanes, access.size)[1])
         if access.op != "atom":  # lanes with the same address take several passes, each with its sectors
-            assert drawn_units == access.units, _words(access)
+            assert drawn_units == access.units
         assert access.units <= counts.worst.units or access.space != counts.worst.space
     assert len(counts.following) == 8 or counts.worst.op == "atom" or line in (29, 10, 11, 41, 42)
 
@@ -117,21 +114,15 @@ def test_a_race_has_both_threads_lines_and_the_missing_barrier(drawn, race):  # 
     assert row["op"] == "st" and row["other"]["op"] == "ld"
 
 
-def test_a_race_with_a_copy_is_about_a_wait(drawn, race):  # noqa: F811
-    found = VariantFindings(race.table.assign(kind="race with a copy"), 1, race.tools, race.ended, sources=race.sources)
-    page = drawn(draw.race, found)
+@pytest.mark.parametrize(("kind", "title", "missing"), [
+    ("race with a copy", "the copy is not waited for", "no wait for the copy here"),
+    ("race between blocks", "nothing orders two blocks", "the blocks of a launch run in any order"),
+])
+def test_another_kind_of_race_is_not_about_a_barrier(drawn, race, kind, title, missing):  # noqa: F811
+    page = drawn(draw.race, VariantFindings(race.table.assign(kind=kind), 1, race.tools, race.ended))
     assert not collisions(page)
-    assert page.title == "Race on tile: the copy is not waited for" and "no wait for the copy here" in page.alt
-
-
-def test_a_race_of_blocks_is_not_about_a_barrier(drawn):  # noqa: F811
-    everyone = variant(1, variant(1).source.replace("const int b = blockIdx.z;", "const int b = blockIdx.z; y[0] = m;"))
-    report = labkit.sanitize(everyone, SMALL, tool="racecheck", engine="cpu")
-    between = report.table[report.table["kind"] == "race between blocks"]
-    assert len(between)
-    page = drawn(draw.race, VariantFindings(between, 1, ("racecheck",), Ended(0, 1.0)))
-    assert not collisions(page)
-    assert "the blocks of a launch run in any order" in page.alt and "__syncthreads" not in page.alt
+    assert page.title == f"Race on tile: {title}" and missing in page.alt and "__syncthreads" not in page.alt
+    assert ("of another block" in page.alt) == (kind == "race between blocks")
 
 
 def test_a_race_that_compute_sanitizer_reports_lacks_what_it_does_not_say(drawn):  # noqa: F811
@@ -143,8 +134,8 @@ def test_a_race_that_compute_sanitizer_reports_lacks_what_it_does_not_say(drawn)
     assert {"another thread", "b.cu, line 7", "accesses the same bytes of shared or global memory"} <= set(page.words)
 
 
-def test_without_a_race_there_is_nothing_to_draw():
-    clean = labkit.sanitize(TILED, Layer("one block", 2, 22, 22, 1, 7), tool="racecheck", engine="cpu")
+def test_without_a_race_there_is_nothing_to_draw(race):
+    clean = VariantFindings(race.table[:0], 1, ("racecheck",), Ended(0, 1.0))
     with pytest.raises(LabError, match=r"no race of two known accesses to draw\. racecheck: nothing found in 1 launch"):
         draw.race(clean)
     with pytest.raises(LabError, match=r"takes what lab\.sanitize gives, and got int"):

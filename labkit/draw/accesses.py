@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hostcuda.limits import BANKS
+from hostcuda.limits import BANKS, SECTOR
 from labkit.draw import style, warps
-from labkit.draw.style import Page, count, figure, percent
+from labkit.draw.style import Page, count, figure
 from labkit.evidence import accesses as evidence
 from labkit.evidence.accesses import WarpAccess
 from labkit.ladder.variants import Variant
@@ -34,29 +34,20 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
         or wavefronts above what its bytes need.
     """
     site = evidence.accesses(of, layer, line)
-    first, height = site.worst, warps.HIGH
-    if first.space == "shared":
-        parts = warps.wavefronts(first.lanes, first.size, first.op == "ld")
-        height = 62 + 20 * sum(map(len, parts))
-    elif first.space == "constant":
-        parts = warps.group_by_turn(first.lanes)
-        height = 62 + 14 * len(parts)
+    first = site.worst
+    turns = _find_turns(first)
+    height = turns.height if turns else warps.HIGH
     about = f"kernel {site.kernel}, block {site.block}, warp {site.warp}"
     page.open(92 + height + (30 + _ROW * len(site.following)) * bool(site.following),
               f"Line {site.line}: a warp’s {_name(first)} takes {_count_units(first)}",
               style.join_parts(site.variant, layer.name, about))
     page.code(12, 66, site.text, page.width - 24)
-    if first.space == "global":
-        origin = first.base // 32 * 32
-        words = warps.sector_panel(page, 74, "", {lane: at - origin for lane, at in first.lanes.items()}, first.size)
-    elif first.space == "shared":
-        words = _words(first)
-        warps.turn_panel(page, 74, "", words, "bank", "wavefront", 20, parts)
+    if turns:
+        words = turns.words
+        warps.draw_turns(page, 74, "", turns)
     else:
-        words = _words(first)
-        elements = [f"{first.name}[{(at - first.base) // first.size}]" for at in parts]
-        turns = [dict.fromkeys(lanes, "") for lanes in parts.values()]
-        warps.turn_panel(page, 74, "", words, "lane", "turn", 14, [turns], elements)
+        origin = first.base // SECTOR * SECTOR
+        words = warps.sector_panel(page, 74, "", {lane: at - origin for lane, at in first.lanes.items()}, first.size)
     page.alt = f"Line {site.line} of {site.file}, “{site.text}”. The worst {_name(first)}, by {about}: {words}."
     if not site.following:
         return
@@ -80,14 +71,11 @@ def _count_units(access: WarpAccess) -> str:
     return count(access.units, unit)
 
 
-def _words(access: WarpAccess) -> str:
-    """Return an access's sectors, wavefronts or turns in words, as its panel says it."""
+def _find_turns(access: WarpAccess) -> warps.Turns | None:
+    """Return an access's wavefronts of shared memory or turns of constant memory; None for global memory."""
     if access.space == "constant":
-        return warps.describe_turns(warps.group_by_turn(access.lanes))
-    if access.space == "shared":
-        return warps.describe_wavefronts(warps.wavefronts(access.lanes, access.size, access.op == "ld"))
-    used, moved = warps.bytes_used(access.lanes, access.size)
-    return f"{count(len(moved), 'sector')}, {percent(len(used) / 32 / len(moved))} of their bytes used"
+        return warps.constant_turns(access.lanes, lambda at: f"{access.name}[{(at - access.base) // access.size}]")
+    return warps.shared_turns(access.lanes, access.size, access.op == "ld") if access.space == "shared" else None
 
 
 def _draw_row(page: Page, top: float, access: WarpAccess) -> None:
@@ -95,15 +83,12 @@ def _draw_row(page: Page, top: float, access: WarpAccess) -> None:
     left, right = 150, page.width - 118
     page.small(12, top + 13, _name(access), style.INK)
     page.small(right + 14, top + 13, _count_units(access), style.AMBER if access.units > 1 else style.MUTED)
-    if access.space == "global":
+    turns = _find_turns(access)
+    if turns is None:
         used, _ = warps.bytes_used(access.lanes, access.size)
         warps.sector_boxes(page, left, right, top + 2, 14, used, widest=56, centered=False)
         return
-    if access.space == "shared":
-        groups = warps.wavefronts(access.lanes, access.size, access.op == "ld")
-    else:
-        groups = [[*warps.group_by_turn(access.lanes).values()]]
-    parts = [(served, bool(i)) for group in groups for i, served in enumerate(group)]
+    parts = [(served, bool(i)) for group in turns.groups for i, served in enumerate(group)]
     w = min(148.0, (right - left) / min(len(parts), _MOST_TURNS) - 8)
     for i, (served, more) in enumerate(parts[:_MOST_TURNS]):
         x = left + i * (w + 8)

@@ -223,17 +223,17 @@ def kernels(page: Page, table) -> None:
     Parameters
     ----------
     table : DataFrame
-        As `kernel_times` returns it: ``label``, ``layer``, ``kernel``, ``op_ms``; of one batch.
+        As `kernel_times` returns it: ``label``, ``layer``, ``batch``, ``kernel``, ``op_ms``; of one batch.
     """
-    data = Measured(table, ["label", "layer", "kernel", "op_ms"], "draw.kernels")
-    rows, batches = data.rows, data.rows["batch"].unique() if "batch" in data.rows else ()
+    data = Measured(table, ["kernel", "op_ms"], "draw.kernels")
+    rows, batches = data.rows, data.rows["batch"].unique()
     if len(batches) > 1:
         raise LabError(f"draw.kernels got batches {', '.join(map(str, batches))}: it draws one; take its rows")
     names = list(dict.fromkeys(rows["kernel"]))
     times = rows.pivot_table(index=["layer", "label"], columns="kernel", values="op_ms", sort=False)[names]
     share = times[names[0]] / times.sum(axis=1)
     spread = " to ".join(dict.fromkeys((percent(share.min()), percent(share.max()))))
-    about = data.subtitle(f"batch {batches[0]:,}" if len(batches) else "")
+    about = data.subtitle(f"batch {batches[0]:,}")
     height = 98 + 32 * len(times.index.unique(0)) + 27 * len(times)
     page.open(height, f"{names[0]} takes {spread} of the op time", about, data.note)
     colors = {name: (style.ORANGE, style.BLUE, style.SKY, style.GREEN)[i % 4] for i, name in enumerate(names)}

@@ -58,7 +58,7 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
 
 
 @figure
-def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2, images: int = 4) -> None:
+def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) -> None:
     """Draw when fetch, compute and store warps of a block work on which image, and the barriers where they meet.
 
     Images have two buffers, and so have maps: a team may be one image ahead of the next.
@@ -67,13 +67,12 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2, im
     ----------
     fetch, compute, store : float
         How long a team works on an image, in any unit.
-    images : int
     """
     needed = {"fetch": fetch, "compute": compute, "store": store}
-    if not (1 <= images <= 9 and all(0 < time < 1e6 for time in needed.values())):
-        raise LabError(f"draw.teams: give 1 to 9 images and times above 0; got {images} images, {needed}")
+    if not all(0 < time < 1e6 for time in needed.values()):
+        raise LabError(f"draw.teams: give times above 0; got {needed}")
     bars, meets, passed = [], [], [0.0] * 4  # `passed`: when each team was done with its last image
-    for image in range(images):
+    for image in range(4):
         start = passed[0]
         for team, time in enumerate(needed.values()):
             bars.append((team, image, start, start + time))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 from matplotlib.transforms import Bbox
 
 from hostcuda.errors import EngineError
@@ -23,7 +24,7 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
 
     Parameters
     ----------
-    points : DataFrame, Recorded or iterable of (label, intensity, gflop_s)
+    points : DataFrame or iterable of (label, intensity, gflop_s)
         A result of `bench` or `recorded`: ``label``, ``layer``, ``batch``, ``dtype``, ``gflop_s``. Its largest batch is
         drawn; the intensity is the layer's own (`Layer.intensity`: everything moved once). Or triples: label, intensity
         [FLOP/B], rate [GFLOP/s].
@@ -39,12 +40,13 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
         Name to GB/s in the same way.
     """
     note, about = "", ""
-    if hasattr(points, "columns") or hasattr(points, "table"):
-        data = Measured(points, ["label", "gflop_s"], "draw.roofline")
-        batch, rows, note = data.only(layer), data.rows, data.note
-        one = rows["layer"].iloc[0] if "layer" in rows and rows["layer"].nunique() == 1 else ""
-        about = data.subtitle(one, f"batch {batch:,}" if batch else "")
-        device = device or (None if peaks and bandwidths else data.device)
+    if isinstance(points, pd.DataFrame):
+        data = Measured(points, ["gflop_s"], "draw.roofline")
+        if layer is not None:
+            data.keep("layer", getattr(layer, "name", layer))
+        batch, rows, note = data.keep_largest_batch(), data.rows, data.note
+        one = rows["layer"].iloc[0] if rows["layer"].nunique() == 1 else ""
+        about, device = data.subtitle(one, f"batch {batch:,}"), device or data.device
         points = list(_list_points(rows, one))
     points = [(str(label), float(x), float(y)) for label, x, y in points]
     if not points:
@@ -107,9 +109,9 @@ def _find_device(name):
 def _list_points(rows, one):
     """Yield (label, intensity, GFLOP/s) of each row; the label names the layer if there are several."""
     for row in rows.to_dict("records"):
-        label = row["label"] if one or "layer" not in row else f"{row['label']}, {row['layer'].partition(' ')[2]}"
-        layer, dtype = layers.layer(row.get("layer", "")), row.get("dtype", "float32")
-        yield label, layer.intensity(dtype, int(row.get("batch", 1000))), row["gflop_s"]
+        label = row["label"] if one else f"{row['label']}, {row['layer'].partition(' ')[2]}"
+        intensity = layers.layer(row["layer"]).intensity(row.get("dtype", "float32"), int(row["batch"]))
+        yield label, intensity, row["gflop_s"]
 
 
 def _name_roof(ax, peaks, bandwidths, low, high, ridge):

@@ -8,20 +8,17 @@ import pandas as pd
 from labkit.base.errors import LabError
 from labkit.base.numerals import ms, times
 from labkit.draw import style
-from labkit.draw.measured import Measured, name_of
-from labkit.draw.style import SMALL, Page, figure, log_ticks, wide, widest
-from labkit.spec.devices import Device
-from labkit.spec.layers import Layer
+from labkit.draw.measured import Measured
+from labkit.draw.style import SMALL, Page, figure, log_ticks, number, wide, widest
 
-_COLUMNS = ("label", "op_ms", "x_reference")
+_COLUMNS = ("op_ms", "x_reference")
 _TOP, _STEP, _FOOT, _GAP = 54, 27, 44, 22  # pixels: heading, a bar, under the bars, between panels
 _UNITS = {"float32": "FP32", "float16": "FP16"}
 _SAME = 1.02  # times closer than this are the same
 
 
 @figure
-def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | None = None,
-           device: Device | str | None = None, date: str | None = None, library: pd.DataFrame | None = None,
+def ladder(page: Page, table: pd.DataFrame, device: str = "", date: str = "", library: pd.DataFrame | None = None,
            highlight: str | None = None) -> None:
     """Draw op times on a logarithmic scale, a row per rung: how far each kernel is from what the machine can do.
 
@@ -31,13 +28,10 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
 
     Parameters
     ----------
-    table : DataFrame or Recorded
+    table : DataFrame
         A result of `bench` or `recorded`: a row per rung, in the ladder's order, with ``label`` ("01 baseline"),
-        ``op_ms`` and ``x_reference`` (op time over reference time). Each layer gets a panel.
-    layer : Layer or str, optional
-        Draw this layer only.
-    batch : int, optional
-        Draw this batch; by default the largest.
+        ``layer``, ``batch``, ``op_ms`` and ``x_reference`` (op time over reference time). Each layer gets a panel; of
+        several batches the largest is drawn.
     device, date : str, optional
         What measured it, and when, if the table does not say so.
     library : DataFrame, optional
@@ -46,9 +40,7 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
         Label of the rung in question; by default the last one.
     """
     data = Measured(table, _COLUMNS, "draw.ladder", device, date)
-    batch, rows = data.only(layer, batch), data.rows
-    if "layer" not in rows:
-        rows = rows.assign(layer=name_of(layer) or "")
+    batch, rows = data.keep_largest_batch(), data.rows
     layers, rungs = list(rows["layer"].unique()), list(rows["label"].unique())
     if library is not None:
         rows = pd.concat([rows, _read_library(library, layers, batch, data.device)])
@@ -56,7 +48,7 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
     labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
     across, head = min(2, len(layers)), 26 + 24 * (len(layers) > 1)
     tall = head + _STEP * len(labels) + _FOOT
-    about = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}" if batch else "")
+    about = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}")
     top = _TOP + 22
     message = _write_verdict(highlight, rows[rows["label"] == highlight])
     page.open(top + math.ceil(len(layers) / across) * tall, message, about, data.note)
@@ -72,7 +64,7 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
         if len(layers) > 1:
             page.text(x, y - 26, name, weight="bold")
         words = _draw_panel(page, rows[rows["layer"] == name].set_index("label"), x, y, look)
-        page.alt += f" {name + ': ' if name else ''}{words}"
+        page.alt += f" {name}: {words}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +82,7 @@ class _Look:
 def _read_library(library, layers, batch, device):
     """Return the library's rows for these layers; refuse those of another device."""
     others = Measured(library, _COLUMNS, "draw.ladder(library=)")
-    others.only(batch=batch)
+    others.keep("batch", batch)
     if device and others.device and device != others.device:
         devices = f"the library was measured on {others.device}, the rungs on {device}"
         raise LabError(f"{devices}: no chart compares machines")
@@ -101,8 +93,8 @@ def _compare_rows(rows, rungs):
     """Add to each row its unit, reference time and times as text; to a rung's the time and label of the one above."""
     repeated = rows[rows.duplicated(["layer", "label"])]
     if len(repeated):
-        where = repeated["layer"].iloc[0] or "the layer"
-        raise LabError(f"draw.ladder got several rows of {repeated['label'].iloc[0]} for {where}: it draws one each")
+        label, layer = repeated[["label", "layer"]].iloc[0]
+        raise LabError(f"draw.ladder got several rows of {label} for {layer}: it draws one each")
     units = rows["dtype"].map(_UNITS).fillna("FP32") if "dtype" in rows else "FP32"
     rows = rows.assign(unit=units, reference=rows["op_ms"] / rows["x_reference"])
     rows["said"] = [f"{ms(row.op_ms)}  {times(row.x_reference)}{'  FP16' if row.unit == 'FP16' else ''}"
@@ -132,7 +124,7 @@ def _draw_panel(page, panel, x, y0, look):
     ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
     ax = page.axes(x, y0, x + look.width, y0 + _STEP * len(look.labels), "x", xlim=(low, right), yticks=[],
                    ylim=(len(look.labels) - 0.5, -0.5), xlabel="op time (ms, log scale)")
-    ax.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
+    number(ax.xaxis, ticks)
     ax.grid(axis="x")
     ax.spines[:].set_visible(False)
     reference = panel.groupby("unit")["reference"].first()[::-1]

@@ -1,6 +1,7 @@
 """A warp's request to a memory: sectors of global memory, banks of shared memory, words of constant memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -135,31 +136,58 @@ def sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int], si
     return words
 
 
-def turn_panel(page: Page, top: float, name: str, words: str, across: str, down: str, step: float,
-               groups: list[list[dict[int, str]]], notes: Sequence[str] = ()) -> float:
-    """Draw a line per turn: the lanes or banks served in it, with a text in each; return where the panel ends.
+@dataclass(frozen=True)
+class Turns:
+    """A request that a memory serves turn by turn, and its panel: a line per turn, a column per lane or bank."""
 
-    Turns come in groups; the first turn of each is needed in any case.
-    """
-    turns, needed = [turn for group in groups for turn in group], [not i for group in groups for i in range(len(group))]
-    left, right = 92, page.width - (108 if notes else 14)
+    column: str  # what a column is
+    line: str  # what a line is
+    step: float  # pixels of a line
+    groups: list[list[dict[int, str]]]  # of each turn the texts by column; the first of a group is needed in any case
+    words: str
+    notes: Sequence[str] = ()  # beside the lines
+
+    @property
+    def number(self) -> int:
+        """The number of turns."""
+        return sum(map(len, self.groups))
+
+    @property
+    def height(self) -> float:
+        """The pixels of the panel."""
+        return 62 + self.step * self.number
+
+
+def draw_turns(page: Page, top: float, name: str, request: Turns) -> None:
+    """Draw a request turn by turn: the lanes or banks that each serves, in orange if the turn is a conflict."""
+    left, right, step = 92, page.width - (108 if request.notes else 14), request.step
     pitch = (right - left) / 32
-    page.caption(12, top + 16, name, words)
-    page.small(left - 10, top + 37, across, ha="right")
+    page.caption(12, top + 16, name, request.words)
+    page.small(left - 10, top + 37, request.column, ha="right")
     for i in range(32):
         page.text(left + (i + 0.5) * pitch, top + 37, str(i), ha="center", size=6.4, color=style.MUTED)
-    page.cells(left, top + 42, len(turns), 32, pitch, style.EMPTY, style.PAPER, high=step, lw=2, zorder=3)
-    for i, turn in enumerate(turns):
+    page.cells(left, top + 42, request.number, 32, pitch, style.EMPTY, style.PAPER, high=step, lw=2, zorder=3)
+    turns = [(turn, bool(i)) for group in request.groups for i, turn in enumerate(group)]
+    for i, (turn, is_conflict) in enumerate(turns):
         y = top + 42 + step * i
         if i < 3 or i == len(turns) - 1:
-            page.small(left - 10, y + step / 2 + 4, f"{down} {i + 1}", ha="right")
+            page.small(left - 10, y + step / 2 + 4, f"{request.line} {i + 1}", ha="right")
         for at, text in turn.items():
-            page.rect(left + at * pitch, y, pitch, step, style.BLUE if needed[i] else style.ORANGE, zorder=2)
+            page.rect(left + at * pitch, y, pitch, step, style.ORANGE if is_conflict else style.BLUE, zorder=2)
             page.text(left + (at + 0.5) * pitch, y + step / 2 + 3, text, ha="center", size=6.4, zorder=4,
-                      color=style.PAPER if needed[i] else style.INK)
-        for note in notes[i : i + 1]:
+                      color=style.INK if is_conflict else style.PAPER)
+        for note in request.notes[i : i + 1]:
             page.text(right + 8, y + step / 2 + 3, note, size=6.8, family=style.MONO)
-    return top + 62 + step * len(turns)
+
+
+def _draw_requests(page, kind, requests, about, top, below):
+    counts, line = [request.number for request in requests.values()], next(iter(requests.values())).line
+    page.open(top + below + sum(request.height for request in requests.values()),
+              f"One {kind} of a warp takes {_write_counts(counts, line)}")
+    page.alt = _write_alt(about, requests, [request.words for request in requests.values()])
+    for name, request in requests.items():
+        draw_turns(page, top, name, request)
+        top += request.height
 
 
 @figure
@@ -173,13 +201,8 @@ def banks(page: Page, words) -> None:
         mapping draws a panel per array.
     """
     panels = _require_panels(words, "draw.banks", "words")
-    fronts = {name: wavefronts({lane: 4 * word for lane, word in lanes.items()}) for name, lanes in panels.items()}
-    texts = [describe_wavefronts(groups) for groups in fronts.values()]
-    top, counts = 58, [sum(map(len, groups)) for groups in fronts.values()]
-    page.open(62 + sum(62 + 20 * n for n in counts), f"One access of a warp takes {_write_counts(counts, 'wavefront')}")
-    for (name, groups), text in zip(fronts.items(), texts, strict=True):
-        top = turn_panel(page, top, name, text, "bank", "wavefront", 20, groups)
-    page.alt = _write_alt("A map of the 32 banks of shared memory.", panels, texts)
+    requests = {name: shared_turns({lane: 4 * word for lane, word in lanes.items()}) for name, lanes in panels.items()}
+    _draw_requests(page, "access", requests, "A map of the 32 banks of shared memory.", top=58, below=4)
 
 
 @figure
@@ -193,37 +216,32 @@ def constant_reads(page: Page, elements) -> None:
         mapping draws a panel per array.
     """
     panels = _require_panels(elements, "draw.constant_reads", "elements")
-    served = {name: group_by_turn(lanes) for name, lanes in panels.items()}
-    texts = [describe_turns(turns) for turns in served.values()]
-    top = 56
-    page.open(58 + sum(62 + 14 * len(turns) for turns in served.values()),
-              f"One read of a warp takes {_write_counts([len(turns) for turns in served.values()], 'turn')}")
-    for (name, turns), text in zip(served.items(), texts, strict=True):
-        by_turn = [dict.fromkeys(lanes, "") for lanes in turns.values()]
-        top = turn_panel(page, top, name, text, "lane", "turn", 14, [by_turn], [f"mask[{at}]" for at in turns])
-    page.alt = _write_alt("Lanes of a warp that read constant memory, and the turns that it takes.", panels, texts)
+    requests = {name: constant_turns(lanes, "mask[{}]".format) for name, lanes in panels.items()}
+    about = "Lanes of a warp that read constant memory, and the turns that it takes."
+    _draw_requests(page, "read", requests, about, top=56, below=2)
 
 
-def group_by_turn(lanes: Mapping[int, int]) -> dict[int, list[int]]:
-    """Map an element (or address) of constant memory to the lanes that ask for it; one turn serves them."""
-    return {element: [lane for lane in lanes if lanes[lane] == element] for element in dict.fromkeys(lanes.values())}
+def constant_turns(lanes: Mapping[int, int], write: Callable[[int], str]) -> Turns:
+    """Return the turns of a read of constant memory: one serves the lanes that ask for one element.
 
-
-def describe_turns(served: Mapping[int, list[int]]) -> str:
-    """Return the turns of `group_by_turn` in words."""
-    sizes = [*map(len, served.values())]
+    Parameters
+    ----------
+    lanes : mapping of int to int
+        Lane to element, or to its address.
+    write : callable
+        Returns the name of an element.
+    """
+    turns = {element: [lane for lane in lanes if lanes[lane] == element] for element in dict.fromkeys(lanes.values())}
+    sizes = [*map(len, turns.values())]
+    words = f"{len(sizes)} turns of {'up to ' * (len({*sizes}) > 1)}{count(max(sizes), 'lane')}"
     if len(sizes) == 1:
-        return f"1 turn serves {'all 32' if sizes == [WARP] else sizes[0]} lanes"
-    return f"{len(sizes)} turns of {'up to ' * (len({*sizes}) > 1)}{count(max(sizes), 'lane')}"
+        words = f"1 turn serves {'all 32' if sizes == [WARP] else sizes[0]} lanes"
+    texts = [dict.fromkeys(served, "") for served in turns.values()]
+    return Turns("lane", "turn", 14, [texts], words, [*map(write, turns)])
 
 
-def wavefronts(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> list[list[dict[int, str]]]:
-    """Return the wavefronts of a request to shared memory: which lanes each bank serves in each, as texts.
-
-    The first wavefront of each group of lanes that are served together is needed, the others are conflicts. A bank
-    serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per lane are served for
-    half or a quarter of a warp at a time; for twice as many lanes if all neighbours load the same (measured on an H200,
-    and counted so by the engine).
+def shared_turns(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> Turns:
+    """Return the wavefronts of a request to shared memory, with the lanes that each bank serves in each.
 
     Parameters
     ----------
@@ -233,6 +251,25 @@ def wavefronts(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> li
         Bytes per lane.
     load : bool
         Whether it is a load.
+    """
+    groups = wavefronts(lanes, size, load)
+    total = sum(map(len, groups))
+    more = total - len(groups)
+    conflicts = f"{more} of them conflicts" if more else "no conflict"
+    used = len({bank for fronts in groups for front in fronts for bank in front})
+    words = f"{count(total, 'wavefront')}, {conflicts}, {used} of {BANKS} banks used"
+    return Turns("bank", "wavefront", 20, groups, words)
+
+
+def wavefronts(lanes: Mapping[int, int], size: int, load: bool) -> list[list[dict[int, str]]]:
+    """Return the wavefronts of a request to shared memory: which lanes each bank serves in each, as texts.
+
+    The first wavefront of each group of lanes that are served together is needed, the others are conflicts. A bank
+    serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per lane are served for
+    half or a quarter of a warp at a time; for twice as many lanes if all neighbours load the same (measured on an H200,
+    and counted so by the engine).
+
+    The parameters are those of `shared_turns`.
     """
     words = max(1, size // 4)
     group = WARP // words
@@ -250,13 +287,3 @@ def wavefronts(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> li
         longest = max(map(len, texts.values()), default=0)
         groups.append([{bank: queue[i] for bank, queue in texts.items() if i < len(queue)} for i in range(longest)])
     return [fronts for fronts in groups if fronts]
-
-
-def describe_wavefronts(groups: list[list[dict[int, str]]]) -> str:
-    """Return the wavefronts of a request in words."""
-    total = sum(map(len, groups))
-    more = total - len(groups)
-    conflicts = f"{more} of them conflicts" if more else "no conflict"
-    banks_used = len({bank for fronts in groups for front in fronts for bank in front})
-    return f"{count(total, 'wavefront')}, {conflicts}, {banks_used} of {BANKS} banks used"
-

@@ -1,0 +1,392 @@
+"""What figures draw is what a loop, the kernels or the engine count; lines and boxes stand where the numbers are."""
+
+import functools
+import itertools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import image
+from matplotlib.colors import to_hex, to_rgb, to_rgba
+from matplotlib.patches import Rectangle
+from test_draw import FLOORS, NOTE, ODD, collisions, drawn, noted, planned, reasons, rungs, said  # noqa: F401  fixtures
+
+import labkit
+import labkit.draw as draw
+from hostcuda import metrics
+from labkit.base import numerals
+from labkit.base.errors import LabError
+from labkit.draw import style
+from labkit.draw.lines import counted
+from labkit.draw.machine import simulate_issue
+from labkit.draw.matrices import place_weights
+from labkit.draw.tiles import compute_costs, fit, wavefronts
+from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
+from labkit.measure.rounding import rounding_errors
+from labkit.records.recorded import recorded
+from labkit.spec.layers import LENET72, LENET86, Layer
+
+pytestmark = [pytest.mark.thorough("figures, which the notebooks draw, too"), pytest.mark.filterwarnings("error")]
+
+
+def boxes(page):
+    return [box for box in page.fig.findobj(Rectangle) if box.get_width() > 1 and box is not page.fig.patch]
+
+
+# ------------------------------------------------------------------------------------------ threads, tiles, registers
+def test_grid_counts_idle_threads_as_a_loop_does(said):  # noqa: F811
+    for layer, (bx, by) in ((LENET86[1], (16, 16)), (LENET72[0], (32, 8)), (ODD[0], (7, 5))):
+        idle = total = 0
+        for h in range(0, layer.Ho, by):
+            for w in range(0, layer.Wo, bx):
+                total += bx * by
+                idle += sum(h + y >= layer.Ho or w + x >= layer.Wo for y in range(by) for x in range(bx))
+        page = said(draw.grid, layer, (bx, by))
+        assert idle == 0 or f"idle: {idle:,} of {total:,} threads" in page.words
+        assert f"{style.percent(idle / total)} of the threads" in page.alt
+
+
+def test_sectors_have_visible_boundaries(said):  # noqa: F811
+    """Each sector has a box, dark-framed and numbered; none touches another, and gaps in memory are wider."""
+    page = said(draw.sectors, np.concatenate([np.arange(16), np.arange(86, 102)]) * 4)
+    frames = [box for box in boxes(page) if box.get_edgecolor() == to_rgba(style.INK)]
+    gaps = np.array([b.get_x() - a.get_x() - a.get_width() for a, b in itertools.pairwise(frames)])
+    assert len(frames) == 5 and gaps.min() > 3
+    assert gaps.argmax() == 1 and gaps.max() > 3 * gaps.min()
+    assert {"0", "1", "10", "11", "12"} <= set(page.words)
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 16, 27, 32])
+@pytest.mark.parametrize("layer", [LENET86[0], LENET72[1], Layer("odd", 2, 13, 29, 5, 4)], ids=str)
+def test_costs_of_tiles_are_those_of_the_loops(layer, width):
+    cost, side = compute_costs(layer, width), width + layer.K - 1
+    threads = idle = loaded = 0
+    for top in range(0, layer.Ho, width):
+        for left in range(0, layer.Wo, width):
+            threads += width * width
+            idle += sum(top + y >= layer.Ho or left + x >= layer.Wo for y in range(width) for x in range(width))
+            loaded += sum(top + i < layer.H and left + j < layer.W for i in range(side) for j in range(side))
+    assert cost["idle"] == pytest.approx(idle / threads)
+    assert cost["loaded"] == pytest.approx(loaded / (layer.H * layer.W))
+    assert cost["across"] * cost["down"] * width**2 == threads
+    assert cost["bytes"] == labkit.variant(4, tile=width).launches(layer)[0].shared
+
+
+def test_wavefronts_are_those_counted():
+    variants = [labkit.variant(4, tile=tile) for tile in (8, 16, 27, 32)]
+    counts = labkit.profile(variants, LENET86[0]).counts["wavefronts_per_shared_load"]
+    assert counts.tolist() == pytest.approx([np.mean(wavefronts(t, t + 6)) for t in (8, 16, 27, 32)], rel=0.03)
+    assert wavefronts(16, 22) == [2] * 8
+    assert wavefronts(16, 48) == [1] * 8
+    assert wavefronts(2, 3) == [1]
+
+
+def test_fill_is_that_of_the_launch():
+    for layer, shape in itertools.product((*LENET86, *LENET72), WMMA_SHAPES):
+        launch = labkit.variant(9, wmma=shape).launches(layer)[0]
+        tiles, share = fit(layer.M, shape)
+        assert launch.grid[1] == tiles
+        assert share == pytest.approx(layer.M / (launch.grid[1] * shape[0]))
+
+
+@pytest.mark.parametrize(("rows", "maps", "K"), [(1, 1, 1), (10, 4, 7), (20, 8, 7), (5, 1, 3)])
+def test_outputs_a_thread_counts_what_is_loaded_and_used(drawn, rows, maps, K):  # noqa: F811
+    page = drawn(draw.outputs_per_thread, rows, maps, K)
+    loads, products = rows + K - 1 + maps * K, rows * maps * K
+    assert f"{loads} numbers loaded for {products} products" in page.alt
+    assert all(len(found) == 4 for found in collisions(page))  # nothing leaves the page; of 20 rows, numbers touch
+    faces = [to_hex(box.get_facecolor()) for box in boxes(page)]
+    assert sum(face in (style.ORANGE, style.PALE, style.TINT) for face in faces) == rows * K + 3  # and the legend
+    followed = min(K - 1 + rows // 2, rows + K - 2)
+    assert faces.count(style.ORANGE) == sum(0 <= followed - row < K for row in range(rows)) + 1
+    assert max(box.get_xy()[0] + box.get_width() for box in boxes(page)) <= page.width
+
+
+@pytest.mark.parametrize("K", range(1, 8))
+def test_the_rows_times_a_window_are_the_square(K):
+    """Weights put where the figure says, times a window of an image, are a convolution's four outputs in four maps."""
+    random = np.random.default_rng(K)
+    k, where = random.standard_normal((4, K, K)), place_weights(K)
+    rows, high = np.zeros(where.shape), where.shape[1] // 8
+    window = random.standard_normal((high, 8))
+    for w, m, h in np.ndindex(2, 4, 2):
+        rows[8 * w + 2 * m + h, where[8 * w + 2 * m + h]] = k[m].ravel()
+    y = rows @ window.ravel()
+    for w, m, h in np.ndindex(2, 4, 2):
+        assert y[8 * w + 2 * m + h] == pytest.approx(np.sum(k[m] * window[h : h + K, w : w + K]))
+
+
+@pytest.mark.parametrize("down", [1, 2])
+@pytest.mark.parametrize("tall", [1, 7])
+def test_each_k_step_of_a_window_takes_two_rows(drawn, down, tall):  # noqa: F811
+    page, channels, rows = drawn(draw.stack, down, tall), 3 - down, 6 + down + down * (tall - 1)
+    assert not collisions(page)
+    for step in range(7 if down == 1 else 4):
+        lanes = channels * rows if step < 4 else 0  # each row has a word per lane
+        assert page.words.count(str(step)) == lanes + 2 * tall
+
+
+def test_an_inputs_copies_and_a_shuffles_sums_are_all_there(said):  # noqa: F811
+    assert said(draw.im2col).words.count("12") == 1 + 9
+    words = said(draw.shuffle, lanes=32).words
+    assert [words.count(str(sums)) for sums in (2, 4, 8, 16, 32)] == [16 + 1, 8 + 1, 4 + 1, 2 + 1, 1]
+
+
+# --------------------------------------------------------------------------------------------------------- schedules
+@pytest.mark.parametrize(("warps", "work", "latency"), [(1, 3, 24), (4, 3, 24), (9, 3, 24), (12, 3, 24), (2, 1, 1)])
+def test_a_scheduler_is_as_busy_as_its_warps_allow(warps, work, latency):
+    """One instruction per cycle; a warp needs work + latency cycles for its work instructions."""
+    period = work + latency
+    issue_slots = simulate_issue(warps, work, latency, 20 * period)
+    busy = sum("issues" in cycle for cycle in zip(*issue_slots, strict=True))
+    assert max(cycle.count("issues") for cycle in zip(*issue_slots, strict=True)) == 1
+    assert abs(busy / (20 * period) - min(1, warps * work / period)) < 0.05
+    assert issue_slots[0][: period + 1] == ["issues"] * work + ["waits"] * latency + [issue_slots[0][period]]
+
+
+@pytest.mark.parametrize(("fetch", "compute", "store"), [(3, 4, 2), (6, 4, 2), (1, 1, 5)])
+def test_teams_wait_for_the_slowest(said, fetch, compute, store):  # noqa: F811
+    """In the end an image takes the time of the slowest team."""
+    alt = said(draw.teams, fetch, compute, store).alt
+    ends = [int(end) for end in re.findall(r"store warps, image \d: \d+ to (\d+)", alt)]
+    assert ends[0] == fetch + compute + store and ends[-1] - ends[-2] == max(fetch, compute, store)
+
+
+def test_a_gantt_chart_begins_at_zero_wherever_the_timeline_does(said):  # noqa: F811
+    late = planned()
+    late[["start_ms", "end_ms"]] += 1000
+    assert said(draw.gantt, late).alt == said(draw.gantt, planned()).alt
+
+
+def test_every_kernel_can_be_seen_however_short(drawn):  # noqa: F811
+    page = drawn(draw.gantt, planned(pinned=False, kernel_ms=0.01))
+    pixels = image.imread(page.file)[160:, :, :3]  # below the legend
+    orange = (np.abs(pixels - to_rgb(style.ORANGE)) < 0.1).all(axis=2).any(axis=0).astype(int)
+    assert (np.diff(orange) == 1).sum() == 10  # one place a chunk
+
+
+def test_several_timelines_share_an_axis(said):  # noqa: F811
+    page = said(draw.gantt, {"three streams": planned(), "one stream": planned(streams=1)})
+    assert len({ax.get_xlim() for ax in page.fig.axes if ax.get_xlim()[1] > 2}) == 1
+
+
+def test_a_stall_too_short_to_be_seen_is_among_the_others(said):  # noqa: F811
+    cycles = dict.fromkeys(metrics.STALLS, 0.0) | {"wait": 2, "barrier": 0.05}
+    page = said(draw.stalls, pd.DataFrame([reasons(**cycles)]))
+    assert "a barrier" not in page.words and "other reasons 0.1" in page.alt  # 0.05 cycles of 3.05
+    assert len({*metrics.STALLS.values()}) == len(metrics.STALLS)
+
+
+# ------------------------------------------------------------------------------------------ the ladder, the roofline
+def test_ladder_says_the_times_it_was_given(said):  # noqa: F811
+    table = rungs(5)
+    page = said(draw.ladder, table, date="2026-01-01")
+    for row in table.itertuples():
+        assert f"{numerals.ms(row.op_ms)}  {numerals.times(row.x_reference)}" in page.words
+        assert row.label in page.words
+        assert f"{row.label} {numerals.ms(row.op_ms)}" in page.alt
+    assert "reference 1.21 ms" in page.words
+    assert page.subtitle == "lenet86 layer 2   ·   batch 10,000   ·   NVIDIA H200   ·   2026-01-01"
+    dots = [line.get_xdata()[0] for line in page.fig.axes[0].lines
+            if line.get_marker() == "o" and line.get_markerfacecolor() == style.BLUE]
+    assert np.allclose(dots, table["op_ms"])
+
+
+def test_ladder_shows_what_each_rung_saves_and_loses(said):  # noqa: F811
+    """A line joins the rung's time to the ring at the time of the row above.
+
+    It is orange where time is lost, and absent where the two differ by less than 2 %. The green line is the reference
+    time of the row's own precision.
+    """
+    table = rungs(5).assign(op_ms=[8.0, 2.0, 2.01, 6.0, 1.0], x_reference=[8.0, 2.0, 2.01, 6.0, 4.0])
+    page = said(draw.ladder, table.assign(dtype=["float32"] * 4 + ["float16"]))
+    lines = page.fig.axes[0].lines
+    spans = [(line.get_color(), *line.get_xdata(), line.get_ydata()[0]) for line in lines if len(line.get_xdata()) == 2]
+    assert [span for span in spans if span[0] != style.GREEN] == [
+        (style.BLUE, 8, 2, 1), (style.ORANGE, 2.01, 6, 3), (style.BLUE, 6, 1, 4)]
+    assert [x for color, x, _, _ in spans if color == style.GREEN] == [1, 1, 1, 1, 0.25]
+    rings = [line.get_xdata()[0] for line in lines if line.get_markerfacecolor() == style.PAPER]
+    assert rings == [8, 2.01, 6]
+    assert {"time saved against the row above (ring)", "time lost"} <= set(page.words)
+    assert not {"time saved against the row above (ring)"} & set(said(draw.ladder, rungs(1)).words)
+
+
+@pytest.mark.parametrize(("times", "verdict"), [
+    ((8, 2, 9, 3), "3 to 4 times as fast as 01 baseline"),
+    ((1, 3, 2, 4), "takes 2 to 3 times as long as 01 baseline"),
+    ((2, 2, 3, 3.01), "as fast as 01 baseline"), ((2, 2, 3, 4), "slower than 01 baseline on 1 of 2 layers"),
+    ((2, 1, 3, 4), "faster than 01 baseline on 1 of 2 layers, slower on 1"),
+])
+def test_ladders_title_is_its_verdict(said, times, verdict):  # noqa: F811
+    page = said(draw.ladder, rungs(2, list(FLOORS)[:2]).assign(op_ms=times, x_reference=times))
+    after = times[1::2]
+    assert page.title == f"02 constant: {verdict}; {min(after):.3g} to {max(after):.3g}× the reference time"
+    assert page.title in page.alt
+
+
+def test_ladder_leaves_the_whole_network_out(said):  # noqa: F811
+    whole = {"label": "01 baseline", "layer": "", "batch": 10000, "total_s": 4}
+    assert len(said(draw.ladder, pd.concat([rungs(2), pd.DataFrame([whole])])).fig.axes) == 1
+
+
+def test_half_precision_is_marked_and_has_the_librarys_own_row(said):  # noqa: F811
+    table = rungs(2).assign(dtype=["float32", "float16"], x_reference=[5.0, 40.0])
+    page = said(draw.ladder, table, library=recorded("H200").cudnn("lenet86", "float16"))
+    assert f"{numerals.ms(table['op_ms'].iloc[1])}  40.0×  FP16" in page.words
+    over = recorded("H200").op_ms("cuDNN FP16", LENET86[1]) / LENET86[1].reference_ms(10000, "float16", "H200")
+    assert any(text.endswith(f"{over:.2f}×  FP16") for text in page.words)
+
+
+def test_roofline_puts_points_at_their_intensity(said):  # noqa: F811
+    table = rungs(3)
+    page = said(draw.roofline, table, device="H200")
+    rings = [line for line in page.fig.axes[0].lines if line.get_marker() == "o"]
+    points = [(ring.get_xdata()[0], ring.get_ydata()[0]) for ring in rings]
+    assert np.allclose(points, [(LENET86[1].intensity(np.float32, 10000), rate) for rate in table["gflop_s"]])
+    assert page.title == f"03 registers reaches {style.percent(table['gflop_s'].iloc[-1] / 60000)} of its roof"
+
+
+# --------------------------------------------------------------------------------------------- errors of half's sums
+@pytest.fixture(scope="module")
+def errors():
+    variants = [6, *(labkit.variant(8, step=step) for step in ("storage", "half_sum", "half2")), 8]
+    return rounding_errors(variants, [Layer(f"{4 * C} products", C, 4, 5, 3, 2) for C in (2, 40, 300)])
+
+
+def test_errors_are_within_the_bound_and_half_sums_are_the_worst(errors):
+    assert (errors["typical"] <= errors["largest"]).all()
+    assert (errors["largest"] <= errors["bound"]).all()
+    assert (errors["largest"] > 0).all()
+    at = errors.set_index(["label", "terms"])["largest"].unstack()
+    assert (at.loc["08 fp16, half_sum"] == at.loc["08 fp16, half2"]).all(), "the same products, in the same order"
+    assert at.loc["08 fp16, half2", 1200] > 5 * at.loc["08 fp16", 1200] > 0
+    assert at.loc["08 fp16, storage", 1200] > 20 * at.loc["06 fusion", 1200]
+    assert at.loc["08 fp16, half2", 1200] > 2 * at.loc["08 fp16, half2", 8]
+
+
+def test_an_error_that_is_there_is_found():
+    """A kernel whose sums are a tenth too large is off by a tenth of a sum of positive products."""
+    source = labkit.variant(6).source.replace("] = sum;", "] = 1.1f * sum;")
+    table = rounding_errors(labkit.variant(6, source=source), Layer("one", 1, 1, 1, 1, 1), batch=1)
+    assert table["largest"].iloc[0] == pytest.approx(0.1, rel=1e-3)
+    assert table["largest"].iloc[0] > 100 * table["bound"].iloc[0]
+
+
+def test_errors_of_a_layer_that_a_variant_does_not_take():
+    with pytest.raises(LabError, match="limit"):
+        rounding_errors(9, Layer("deep", 60, 9, 9, 4, 7))
+
+
+def test_rounding_draws_each_variant_and_its_bound(drawn, errors):  # noqa: F811
+    page = drawn(draw.rounding, errors)
+    assert not collisions(page)
+    assert page.title.startswith("From 8 to 1,200 products: 08 fp16, half")
+    assert len(page.fig.axes[0].get_lines()) == 2 * 5
+    for label in errors["label"].unique():
+        assert label in page.words and f"{label}: " in page.alt
+    assert not any(character.isdigit() for character in page.plain)
+    for table in (errors.drop(columns="bound"), errors[errors["terms"] == 8]):
+        with pytest.raises(LabError, match=r"draw\.rounding"):
+            draw.rounding(table)
+
+
+def test_the_names_of_lines_that_end_at_the_bottom_stay_above_the_axis(drawn, errors):  # noqa: F811
+    close = errors.assign(largest=errors["bound"].min() * (1 + errors["label"].factorize()[0] / 100))
+    page = drawn(draw.rounding, close)
+    (axis,) = (text for text in page.fig.axes[0].get_xticklabels() if text.get_text() == "1,200")
+    renderer = page.fig.canvas.get_renderer()
+    names = [text.get_window_extent(renderer) for text in page.fig.texts if text.get_text() in {*close["label"]}]
+    assert len(names) == 5 and min(name.y0 for name in names) > axis.get_window_extent(renderer).y1
+    assert not collisions(page)
+
+
+def test_running_sums_stop_where_half_does():
+    """The page's statements about half come from NumPy's arithmetic; the engine's is the same."""
+    assert counted(2048, 0)[-1] == counted(3000, 0)[-1] == 2048
+    assert counted(3000, 16).tolist() == list(range(1, 3001))
+    assert counted(5000, 4096)[4095] == 2048, "a part may be too long, too"
+    layer = Layer("ones", 45, 7, 7, 1, 7)
+    with labkit.variant(8, step="half_sum").plan(layer, 1) as plan:
+        plan.load(np.ones(layer.x_shape(1)), np.ones(layer.k_shape))
+        plan.run()
+        assert plan.result().item() == counted(layer.terms, 0)[-1] == 2048
+
+
+# --------------------------------------------------------------------------------------------------------- heat maps
+def swept(layers=("one", "two"), rows=(1, 2, 10), maps=(1, 4), blocks=("8x1", "160x1"), engine="gpu"):
+    """Return a made-up sweep; a layer's fastest point is the last one, that of the second layer the first."""
+    table = pd.DataFrame(itertools.product(layers, rows, maps, blocks), columns=["layer", "rows", "maps", "block"])
+    size = len(table) // len(layers)
+    table["op_ms"] = [1 + (size - i % size) / 10 if i < size else 1 + (i % size) / 5 for i in range(len(table))]
+    table["registers"] = table["rows"] * table["maps"] + 20
+    return table.assign(device="NVIDIA H200", engine=engine, batch=1000, reason="")
+
+
+@pytest.fixture
+def heat(drawn):  # noqa: F811
+    return functools.partial(drawn, draw.heatmap, x="rows", y="maps")
+
+
+def count_framed(page):
+    return sum(box.get_edgecolor()[:3] == pytest.approx(to_rgb(style.ORANGE), abs=0.01) for box in boxes(page))
+
+
+def test_a_cell_is_the_fastest_of_its_points(heat):
+    page = heat(swept(("one",)))
+    assert {f"{value:.2f}" for value in swept(("one",)).groupby(["rows", "maps"])["op_ms"].min()} <= {*page.words}
+    assert "the fastest of all other options" in page.subtitle
+    assert len(boxes(page)) == 6 + 1  # and the frame
+    assert count_framed(page) == 1
+    assert "20.0" in heat(swept(("one",)).assign(op_ms=19.96)).words  # three digits
+
+
+def test_each_layer_has_a_panel_and_a_best_cell(heat):
+    page = heat(swept())
+    assert {"one", "two"} <= set(page.words)
+    assert count_framed(page) == 2
+    assert "one, fastest at maps 4, rows 10." in page.alt and "two, fastest at maps 1, rows 1." in page.alt
+    assert page.title.endswith("each layer has a best choice of its own")
+    same = pd.concat([swept(("one",)), swept(("one",)).assign(layer="two")])
+    assert heat(same).title.endswith("the same choice is best on every layer")
+    two_of_three = pd.concat([swept(), swept(("one",)).assign(layer="three")])
+    assert heat(two_of_three).title.endswith("no choice is best on every layer")
+
+
+def test_blocks_are_in_the_order_of_their_numbers(heat):
+    page = heat(swept(blocks=("160x1", "8x1", "64x2")), x="block")
+    assert [text for text in page.words if re.fullmatch(r"\d+x\d", text)][:3] == ["8x1", "64x2", "160x1"]
+
+
+def test_what_cannot_run_is_hatched_and_what_was_not_tried_is_empty(heat):
+    table = swept(("one",))
+    table.loc[(table["rows"] == 10) & (table["maps"] == 4), ["op_ms", "reason"]] = [float("nan"), "registers"]
+    page = heat(table[(table["rows"] != 2) | (table["maps"] != 4)])
+    assert sum(bool(box.get_hatch()) for box in boxes(page)) == 1
+    assert len(boxes(page)) == 4 + 1 + 1  # timed, hatched, the frame
+    assert any("Hatched" in text for text in page.words)
+    assert not any("Hatched" in text for text in heat(swept()).words)
+
+
+def test_other_values_are_those_of_the_fastest_point(heat):
+    page = heat(swept(("one",)), value="registers")
+    assert {"21", "22", "24", "28", "30", "60"} <= set(page.words)
+    assert page.subtitle.startswith("registers per thread")
+
+
+def test_a_large_heat_map_is_tidy_and_dark_cells_have_light_text(heat):
+    page = heat(noted(swept(rows=range(1, 13), engine="cpu")))
+    assert not collisions(page) and NOTE in page.words
+    assert style.PAPER in {text.get_color() for text in page.fig.texts}
+    assert not any(letter.isdigit() for letter in page.plain)
+
+
+@pytest.mark.parametrize(("table", "message"), [
+    (swept().drop(columns="maps"), "no column 'maps'"),
+    (swept().assign(op_ms=float("nan")), "no point of this sweep has a time"),
+    (pd.concat([swept(), swept().assign(batch=5)]), r"several of batch \(1000, 5\)"),
+    (pd.concat([swept(), swept().assign(device="A40")]), "several of device"),
+])
+def test_sweeps_that_are_no_heat_map(table, message):
+    with pytest.raises(LabError, match=message):
+        draw.heatmap(table, "rows", "maps")
