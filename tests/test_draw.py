@@ -224,7 +224,7 @@ CASES = [
     case(draw.sectors, {"one": np.array([-1, 64, -1, 4096]), "wide": LANE * 16}, size=16),
     case(draw.coalescing, LENET86[1], (32, 8), title="One request of a warp moves 4 sectors or 32"),
     *(case(draw.coalescing, *of) for of in ((LAYERS[0], (16, 16)), (LAYERS[1], (8, 2)), (LAYERS[2], (27, 27)))),
-    case(draw.constant_reads, {"one": LANE * 0 + 7, "two": LANE % 16 * 196, "few": np.array([-1, 5, 5])},
+    case(draw.constant_reads, {"one": LANE * 0 + 16383, "two": LANE % 16 * 196, "few": np.array([-1, 5, 5])},
          words=["1 turn serves all 32 lanes", "16 turns of 2 lanes", "1 turn serves 2 lanes"],
          alt=["two: 16 turns of 2 lanes."]),
     case(draw.constant_reads, {"own": LANE, "seven": LANE % 7},
@@ -323,6 +323,7 @@ CASES = [
     case(draw.epoch_times, LINES, {"report 001": 4.8, "one launch": 0.5}, "NVIDIA H200",
          title="Steps of 10,000 images: an epoch 210 times as fast as with 1",
          alt=["report 001: 4.8 s.", "minibatch: 1.7 s with 1, 0.17 s with 10"]),
+    case(draw.epoch_times, LINES),
     case(draw.contention, CONTENTION, "NVIDIA H200", alt=["apart: 20 with 1"],
          title="262,144 threads per address: 320 times as long as with 1"),
     # counts

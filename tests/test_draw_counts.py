@@ -187,6 +187,7 @@ def test_ladder_says_the_times_it_was_given(said):  # noqa: F811
         assert row.label in page.words
         assert f"{row.label} {numerals.ms(row.op_ms)}" in page.alt
     assert "reference 1.21 ms" in page.words
+    assert not any("Not GPU times" in text for text in page.words)
     assert page.subtitle == "lenet86 layer 2   ·   batch 10,000   ·   NVIDIA H200   ·   2026-01-01"
     dots = [line.get_xdata()[0] for line in page.fig.axes[0].lines
             if line.get_marker() == "o" and line.get_markerfacecolor() == style.BLUE]
