@@ -1,15 +1,12 @@
 """Measure how much slower the CPU engine's check mode is than its run mode, rung by rung.
 
     python engine/benchmarks/check_mode.py [BATCH]
-    python engine/benchmarks/check_mode.py --against FOLDER    the time of this state over that of another checkout
     python engine/benchmarks/check_mode.py | python -m recording readme check   and write it into docs/performance.md
 
 Run mode, the counters and all the checks each have a child process with one worker, because check mode has one. The
 processes take turns, so that other load on the machine affects all of them alike. A row gives the shortest of several
 runs of the op, in processor time, on the layers of lenet86; every access is counted. The table goes to stderr, a
-sentence to stdout. The exit status is 1 if the counters are more than 20 times slower than run mode anywhere. Against
-another checkout (`git worktree add FOLDER COMMIT`), the processes of both take turns, each with the kernels of its own
-ladder; rungs that the other one does not have are omitted.
+sentence to stdout. The exit status is 1 if the counters are more than 20 times slower than run mode anywhere.
 """
 
 import argparse
@@ -19,7 +16,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -27,7 +23,6 @@ import labkit
 from labkit.ladder.rungs import LADDER
 
 RUNGS = [rung for rung in LADDER if rung.number]
-HERE = Path(__file__).resolve().parents[2]
 MODES = {"run": "", "counters": "profile", "checks": "memcheck,racecheck,initcheck,synccheck"}
 ROUNDS = 5
 MOST = 20
@@ -35,12 +30,9 @@ MOST = 20
 
 def serve(batch):
     """For each line "rung layer" of the input, print the processor seconds of the op: the shorter of two runs."""
-    plans, names = {}, {rung.name for rung in LADDER}
+    plans = {}
     for line in sys.stdin:
         name, index = line.split()
-        if name not in names:
-            print("nan", flush=True)
-            continue
         layer = labkit.LENET86[int(index)]
         if (name, index) not in plans:
             plan = plans[name, index] = labkit.variant(name).plan(layer, batch)
@@ -56,16 +48,15 @@ def serve(batch):
         print(best, flush=True)
 
 
-def start(batch, tools, checkout=HERE):
+def start(batch, tools):
     """Start the child process of one mode; `tools` is the value of HOSTCUDA_CHECK, empty for run mode."""
     environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_WORKERS": "1", "HOSTCUDA_CHECK": tools}
-    environment["PYTHONPATH"] = os.pathsep.join([str(checkout), str(checkout / "engine")])
     command = [sys.executable, __file__, "--serve", str(batch)]
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def ask(child, name, index):
-    """Ask a child for the seconds of one run; the answer is NaN if its ladder has no such rung."""
+    """Ask a child for the seconds of one run."""
     child.stdin.write(f"{name} {index}\n")
     child.stdin.flush()
     return float(child.stdout.readline())
@@ -81,25 +72,11 @@ def measure(children):
             best = dict.fromkeys(children, float("inf"))
             for _ in range(ROUNDS):
                 for key, child in children.items():
-                    best[key] = np.fmin(best[key], ask(child, rung.name, index))
+                    best[key] = min(best[key], ask(child, rung.name, index))
             yield rung, layer, best
     for child in children.values():
         child.stdin.close()
         child.wait()
-
-
-def compare(batch, other):
-    """Print how long this state takes, relative to another checkout."""
-    say(f"batch {batch}, one worker; processor time of an op here, over that of {other}\n")
-    print(f"{'rung, layer':24}" + "".join(f"{mode:>10}" for mode in MODES))
-    children = {(mode, side): start(batch, tools, side) for mode, tools in MODES.items() for side in (HERE, other)}
-    ratios = []
-    for rung, layer, best in measure(children):
-        if not np.isfinite(list(best.values())).all():
-            continue
-        ratios.append([best[mode, HERE] / best[mode, other] for mode in MODES])
-        print(f"{f'{rung.number:02} {layer.name}':24}" + "".join(f"{ratio:10.2f}" for ratio in ratios[-1]), flush=True)
-    print(f"{'geometric mean':24}" + "".join(f"{ratio:10.2f}" for ratio in np.exp(np.log(ratios).mean(0))))
 
 
 def main(batch):
@@ -127,12 +104,9 @@ def main(batch):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("batch", nargs="?", type=int, default=4, help="images (4)")
-    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.batch)
-    elif options.against:
-        compare(options.batch, options.against.resolve())
     else:
         main(options.batch)
