@@ -28,7 +28,7 @@ _POSED = r"(?ms)^\*\*{}\b[^*]*\*\*\s*(.*?)(?=^\*\*[0P]?\d+[a-z]\b|^#|\Z)"
 
 def main(out: Path) -> None:
     """Write the page, the engine and the service worker to a folder."""
-    claim_folder(out, *site.PLAYGROUND_BUILD)
+    claim_folder(out, site.PLAYGROUND_BUILD)
     with tempfile.TemporaryDirectory() as place:
         new = Path(place, "playground")
         _say("the page and its exercises")
@@ -42,7 +42,7 @@ def main(out: Path) -> None:
         service(new)
         written = [out / path.relative_to(new) for path in new.rglob("*") if path.is_file()]
         shutil.copytree(new, out, dirs_exist_ok=True)
-    claim_folder(out, site.PLAYGROUND_BUILD[0], written)
+    claim_folder(out, site.PLAYGROUND_BUILD, written)
     print(f"{out / 'index.html'}: {len(written)} files")
 
 

@@ -29,7 +29,7 @@ DOCUMENTS = {
 PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playground` writes
 SEARCH = Path("playground", "search.mjs")  # writes the search's script and index, where its node modules are
 PICTURE = Path("docs", "images", "lab.png")  # what a message shows that has a link to the site
-PLAYGROUND_BUILD = "playground/build.py", (), f"<title>Playground – {html.TITLE}</title>"  # the maker of that folder
+PLAYGROUND_BUILD = "playground/build.py"  # the maker of that folder
 
 
 class SiteExporter(html.ReportExporter):
@@ -89,7 +89,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
                 raise LabError(page.failure.message)
         site_files = [page.path for page in (*pages, *documents)]
         if built:
-            claim_folder(playground := out / "playground", *PLAYGROUND_BUILD)
+            claim_folder(playground := out / "playground", PLAYGROUND_BUILD)
             shutil.copytree(root / PLAYGROUND, playground, dirs_exist_ok=True)
             site_files += [playground / "index.html", playground / "licences.txt"]
         site_files = [write(out / "index.html", exporter.series()), *site_files]
