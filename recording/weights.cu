@@ -2,7 +2,7 @@
 // data/experiments/weights-*.csv and the page 07_rows. A program of its own, for nvcc and Nsight Compute:
 //
 //     nvcc -arch=native -O3 -std=c++17 -o /tmp/weights recording/weights.cu
-//     ncu --csv --page raw --clock-control none --metrics METRICS /tmp/weights
+//     ncu --csv --page raw --print-units base --clock-control none --metrics METRICS /tmp/weights
 //
 // METRICS are the last columns of the file. There is one launch per layer and kernel, in the order of the file, with
 // 1000 images; /tmp/weights 2 launches with 2 images. The program stops if an output differs from the first kernel's.
