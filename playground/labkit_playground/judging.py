@@ -64,16 +64,16 @@ def plan(number: str, source: str) -> str:
     except LabError as error:
         return json.dumps({"refused": str(error)})
     names = constant_arrays(text)
-    constant = stored["constant"] if stored["constant"] in names or not stored["constant"] else None
-    if stored["constant"] and constant is None and len(names) == 1:
-        constant = names[0]
-    extern_c = "no_extern_c" not in stored and 'extern "C"' not in text
+    in_place_of_rung = "no_extern_c" in stored
+    only = names[0] if in_place_of_rung and len(names) == 1 else None  # as `labkit.ladder.variants.Variant` chooses
+    constant = stored["constant"] if stored["constant"] in names else only
+    extern_c = not in_place_of_rung and 'extern "C"' not in text
     compiled = {"source": f'#line 1 "{stored["file"]}"\n{text}', "extern_c": extern_c,
                 "include_dirs": [str(cuda_src())]}
     cases = []
     for case in stored["cases"]:
         launches = case["launches"]
-        if "no_extern_c" in stored and not has_dynamic_shared(text):
+        if in_place_of_rung and not has_dynamic_shared(text):
             launches = [{**launch, "shared": 0} for launch in launches]
         shared_fields = {name: case[name] for name in ("name", "counted", "buffers", "runs")}
         cases.append({**shared_fields, "constant": constant, "launches": launches,
