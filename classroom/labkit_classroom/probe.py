@@ -23,14 +23,18 @@ _CALLS = {"io_uring_setup": 425, "open_tree": 428, "fsopen": 430, "pidfd_getfd":
 
 
 def network(port: int, name: str) -> Iterator[str]:
-    """Try to reach another machine, a server on this one, and a server without a name in the file system."""
+    """Yield "reaches ADDRESS" for each address that a sandbox has to block and does not.
+
+    They are another machine (IPv4 and IPv6), the server at a TCP `port` of this one, and that at the abstract Unix
+    socket `name`.
+    """
     tries = [(socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 9)), (socket.AF_INET6, socket.SOCK_DGRAM,
              ("2001:db8::1", 9)), (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)),
              (socket.AF_UNIX, socket.SOCK_STREAM, "\0" + name)]
     for family, kind, address in tries:
         with contextlib.suppress(OSError), socket.socket(family, kind) as connection:
             connection.settimeout(2)
-            connection.connect(address)  # a datagram's: it asks for a route, and sends nothing
+            connection.connect(address)  # a datagram's only looks up the route
             yield f"reaches {address if isinstance(address, str) else address[0]}".replace("\0", "@")
 
 

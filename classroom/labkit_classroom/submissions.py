@@ -332,7 +332,11 @@ def _read_sources(file: Path) -> list[str]:
 
 
 def _read_cells(student: str, file: Path) -> Iterator[Submission]:
-    """Yield the submissions in a notebook's cells: kernels, and numbers handed to the grader."""
+    """Yield the submissions in a notebook's cells: kernels, and numbers handed to the grader.
+
+    A cell that cannot be graded, or a notebook without any, is a submission with a `problem`. The magic of a kernel
+    cell becomes a comment, so that lines keep their numbers; with ``--part`` the exercise has the other functions.
+    """
     any_answer = False
     for place, source in enumerate(_read_sources(file), 1):
         if match := _CELL.match(source):

@@ -63,7 +63,10 @@ def _join_words(name: str) -> str:
 
 
 def _write_cell(name: str, value: object) -> str:
-    """Return a value as text, in the format of its column."""
+    """Return a value as text; the ending of its column's name, such as "_ms", chooses one of `_FORMATS`.
+
+    Texts, what is missing ("–") and other columns are as in `hostcuda.tables.cell`.
+    """
     plain = tables.cell(name, value)
     if plain == "–" or isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
         return plain

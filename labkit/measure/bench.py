@@ -103,7 +103,7 @@ def keep_inputs() -> Iterator[None]:
 def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iterable[Layer],
             batch: int | Iterable[int] | None = None, repeat: int | None = None,
             layer_time: bool = True) -> pd.DataFrame:
-    """Measure as `bench` does, inside `keep_inputs`: a sweep needs the same inputs for every variant."""
+    """Do the work of `bench`, whose caller is inside of `keep_inputs`: the calls of a sweep share their inputs."""
     variants = as_variants(variants)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
     require_runs(repeat)

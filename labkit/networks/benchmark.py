@@ -52,7 +52,10 @@ class Entry:
     error: float = 0.0
 
     def time(self, flush: Callable[[], None] = lambda: None) -> float:
-        """Return the time of a run [ms]: between two events on the device, or on the host's clock from the host."""
+        """Return the time of a pass [ms]: between two events, or by the host's clock if the images are on the host.
+
+        `flush` overwrites the L2 cache. It runs twice: meanwhile the host issues the launches, whose cost is not timed.
+        """
         self.before()
         flush()
         flush()  # long enough for the launches to be in the queue when it ends

@@ -261,10 +261,13 @@ class ReportExporter(HTMLExporter):
         return self.markdown(page.notebook.summary)
 
     def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
-        """Convert Markdown to HTML, with links and pictures relative to the current page."""
+        """Return Markdown as clean HTML, with links and pictures relative to the current page.
+
+        Its headings are added to the contents of the page.
+        """
         folder = str(self.page.notebook.path.resolve().parent)
         renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
-        listed = len(self.page.contents)
+        listed = len(self.page.contents)  # what the renderer adds from here on is cleaned, too
         text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
         text = _BEFORE_A_SIGN.sub(r'<span class="formula">\g<0></span>', text)
         self.page.contents[listed:] = [(level, anchor, self.cleaner.clean(heading))

@@ -134,7 +134,10 @@ def _tokenize(lines: list[str]) -> list[tuple[tuple[str, str], ...]]:
 
 
 def _mark_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
-    """Pair each old line with the new line it resembles most, in order; mark the words in which they differ."""
+    """Return the old rows, then the new ones, with the words marked that changed; both lists change.
+
+    Each old line is paired with the line most like it among the new ones after the last pair, if it is like it by 60 %.
+    """
     first = 0
     for i, before in enumerate(old):
         a = _WORD.findall(before.text)

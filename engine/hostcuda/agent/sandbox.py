@@ -28,9 +28,10 @@ def why_not() -> str:
 
 
 def wrap(command: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str]) -> list[str]:
-    """Return the command line that runs a command in the sandbox; it can write to `folder` alone.
+    """Return the command line that runs a command in the sandbox; it can write to `folder` and a /tmp of its own.
 
-    After `seconds` the command gets SIGINT, so that it keeps its records, and 3 s later it is killed.
+    It makes `folder`/cache, with the engine's compiled files in it. After `seconds` the command
+    gets SIGINT, so that it keeps its records, and 3 s later it is killed.
 
     Raises
     ------
@@ -56,5 +57,6 @@ def wrap(command: Sequence[str], folder: Path, seconds: float, environment: Mapp
            "OPENBLAS_NUM_THREADS": "1", **{name: os.environ[name] for name in ("CXX",) if name in os.environ}}
     for name, value in {**own, **environment}.items():
         line += ["--setenv", name, value]
+    # Address space: what a program may take, and 4 GB for Python and the engine.
     limits = ["prlimit", f"--as={MEMORY + (4 << 30)}", f"--fsize={_FILE}", "--nofile=256", "--core=0"]
     return [*line, "--", *limits, "--", "timeout", "-s", "INT", "-k", "3", f"{seconds:.0f}", *command]

@@ -152,7 +152,7 @@ class _Parameter:
         return f"argument {self.position} (0-based){declaration}"
 
     def refuse(self, argument) -> errors.TypeError:
-        """Return the error for an argument of another type."""
+        """Return, not raise, the TypeError for an argument whose type is not this parameter's."""
         words = _WORDS[self.kind] + ("" if self.kind == "P" else f" of {self.size} bytes")
         return errors.TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}")
 

@@ -263,7 +263,7 @@ _names = {}  # module -> the name that its source has for the compiler, and in t
 
 
 def _rename_source(module: str, text: str | None) -> str | None:
-    """Return a text about a module, with the name that its source has in the records."""
+    """Return a message about a module, with the file's name for the compiler replaced by that in the records."""
     old, new = _names.get(module, ("", ""))
     return re.sub(rf"(?<![\w/.-]){re.escape(old)}(?=$|:)", new, text) if text and old != new else text
 

@@ -102,7 +102,7 @@ class Estimate:
 
     @property
     def time(self) -> str:
-        """The interval with two digits, as text, or that there is no time, and why if the note does not say it."""
+        """The interval as text, "1.2 to 1.5 ms", or "no time (REASON)"; the reason is left out if `note` says it."""
         if self.kind == "coarse":
             return "no time"
         if self.why_not:

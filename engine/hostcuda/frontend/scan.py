@@ -64,6 +64,7 @@ def _mask(text):
     """Return the text with spaces instead of comments and of the contents of literals."""
 
     def hide(match):
+        """Return a lexeme of the same length: of comments blanks, of literals the first and the last character."""
         lexeme = match.group()
         if match["comment"]:
             return _blank(lexeme)

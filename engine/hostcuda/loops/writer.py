@@ -228,7 +228,10 @@ class Writer:
                 self.out.append(f"HOSTCUDA_MEET({number}, {kind})\n")
 
     def _is_in_section(self, variable):
-        """Return whether a variable is kept only in the section that is being written."""
+        """Return whether a variable is declared and used only in the section being written: a local of its loop.
+
+        One whose address is taken may be used elsewhere.
+        """
         places = self.section.places if self.section else set()
         return variable.region in places and variable.uses <= places and not variable.addressed
 

@@ -96,7 +96,7 @@ def _write(out, data):
 
 
 def _require_size(number):
-    """Check a number of bytes, which is a word without a sign: half of these numbers fit no memory."""
+    """Return a number of bytes; MemoryError if it is negative: a program's size_t of 2**63 bytes or more."""
     if number < 0:
         raise MemoryError(f"{number & _WORD} bytes were asked for")
     return number

@@ -320,7 +320,10 @@ def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
 
 
 def _build_profile(rows: list[dict], note: str, ended: processes.Ended, sites: Sequence[dict] = ()) -> Profile:
-    """Build the profile of these launches, with the columns in the order of `_FIRST`, `NAMES`, others and `_LAST`."""
+    """Return the profile of launches: `rows` with Nsight Compute's names of the counters, `sites` per line of source.
+
+    The columns are those of `_FIRST`, `NAMES`, others and `_LAST`; without launches the table has them, too.
+    """
     frame = pd.DataFrame(rows, columns=None if rows else [*_FIRST, *NAMES.values(), *_LAST])
     columns = [*_FIRST, *NAMES.values()]
     more = [name for name in frame if name not in columns and name not in _LAST]

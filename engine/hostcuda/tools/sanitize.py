@@ -148,14 +148,14 @@ class Findings:
 
 def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all", engine: str | None = None,
                     timeout: float | None = None, capture: bool = False, options: Sequence[str] = ()) -> Findings:
-    """Check the launches of a Python program that uses `hostcuda`, or of a ``.cu`` program with its host code.
+    """Return the findings in a Python program that uses `hostcuda`, or in a ``.cu`` program with its host code.
 
     The parameters are those of `hostcuda.profile.profile_script`, and `tool`, one of `TOOLS` or "all". On a GPU each
     tool is a run of its own, and `timeout` holds for each.
     """
     on, tools = processes.engine(engine), _choose_tools(tool)
     command = processes.program(script, arguments, on, options)
-    if timeout and on == "cpu":
+    if timeout and on == "cpu":  # what the engine compiles for itself does not count
         prepare(",".join(tools))
     return watch(command, tool, engine, timeout, capture)
 
