@@ -19,6 +19,7 @@ from pathlib import Path
 from labkit.base.own import claim_folder
 from labkit.exercises.exercise import Exercise, exercises
 from labkit.notebooks import execute, html, site
+from labkit_playground.data import find_reason
 from labkit_playground.site import write_lab
 
 HERE = Path(__file__).resolve().parent
@@ -76,7 +77,7 @@ def listed(out: Path) -> dict:
     for asked in exercises().values():
         page = next(page for page in pages if not page.notebook.closer and page.path.stem == asked.page)
         name, about = _find_part(page)
-        if asked.start and name:
+        if asked.start and name and not find_reason(asked):
             part = parts.setdefault(name, {"name": name, "about": about, "exercises": []})
             part["exercises"].append(_describe(asked, page, exporter, out))
     return {"parts": [*parts.values()]}

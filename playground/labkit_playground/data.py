@@ -17,6 +17,7 @@ from labkit.measure.compare import tolerance, unwritten
 from labkit.spec.reference import conv_float64, error_scale
 
 _LATER = ("12", "13", "14")  # pages of part 3
+_SPLIT = "P8_"  # clang splits accesses that the goals of this page count
 _PLENTY = 1 << 32  # bytes of device memory: no case of an exercise needs as much
 
 
@@ -49,20 +50,30 @@ def collect() -> tuple[str, bytes]:
     return json.dumps(stored), bytes(arrays.data)
 
 
+def find_reason(asked: Exercise) -> str:
+    """Return why the playground does not offer an exercise; "" if it does."""
+    if asked.page[:2] in _LATER:
+        return "It belongs to part 3, whole programs: its page grades it."
+    if asked.page.startswith(_SPLIT):
+        return "The browser's compiler makes other accesses there than nvcc: its page grades it."
+    if not isinstance(asked.subject, (InPlaceOf, Kernels)):
+        return "It is answered by numbers that the notebook computes: its page grades it."
+    return ""
+
+
 def _describe(asked: Exercise, arrays: Arrays) -> dict:
     """Return what the site stores of an exercise: how to launch and compare each case, or what is "missing"."""
-    subject, about = asked.subject, {"title": asked.title, "page": asked.page, "times": describe_times(asked)}
-    if asked.page[:2] in _LATER:
-        return about | {"missing": "It belongs to part 3, whole programs: its page grades it."}
+    subject, missing = asked.subject, find_reason(asked)
+    about = {"title": asked.title, "page": asked.page, "times": describe_times(asked), "missing": missing}
+    if missing:
+        return about
     if isinstance(subject, InPlaceOf):
         start = subject.variant(asked.start)
         cases = [_describe_convolution(subject, start, case, arrays) for case in subject.cases]
-        return about | {"missing": "", "no_extern_c": True, "file": start.file_name, "constant": start.rung.constant,
+        return about | {"no_extern_c": True, "file": start.file_name, "constant": start.rung.constant,
                         "cases": cases}
-    if isinstance(subject, Kernels):
-        cases = [_describe_launches(subject, case, arrays) for case in subject.cases]
-        return about | {"missing": "", "file": "attempt.cu", "constant": None, "cases": cases}
-    return about | {"missing": "It is answered by numbers that the notebook computes: its page grades it."}
+    cases = [_describe_launches(subject, case, arrays) for case in subject.cases]
+    return about | {"file": "attempt.cu", "constant": None, "cases": cases}
 
 
 def _describe_convolution(subject, start, case, arrays):
