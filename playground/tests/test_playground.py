@@ -44,7 +44,7 @@ def listed(tmp_path_factory):
 
 def test_it_has_the_kernels_of_parts_1_and_2_and_of_practice(listed):
     kernels = {number for number, asked in exercises().items() if not isinstance(asked.subject, Numbers)}
-    without_p8 = {number for number in kernels if number[:2] != "P8"}  # the compiler of the browser makes other accesses
+    without_p8 = {number for number in kernels if number[:2] != "P8"}  # its compiler makes other accesses
     assert set(listed) == {number for number in without_p8 if number < "12" or number[0] == "P"}
     assert len(listed) > 30
 
