@@ -36,8 +36,9 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
         declared = re.compile(rf"^{re.escape(file)}:(\d+):\d+: note: '{name}\b[^']*' (?:was )?declared here", re.M)
         note, after = declared.search(warnings, warning.end()), _UNSET.search(warnings, warning.end())
         number = int(note[1] if note and (not after or note.start() < after.start()) else line)
-        member = re.sub(r".*\W", ".", member or "")
-        if how != "is" and not _is_always_read(name, member, lines[number - 1 :]):
+        member = re.sub(r"\w+::", "", member or "")  # of ".P::a.In::x" it is ".a.x"
+        is_read = _is_member_always_read if member else _is_always_read
+        if how != "is" and not is_read(name + member, lines, number):
             continue
         name += member
         functions = _FUNCTION.findall(warnings[: warning.start()])
@@ -72,27 +73,53 @@ def _make_row(tool: str, kind: str, functions: Sequence[str], file: str, line: i
     }
 
 
-def _is_always_read(name: str, member: str, lines: Sequence[str]) -> bool:
-    """Return whether all statements that set a variable, or its ".member", also read it; the first line declares it."""
+def _scope_of(name: str, lines: Sequence[str], number: int) -> str:
+    """Return the text from the name of a variable in the line that declares it to the end of its block."""
     scope, depth = "", 0
-    for sign in "\n".join(lines).partition(name)[2]:
+    for sign in re.split(rf"\b{name}\b", "\n".join(lines[number - 1 :]), maxsplit=1)[-1]:
         depth += (sign == "{") - (sign == "}")
         if depth < 0:
             break
         scope += sign
-    if member:
-        variable = rf"\b{name}\s*\{member}\b"
-        # It is set whole or by its function, or a reference or a call that is no intrinsic's may set the member.
-        elsewhere = (rf"\b{name}\b(?!\s*\.)", rf"\b{name}\s*\.\s*\w+\s*\(",
-                     rf"\b(?!__|if\b|while\b|return\b)\w+\s*\(\s*{variable}\s*[,)]", rf",\s*{variable}\s*[,)]",
-                     rf"&\s*\w+\s*=\s*{variable}")
-        if any(re.search(pattern, scope) for pattern in elsewhere):
+    return scope
+
+
+def _is_always_read(name: str, lines: Sequence[str], number: int) -> bool:
+    """Return whether all statements that set a variable, which this line declares, also read it."""
+    scope = _scope_of(name, lines, number)
+    sets = re.finditer(rf"\b{name}\b\s*(?:\[[^]]*\]\s*)*(?:\.\w+\s*)*=(?!=)([^;]*)", scope)
+    return not re.search(rf"(?:&|>>)\s*{name}\b", scope) and all(re.search(rf"\b{name}\b", match[1]) for match in sets)
+
+
+# What takes a number by its value; a function of the reader's may take a reference.
+_BY_VALUE = re.compile(r"\b__(?:float2|half2|f(?:add|sub|mul|div)_)\w*\(\s*$")
+
+
+def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool:
+    """Return whether each use of "variable.member" reads it, and none of the variable can set it otherwise.
+
+    Only uses that surely do are accepted: ``v.x += …``, ``v.x = … v.x …``, an operand, an intrinsic's argument.
+    """
+    name, _, member = path.partition(".")
+    scope = _scope_of(name, lines, number)
+    if "." in member or any(re.search(rf"#\s*define\b.*\b{name}\b", line) for line in lines):
+        return False
+    for use in re.finditer(rf"\b{name}\b(\s*\.\s*(\w+))?", scope):
+        before, after = scope[: use.start()].rstrip(), scope[use.end() :].lstrip()
+        if not use[1] or after.startswith("("):
             return False
-    else:
-        variable = rf"\b{name}\b"
-    places = r"\s*(?:\[[^]]*\]\s*)*(?:\.\w+\s*)*"
-    sets = re.finditer(rf"{variable}{places}=(?!=)([^;]*)", scope)
-    return not re.search(rf"(?:&|>>)\s*{name}\b", scope) and all(re.search(variable, match[1]) for match in sets)
+        if use[2] != member or re.match(r"(?:[-+*/%&|^]|<<|>>)=", after):
+            continue
+        if assigned := re.match(r"=(?!=)([^;?]*);", after):
+            if not re.search(rf"\b{name}\s*\.\s*{member}\b", assigned[1]) or not re.search(r"[;{})]$", before):
+                return False
+        elif re.match("[,)]", after):
+            if not _BY_VALUE.search(before):
+                return False
+        elif not re.match(r"[-+*/;\]]", after) or not re.search(r"[-+*/=\[]$|\breturn$", before) \
+                or re.search(r"&\s*\w+\s*=$", before):
+            return False
+    return True
 
 
 def of(records: Sequence[dict]) -> list[dict]:

@@ -70,6 +70,7 @@ def tidy(text: str, folder: Path, generated: str) -> str:
     for line in text.replace(f"{folder}{os.sep}", "").splitlines():
         located = _LOCATED.match(line)
         if located:
+            inlined_at = "" if located["head"] else inlined_at
             file, what = located["file"] or located["head"], located["what"] or ""
             is_engines = file in (generated, "<scratch space>") or file.startswith(_INCLUDE) or "hostcuda.h" in file
             is_dropped = is_engines or bool(_MACRO_USE.search(what))
@@ -77,6 +78,7 @@ def tidy(text: str, folder: Path, generated: str) -> str:
                 engine_error = what
             elif is_engines and inlined_at and re.match("warning: .* used uninitialized", what):
                 output.append(f"{inlined_at}: {what}")
+                inlined_at = ""
             elif not is_engines and _LEADS_HERE.match(what):
                 user_place, is_dropped = located["place"], True
             if engine_error and user_place:
@@ -84,9 +86,9 @@ def tidy(text: str, folder: Path, generated: str) -> str:
                 user_place = engine_error = None
         elif re.match(r"\S+: ", line):
             is_dropped = False
-        elif line.startswith("In function "):
+        elif re.match(r"In .*\b(?:function|constructor|destructor|operator)\b", line):
             inlined_at = ""
-        elif (inlined := _INLINED.match(line)) and not inlined[1].startswith((_INCLUDE, generated)):
+        elif not inlined_at and (inlined := _INLINED.match(line)) and not inlined[1].startswith((_INCLUDE, generated)):
             inlined_at = inlined[1]
         if not is_dropped and not _NOISE.match(line):
             output.append(_ENGINE_WARNING.sub(r"\1", line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip()))

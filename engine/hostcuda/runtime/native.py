@@ -19,7 +19,7 @@ import time
 import warnings
 import weakref
 from ctypes import byref, c_double, c_size_t, c_uint, c_void_p
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostcuda.build.unit import precompile_header
@@ -479,6 +479,7 @@ class LoadedModule:
     handle: int
     layout: layout.Layout
     kernels: list[LoadedKernel]  # those that are registered
+    asked: set[tuple[int, int]] = field(default_factory=set)  # variables that may be copied: (address, size)
 
     def kernel(self, name) -> LoadedKernel | None:
         """Return the kernel with this name or symbol, or None."""
@@ -491,6 +492,7 @@ class LoadedModule:
         span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")  # of a static variable
         if span:
             _library.hc_module_variable(self.handle, *span)
+            self.asked.add(span)
         return span
 
 
@@ -553,22 +555,16 @@ def module_callers(module) -> list[int]:
     return offsets[: library().hc_module_callers(module, offsets, len(offsets))]
 
 
-def _find_variable(address):
-    """Return (symbol, (base, size)) of the variable of a loaded module at an address, or None."""
-    return next(((symbol, (base, size)) for module in [*_modules.values()]
+def variable_at(address) -> str | None:
+    """Return the name of the variable of a loaded module at an address, as declared, or None."""
+    return next((layout.demangle(symbol) for module in [*_modules.values()]
                  for symbol, (base, size) in module.layout.variables.items() if base <= address < base + size), None)
 
 
-def variable_at(address) -> str | None:
-    """Return the name of the variable of a loaded module at an address, as declared, or None."""
-    variable = _find_variable(address)
-    return variable and layout.demangle(variable[0])
-
-
 def variable_range(address) -> tuple[int, int] | None:
-    """Return the (base, size) of the variable of a loaded module that contains `address`, or None."""
-    variable = _find_variable(address)
-    return variable and variable[1]
+    """Return the (base, size) of the variable at an address that `LoadedModule.variable` has returned, or None."""
+    return next(((base, size) for module in [*_modules.values()]
+                 for base, size in [*module.asked] if base <= address < base + size), None)
 
 
 def launch(kernel, grid, block, shared, packed, stream) -> None:

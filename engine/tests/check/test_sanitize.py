@@ -191,3 +191,24 @@ extern "C" __global__ void k(const half *x, half *y, int n) {
     (row,) = of_warnings(warnings_about(source, no_extern_c=True), source)
     assert (row["kernel"], row["line"]) == ("k", 3)
     assert row["message"].startswith("the variable sum.x has no value when line 5 uses it")
+
+
+@pytest.mark.parametrize("set_x", [
+    "v.a.x = x[0]", "v.a = w", "In &r = v.a; r.x = 1", "set(v.a.x)", "(v.a.x) = x[0]",
+    "u.x = x[0]", "u = q", "float &r = u.x; r = 1", "float &r{u.x}; r = 1", "set(u.x)", "set<float>(u.x)", "__set(u.x)",
+    "(u.x) = 1", "const_cast<float &>(u.x) = 1", "UX = 1", "(n > 4 ? u.x : u.y) = 1",
+])
+def test_a_member_that_may_be_set_is_no_finding(set_x):
+    used = "v.a.x" if "v.a" in set_x else "u.x"
+    source = f"""#define UX u.x
+struct In {{ float x, y; }};
+struct Out {{ In a, b; }};
+template <class T> __device__ void set(T &t) {{ t = 1; }}
+__device__ void __set(float &t) {{ t = 1; }}
+extern "C" __global__ void k(const float *x, float *y, int n) {{
+  Out v; float2 u, q = make_float2(1, 2); In w = {{1, 2}};
+  if (n > 3) {{ {set_x}; }}
+  __syncthreads();
+  for (int i = 0; i < n; i++) if (n > 3) y[i] = {used} + q.x + w.x;
+}}"""
+    assert of_warnings(warnings_about(source, no_extern_c=True), source) == []
