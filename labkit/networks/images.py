@@ -8,6 +8,7 @@ elements; gzipped. A file is used only if it is the published one, by its digest
 import gzip
 import hashlib
 import os
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hostcuda.errors import EngineError
 from hostcuda.files import require_writable
 from labkit.base import manifest
 from labkit.base.errors import LabError
+from labkit.base.installation import restore
 from labkit.base.paths import cache_dir, data_dir, private_cache
 
 CHUNK = 256  # images resized at a time: so many fit into the processor's cache
@@ -207,13 +209,15 @@ def _find_neighbours(length, new_length):
 
 
 def _read_idx(path: Path) -> np.ndarray:
-    """Read a gzipped file in the idx format: bytes, with as many dimensions as it says.
-
-    It is the published one, by its MD5 or by the manifest.
-    """
-    content = gzip.decompress(manifest.read(path))
-    header_end = 4 + 4 * content[3]
-    return np.frombuffer(content, np.uint8, offset=header_end).reshape(np.frombuffer(content[4:header_end], ">u4"))
+    """Read a gzipped file in the idx format: bytes, with as many dimensions as it says."""
+    if not path.is_file():
+        raise LabError(f"{path} is missing; it is part of the lab. Restore it with `{restore(f'data/{path.name}')}`.")
+    try:
+        content = gzip.decompress(manifest.read(path))
+        header_end = 4 + 4 * content[3]
+        return np.frombuffer(content, np.uint8, offset=header_end).reshape(np.frombuffer(content[4:header_end], ">u4"))
+    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, IndexError) as error:
+        raise LabError(f"{path} is damaged ({error}). Restore it with `{restore(f'data/{path.name}')}`.") from None
 
 
 def _find(name: str, file: str, md5: str) -> Path | None:
