@@ -41,6 +41,13 @@ def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = N
     return tiles(batch, tiles(batch, limit))
 
 
+def draw_inputs(x: np.ndarray, layer: Layer, rng: np.random.Generator) -> np.ndarray:
+    """Fill x [B, C, H, W] with random images; return a random k of the same data type."""
+    for part in np.array_split(x, -(-len(x) // 1000)):  # no second array of all images in float32
+        part[...] = rng.random(part.shape, dtype=np.float32)
+    return (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(x.dtype)
+
+
 @dataclass(frozen=True)
 class Launch:
     """One kernel launch of a plan: the geometry of a call with the numbers filled in."""
@@ -212,10 +219,9 @@ class Plan(Closing):
                     self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
     def load_random(self) -> None:
-        """Copy random images, from 0 to 1, and random weights, from -0.5 to 0.5, to the device."""
-        rng = np.random.default_rng(1)
-        self.load(rng.random(self.layer.x_shape(self.batch), np.float32),
-                  rng.random(self.layer.k_shape, np.float32) - np.float32(0.5))
+        """Copy random images and weights, as `draw_inputs` has them, to the device."""
+        x = np.empty(self.layer.x_shape(self.batch), self.variant.io_dtype)
+        self.load(x, draw_inputs(x, self.layer, np.random.default_rng(1)))
 
     def _require_input(self, name, array, shape):
         array = np.ascontiguousarray(array, self.variant.io_dtype)

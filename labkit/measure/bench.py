@@ -23,7 +23,7 @@ from hostcuda.errors import Interrupted
 from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed, LabError
 from labkit.ladder.buffers import images_with_nan
-from labkit.ladder.plan import Plan
+from labkit.ladder.plan import Plan, draw_inputs
 from labkit.ladder.tables import kernels_ms
 from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.check import require_verified
@@ -166,13 +166,6 @@ def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict
     k = draw_inputs(x, layer, rng)
     inputs = {dtype: (x.astype(dtype), k.astype(dtype)) for dtype in dtypes}
     return inputs, SampledImages(layer, batch, inputs, rng)
-
-
-def draw_inputs(x: np.ndarray, layer: Layer, rng: np.random.Generator) -> np.ndarray:
-    """Fill x [B, C, H, W] with random images; return a random k of the same data type."""
-    for part in np.array_split(x, -(-len(x) // 1000)):  # no second array of all images in float32
-        part[...] = rng.random(part.shape, dtype=np.float32)
-    return (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(x.dtype)
 
 
 def _measure_op(

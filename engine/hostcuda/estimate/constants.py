@@ -26,7 +26,7 @@ def miss_rate(traces: Sequence[Sequence[Sequence[int]]], warps: int, blocks: int
 
     The warps of a block begin together and drift apart. When the last has ended, another block takes their place.
     `traces` are `hostcuda.check.records.LaunchRecord.constant_traces`, `warps` is the number of warps per block, and
-    `blocks` the number of blocks that are resident on a multiprocessor. `per_load` is how many requests a warp makes
+    `blocks` the number of blocks that are resident on a multiprocessor. `per_load` is the number of a warp's requests
     per load from global or shared memory, for which it waits.
     """
     burst = max(_BURST, round(_BURST * per_load))
