@@ -126,12 +126,12 @@ def test_what_to_do_is_what_a_page_can_do(lab):
 def test_a_launch_tells_how_far_it_is(tab):
     source = "__global__ void f(float *y) { __shared__ float s[64]; s[threadIdx.x] = 1; __syncthreads(); "\
              "y[threadIdx.x] = s[0]; }"
-    told = tab.evaluate("""async request => {
-        const told = [];
-        await window.lab.check(request, progress => told.push(progress));
-        return told.filter(each => each.part === 'blocks');
-    }""", request(source, "y", n=64, grid=30_000))
-    assert told and all(0 < progress["done"] <= progress["total"] == 30_000 for progress in told)
+    reports = tab.evaluate("""async request => {
+        const reports = [];
+        await window.lab.check(request, report => reports.push(report));
+        return reports.filter(report => report.part === 'blocks');
+    }""", request(source, "y", n=64, grid=200_000))
+    assert reports and all(0 < report["done"] <= report["total"] == 200_000 for report in reports)
 
 
 def test_errors_and_warnings_have_line_and_column(lab):
