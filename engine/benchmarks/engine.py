@@ -29,7 +29,7 @@ import numpy as np
 from hostcuda import processor
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import Variant, variant
-from labkit.measure.check import tolerance
+from labkit.measure.compare import tolerance
 from labkit.spec.layers import LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
 

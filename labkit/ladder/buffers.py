@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Self
+from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,11 +17,8 @@ from labkit.ladder.source import module_arguments
 _THREADS = 256  # per block
 
 
-class Closing:
-    """An object that is closed at the end of a `with` block, also after an error."""
-
-    def __enter__(self) -> Self:
-        return self
+class Closing(AbstractContextManager):
+    """An object whose method `close` is called at the end of a `with` block, also after an error."""
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -39,26 +36,26 @@ class Buffers(Closing):
         self.free(*list(self._buffers.values()))
 
     def new(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32):
-        """Allocate a buffer for an array."""
+        """Return a new device buffer for an array of this shape and type; its contents are undefined."""
         buffer = hostcuda.driver.mem_alloc(int(np.prod(shape)) * np.dtype(dtype).itemsize)
         self._buffers[id(buffer)] = buffer
         return buffer
 
     def free(self, *buffers) -> None:
-        """Free some buffers before the end."""
+        """Free these buffers, which `new` or `copy_in` returned, before the end of the block."""
         for buffer in buffers:
             del self._buffers[id(buffer)]
             buffer.free()
 
     def copy_in(self, array: np.ndarray):
-        """Allocate a buffer with the contents of an array."""
+        """Return a new device buffer with the contents of an array."""
         buffer = self.new(array.shape, array.dtype)
         hostcuda.driver.memcpy_htod(buffer, array)
         return buffer
 
     @staticmethod
     def copy_out(buffer, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> np.ndarray:
-        """Copy a buffer back, after waiting for the device."""
+        """Return a device buffer's contents as a new array; the copy waits for the kernels launched before it."""
         array = np.empty(shape, dtype)
         hostcuda.driver.memcpy_dtoh(array, buffer)
         return array
@@ -92,12 +89,13 @@ def _compile_kernels() -> CompiledKernels:
 
 
 def images_with_nan(y, shape: tuple[int, ...], dtype) -> np.ndarray:
-    """Return the numbers of a device buffer's images that hold a NaN, ascending.
+    """Return the indices, ascending, of the images that hold a NaN in an array on the device.
 
     `y` points to an array of `shape` [B, ...] and `dtype`, float32 or float16. Only a flag per image leaves the device.
     """
     size = int(np.prod(shape))
     with Buffers() as buffers:
         flags = buffers.copy_in(np.zeros(shape[0], np.int32))
+        # The first `size` is the number of threads, one per element; the kernel's own arguments follow.
         _compile_kernels().nan_images(size, y, flags, size, size // shape[0], np.dtype(dtype).itemsize)
         return np.flatnonzero(buffers.copy_out(flags, shape[:1], np.int32))

@@ -36,11 +36,10 @@ def missing() -> str | None:
 
 
 def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
-    """Compute y = k u for each of B images. It is called like the prepared kernel `gemm`, with the same arguments.
+    """Compute y = k u for each of B images, with the arguments of the prepared kernel `gemm`.
 
     u [B, C K K, Ho Wo], k [M, C K K] and y [B, M, Ho Wo] are addresses on the device, of float32 in row-major order.
-    cuBLAS chooses its own grid, block and shared memory. Raises LabError if cuBLAS reports an error; the message names
-    it.
+    grid, block and shared_size are ignored: cuBLAS chooses its own. Raises LabError if cuBLAS reports an error.
     """
     u, k, y, B, C, H, W, M, K = map(int, (u, k, y, B, C, H, W, M, K))  # ctypes takes no numbers of NumPy
     pixels, depth = (H - K + 1) * (W - K + 1), C * K * K
@@ -73,7 +72,7 @@ def prepare() -> None:
 
 @functools.cache
 def _handle():
-    """Return the library and this process's handle, in the current context."""
+    """Return (cuBLAS as a ctypes library, its handle for this process); the first call makes the handle."""
     hostcuda.ensure_context()
     library, handle = _library(), ctypes.c_void_p()
     _check(library.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
@@ -84,7 +83,7 @@ def _handle():
 
 @functools.cache
 def _library():
-    """Load the library, once per process."""
+    """Return cuBLAS as a ctypes library, the first that can be loaded; LabError, with the reasons, if none can."""
     failures = []
     for path in _candidates():
         try:
@@ -100,7 +99,7 @@ def _library():
 
 
 def _candidates():
-    """Yield where libcublas may be: nvcc's CUDA toolkit, NVIDIA's wheels, the loader's path."""
+    """Yield the paths and names of libcublas to try: in CUDA toolkits, in NVIDIA's wheels, on the loader's path."""
     folders = []
     nvcc = shutil.which("nvcc")
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), nvcc and Path(nvcc).resolve().parent.parent]
@@ -115,6 +114,7 @@ def _candidates():
 
 
 def _check(status: int, call: str) -> None:
+    """Raise LabError, with the name of the call and cuBLAS's text, if its status is not 0."""
     if status:
         library = _library()
         library.cublasGetStatusString.restype = ctypes.c_char_p

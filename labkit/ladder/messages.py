@@ -44,30 +44,34 @@ class Message:
 
 
 def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
-    """Yield errors and warnings of g++, clang++ or nvcc, and notes where a variable that one names is declared."""
+    """Yield the errors, warnings and notes of declarations in the output of g++, clang++ or nvcc for these lines."""
     output_lines = output.splitlines()
     for index, text in enumerate(output_lines):
         if match := _HOST.match(text) or _NVCC.match(text):
             line, column = int(match["line"]), int(match.groupdict().get("column") or 0)
             if match.re is _NVCC and 1 <= line <= len(lines):
                 column = _find_column(output_lines[index + 1 : index + 3], lines[line - 1])
-            words = re.sub(r" \[-W[\w=-]+\]$", "", match["text"])
+            words = re.sub(r" \[-W[\w=-]+\]$", "", match["text"])  # without the option's name, " [-Wunused-variable]"
             yield Message(line, column, match["kind"], words)
 
 
 def _find_column(below: list[str], code: str) -> int:
-    """Return the column that nvcc's caret points to in the two lines below its message; 0 if there is no caret."""
-    if len(below) < 2 or below[1].strip() != "^" or not code.strip() or code.strip() not in below[0]:
+    """Return the column, from 1, that nvcc's caret points to in the line `code`; 0 if there is no caret.
+
+    `below` are the two lines below nvcc's message: the line of code, which nvcc indents anew, and the caret.
+    """
+    text = code.strip()
+    if len(below) < 2 or below[1].strip() != "^" or not text or text not in below[0]:
         return 0
-    return below[1].index("^") - below[0].index(code.strip()) + code.index(code.strip()) + 1
+    return below[1].index("^") - below[0].index(text) + code.index(text) + 1
 
 
-def format_messages(several: Iterable[Message], lines: list[str]) -> str:
-    """Return the first messages with their lines of the source."""
-    several = list(dict.fromkeys(several))
-    parts = [message.show(lines) for message in several[:SHOWN]]
-    if len(several) > SHOWN:
-        parts.append(f"and {len(several) - SHOWN} more, which may follow from these")
+def format_messages(messages: Iterable[Message], lines: list[str]) -> str:
+    """Return the first `SHOWN` messages as text, each with its line of the source, whose lines are given."""
+    distinct = list(dict.fromkeys(messages))
+    parts = [message.show(lines) for message in distinct[:SHOWN]]
+    if len(distinct) > SHOWN:
+        parts.append(f"and {len(distinct) - SHOWN} more, which may follow from these")
     return "\n".join(parts)
 
 
@@ -77,16 +81,16 @@ def errors(output: str, lines: list[str]) -> str:
 
 
 def find_lacking(output: str) -> str:
-    """Return which instruction the GPU lacks, by nvcc's and ptxas' messages, and which one has it; "" if none is."""
+    """Return "INSTRUCTION, which needs compute capability X.Y" if a compiler says that the GPU lacks it; else ""."""
     if not (match := _LACKING.search(output)):
         return ""
     if match["major"] or match["function"]:
-        capability = f"{match['major']}.{match['minor']}" if match["major"] else "8.0"
+        capability = f"{match['major']}.{match['minor']}" if match["major"] else "8.0"  # of __reduce_..._sync
         return f"{match['instruction'] or match['function']}, which needs compute capability {capability}"
     return f"{match['instruction']}, which its architecture does not have"
 
 
 def is_in_unroll(message: Message, text: str) -> bool:
-    """Return whether a variable said to be unused stands in a `#pragma unroll`, which the host's compiler ignores."""
-    name = re.fullmatch(r"unused variable .(\w+).", message.text)
+    """Return whether a message calls a variable unused that a `#pragma unroll` uses; the host's compiler ignores it."""
+    name = re.fullmatch(r"unused variable .(\w+).", message.text)  # in quotation marks of any kind
     return bool(name and re.search(rf"#\s*pragma\s+unroll\s+{name[1]}\b", text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,12 +22,12 @@ class Option:
 
 
 def short(value) -> str:
-    """Return an option's value as labels and results write it: a pair is "32x8"."""
+    """Return an option's value as text, as labels and results write it: a pair is "32x8"."""
     return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
 def block_size(name: str, value) -> tuple[int, int]:
-    """Validate a block of threads (x, y)."""
+    """Return the value of an option, two positive integers, as a block of threads (x, y); else raise LabError."""
     if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_whole, value))):
         raise LabError(f"{name}={value!r}: a block is a pair of positive integers (x, y), such as (32, 8)")
     x, y = map(int, value)
@@ -36,7 +37,7 @@ def block_size(name: str, value) -> tuple[int, int]:
 
 
 def tile_side(name: str, value) -> int:
-    """Validate the side of a square tile with one thread per element."""
+    """Return the value of an option as the side of a square tile with a thread per element; else raise LabError."""
     if not is_whole(value):
         raise LabError(f"{name}={value!r}: the side of a tile is a positive integer, for example 16")
     if value * value > MAX_THREADS:
@@ -45,29 +46,24 @@ def tile_side(name: str, value) -> int:
     return int(value)
 
 
-def count(name: str, value) -> int:
-    """Validate a positive integer."""
-    if not is_whole(value):
-        raise LabError(f"{name}={value!r}: it has to be a positive integer")
-    return int(value)
-
-
-def count_to(largest: int) -> Callable[[str, object], int]:
-    """Return a validator of an integer from 1 to `largest`."""
+def count_to(largest: float) -> Callable[[str, object], int]:
+    """Return a function (option's name, value) that returns an integer from 1 to `largest`, else raises LabError."""
+    allowed = "a positive integer" if largest == math.inf else f"an integer from 1 to {largest}"
 
     def validate(name: str, value) -> int:
         if not is_whole(value, most=largest):
-            raise LabError(f"{name}={value!r}: it has to be an integer from 1 to {largest}")
+            raise LabError(f"{name}={value!r}: it has to be {allowed}")
         return int(value)
 
     return validate
 
 
+count = count_to(math.inf)
 thread_count, warp_count = count_to(MAX_THREADS), count_to(MAX_THREADS // WARP)  # of a block
 
 
 def or_none(validate: Callable) -> Callable:
-    """Return a validator that also allows None: the rung then chooses the value for each layer."""
+    """Return `validate` extended so that it also returns None: the rung then chooses the value for each layer."""
     return lambda name, value: None if value is None else validate(name, value)
 
 

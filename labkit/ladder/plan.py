@@ -30,20 +30,21 @@ _constant_lock = threading.RLock()  # held from the copy into such an array to t
 
 
 def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = None) -> int:
-    """Return how many images one launch computes, so that the chunks of a batch have nearly equal sizes.
+    """Return how many images one launch computes, so that the launches of a batch have nearly equal sizes.
 
-    The grid and the scratch buffer limit them. `scratch` are the bytes of that buffer per image, `free` those of free
-    device memory, of which the buffer takes a quarter at most; `limit` images are what the variant allows.
+    It is at most the grid's size in z, `limit`, and what fits into the scratch buffer: that takes `scratch` bytes per
+    image, and at most `MAX_SCRATCH_BYTES` and a quarter of the `free` bytes of device memory.
     """
     limit = min(batch, limit or batch, MAX_GRID[2])
     if scratch:
         limit = max(1, min(limit, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
-    return tiles(batch, tiles(batch, limit))
+    launches = tiles(batch, limit)
+    return tiles(batch, launches)
 
 
 def draw_inputs(x: np.ndarray, layer: Layer, rng: np.random.Generator) -> np.ndarray:
-    """Fill x [B, C, H, W] with random images; return a random k of the same data type."""
-    for part in np.array_split(x, -(-len(x) // 1000)):  # no second array of all images in float32
+    """Fill x [B, C, H, W] with random images, 0 to 1; return random masks k, -0.25 to 0.75, of the same data type."""
+    for part in np.array_split(x, tiles(len(x), 1000)):  # in parts: no second array of all images in float32
         part[...] = rng.random(part.shape, dtype=np.float32)
     return (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(x.dtype)
 
@@ -127,7 +128,7 @@ class Plan(Closing):
             raise
 
     def _allocate(self, module, x, y, k):
-        """Allocate the buffers that the caller has not given, and choose the images per launch."""
+        """Set `x`, `k` and `y` to the caller's buffers or, for None, new ones; set `buffers` and `images`."""
         variant, layer, dtype = self.variant, self.layer, self.variant.io_dtype
         new, s = self._buffers.new, variant.scope(layer)
         self.x = new(layer.x_shape(self.batch), dtype) if x is None else x
@@ -147,7 +148,7 @@ class Plan(Closing):
         self.buffers = {"x": int(self.x), "k": int(self.k), "y": int(self.y), "u": u, "a": a}
 
     def _prepare_launches(self, module):
-        """Prepare the calls of `run`, with all arguments; cuBLAS computes a product in place of a kernel."""
+        """Set `launches`, with all arguments, and `functions`: kernel name to prepared function of the module."""
         variant, layer, s = self.variant, self.layer, self.variant.scope(self.layer)
         itemsize = variant.io_dtype.itemsize
         self.functions = {name: self._find_function(module, name) for name in variant.kernels}
@@ -162,7 +163,7 @@ class Plan(Closing):
                 arguments = (*(np.intp(addresses[name]) for name in call.buffers), *sizes)
                 dynamic = launch.shared if variant.dynamic_shared else 0
                 function = cublas.GEMM if call.library(s) else self.functions[launch.kernel]
-                if dynamic > SHARED_BYTES:
+                if dynamic > SHARED_BYTES:  # a kernel has to opt in to more than 48 KB
                     attribute = hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                     function.set_attribute(attribute, dynamic)
                 launches.append(PreparedLaunch(**vars(launch), function=function, arguments=arguments,
@@ -170,7 +171,7 @@ class Plan(Closing):
         self.launches = tuple(launches)
 
     def _find_function(self, module, name):
-        """Return a kernel of the module, prepared for the ladder's nine arguments."""
+        """Return a kernel of the module, prepared for the ladder's nine arguments; LabError if it does not fit them."""
         try:
             return module.get_function(name).prepare(SIGNATURE)
         except hostcuda.driver.LogicError:
@@ -180,7 +181,7 @@ class Plan(Closing):
         raise LabError(f"{self.variant.label}: {why}")
 
     def _find_constant(self, module):
-        """Return the address of the mask in constant memory, or None."""
+        """Return the address of the module's __constant__ array for the mask, or None; LabError if it is too small."""
         if not self.variant.constant:
             return None
         address, size = module.get_global(self.variant.constant)
@@ -224,6 +225,7 @@ class Plan(Closing):
         self.load(x, draw_inputs(x, self.layer, np.random.default_rng(1)))
 
     def _require_input(self, name, array, shape):
+        """Return an array in C order and `variant.io_dtype`; LabError, with its name, if it has another shape."""
         array = np.ascontiguousarray(array, self.variant.io_dtype)
         if array.shape != shape:
             raise LabError(f"{name} has the shape {array.shape}; {self.layer}, batch {self.batch}, needs {shape}")
@@ -240,6 +242,7 @@ class Plan(Closing):
         """
         with nullcontext() if self._constant is None else _constant_lock:
             if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
+                # Another plan of the module has loaded its mask there since.
                 size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
                 hostcuda.driver.memcpy_dtod_async(self._constant, self._factors, size, stream)
                 _masks[self._constant] = self._mask

@@ -116,14 +116,16 @@ class Rung:
             object.__setattr__(self, "options", {**self.options, "step": Option(None, about, self._validate_step)})
 
     def _validate_step(self, name, value):
+        """Return the value of the option `step` if it is a sub-step of the rung or None; else raise LabError."""
         if value is not None and value not in tuple(self.steps):  # a tuple: the value may not be hashable
             raise LabError(f"{name}={value!r}: {self.label} has the steps {', '.join(self.steps)}")
         return value
 
     def scope(self, layer: Layer, images: int, options: Mapping[str, object]) -> Scope:
-        """Return all that the geometry of a launch may depend on.
+        """Return all that the geometry of a launch may depend on, as attributes of one object.
 
-        The `options`, `read_launch_limits` and the `sizes` join the layer's dimensions and the images.
+        They are the layer's dimensions, the number of images, all options of the rung, the limits of the device and
+        the rung's `sizes`, which replace options that are None.
         """
         images = layer.x_shape(images)[0]  # raises if it is not a number of images
         dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}

@@ -16,12 +16,12 @@ NVCC_OPTIONS = ("-std=c++17", "-O3")
 
 
 def module_arguments(text: str, name: Path | str, *options: str) -> dict:
-    """Return the arguments of `SourceModule` for the text of a kernel file.
+    """Return the keyword arguments of `SourceModule` for the text of a kernel file.
 
-    Messages name the file, and `header_folders` are searched.
+    `name` is its path, or the name that messages use; `options` are the compiler's. `header_folders` are searched.
     """
     return {
-        "source": f'#line 1 "{str(name).replace(chr(92), "/")}"\n{text}',
+        "source": f'#line 1 "{str(name).replace(chr(92), "/")}"\n{text}',  # C would read backslashes as escapes
         "options": [*NVCC_OPTIONS, *options],
         "no_extern_c": True,
         "include_dirs": [*map(str, header_folders(name))],
@@ -40,13 +40,13 @@ def cell_arguments(text: str, name: str, *options: str) -> dict:
 
 
 def digest(source: str) -> str:
-    """Return eight hexadecimal digits that identify a source without its comments."""
+    """Return eight hexadecimal digits that identify a source; // comments do not count."""
     return hashlib.sha256(re.sub(r"[ \t]*//.*", "", source).encode()).hexdigest()[:8]
 
 
 def as_path(source: str | Path) -> Path | None:
     """Return the path if `source` is one, None if it is a kernel's text. Raises LabError if there is no such file."""
-    if not isinstance(source, Path) and ("\n" in source or "(" in source):
+    if not isinstance(source, Path) and ("\n" in source or "(" in source):  # as every kernel has
         return None
     path = Path(source).expanduser()
     if not path.is_file():
@@ -60,28 +60,29 @@ def read(path: Path) -> str:
 
 
 def decode(data: bytes, name: Path | str) -> str:
-    r"""Return the text that is in a file of this name, with "\n" at the end of each line; LabError as `read`."""
+    r"""Return the bytes of a kernel file as text, each line ended by "\n"; LabError, with `name`, if not UTF-8."""
     try:
-        return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read()
+        return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read()  # as `open` does, also with "\r\n"
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
         raise LabError(f"{name}, line {line}: {error.object[error.start]:#x} is no UTF-8; save it as UTF-8") from None
 
 
 def changed_lines(a: list[str], b: list[str]) -> int:
-    """Count the lines in which two sources differ: a replaced line once, one with other blanks not at all."""
-    matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
+    """Count the lines in which two sources, given as lines, differ: a replaced line once, other blanks not at all."""
+    a, b = ([" ".join(line.split()) for line in source] for source in (a, b))
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
 
 
 def functions(text: str) -> dict[str, tuple[int, int]]:
-    """Return where each function of a source begins and ends, by its name. The comment right above belongs to it."""
-    code, spans, depth, begin, brace = code_only(text), {}, 0, 0, 0
-    for mark in re.finditer(r"[{};]|^[ \t]*#.*$", code, re.MULTILINE):
+    """Return where each function of a source is: its name to (first, end) character, with the comment right above."""
+    code, spans, depth, begin, brace = code_only(text), {}, 0, 0, 0  # `code` has blanks in place of comments
+    for mark in re.finditer(r"[{};]|^[ \t]*#.*$", code, re.MULTILINE):  # braces, semicolons, preprocessor lines
         depth += {"{": 1, "}": -1}.get(mark[0], 0)
         if mark[0] == "{" and depth == 1:
             brace = mark.start()
-        if depth or mark[0] == "{":
+        if depth or mark[0] == "{":  # inside of braces: a declaration ends outside of all
             continue
         head = _remove_parentheses(code[begin:brace]) if mark[0] == "}" else ""
         if names := re.findall(r"\b(\w++)\s*+\0", head):  # the last name before parentheses is the function's
@@ -95,13 +96,13 @@ def functions(text: str) -> dict[str, tuple[int, int]]:
 
 def parameter_names(code: str, function: str) -> list[str]:
     """Return the names of a function's parameters, in order; `code` has no comments, as `code_only` gives it."""
-    match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)
-    return re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", match[1].strip()) if match else []
+    match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)  # the definition: name (...) {
+    return re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", match[1].strip()) if match else []  # x of "float x[3],"
 
 
 def _remove_parentheses(code: str) -> str:
-    r"""Return code with "\0" in place of each pair of parentheses and all inside: the word before is a function's."""
-    parts, open_places = [], []
+    r"""Return code with "\0" in place of each outermost pair of parentheses and what is between them."""
+    parts, open_places = [], []  # `open_places`: indices in `parts` of what is still open
     for part in re.split(r"([()])", code):
         if part == ")" and open_places:
             del parts[open_places.pop() :]
@@ -123,8 +124,10 @@ def with_functions(source: str, cell: str) -> str:
     if not names:
         raise LabError(f"the cell has to define one of the kernel's functions, {', '.join(old_places)}, "
                        f"but it defines {', '.join(new_places) or 'none'}")
+    # A text is all from the end of the function before to its own end; the last has the rest of the cell, too.
     ends = [*(new_places[name][1] for name in names[:-1]), len(cell)]
     texts = [cell[begin:end].strip("\n") for begin, end in zip([0, *ends], ends, strict=False)]
+    # From the last to the first, so that the places before stay valid.
     for (begin, end), text in sorted(zip(map(old_places.get, names), texts, strict=True), reverse=True):
         source = source[:begin] + text + source[end:]
     return source
@@ -140,14 +143,15 @@ def select_view(text: str, skeleton: bool) -> str:
     comment at the top of the file is the solution's: the starting code begins below it.
     """
     if not skeleton:
-        return _MARKED.sub(lambda match: match[2] or "", text)
-    return _MARKED.sub(lambda match: match[1], re.sub(r"\A(?://[^\n]*\n)+\n*", "", text))
+        return _MARKED.sub(lambda match: match[2] or "", text)  # what follows #else
+    without_comment = re.sub(r"\A(?://[^\n]*\n)+\n*", "", text)
+    return _MARKED.sub(lambda match: match[1], without_comment)  # what follows #ifdef SKELETON
 
 
 def without_solution(text: str) -> str:
-    """Return an exercise's file without its solution: `select_view` then gives the starting code, or an empty text.
+    """Return the text of an exercise's file with its starting code alone; "" if it has none.
 
-    The result is empty if the file has no starting code.
+    `select_view` gives that code from the result, and an empty text for the solution.
     """
     if not _MARKED.search(text):
         return ""

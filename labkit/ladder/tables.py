@@ -12,17 +12,20 @@ SWEEP = (
 
 
 def sweep_table(rows: list[dict] | pd.DataFrame) -> pd.DataFrame:
-    """Return the table of a sweep: the columns `SWEEP`, and one per option."""
+    """Return the rows of a sweep, by column, as a table with the columns `SWEEP` and one per option."""
     frame = pd.DataFrame(rows).reindex(columns=SWEEP)
-    for name in ("code", "reason"):  # an older record has no code, nor has a combination that is not a variant
+    for name in ("code", "reason"):  # missing in older records and in rows of combinations that are no variants
         frame[name] = frame[name].astype(object).fillna("")
     return with_options(frame)
 
 
 def with_options(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add a column for each option that the column "options" names: to a sweep, or to recorded results."""
+    """Return a copy of a table with a column more for each option named in its column "options".
+
+    That column holds texts such as "rows=8 block=32x8". Integers become numbers, other values stay text.
+    """
     frame = frame.copy()
-    rows = [_split_words(text) for text in frame["options"].astype(object).fillna("")]
+    rows = [_split_words(text) for text in frame["options"].astype(object).fillna("")]  # a dict of texts per row
     for name in dict.fromkeys(name for options in rows for name in options):
         values = [int(row[name]) if row.get(name, "").isdigit() else row.get(name) for row in rows]
         frame[name] = pd.Series(values, frame.index, dtype=object).infer_objects()
@@ -44,6 +47,7 @@ def _split_words(text: str) -> dict[str, str]:
 
 
 def _read_value(text: str) -> int | str | tuple[int, ...]:
+    """Return "8" as 8, "32x8" as (32, 8), and any other text as it is."""
     numbers = text.split("x")
     if not all(part.isdigit() for part in numbers):
         return text

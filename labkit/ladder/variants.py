@@ -29,21 +29,12 @@ from hostcuda.source import code_only, constant_arrays, has_dynamic_shared, head
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.ladder import cublas
+from labkit.ladder import source as kernel_files
 from labkit.ladder.messages import find_lacking
 from labkit.ladder.options import short
 from labkit.ladder.plan import Launch, Plan
 from labkit.ladder.rung import Rounding, Rung, Scope
 from labkit.ladder.rungs import LADDER, PAGES, rung
-from labkit.ladder.source import (
-    as_path,
-    digest,
-    header_folders,
-    module_arguments,
-    parameter_names,
-    read,
-    select_view,
-    solution_files,
-)
 from labkit.spec.devices import Device, device, read_launch_limits
 from labkit.spec.layers import Layer, as_layer
 
@@ -92,10 +83,10 @@ class Variant:
             self.constant = arrays[0] if len(arrays) == 1 else None
         self.dynamic_shared = has_dynamic_shared(code)
 
-    def _choose_kernels(self, names):
-        """Return the kernels' names: the rung's, or for a rung of one call that of the only kernel in the source."""
+    def _choose_kernels(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the kernel of each call, among the `names` that the source defines; LabError if one is missing."""
         expected = tuple(call.kernel for call in self.calls)
-        if len(expected) == 1 and len(names) == 1:
+        if len(expected) == 1 and len(names) == 1:  # a single kernel may have any name
             return names
         if set(expected) <= set(names):
             return expected
@@ -103,11 +94,12 @@ class Variant:
                        f"{' and '.join(expected)}; it defines {', '.join(names) or 'no __global__ void function'}. A "
                        f"cell with %%kernel {self.rung.number} --part --name mine takes some functions: grade mine")
 
-    def _require_order(self, code):
-        """Refuse a kernel with the rung's parameters in another order: its arguments come in the rung's order."""
-        lab_code = code_only(read(self.rung.step_file(self.step) if self.step else self.rung.file))
+    def _require_order(self, code: str) -> None:
+        """Raise LabError if a kernel in `code` has the parameters of the lab's kernel, but in another order."""
+        lab_code = code_only(kernel_files.read(self.rung.step_file(self.step) if self.step else self.rung.file))
         for call, kernel in zip(self.calls, self.kernels, strict=True):
-            own_names, lab_names = parameter_names(code, kernel), parameter_names(lab_code, call.kernel)
+            own_names = kernel_files.parameter_names(code, kernel)
+            lab_names = kernel_files.parameter_names(lab_code, call.kernel)
             if own_names != lab_names and sorted(own_names) == sorted(lab_names):
                 raise LabError(f"{self.file_name}: {kernel} has the parameters ({', '.join(own_names)}), but "
                                f"{self.rung.label} passes ({', '.join(lab_names)}): put them in this order")
@@ -127,7 +119,7 @@ class Variant:
         return _join_options(self.options)
 
     def options_on(self, layer: Layer) -> str:
-        """Return the options as results write them, with the values that the rung chooses for `layer`."""
+        """Return the options as text, "block=16x16 tile=16", with the values that the rung chooses for `layer`."""
         s = self.scope(layer)
         return _join_options({name: getattr(s, name) for name in self.options})
 
@@ -167,8 +159,8 @@ class Variant:
 
     @property
     def headers(self) -> list[str]:
-        """The present texts of the headers, beside `path` or the lab's, that the source and its headers include."""
-        return [*headers(self.source, *header_folders(self.path)).values()]
+        """The texts of all headers that the source includes, also through other headers; they are read each time."""
+        return [*headers(self.source, *kernel_files.header_folders(self.path)).values()]
 
     @property
     def identity(self) -> str:
@@ -180,7 +172,7 @@ class Variant:
     @functools.cached_property
     def code(self) -> str:
         """A short digest of the source, its headers and the recorded sizes: another kernel has another one."""
-        return digest(self.source + "".join(self.headers) + self.rung.recorded(self.options))
+        return kernel_files.digest(self.source + "".join(self.headers) + self.rung.recorded(self.options))
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Variant) and self.identity == other.identity
@@ -206,7 +198,7 @@ class Variant:
         return self.geometry(layer, images)
 
     def geometry(self, layer: Layer, images: int) -> tuple[Launch, ...]:
-        """Return the `launches` without checking the limits."""
+        """Return a launch per kernel for `images` images of `layer`, without checking any limit."""
         s = self.scope(layer, images)
         return tuple(Launch(kernel, call.grid(s), call.block(s), call.shared(s))
                      for kernel, call in zip(self.kernels, self.calls, strict=True))
@@ -264,12 +256,14 @@ class Variant:
         return read_launch_limits()[1] if self.dynamic_shared else SHARED_BYTES
 
     def _suggest_less_shared(self, layer) -> str:
-        """Say what to do if a block needs more shared memory than it can have."""
+        """Return the end of an error message: the options to make smaller so that a block fits, or another rung."""
 
         def shared_bytes(**changes):
+            """Return the bytes per block of the largest kernel, with these options changed."""
             s = self.rung.scope(layer, 1, {**self.options, **changes})
             return max(call.shared(s) + call.static for call in self.calls)
 
+        # Of each option the value that needs least; `least` holds the candidates.
         smallest = {name: min(option.least, key=lambda value: shared_bytes(**{name: value}))
                     for name, option in self.rung.options.items() if option.least}
         remedies = {name: value for name, value in smallest.items() if shared_bytes(**{name: value}) < shared_bytes()}
@@ -293,15 +287,16 @@ class Variant:
             self._require_instructions()
             hostcuda.ensure_context()
             with self._name_missing_instruction(), warnings.catch_warnings():
-                if self.path and self.path.is_relative_to(PACKAGE):  # of shapes that only the tests have
+                # ptxas says so of serialized wgmma, in the lab's kernels only for shapes that the tests have.
+                if self.path and self.path.is_relative_to(PACKAGE):
                     warnings.filterwarnings("ignore", "(?s).*Potential Performance Loss", UserWarning)
                 _modules[key] = hostcuda.compiler.SourceModule(**self.compiler_arguments(defines))
         return _modules[key]
 
     def precompile(self, *layers: Layer) -> None:
-        """Compile for `layers` in parallel, into the engine's cache on disk, where `module` finds the result.
+        """Compile for `layers` in parallel, once for all with the same `defines`, into the engine's cache on disk.
 
-        Any number of threads may call this at once. It raises what `module` does.
+        `module` finds the result there. Any number of threads may call this at once. It raises what `module` does.
         """
         self._require_instructions()
         missing = [defines for defines in map(self.defines, layers) if self._make_module_key(defines) not in _modules]
@@ -342,9 +337,9 @@ class Variant:
         return self.source, self.path, *self.headers, tuple(defines.items())
 
     def compiler_arguments(self, defines: dict[str, int]) -> dict:
-        """Return the arguments of `SourceModule` with these compile-time parameters, which `defines` gives."""
-        options = (f"-D{name}={value}" for name, value in defines.items())
-        return module_arguments(self.source, self.path or self.file_name, *options) | {"arch": self._choose_arch()}
+        """Return the keyword arguments of `SourceModule` for the source; `defines` becomes options -Dname=value."""
+        options, file = (f"-D{name}={value}" for name, value in defines.items()), self.path or self.file_name
+        return {**kernel_files.module_arguments(self.source, file, *options), "arch": self._choose_arch()}
 
     @property
     def architecture_specific(self) -> bool:
@@ -352,26 +347,29 @@ class Variant:
         return any("__CUDA_ARCH_FEAT_SM90_ALL" in text for text in (self.source, *self.headers))
 
     def _choose_arch(self):
-        """Return the architecture that nvcc compiles for, that of the device; None on a CPU."""
+        """Return the device's architecture, for nvcc: "sm_90", or "sm_90a" with its own instructions; None on a CPU."""
         capability = device().compute_capability
         if not capability:
             return None
         return "sm_{}{}".format(*capability) + ("a" if self.architecture_specific and capability == WGMMA else "")
 
     def plan(self, layer: Layer, batch: int | None = None, x=None, y=None, k=None, module=None) -> Plan:
-        """Make the variant ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""
+        """Return the variant made ready for `batch` images of `layer`; the parameters are those of `Plan`."""
         return Plan(self, as_layer(layer), batch, x, y, k, module)
 
 
 def describe_missing_wgmma(gpu: Device) -> str:
-    """Say that a GPU has no products of four warps."""
+    """Return a predicate for an error message about what needs wgmma, the products of four warps: `gpu` has none."""
     return ("multiplies with wgmma, which only compute capability {}.{} has; the {} has {}.{}"
             .format(*WGMMA, gpu.name, *gpu.compute_capability))
 
 
 @contextmanager
 def name_missing_instruction(label: str, suggest: Callable[[], str]) -> Iterator[None]:
-    """Turn the compiler's error into one sentence if the GPU in use lacks an instruction; `suggest` says what to do."""
+    """Turn a CompileError into a LabError of one sentence if the GPU in use lacks an instruction.
+
+    `label` names the kernel, `suggest` returns what to do.
+    """
     try:
         yield
     except hostcuda.driver.CompileError as error:
@@ -422,12 +420,12 @@ def variant(which: int | str, source: str | Path | None = None, **options) -> Va
     if source is None:
         file = chosen_rung.step_file(values["step"]) if values.get("step") else chosen_rung.file
         return Variant(chosen_rung, values, file.read_text(), file, own=False)
-    path = as_path(source)
-    return Variant(chosen_rung, values, read(path) if path else str(source), path, own=True)
+    path = kernel_files.as_path(source)
+    return Variant(chosen_rung, values, kernel_files.read(path) if path else str(source), path, own=True)
 
 
 def as_variants(items) -> list[Variant]:
-    """Return a list of variants, given one or several: as themselves, or as numbers or names of rungs."""
+    """Return a list of variants, from one or several: variants, or numbers or names of rungs; else raise LabError."""
     items = list(items) if isinstance(items, Iterable) and not isinstance(items, str) else [items]
     if not items:
         raise LabError("no variant was given")
@@ -463,13 +461,13 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
     solution; the message lists the exercises that have one, or says that this edition of the lab has none at all.
     """
     chosen_rung = rung(which)
-    files = solution_files(chosen_rung.name)
+    files = kernel_files.solution_files(chosen_rung.name)
     if exercise not in files:
         available = f"; there are solutions of {', '.join(files)}" if files else ": no exercise of this rung has one"
         raise LabError(f"there is no solution of exercise {exercise!r} of {chosen_rung.label}{available}")
     with_options = variant(chosen_rung.name, **{**chosen_rung.solved.get(exercise, {}), **options})
     path = files[exercise]
-    text = select_view(read(path), skeleton=False)
+    text = kernel_files.select_view(kernel_files.read(path), skeleton=False)
     if not text:
         raise LabError(NO_SOLUTIONS)
     return Variant(chosen_rung, dict(with_options.options), text, path, own=True)
@@ -478,5 +476,6 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
 def solutions(which: int | str | None = None) -> list[Variant]:
     """Return the kernels that solve exercises: all of them, or those of one rung."""
     rungs = LADDER if which is None else [rung(which)]
-    return [solution(chosen.name, letter) for chosen in rungs for letter, path in solution_files(chosen.name).items()
-            if select_view(read(path), skeleton=False)]
+    return [solution(chosen.name, letter) for chosen in rungs
+            for letter, path in kernel_files.solution_files(chosen.name).items()
+            if kernel_files.select_view(kernel_files.read(path), skeleton=False)]  # empty: an edition without solutions

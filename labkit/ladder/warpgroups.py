@@ -19,32 +19,36 @@ OVERHEAD_ROWS = 3  # rows of windows whose products take as long as all else tha
 
 
 def _count_units(s: Scope, down: int, tall: int) -> int:
-    """Return how many units an image needs, if `tall` windows of `down` x 2 outputs are stacked vertically."""
+    """Return how many units, of 64 stacks of windows, an image needs: `tall` windows of `down` x 2 outputs a stack."""
     return tiles(tiles(s.Ho, down * tall) * tiles(s.Wo, 2), WINDOWS_PER_UNIT)
 
 
 def _count_bytes(s: Scope, sizes: dict) -> int:
-    """Return the bytes of shared memory per block: the weights of its maps, images, and maps to be stored."""
+    """Return the bytes of shared memory per block: the weights of its maps, images, and maps to be stored.
+
+    They repeat what the kernels steps/*/warpgroups.cu declare. `sizes` has the names at the top of this file.
+    """
     parts, down, tall, maps = (sizes[name] for name in ("parts", "down", "tall", "maps"))
-    window = s.K + down - 1
+    window = s.K + down - 1  # rows of inputs
     rows = down * tall * tiles(s.Ho, down * tall) - down + window  # of inputs that all windows need
-    pixels = ((sizes["turns"] * sizes["channels"] - 1) * s.H + rows) * s.W
+    pixels = ((sizes["turns"] * sizes["channels"] - 1) * s.H + rows) * s.W  # only the last channel is extended
     if parts == 1:
         words = 1 + s.W % 2  # of four bytes for two pixels
         image, out = tiles(pixels * words // 2 + 4 * words, 4), tiles(maps * s.pixels, 8)  # in pieces of 16 bytes
     else:
-        image, out = (pixels + 11) // 4, tiles(maps // sizes["stages"] * s.pixels, 4)
+        image, out = (pixels + 11) // 4, tiles(maps // sizes["stages"] * s.pixels, 4)  # of four floats
     weights = parts * sizes["turns"] * sizes["steps"] * 4 * down * maps
     exponents = 4 * maps * (parts - 1)  # one per map in rung 11
     return 16 * (weights + sizes["images"] * image + sizes["outs"] * out) + exponents
 
 
 def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, images: int = 2, stages: int = 1) -> dict:
-    """Return all sizes that follow from these; `sizes` tries which of them fit."""
+    """Return all sizes by name, as at the top of this file, that follow from the layer in `s` and the arguments."""
     window = s.K + down - 1
     channels = 2 if s.C > 1 and window % 2 else 1  # of a turn: two share a step for their last rows
     maps = 4 // down * tiles(tiles(s.M, groups), 4 // down)
     tallest = min(tiles(s.Ho, down), MAX_TALL, MAX_SUMS // (down * maps))
+    # The least time: units times what a unit takes.
     tall = min(range(1, tallest + 1), key=lambda height: _count_units(s, down, height) * (height + OVERHEAD_ROWS))
     chosen = {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": tiles(s.C, channels),
              "steps": tiles(channels * window, 2), "tall": tall, "outs": outs, "images": images, "stages": stages}
@@ -66,13 +70,14 @@ def _fits(s: Scope, sizes: dict) -> bool:
 
 
 def sizes(s: Scope, parts: int) -> dict:
-    """Return the sizes for a scope, if `parts` halves stand for a number: 1 in rung 10, 2 in rung 11.
+    """Return the sizes for the layer in `s`, by the names at the top of this file.
 
-    They kept an H200 busiest: two blocks per multiprocessor rather than two buffers for maps, those rather
-    than one, and in rung 11 all maps in one block, stored in few stages, rather than two images.
+    `parts` halves stand for a number: 1 in rung 10, 2 in rung 11. The sizes kept an H200 busiest: two blocks per
+    multiprocessor rather than two buffers for maps, those rather than one, and in rung 11 all maps in one block, stored
+    in few stages, rather than two images.
     """
     down = 2 if parts == 1 and s.C == 1 else 1  # of two channels, windows of an odd height waste less
-    for groups in range(tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1):
+    for groups in range(tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1):  # the fewest groups whose sizes fit
         one_buffer = _find_sizes(s, parts, down, groups)
         if _fits(s, one_buffer) or one_buffer["maps"] == 4 // down:
             break
@@ -92,10 +97,10 @@ def defines(s: Scope) -> dict:
 
 
 def grid(s: Scope, multiprocessors: int) -> Extent:
-    """Return a grid of as many blocks as there is room for, equally many per group of maps."""
+    """Return a grid (x, 1, 1) of as many blocks as the GPU has room for, equally many per group of maps."""
     return s.groups * min(s.B, max(1, multiprocessors * s.room // s.groups)), 1, 1
 
 
 def arranged(s: Scope) -> int:
-    """Return the bytes of the arranged mask: 16 for each column and half of a step."""
+    """Return the bytes of the arranged mask: 16 for each of 2 x down x maps columns and each half of a step."""
     return 64 * s.parts * s.groups * s.turns * s.steps * s.down * s.maps

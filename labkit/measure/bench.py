@@ -134,15 +134,14 @@ def show_progress(total: int, task: str = "measuring") -> tqdm:
 
 
 def as_list(one_or_many) -> list:
-    """Return a list of the items of an iterable, or of the one item."""
+    """Return the items of an iterable as a list; a single item, also a text, becomes a list of one."""
     many = isinstance(one_or_many, Iterable) and not isinstance(one_or_many, str)
     return list(one_or_many) if many else [one_or_many]
 
 
-def _bench_case(
-    variants: list[Variant], layer: Layer, batch: int, repeat: int | None, layer_time: bool, progress: tqdm
-) -> list[dict]:
-    """Measure one layer and batch; return a row per variant."""
+def _bench_case(variants: list[Variant], layer: Layer, batch: int, repeat: int | None, layer_time: bool,
+                progress: tqdm) -> list[dict]:
+    """Measure variants on one layer and batch; return their rows of the table of `bench`, as dicts."""
     try:
         inputs, sampled = _inputs(layer, batch, frozenset(variant.io_dtype for variant in variants))
     except MemoryError as error:
@@ -160,7 +159,7 @@ def _bench_case(
 
 @functools.lru_cache(maxsize=1)
 def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict, SampledImages]:
-    """Return x and k in each data type, and the images to check."""
+    """Return random inputs, a dict of data type to (x, k), and the images to check; the last call's are kept."""
     rng = np.random.default_rng(2)
     x = np.empty(layer.x_shape(batch), np.float32)
     k = draw_inputs(x, layer, rng)
@@ -168,10 +167,8 @@ def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict
     return inputs, SampledImages(layer, batch, inputs, rng)
 
 
-def _measure_op(
-    variants: list[Variant], layer: Layer, batch: int, repeat: int | None, inputs: dict, sampled: SampledImages,
-    progress: tqdm,
-) -> tuple[list[np.ndarray], list[dict[str, float]]]:
+def _measure_op(variants: list[Variant], layer: Layer, batch: int, repeat: int | None, inputs: dict,
+                sampled: SampledImages, progress: tqdm) -> tuple[list[np.ndarray], list[dict[str, float]]]:
     """Return per variant the op times [ms] of runs checked before and after, and each kernel's median time [ms]."""
     with ExitStack() as stack:
         flush = stack.enter_context(flushing())
@@ -185,7 +182,7 @@ def _measure_op(
 
         op_ms, kernel_runs, rng = [[] for _ in variants], [[] for _ in variants], np.random.default_rng(0)
         for run in range(max(runs)):
-            for i in rng.permutation(len(variants)):
+            for i in rng.permutation(len(variants)):  # see `bench`: a changing clock affects all variants alike
                 if run >= runs[i]:
                     continue
                 variant, plan = variants[i], plans[i]
@@ -202,8 +199,8 @@ def _measure_op(
 
 
 def _load_plans(stack: ExitStack, variants: list[Variant], layer: Layer, batch: int, inputs: dict) -> list[Plan]:
-    """Return a plan per variant, with its inputs. Plans of one data type share x and y: several take no more memory."""
-    plans, first_plans = [], {}  # by data type
+    """Return a plan per variant, with its inputs, which `stack` closes. Plans of one data type share x and y."""
+    plans, first_plans = [], {}  # data type -> the plan that owns x and y: several plans take no more memory
     for variant in variants:
         shared = first_plans.get(variant.io_dtype)
         plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))
@@ -234,11 +231,11 @@ def _time_kernels(plan: Plan) -> dict[str, float]:
 
 
 def _warm_up(plan: Plan) -> float:
-    """Run for `WARM_UP_S`; return the shortest time [ms]."""
+    """Run a plan again and again for `WARM_UP_S`; return the shortest time of a run [ms]."""
     start, shortest = time.perf_counter(), np.inf
     while shortest == np.inf or time.perf_counter() - start < WARM_UP_S:
         shortest = min(shortest, time_run(plan.run))
-    return max(shortest, 1e-3)  # a clock may show 0
+    return max(shortest, 1e-3)  # a clock may show 0, by which the caller divides
 
 
 def _measure_layer(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np.ndarray) -> float:
@@ -254,7 +251,7 @@ def _measure_layer(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k:
             plan.run()
             hostcuda.driver.memcpy_dtoh(y, plan.y)
             times.append(1e3 * (time.perf_counter() - start))
-    return float(np.median(times[1:]))
+    return float(np.median(times[1:]))  # the first run is a warm-up
 
 
 class SampledImages:
@@ -274,9 +271,10 @@ class SampledImages:
         self.scale = {dtype: error_scale(*pair) for dtype, pair in self.inputs.items()}
 
     def check(self, variant: Variant, when: str, y: np.ndarray, with_nan: np.ndarray) -> None:
-        """Compare the output y of these images with the reference; `with_nan` are all images whose output has a NaN.
+        """Compare y [images, M, Ho, Wo], the output for `self.images`, with the reference.
 
-        Raises CheckFailed if an output is wrong or an image has a NaN; the message says when, such as "before timing".
+        `with_nan` are the indices of all images of the batch whose output has a NaN. Raises CheckFailed if an output is
+        wrong or an image has a NaN; the message says `when`, such as "before timing".
         """
         dtype = variant.io_dtype
         title = f"{variant.label} is wrong {when}, on {self.layer}, B = {self.batch}"
@@ -291,13 +289,13 @@ def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when:
     dtype, shape = variant.io_dtype, sampled.layer.y_shape(sampled.batch)
     y = np.empty((len(sampled.images), *shape[1:]), dtype)
     for i, image in enumerate(sampled.images.tolist()):
-        hostcuda.driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)
+        hostcuda.driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)  # from the image's address
     sampled.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
 
 
 @contextmanager
 def flushing() -> Iterator[Callable[[], None]]:
-    """Yield a call that empties a GPU's L2 cache by writing twice its size; it does nothing on the CPU engine."""
+    """Yield a function that empties a GPU's L2 cache by writing twice its size; it does nothing on the CPU engine."""
     if device().engine == "cpu":
         yield lambda: None
         return
@@ -310,38 +308,31 @@ def flushing() -> Iterator[Callable[[], None]]:
 
 
 def _make_row(variant: Variant, op_ms: np.ndarray, medians: dict, layer_ms: float, layer: Layer, batch: int) -> dict:
-    """Return a row of the table of `bench`; refuse a time that the device cannot reach."""
-    on, dtype = device(), variant.io_dtype
-    refuse_impossible(variant, layer, batch, op_ms.min(), on)
+    """Return a row of the table of `bench`, a dict; LabError for an op time that the device cannot reach.
+
+    `op_ms` are the times of all runs, `medians` maps each kernel to its median time [ms]; it may be empty.
+    """
+    in_use, dtype = device(), variant.io_dtype
+    refuse_impossible(variant, layer, batch, op_ms.min(), in_use)
     op_times = quartiles(op_ms)
     median = op_times.pop("median_ms")
     return {
-        "rung": variant.rung.number,
-        "label": variant.label,
-        "layer": layer.name,
-        "batch": batch,
-        "dtype": dtype.name,
-        "op_ms": median,
-        **{f"op_{name}": ms for name, ms in op_times.items()},
-        "layer_ms": layer_ms,
-        **rates(layer, batch, dtype, median, on),
-        "engine": on.engine,
-        "device": on.name,
-        "options": variant.options_on(layer),
-        "code": variant.code,
-        "repeat": len(op_ms),
+        "rung": variant.rung.number, "label": variant.label, "layer": layer.name, "batch": batch, "dtype": dtype.name,
+        "op_ms": median, **{f"op_{name}": ms for name, ms in op_times.items()}, "layer_ms": layer_ms,
+        **rates(layer, batch, dtype, median, in_use), "engine": in_use.engine, "device": in_use.name,
+        "options": variant.options_on(layer), "code": variant.code, "repeat": len(op_ms),
         "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in medians.items()),
     }
 
 
 def quartiles(ms: np.ndarray) -> dict[str, float]:
-    """Return the least of some times, their quartiles and the largest: min_ms, q1_ms, median_ms, q3_ms, max_ms."""
+    """Return a dict with the least of some times, their quartiles and the largest, by the names below."""
     names = ("min_ms", "q1_ms", "median_ms", "q3_ms", "max_ms")
     return dict(zip(names, np.quantile(ms, np.arange(5) / 4).tolist(), strict=True))
 
 
 def rates(layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str) -> dict[str, float]:
-    """Return the rates that follow from an op time, named as in `bench`: gflop_s, gb_s, x_reference, images_s."""
+    """Return a dict of the rates that follow from an op time on the device `on`, named as in the table of `bench`."""
     return {
         "gflop_s": layer.flops(batch) / op_ms / 1e6,
         "gb_s": layer.bytes(batch, dtype) / op_ms / 1e6,
@@ -396,12 +387,11 @@ def fastest_unit(variant: Variant) -> str:
 
 
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, on: Device) -> None:
-    """Refuse a time under the floor: bytes moved once, or a direct convolution's products on the kernel's fastest unit.
+    """Raise LabError if `op_ms` is less than any kernel can take on the device `on`, or NaN.
 
-    Both are at the theoretical peaks of the device. A time under the reference time is not refused. The floor assumes
-    all products of a direct convolution; it is not one for an algorithm with fewer (Winograd, FFT).
-
-    Raises LabError if `op_ms` is under the floor, or is not a number.
+    That floor is the time for the bytes moved once, or for a direct convolution's products on the fastest unit that the
+    source uses, whichever is longer, at the theoretical peaks. It is none for an algorithm with fewer products
+    (Winograd, FFT). A time under the reference time is not refused.
     """
     size, unit = variant.io_dtype.itemsize, fastest_unit(variant)
     written = int(np.prod(layer.y_shape(batch), dtype=np.int64)) * size

@@ -30,15 +30,7 @@ from labkit.evidence import sanitize as sanitizer
 from labkit.ladder.messages import parse_messages
 from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant, as_variants
-from labkit.measure.compare import (
-    compare,
-    compare_array,
-    draw_integers,
-    draw_large_integers,
-    draw_reals,
-    poison,
-    tolerance,
-)
+from labkit.measure import compare
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer, as_layer
 from labkit.spec.reference import conv_float64, error_scale
@@ -223,7 +215,7 @@ def _raise_pending_fault(label: str) -> None:
 
 
 def _compiler_warning(variant: Variant, layer: Layer) -> str:
-    """Return the compiler's warning of a variable without a value or an index outside of an array, or ""."""
+    """Return the compiler's first warning of a variable without a value or an index outside of an array, or ""."""
     if not variant.own:
         return ""
     output = warnings_about(**variant.compiler_arguments(variant.defines(layer)))
@@ -234,9 +226,10 @@ def _compiler_warning(variant: Variant, layer: Layer) -> str:
 def _sanitize_one(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[tuple[str, ...], str]:
     """Sanitize a variant on one of the shapes; return the tools that found nothing, and the shape's name."""
 
-    def preference(shape):  # several tiles of 16 outputs each way, several channels, few products
+    def preference(shape):
+        """Return a sort key: first several tiles of 16 outputs each way, then several channels, then few products."""
         layer, batch = shape
-        return min(layer.Ho, layer.Wo) <= 16, layer.C == 1, layer.macs(batch)
+        return min(layer.Ho, layer.Wo) <= 16, layer.C == 1, layer.macs(batch)  # False sorts before True
 
     layer, batch = min(shapes, key=preference)
     findings = sanitizer.sanitize(variant, layer, batch)
@@ -250,10 +243,15 @@ def _label(model: Comparable) -> str:
 
 
 def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
+    """Compare every array of `model.comparisons(seed)`; print the report unless `quiet`, and return it.
+
+    Raises CheckFailed at the first wrong array, LabError if there is none to compare.
+    """
     label = _label(model)
     with _report_if_slow(label):
+        # `kernel` is "bp_f, gradient of f_bias": the kernel, then its array.
         rows = [{"kernel": kernel.split(",")[0], "array": kernel, "elements": np.size(result),
-                 "worst_of_allowed": compare_array(f"{label}: {kernel}", result, expected, bound)}
+                 "worst_of_allowed": compare.compare_array(f"{label}: {kernel}", result, expected, bound)}
                 for kernel, result, expected, bound in model.comparisons(seed)]
     if not rows:
         raise LabError(f"{label} compares nothing: its `comparisons` yields no array")
@@ -264,7 +262,7 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
 
 
 def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> dict:
-    """Check one shape; return its row."""
+    """Check a variant on one shape; return its row of the report, a dict. Raises CheckFailed, also for a fault."""
     plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: its error is raised as it is
     try:
         with _report_if_slow(f"{variant.label} on {layer}, B = {batch}"), plan:
@@ -276,12 +274,8 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
         wrong = fault.__context__ if isinstance(fault.__context__, CheckFailed) else None
         message = f"{wrong}\nAnd it faults" if wrong else f"{variant.label} faults on {layer}, B = {batch}"
         raise CheckFailed(f"{message}: {fault}{_explain(variant, layer, batch)}") from fault
-    return {
-        "shape": layer.name,
-        **dict(zip("BCHWMK", (batch, layer.C, layer.H, layer.W, layer.M, layer.K), strict=True)),
-        "terms": layer.terms,
-        "worst_of_allowed": worst,
-    }
+    dimensions = dict(zip("BCHWMK", (batch, layer.C, layer.H, layer.W, layer.M, layer.K), strict=True))
+    return {"shape": layer.name, **dimensions, "terms": layer.terms, "worst_of_allowed": worst}
 
 
 def _explain(variant: Variant, layer: Layer, batch: int) -> str:
@@ -332,23 +326,23 @@ def _report_if_slow(task: str) -> Iterator[None]:
 
 
 def _run_inputs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:
-    """Run all kinds of inputs; return the largest error as a fraction of the allowed one."""
+    """Run a plan on each kind of inputs; return the largest error, as a fraction of its bound, or raise CheckFailed."""
     worst = 0.0
     for kind, draw in _INPUTS.items():
         x, k = draw(variant, layer, batch, rng)
         expected = conv_float64(x, k)
-        if draw is draw_reals:
-            allowed = tolerance(variant.rounding, error_scale(x, k), layer.terms)
+        if draw is compare.draw_reals:
+            allowed = compare.tolerance(variant.rounding, error_scale(x, k), layer.terms)
         else:
             allowed = 0.0
             expected = expected.astype(variant.io_dtype).astype(np.float64)  # the output is rounded once
         plan.load(x, k)
-        poison(plan, layer, batch, variant.io_dtype)
+        compare.poison(plan, layer, batch, variant.io_dtype)
         plan.run()
         title = f"{variant.label} is wrong on {layer}, B = {batch} ({kind})"
         y = plan.result()
         try:
-            worst = max(worst, compare(y, expected, allowed, variant.io_dtype, title, (x, k)))
+            worst = max(worst, compare.compare(y, expected, allowed, variant.io_dtype, title, (x, k)))
         except CheckFailed as wrong:
             if np.isnan(y).any() and _is_right_after_zeros(plan, layer, batch, variant, expected, allowed):
                 hint = "With zeros in y before, it is right: the kernel adds to y without setting it."
@@ -358,16 +352,16 @@ def _run_inputs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.
 
 
 def _is_right_after_zeros(plan, layer, batch, variant, expected, allowed) -> bool:
-    """Return whether the result is right if the output holds zeros before."""
-    poison(plan, layer, batch, variant.io_dtype, with_zeros=True)
+    """Run the plan again with zeros in its output before; return whether the result is then right."""
+    compare.poison(plan, layer, batch, variant.io_dtype, with_zeros=True)
     plan.run()
     return bool((np.abs(plan.result() - expected) <= allowed).all())
 
 
 _INPUTS = {
-    "integers, which must be exact": draw_integers,
-    "real numbers, within rounding": draw_reals,
-    "large integers, whose sums must be exact": draw_large_integers,
+    "integers, which must be exact": compare.draw_integers,
+    "real numbers, within rounding": compare.draw_reals,
+    "large integers, whose sums must be exact": compare.draw_large_integers,
 }
 
 

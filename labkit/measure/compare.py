@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike
 import hostcuda
 from labkit.base.errors import CheckFailed, LabError
 from labkit.ladder.plan import Plan
-from labkit.ladder.rung import Rounding
+from labkit.ladder.rung import Rounding, tiles
 from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
@@ -53,7 +53,7 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
         terms *= 3 * (1 + _ROUNDOFF[factor_type.name]) ** 4
     if rounding.part is not None:
         growth *= 1 + min(rounding.part_terms, terms) * _ROUNDOFF[np.dtype(rounding.part).name]
-        terms = -(-terms // rounding.part_terms)
+        terms = tiles(terms, rounding.part_terms)  # partial sums, which are added next
     # Products of half values summed in float32: the sums may be those of tensor cores.
     half_into_float = factor_type == np.float16 and np.dtype(rounding.accumulate) == np.float32
     growth *= 1 + terms * (_TENSOR_ROUNDOFF if half_into_float else _ROUNDOFF[np.dtype(rounding.accumulate).name])
@@ -69,10 +69,9 @@ def largest_exact_integer(rounding: Rounding) -> int:
     return min(_EXACT_INTEGERS[np.dtype(number_format).name] for number_format in formats if number_format is not None)
 
 
-def draw_integers(
-    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw x and k of nonzero integers, so small that every partial sum is exact in any order."""
+def draw_integers(variant: Variant, layer: Layer, batch: int,
+                  rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return random x and k [float32] of nonzero integers, so small that every partial sum is exact in any order."""
     limit = largest_exact_integer(variant.rounding)
     for largest in (8, 4, 2, 1):
         x, k = ((rng.integers(1, largest, shape, endpoint=True) * rng.choice([-1, 1], shape)).astype(np.float32)
@@ -83,21 +82,20 @@ def draw_integers(
     return x, k * (rng.random(layer.k_shape) < limit / (2 * layer.terms))
 
 
-def draw_large_integers(
-    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw x and k of integers as large as exact sums permit, mostly of one sign for large sums.
+def draw_large_integers(variant: Variant, layer: Layer, batch: int,
+                        rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return random x and k [float32] of integers as large as exact sums permit, mostly of one sign for large sums.
 
     Every product and sum is exact in the formats that the variant promises for them, and the output is rounded once.
     """
     rounding, terms = variant.rounding, layer.terms
     product_limits = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]  # each keeps a sum exact
-    product_limits.append(int(np.finfo(rounding.storage).max) // terms)
+    product_limits.append(int(np.finfo(rounding.storage).max) // terms)  # and the output finite
     if rounding.part is not None:
         product_limits.append(_EXACT_INTEGERS[np.dtype(rounding.part).name] // min(terms, rounding.part_terms))
     largest_factor = _EXACT_INTEGERS[np.dtype(rounding.operands or rounding.storage).name]
     largest = min(math.isqrt(min(product_limits)), largest_factor)
-    if largest < 2:
+    if largest < 2:  # there are too many terms
         return draw_integers(variant, layer, batch, rng)
     largest_x = largest_k = largest
     if rounding.parts == 2 and min(product_limits) // 4 > largest_factor:
@@ -109,7 +107,7 @@ def draw_large_integers(
 
 
 def draw_reals(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw x and k of real numbers, rounded to the variant's data type."""
+    """Return random x and k [float32] of real numbers that are exact in the variant's data type."""
     # Images are positive, masks have both signs; no number is so small that a product underflows in half.
     x = rng.uniform(0.25, 1, layer.x_shape(batch))
     k = rng.uniform(0.25, 1, layer.k_shape) * rng.choice([-1, 1, 1], layer.k_shape)
@@ -122,7 +120,7 @@ _UNWRITTEN = {2: np.uint16(0x7E5D), 4: np.uint32(0x7FC05EED)}  # a NaN by its bi
 
 
 def unwritten(dtype: DTypeLike) -> np.ndarray:
-    """Return the NaN that outputs hold before a kernel runs, as an array of no dimensions.
+    """Return the NaN that outputs hold before a kernel runs, as an array of this type without dimensions.
 
     No operation on numbers gives this NaN, and neither fresh memory nor shared memory of the CPU engine holds it: their
     bytes are 0xFF. So it tells which outputs a kernel did not write.
@@ -131,14 +129,14 @@ def unwritten(dtype: DTypeLike) -> np.ndarray:
 
 
 def poison(plan: Plan, layer: Layer, batch: int, dtype: DTypeLike, with_zeros: bool = False) -> None:
-    """Fill a plan's output with `unwritten`, or with zeros."""
+    """Fill a plan's output, [batch, M, Ho, Wo] of `dtype` on the device, with the NaN of `unwritten`, or with zeros."""
     bits = np.uint32(0) if with_zeros else _UNWRITTEN[np.dtype(dtype).itemsize]
     fill = hostcuda.driver.memset_d16 if np.dtype(dtype).itemsize == 2 else hostcuda.driver.memset_d32
     fill(plan.y, int(bits), int(np.prod(layer.y_shape(batch))))
 
 
 def _poisoned(y: np.ndarray) -> np.ndarray:
-    """Return which elements still hold the NaN of `poison`."""
+    """Return a bool array: which elements of y still hold the NaN of `poison`."""
     bits = _UNWRITTEN[y.dtype.itemsize]
     return np.ascontiguousarray(y).view(bits.dtype) == bits
 
@@ -187,7 +185,10 @@ def compare(y: ArrayLike, expected: np.ndarray, allowed: float | np.ndarray = 0.
 
 
 def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -> str:
-    """Return the first mismatches as a table, the ranges of all, and the mistakes that they look like."""
+    """Return a message: the title, where mismatches are, the mistakes that they look like, the first ones as a table.
+
+    All arrays have the shape [B, M, Ho, Wo]; `wrong` is True at a mismatch. `inputs` are (x, k) or None.
+    """
     import pandas as pd  # takes half a second, and a grader imports this module
 
     indices = np.argwhere(wrong)
@@ -208,7 +209,10 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
 
 
 def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
-    """Yield the common mistakes that give the same output."""
+    """Yield clauses that follow "it looks as if": the common mistakes that give the output y.
+
+    `allowed` is the largest error of equal numbers; `inputs` are (x, k), or None: the mask is then not looked at.
+    """
 
     def equals(result, other):
         return bool((np.abs(result - other) <= allowed).all())
@@ -228,7 +232,7 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
         yield f"{infinite} outputs are infinite: larger than {np.finfo(y.dtype).max:.6g}, the largest {y.dtype}"
     if not y.any():
         yield "the outputs were set to zero, and no product was added"
-    for a, b in itertools.combinations(range(4), 2):
+    for a, b in itertools.combinations(range(4), 2):  # flat: the shapes differ
         if equals(y.ravel(), expected.swapaxes(a, b).ravel()):
             yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"
     for axis, name in enumerate("bmhw"):

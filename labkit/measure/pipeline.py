@@ -33,14 +33,13 @@ ORDERS = ("depth", "breadth")
 CHUNK = 1000
 
 
-# ---------------------------------------------------------------------------------------------- chunks and their order
 def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the number of images of each chunk; `chunk` is as for `Pipeline`.
+    """Return the number of images of each chunk; `chunk` is one number, or that of each chunk, see `Pipeline`.
 
     Raises LabError if a size is not a positive integer, or the sizes do not add up to the batch.
     """
     sizes = list(chunk) if isinstance(chunk, Iterable) else [chunk]
-    for size in sizes or [0]:
+    for size in sizes or [0]:  # [0]: no sizes are refused, too
         if not is_whole(size):
             raise LabError(f"a chunk of {size!r} images: its size must be an integer of at least 1")
     if not isinstance(chunk, Iterable):
@@ -65,16 +64,15 @@ def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[i
 
 
 def _require_stream_count(streams: int) -> int:
+    """Return a number of streams as an int; LabError if it is none from 1 to `MAX_STREAMS`."""
     if not is_whole(streams, most=MAX_STREAMS):
         raise LabError(f"streams={streams!r}: an integer from 1 to {MAX_STREAMS}; a GPU has no more than {MAX_STREAMS} "
                        "queues")
     return int(streams)
 
 
-# ------------------------------------------------------------------------------------------------------- host memory
-def host_arrays(
-    layer: Layer, batch: int, dtype: DTypeLike = np.float32, pinned: bool = True
-) -> tuple[np.ndarray, np.ndarray]:
+def host_arrays(layer: Layer, batch: int, dtype: DTypeLike = np.float32,
+                pinned: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """Return zeroed arrays for x [B,C,H,W] and y [B,M,Ho,Wo] in host memory, page-locked if they are `pinned`.
 
     Page-locked pages stay where they are, so that the device can copy them while the host does other work. Locking a
@@ -94,7 +92,6 @@ def host_arrays(
     return x, y
 
 
-# --------------------------------------------------------------------------------------------------------- pipelines
 class Pipeline(Closing):
     """A variant that computes a batch in chunks, on streams.
 
@@ -123,8 +120,6 @@ class Pipeline(Closing):
         Images in each chunk.
     streams : int
         At most the number of chunks.
-    device_bytes : int
-        Size of the buffers for x and y on the device, which need not hold the whole batch.
 
     Raises
     ------
@@ -143,7 +138,7 @@ class Pipeline(Closing):
         self.streams = min(_require_stream_count(streams), len(self.chunks))
         self.variant, self.layer, self.pinned = variant, layer, bool(pinned)
         self._order = issue_order(len(self.chunks), self.streams, order)
-        self.x, self.y = self._host(host)
+        self.x, self.y = self._choose_host_arrays(host)
         self._k = None
         self._events = None
         self._plans: list[dict] = [{} for _ in range(self.streams)]  # of each stream: images -> plan
@@ -153,8 +148,8 @@ class Pipeline(Closing):
             self.close()
             raise
 
-    def _host(self, host: tuple[np.ndarray, np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the caller's arrays, if they fit, or new ones."""
+    def _choose_host_arrays(self, host: tuple[np.ndarray, np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the caller's x and y, or new ones for None; LabError if the caller's have another shape or type."""
         dtype = self.variant.io_dtype
         if host is None:
             return host_arrays(self.layer, self.batch, dtype, self.pinned)
@@ -166,7 +161,10 @@ class Pipeline(Closing):
         return host
 
     def _allocate(self) -> None:
-        """Make the streams, and plans for each chunk size; plans of a stream share buffers, and all share the mask."""
+        """Make the streams, and in `_plans` a plan for each size of a stream's chunks.
+
+        The plans of a stream share the buffers of the largest one, and all plans share the mask.
+        """
         hostcuda.ensure_context()
         try:
             self._streams = [hostcuda.driver.Stream() for _ in range(self.streams)]
@@ -174,7 +172,7 @@ class Pipeline(Closing):
             for i, plans_by_size in enumerate(self._plans):
                 sizes = sorted(set(self.chunks[i :: self.streams]), reverse=True)
                 for images in sizes:
-                    largest = plans_by_size.get(sizes[0])
+                    largest = plans_by_size.get(sizes[0])  # None at first: this plan is the largest
                     buffers = (largest.x, largest.y) if largest else (None, None)
                     plans_by_size[images] = self.variant.plan(self.layer, images, *buffers, k=shared_k)
                     shared_k = plans_by_size[images].k
@@ -185,13 +183,13 @@ class Pipeline(Closing):
 
     @property
     def device_bytes(self) -> int:
-        """Bytes on the device: per stream, x and y of its largest chunk."""
+        """Bytes of the buffers on the device: per stream, x and y of its largest chunk, not of the whole batch."""
         size = self.variant.io_dtype.itemsize
         elements = sum(int(np.prod(shape)) for shape in (self.layer.x_shape(1), self.layer.y_shape(1)))
         return sum(size * elements * max(self.chunks[i :: self.streams]) for i in range(self.streams))
 
     def _load(self, x: np.ndarray | None, k: np.ndarray | None) -> None:
-        """Copy x into the host's array, and keep k for the next run."""
+        """Copy x into `self.x`, and keep a copy of k for this and later runs; None leaves either as it was."""
         for name, array, shape in (("x", x, self.x.shape), ("k", k, self.layer.k_shape)):
             if array is not None and np.shape(array) != shape:
                 raise LabError(f"{name} has the shape {np.shape(array)}; {self.layer}, batch {self.batch}, needs "
@@ -243,7 +241,7 @@ class Pipeline(Closing):
     def issue(self, step_events: dict | None = None) -> None:
         """Issue the steps of all chunks without waiting.
 
-        `step_events` holds two events per step: one for reaching the step, one for its end.
+        `step_events` maps (chunk, step) to two events to record: one for reaching the step, one for its end.
         """
         copy_to_device, copy_to_host = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
         ends = [0, *itertools.accumulate(self.chunks)]
@@ -306,16 +304,15 @@ class Pipeline(Closing):
                 f"{self.streams} streams, {memory} memory>")
 
 
-# --------------------------------------------------------------------------------------------------------- timelines
 def one_at_a_time(timeline: pd.DataFrame) -> None:
-    """Set `start_ms` as on a GPU: a step starts after the end of the step of the same kind that ended before it."""
+    """Change `start_ms` in place as on a GPU: a step starts at the end of the step of its kind that ended before it."""
     for _, group in timeline.groupby("what"):
         previous_end = group.sort_values("end_ms")["end_ms"].shift().fillna(-np.inf)
         timeline.loc[group.index, "start_ms"] = np.maximum(group["ready_ms"], previous_end.loc[group.index])
 
 
 def busy_ms(timeline: pd.DataFrame) -> pd.Series:
-    """Return for each kind of step the time during which at least one such step ran [ms]."""
+    """Return a Series: each kind of step to the time during which at least one such step ran [ms]."""
     return pd.Series({step: _union_ms(timeline.loc[timeline["what"] == step]) for step in STEPS}, name="busy_ms")
 
 
@@ -333,10 +330,10 @@ def span_ms(timeline: pd.DataFrame) -> float:
 
 
 def _union_ms(timeline: pd.DataFrame) -> float:
-    """Return the length of the union of all intervals [ms]."""
+    """Return the time during which at least one step ran [ms]: the length of the union of start_ms to end_ms."""
     total, latest_end = 0.0, -np.inf
     for start, end in sorted(zip(timeline["start_ms"], timeline["end_ms"], strict=True)):
-        total += max(0.0, end - max(start, latest_end))
+        total += max(0.0, end - max(start, latest_end))  # what no earlier interval covers
         latest_end = max(latest_end, end)
     return total
 
@@ -378,13 +375,13 @@ def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[i
     in_ms, out_ms = layer.link_ms(batch, dtype, on, pinned)
     batch_ms: dict[str, float] = dict(zip(STEPS, (in_ms, kernel_ms, out_ms), strict=True))
     engine_free: dict[str, float] = dict.fromkeys(STEPS, 0.0)
-    stream_free, host_free, rows = [0.0] * streams, 0.0, []
+    stream_free, host_free, rows = [0.0] * streams, 0.0, []  # when each is free again [ms]
     for i, step in issue_order(len(sizes), streams, order):
         ready = max(stream_free[i % streams], host_free)
         start = max(ready, engine_free[step])
         end = start + batch_ms[step] * sizes[i] / batch
         engine_free[step] = stream_free[i % streams] = end
-        if not pinned and step != "kernel":
+        if not pinned and step != "kernel":  # the host waits for such a copy
             host_free = end
         rows.append({"stream": i % streams, "what": step, "chunk": i, "images": sizes[i],
                      "ready_ms": ready, "start_ms": start, "end_ms": end})

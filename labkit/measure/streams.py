@@ -73,10 +73,9 @@ def bench_streams(variant: Variant, layer: Layer, batch: int | None = None, chun
     return bench_cases(variant, layer, batch, cases, repeat)
 
 
-def bench_cases(
-    variant: Variant, layer: Layer, batch: int, cases: Sequence[dict], repeat: int | None = None
-) -> pd.DataFrame:
-    """Measure a list of configurations: `bench_streams` for mappings with chunk, streams, pinned and order."""
+def bench_cases(variant: Variant, layer: Layer, batch: int, cases: Sequence[dict],
+                repeat: int | None = None) -> pd.DataFrame:
+    """Do the work of `bench_streams` for a list of configurations: dicts with chunk, streams, pinned and order."""
     require_verified(variant)
     require_runs(repeat)
     rows: dict[int, dict] = {}
@@ -87,7 +86,7 @@ def bench_cases(
                 if case["pinned"] == pinned:
                     rows[i] = _bench_case(variant, layer, batch, case, repeat, host)
                     progress.update()
-            del host  # frees its arrays before the next ones are allocated
+            del host  # frees its arrays, which may be gigabytes, before the next ones are allocated
     table = pd.DataFrame([rows[i] for i in range(len(cases))])
     table.attrs["note"] = device().note
     return table
@@ -109,19 +108,19 @@ class _Host:
         self.nan_sample = self.y.reshape(batch, -1)[:, :: max(1, self.y[0].size // 16)]  # about 16 per image
 
     def poison(self) -> None:
-        """Fill the elements that `check` looks at with NaN."""
+        """Fill the elements of y that `check` looks at with NaN, so that it notices outputs that were not written."""
         self.nan_sample[...] = np.nan
         self.y[self.sampled.images] = np.nan
 
     def check(self, when: str) -> None:
-        """Check y; raise `CheckFailed` if it is wrong."""
+        """Raise `CheckFailed` if y is wrong in a sampled image, or has a NaN; `when` is a part of the message."""
         with_nan = np.flatnonzero(np.isnan(self.nan_sample).any(axis=1))
         self.sampled.check(self.variant, when, self.y[self.sampled.images], with_nan)
 
 
-def _register_ms(*sizes_of: np.ndarray) -> float:
-    """Return the time to page-lock arrays of these sizes that a program has filled already [ms]."""
-    arrays = [hostcuda.driver.aligned_empty(array.shape, array.dtype) for array in sizes_of]
+def _register_ms(*models: np.ndarray) -> float:
+    """Return the time to page-lock filled arrays of the shapes and types of the `models`, which do not change [ms]."""
+    arrays = [hostcuda.driver.aligned_empty(model.shape, model.dtype) for model in models]
     for array in arrays:
         array.fill(1)  # allocates the pages
     start = time.perf_counter()
@@ -137,45 +136,35 @@ def _copy_ms(target: np.ndarray, source: np.ndarray) -> float:
 
 
 def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: int | None, host: _Host) -> dict:
-    """Measure one configuration; return its row."""
+    """Measure one configuration, the arguments `case` of `Pipeline`; return its row of the table, a dict."""
     first_batch_ms = _time_first_batches(variant, layer, batch, case, host)
     layer_ms, further_batch_ms = float(np.median(first_batch_ms[1:])), []
     runs = repeat or int(np.clip(1e3 * SECONDS / layer_ms, *RUNS))
     with Pipeline(variant, layer, batch, **case, host=(host.x, host.y)) as pipeline:
         pipeline.run(k=host.k)
         for run in range(runs):
-            if run == runs - 1:
+            if run == runs - 1:  # the output of the last run is checked
                 host.poison()
             start = time.perf_counter()
             pipeline.run(k=host.k, events=False)
             further_batch_ms.append(1e3 * (time.perf_counter() - start))
         host.check("after timing")
-        pipeline.run(k=host.k)
+        pipeline.run(k=host.k)  # with events, which the timed runs do without
         timeline, sizes = pipeline.timeline, pipeline.chunks
     refuse_impossible(variant, layer, batch, min(first_batch_ms + further_batch_ms), device())
     return {
-        "rung": variant.rung.number,
-        "label": variant.label,
-        "layer": layer.name,
-        "batch": batch,
-        "dtype": variant.io_dtype.name,
-        **{name: case[name] for name in ("pinned", "streams", "order")},
-        "chunk": max(sizes),
-        "chunks": len(sizes),
-        "sizes": "equal" if np.ndim(case["chunk"]) == 0 else "growing",
-        "layer_ms": layer_ms,
-        "steady_ms": float(np.median(further_batch_ms)),
-        "steady_min_ms": min(further_batch_ms),
-        **dict(zip(("in_ms", "kernel_ms", "out_ms"), busy_ms(timeline), strict=True)),
-        "overlap": overlap(timeline),
+        "rung": variant.rung.number, "label": variant.label, "layer": layer.name, "batch": batch,
+        "dtype": variant.io_dtype.name, **{name: case[name] for name in ("pinned", "streams", "order")},
+        "chunk": max(sizes), "chunks": len(sizes), "sizes": "equal" if np.ndim(case["chunk"]) == 0 else "growing",
+        "layer_ms": layer_ms, "steady_ms": float(np.median(further_batch_ms)), "steady_min_ms": min(further_batch_ms),
+        **dict(zip(("in_ms", "kernel_ms", "out_ms"), busy_ms(timeline), strict=True)), "overlap": overlap(timeline),
         "pin_ms": host.pin_ms, "register_ms": host.register_ms, "stage_ms": host.stage_ms,
-        "engine": device().engine,
-        "device": device().name,
+        "engine": device().engine, "device": device().name,
     }
 
 
 def _time_first_batches(variant: Variant, layer: Layer, batch: int, case: dict, host: _Host) -> list[float]:
-    """Return layer times [ms] with a new pipeline each, a warm-up first; check the output of the last one."""
+    """Return `FRESH` + 1 layer times [ms], each with a new pipeline; the first is a warm-up. Check the last output."""
     times = []
     for run in range(FRESH + 1):
         hostcuda.driver.Context.synchronize()
@@ -190,9 +179,9 @@ def _time_first_batches(variant: Variant, layer: Layer, batch: int, case: dict, 
 
 
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, layer_ms: float, on: Device) -> None:
-    """Refuse a layer time in which the link could not carry the larger of x and y at its theoretical rate.
+    """Raise LabError if `layer_ms` is NaN, or too short for the link of the device `on` at its theoretical rate.
 
-    Raises LabError if `layer_ms` is under the shortest possible time, or is not a number.
+    The link carries both directions at once, so the larger of x and y gives the shortest possible time.
     """
     size = variant.io_dtype.itemsize
     largest = max(int(np.prod(shape, dtype=np.int64)) for shape in (layer.x_shape(batch), layer.y_shape(batch)))

@@ -37,7 +37,6 @@ from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 
 
-# -------------------------------------------------------------------------------------------------------- sweeping
 def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Layer | Iterable[Layer],
           batch: int | None = None, path: Path | str | None = None, repeat: int | None = None) -> pd.DataFrame:
     """Check and time every variant on every layer, except for the points that are finished already.
@@ -92,7 +91,7 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
             lost = row.pop("lost")
             rows[point.key] = row
             finished.append(point.key, row)
-            if lost:
+            if lost:  # the driver fails every later call
                 raise LabError(f"after {row['label']} on {point.layer}, {in_use.name} does not respond: "
                                f"{row['reason']}. The point is recorded in {finished.path}: call again in a new "
                                "process to continue with the next one")
@@ -108,7 +107,7 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
 
 
 def _list_variants(variants: Variant | Iterable[Variant] | Mapping[str, Any]) -> tuple[list[Variant], list[dict]]:
-    """Return the variants of a sweep, and the rows, with reasons, of a grid's combinations that are no variants."""
+    """Return the variants of a sweep, and a row, with the reason, for each combination of a grid that is no variant."""
     if not isinstance(variants, Mapping):
         return as_list(variants), []
     grid = {str(name): as_list(value) for name, value in variants.items()}
@@ -149,9 +148,8 @@ class _Point:
         return f"{self.variant.identity} {shape} B={self.batch} {sizes}".strip()
 
 
-# ------------------------------------------------------------------------------------------------------- measuring
 def _measure_all(points: list[_Point]) -> Iterator[tuple[_Point, dict]]:
-    """Measure one point after the other, while threads compile the next ones; yield each with its row."""
+    """Measure one point after the other, while threads compile the next ones; yield (point, its row)."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compilations = [pool.submit(_compile, point) for point in points]
         try:
@@ -165,14 +163,17 @@ def _measure_all(points: list[_Point]) -> Iterator[tuple[_Point, dict]]:
 
 
 def _compile(point: _Point) -> None:
-    """Compile into the engine's cache on disk. An error is ignored: measuring the point reports it."""
+    """Compile a point's kernels into the engine's disk cache. An error is ignored: measuring the point reports it."""
     with suppress(LabError, hostcuda.driver.Error):
         point.variant.supports(point.layer)
         point.variant.precompile(point.layer)
 
 
 def _measure(point: _Point) -> dict:
-    """Measure a point; return its row."""
+    """Measure a point; return its row, a dict with the columns of `labkit.ladder.tables.SWEEP` and "lost".
+
+    Instead of a time, a point that fails has its error as the "reason"; "lost" is whether the device is out of use.
+    """
     in_use = device()
     row = {
         "date": datetime.date.today().isoformat(), "device": in_use.name, "engine": in_use.engine,
@@ -189,7 +190,7 @@ def _measure(point: _Point) -> dict:
 
 
 def _measure_columns(point: _Point) -> dict:
-    """Check a point and time it; return the measured columns of its row."""
+    """Check a point and time it; return the measured columns of its row, a dict. Raises what the check raises."""
     check(point.variant, [(point.layer, min(point.batch, 2))], quiet=True)
     table = measure(point.variant, point.layer, point.batch, point.repeat, layer_time=False)
     times = table.iloc[0].to_dict()
@@ -215,7 +216,6 @@ def _responds() -> bool:
     return True
 
 
-# --------------------------------------------------------------------------------------------------- finished points
 class _FinishedPoints:
     """The file of finished points: one line of JSON per point, from any number of devices."""
 
@@ -236,7 +236,7 @@ class _FinishedPoints:
         return rows
 
     def append(self, key: str, row: dict) -> None:
-        """Add a point with one write of a whole line, which is on the disk when this returns."""
+        """Add a point's row as one line; it is on the disk when this returns. Several processes may append."""
         line = json.dumps({"key": key, "row": row}) + "\n"
         with files.locked(self.path), open(self.path, "ab+", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)

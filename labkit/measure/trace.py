@@ -69,7 +69,7 @@ class Trace:
         return table
 
     def top(self, side: str, share: float = 0.9) -> pd.DataFrame:
-        """Return the fewest names that together take at least `share` of one side's time.
+        """Return the fewest kernels and copies, or API calls, that together take at least `share` of their time.
 
         Parameters
         ----------
@@ -81,11 +81,11 @@ class Trace:
         Returns
         -------
         DataFrame
-            The first rows of `summary` for that side.
+            The first rows of `summary` for that side, without its column ``side``.
         """
         table = self.summary()
         share_before = table.groupby("side")["cumulative"].shift(fill_value=0.0)
-        needed = table.loc[(table["side"] == side) & (share_before < share)]
+        needed = table.loc[(table["side"] == side) & (share_before < share)]  # the rows before do not reach it yet
         return needed.drop(columns="side").reset_index(drop=True)
 
 

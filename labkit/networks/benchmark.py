@@ -40,9 +40,9 @@ class Entry:
 
     label: str
     dtype: str
-    where: str
-    pixels: str
-    bound: str
+    where: str  # DEVICE or HOST
+    pixels: str  # a key of `Images.forms`
+    bound: str  # the data type for `bounded`, which computes the largest error allowed
     run: Callable[[], None]
     result: Callable[[np.ndarray], np.ndarray]
     before: Callable[[], None] = lambda: None
@@ -67,10 +67,8 @@ class Entry:
         return time_run(self.run, self.stream) / self.passes
 
 
-def bench_network(
-    batch: int | Iterable[int] | None = None, repeat: int | None = None,
-    opponents: Callable[[Images], Iterable[Entry]] = lambda images: (),
-) -> pd.DataFrame:
+def bench_network(batch: int | Iterable[int] | None = None, repeat: int | None = None,
+                  opponents: Callable[[Images], Iterable[Entry]] = lambda images: ()) -> pd.DataFrame:
     """Measure the forward pass of lenet86 on the digits: `Network`, `FusedNetwork`, and any other way that is given.
 
     The runs of all cases alternate, so that a changing clock rate affects all of them. On the device the time is that
@@ -128,7 +126,7 @@ def bench_network(
 
 
 def make_row(case: Entry, B: int) -> dict:
-    """Return the row of a table for one case."""
+    """Return a measured case, for B images, as a row of the table of `bench_network`: a dict by column."""
     median = float(np.median(case.times))
     return {
         "label": case.label, "dtype": case.dtype, "batch": B, "where": case.where, "pixels": case.pixels,
@@ -152,7 +150,10 @@ class Images:
         self.checked, self._expected = np.unique([0, *between, B - 1]), {}
 
     def check(self, case: Entry, when: str, again: bool = True) -> None:
-        """Compare the probabilities of some images with float64: those of a new run (`again`), or of the last one."""
+        """Compare a case's probabilities for the images `checked` with float64, after a new run if `again`.
+
+        Sets `case.error`. Raises CheckFailed if an error exceeds its bound; `when` is a part of the message.
+        """
         if again:
             case.before()
             case.run()
@@ -170,21 +171,21 @@ class Images:
 
 
 def list_steps() -> list[str | None]:
-    """Return the fused network's kernels to measure: with products of four warps only where the GPU has these."""
+    """Return the fused network's steps to measure; None is page 13's kernel. Only compute capability 9.0 has wgmma."""
     return [*KERNELS] if device().compute_capability == (9, 0) else [None]
 
 
 def count_passes(B: int) -> int:
-    """Return how many passes a graph should hold, so that its launch does not dominate the time."""
-    return max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1
+    """Return how many passes of B images a graph should hold, so that its launch does not dominate the time."""
+    return max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1  # 5000 images take an H200 a millisecond
 
 
 def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
-    """Yield the cases of the plain network, from the host, and of the fused one, from device and host."""
+    """Yield the cases of the plain network, from the host, and of the fused one; `stack` closes what they use."""
     memory, floats = stack.enter_context(Buffers()), images.forms["float32"][0]
     plain, last_run = Network(images.weights, conv=PLAIN), {}
-    yield Entry("plain", "float32", HOST, "float32", "float32", lambda: last_run.update(y=plain.forward(floats)),
-                lambda numbers: last_run["y"][numbers], last_run.clear)
+    yield Entry("plain", "float32", HOST, "float32", "float32", run=lambda: last_run.update(y=plain.forward(floats)),
+                result=lambda numbers: last_run["y"][numbers], before=last_run.clear)
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
     for dtype, step in itertools.product(PRECISIONS, list_steps()):
         network = stack.enter_context(FusedNetwork(images.weights, dtype, step))
@@ -192,23 +193,25 @@ def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
             yield from _list_fused_cases(stack, memory, network, pixels, form, on_device[pixels])
 
 
-def _list_fused_cases(
-    stack: ExitStack, memory: Buffers, network: FusedNetwork, pixels: str, form: tuple, x
-) -> Iterator[Entry]:
-    """Yield the cases of a fused network for pixels of one form, which x holds on the device: alone, graph, host."""
+def _list_fused_cases(stack: ExitStack, memory: Buffers, network: FusedNetwork, pixels: str, form: tuple,
+                      x) -> Iterator[Entry]:
+    """Yield the cases of a fused network for one entry (`pixels`, `form`) of `Images.forms`; x has it on the device.
+
+    They are a launch, for float32 pixels a graph of launches, and a batch from the host.
+    """
     array, source, white = form
     label, dtype = f"fused, {network.step}" if network.step else "fused", network.dtype.name
     B, y = len(array), memory.new((len(array), 10))
-    result = (lambda numbers: memory.copy_out(y, (B, 10))[numbers],
-              functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 40 * B))  # before a run, y holds NaN
+    read = {"result": lambda numbers: memory.copy_out(y, (B, 10))[numbers],
+            "before": functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 4 * 10 * B)}  # NaN before each run
     launch = functools.partial(network.launch, x, y, B, source, white)
-    yield Entry(label, dtype, DEVICE, pixels, dtype, launch, *result)
+    yield Entry(label, dtype, DEVICE, pixels, dtype, launch, **read)
     if source is None:
         stream, passes = hostcuda.driver.Stream(), count_passes(B)
         graph = Graph(lambda: [launch(stream=stream) for _ in range(passes)], stream)
         stack.enter_context(closing(graph))
-        yield Entry(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, *result, stream, passes)
+        yield Entry(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, **read, stream=stream, passes=passes)
     batch = stack.enter_context(network.batch(B, source, white))
     batch.x[...] = array
-    yield Entry(label, dtype, HOST, pixels, dtype, batch.run, lambda numbers: batch.y[numbers],
-                lambda: batch.y.fill(np.nan))
+    yield Entry(label, dtype, HOST, pixels, dtype, batch.run, result=lambda numbers: batch.y[numbers],
+                before=lambda: batch.y.fill(np.nan))

@@ -66,9 +66,8 @@ PRECISIONS = {
 }
 
 
-# ------------------------------------------------------------------------------------------------ scales and weights
 def _choose_power(largest: float) -> float:
-    """Return the largest power of two that keeps its product with `largest`, after roundings, below `MOST_HALF`."""
+    """Return the largest power of two that, times `largest`, is a finite half. 2^-8 leaves room for roundings."""
     return 2.0 ** np.floor(np.log2(MOST_HALF / (largest * (1 + 2.0**-8))))
 
 
@@ -82,10 +81,10 @@ class Scales:
 
     @classmethod
     def of(cls, weights: dict[str, np.ndarray]) -> Scales:
-        """Return scales with which nothing overflows if no pixel exceeds `LIMIT`."""
-        largest_value, maps = LIMIT, []  # of a layer's inputs, then of its sums
+        """Return the scales for these weights, by name, with which no half overflows if no pixel exceeds `LIMIT`."""
+        largest_value, maps = LIMIT, []  # a bound of the inputs of a layer, then of its outputs; the maps' scales
         for name in ("conv1", "conv2"):
-            sums = np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3))
+            sums = np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3))  # an output: sum |k| largest inputs
             largest_value *= max(float(sums.max()), _LEAST_WEIGHT)
             maps.append(_choose_power(largest_value))
         largest_weights = (max(float(np.abs(weights[name]).max()), _LEAST_WEIGHT) for name in ("conv1", "conv2", "fc1"))
@@ -93,13 +92,13 @@ class Scales:
 
     @property
     def factors(self) -> tuple[float, float, float]:
-        """The factors of the three layers' sums."""
+        """For conv1, conv2 and fc1 the factor that turns a sum of scaled products into the output at its own scale."""
         inputs, outputs = (self.pixels, *self.maps), (*self.maps, 1.0)
         return tuple(output / (x * w) for x, w, output in zip(inputs, self.weights, outputs, strict=True))
 
 
 def _split(numbers: np.ndarray, parts: int) -> np.ndarray:
-    """Split numbers into halves: the rounded ones and, if there are two parts, what rounding left of them."""
+    """Return float32 numbers as halves [parts, ...]: rounded, and if `parts` is 2, the remainders of the rounding."""
     rounded = numbers.astype(np.float16)
     if parts == 1:
         return rounded[None]
@@ -107,32 +106,34 @@ def _split(numbers: np.ndarray, parts: int) -> np.ndarray:
 
 
 def arrange_convolution(k: np.ndarray) -> np.ndarray:
-    """Arrange the mask as the lanes of a warp need it, [M/4, C, k-step, lane, register, 2].
+    """Return the mask k [M, C, 7, 7] in the order in which lanes load it, [M/4, C, k-step, lane, register, 2].
 
-    Row r < 8 of a product is the output in map r / 2, row r % 2 and column 0 of a square; row r + 8 is the one beside
-    it. A lane has the rows lane / 4 and lane / 4 + 8, and of each the terms in columns 2 (lane % 4) and the next, in
-    two rows of the window.
+    It is the left matrix of tensor core products of 16 x 16 by 16 x 8. Row r < 8 is the output in map r / 2, row r % 2
+    and column 0 of a square of 2 x 2 outputs; row r + 8 is the one beside it. A k-step has two rows of the square's
+    window of 8 x 8 inputs. A lane has rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next.
     """
     group, c, k_step, lane, register, column = np.indices((len(k) // 4, k.shape[1], _K_STEPS, 32, 4, 2), sparse=True)
+    # The mask's element is the input's place in the window minus the output's in the square; outside it, a zero.
     mask_row, mask_column = 2 * k_step - lane // 4 % 2 + register // 2, lane % 4 * 2 - register % 2 + column
-    return np.pad(k, _PADDING)[4 * group + lane // 8, c, mask_row + 1, mask_column + 1]
+    return np.pad(k, _PADDING)[4 * group + lane // 8, c, mask_row + 1, mask_column + 1]  # + 1: of the padding
 
 
 def arrange_windows(k: np.ndarray) -> np.ndarray:
-    """Arrange the mask for products of four warps, [C, k-step, half, column, term].
+    """Return the mask k [M, C, 7, 7] as the right matrix of wgmma, [C, k-step, half, 2, M, 2, 8].
 
-    A column is an output of a window of 2 x 2: the maps' rows in turn, for each map the output on the left, then the
-    one on the right. Half a k-step has the 8 terms of a row of the window.
+    Its 4 M columns are the outputs of a square of 2 x 2: by row of the square, then map, then column of the square.
+    Half a k-step has 8 terms: the inputs of one row of the square's window of 8 x 8.
     """
     c, k_step, half, output_row, m, column, term = np.indices((k.shape[1], _K_STEPS, 2, 2, len(k), 2, 8), sparse=True)
+    # The mask's element is the input's place in the window minus the output's in the square; + 1: of the padding.
     return np.pad(k, _PADDING)[m, c, 2 * k_step + half - output_row + 1, term - column + 1]
 
 
 def arrange_rows(k: np.ndarray) -> np.ndarray:
-    """Arrange the mask as rows of products of four warps, [k-step, warp, lane, register, 2].
+    """Return the mask k [M, 4, 7, 7] as the left matrix of wgmma, [k-step, warp, lane, register, 2].
 
-    Rows lane / 4 and lane / 4 + 8 of a warp are an output and the one beside it, in map lane / 8, row lane / 4 % 2. The
-    terms of a k-step, half a row of the window, are two columns in each of four channels, then the next two.
+    Rows lane / 4 and lane / 4 + 8 of a warp are the two outputs beside each other in map lane / 8, row lane / 4 % 2 of
+    a square of 2 x 2. A k-step has 4 columns of a row of its window: two in each of the four channels, then two more.
     """
     k_step, warp, lane, register, column = np.indices((4 * _K_STEPS, len(k) // 4, 32, 4, 2), sparse=True)
     mask_column = k_step % 2 * 4 + register // 2 * 2 - register % 2 + column
@@ -140,35 +141,36 @@ def arrange_rows(k: np.ndarray) -> np.ndarray:
 
 
 def arrange_matrix(w: np.ndarray) -> np.ndarray:
-    """Arrange a matrix [inputs, outputs] for lanes, [inputs/16, outputs/16, lane, register, 2]; rows are outputs."""
+    """Return a matrix [inputs, outputs] as lanes load it: [inputs/16, outputs/16, lane, register, 2].
+
+    It is, transposed, the left matrix of products of 16 x 16 by 16 x 8; PTX fixes a lane's elements (mma.m16n8k16).
+    """
     k_step, group, lane, register, column = np.indices((w.shape[0] // 16, w.shape[1] // 16, 32, 4, 2), sparse=True)
     return w[16 * k_step + register // 2 * 8 + lane % 4 * 2 + column, 16 * group + lane // 4 + register % 2 * 8]
 
 
-# ------------------------------------------------------------------------------------------------------- the network
 @dataclass(frozen=True)
 class FusedKernel:
     """One of the kernels: all that the host needs to launch it."""
 
-    file: str  # its path in cuda_src
+    path: Path
     arrange: tuple[Callable[[np.ndarray], np.ndarray], ...]  # of each convolution: arranges the mask
     sizes: Callable[[Precision], dict[str, int]]  # the compile-time parameters
     blocks: Callable[[Precision], int]  # per multiprocessor of the device in use
     warps: Callable[[Precision], int]  # per block
     shared_bytes: Callable[[Precision], int]  # per block
 
-    @property
-    def path(self) -> Path:
-        """The kernel file."""
-        return cuda_src() / self.file
-
 
 def _count_team_bytes(p: Precision) -> int:
-    """Return the bytes of the weights, and per team those of its maps, an image, and the features of some images."""
-    weight_pieces = 4 * 2 * 16 + 16 * 4 * 32  # of 16 bytes: k-steps, their halves, columns; of both convolutions
-    map_pieces = 80 * (11 if p.parts == 1 else 10) + 8 * 20
+    """Return the bytes of shared memory of a block of steps/network/warpgroups.cu, whose structs these numbers repeat.
+
+    They are those of the weights, and per team of four warps of the maps, an image, and the features of SLOTS images.
+    """
+    # Pieces have 16 bytes. Weights: k-steps x halves x columns of conv1, k-steps x warps x lanes of conv2.
+    weight_pieces = 4 * 2 * 16 + 16 * 4 * 32
+    map_pieces = 4 * 20 * (11 if p.parts == 1 else 10) + 8 * 20  # `Second::MAP_PIECES`
     image_words, feature_words = SIZE * SIZE // 2, 1296 // 2 + 4  # of two halves; 4 more: rows in different banks
-    team = 4 * p.parts * (image_words + 4 * map_pieces + p.teams["SLOTS"] * feature_words) + 4
+    team = 4 * p.parts * (image_words + 4 * map_pieces + p.teams["SLOTS"] * feature_words) + 4  # + 4: `refused`
     return 16 * (p.parts * weight_pieces + p.teams["TEAMS"] * tiles(team, 16))
 
 
@@ -177,15 +179,16 @@ def _count_blocks(p: Precision) -> int:
 
 
 KERNELS = {
-    None: FusedKernel("13_network.cu", (arrange_convolution,) * 2, lambda p: {**p.sizes, "BLOCKS": _count_blocks(p)},
-                      _count_blocks, lambda p: p.sizes["WARPS"], lambda p: p.parts * _BLOCK_BYTES),
-    "warpgroups": FusedKernel("steps/network/warpgroups.cu", (arrange_windows, arrange_rows), lambda p: p.teams,
-                              lambda p: 1, lambda p: 4 * p.teams["TEAMS"], _count_team_bytes),
+    None: FusedKernel(cuda_src() / "13_network.cu", (arrange_convolution,) * 2,
+                      lambda p: {**p.sizes, "BLOCKS": _count_blocks(p)}, _count_blocks,
+                      lambda p: p.sizes["WARPS"], lambda p: p.parts * _BLOCK_BYTES),
+    "warpgroups": FusedKernel(cuda_src() / "steps/network/warpgroups.cu", (arrange_windows, arrange_rows),
+                              lambda p: p.teams, lambda p: 1, lambda p: 4 * p.teams["TEAMS"], _count_team_bytes),
 }
 
 
 def require_gpu(step: str | None) -> None:
-    """Refuse a GPU in use that lacks the kernel's instructions, with a LabError."""
+    """Raise LabError if the GPU in use lacks instructions of the kernel of a step, or of page 13's (None)."""
     gpu = device()
     if gpu.compute_capability and gpu.compute_capability < _CAPABILITY:
         needed, has = (".".join(map(str, version)) for version in (_CAPABILITY, gpu.compute_capability))
@@ -211,17 +214,11 @@ class FusedNetwork(Closing):
         The kernel of this step: products of four warps, which only GPUs of compute capability 9.0 have, and the CPU
         engine. By default that of page 13.
 
-    Attributes
-    ----------
-    weights : dict of ndarray
-    dtype : dtype
-    step : str or None
-
     Raises
     ------
     LabError
         If the GPU has a compute capability below 8.0, or with a step another one than 9.0; if the data type or the step
-        is another one, or the weights are not those of a lenet86.
+        is not listed here, or the weights are not those of a lenet86.
     """
 
     def __init__(self, weights: str | Path | dict = "digits", dtype: DTypeLike = "float32", step: str | None = None):
@@ -253,10 +250,10 @@ class FusedNetwork(Closing):
         self._memory.close()
 
     def function(self, byte_size: tuple[int, int] | None = None):
-        """Return the kernel for float32 images, or for images of bytes of this height and width.
+        """Return the prepared kernel for float32 images, or for uint8 images of the height and width `byte_size`.
 
-        It is compiled at its first use. Images that are resized have at most 39 columns: half-resized, they lie in the
-        shared memory of the second layer.
+        It is compiled at its first use. Images that the kernel resizes have at most 39 columns: with all their 86 rows
+        but only their own columns, they have to fit into the shared memory of the second layer's maps.
         """
         if byte_size not in self._functions:
             height, width = byte_size or (SIZE, SIZE)
@@ -278,9 +275,9 @@ class FusedNetwork(Closing):
 
     @staticmethod
     def source(beginning: str, step: str | None = None) -> KernelSource:
-        """Return the first function of the kernel's file whose head has this text, for `labkit.show`.
+        """Return the first function of a step's kernel file (None: page 13's) with this text before its body.
 
-        Raises LabError if there is none.
+        `labkit.show` takes it. Raises LabError if there is none.
         """
         path = KERNELS[step].path
         return KernelSource.of(path, beginning, f"13 network{', ' + step if step else ''}", path.name)
@@ -291,10 +288,10 @@ class FusedNetwork(Closing):
         return self._kernel.shared_bytes(self.precision)
 
     def launch(self, x, y, B: int, source: tuple[int, int] | None = None, white: float = 255.0, stream=None) -> None:
-        """Launch the kernel and return: from device buffer x to device buffer y, float32 [B, 10].
+        """Launch the kernel without waiting: images in device buffer x, probabilities to device buffer y [B, 10].
 
-        x is float32 [B, 1, 86, 86], or with `source`, a height and a width, uint8 [B, *source]. `white` is the byte
-        that stands for 1.
+        x is float32 [B, 1, 86, 86], or uint8 [B, *source] if `source`, a height and a width, is given. `white` is the
+        byte that stands for the brightness 1.
         """
         blocks = min(B, self._kernel.blocks(self.precision) * device().multiprocessors)
         self.function(source).prepared_async_call(
@@ -391,17 +388,17 @@ class Batch(Closing):
             raise
 
     def issue(self) -> None:
-        """Issue all copies and launches without waiting."""
+        """Issue the copies and the launch of every chunk without waiting; the chunks take turns on the streams."""
         htod, dtoh = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
         starts = range(0, len(self.y), self.chunk)
         for start, (stream, x, y) in zip(starts, itertools.cycle(self._lanes), strict=False):
-            images = slice(start, start + self.chunk)
+            images = slice(start, start + self.chunk)  # the last slice may end beyond the batch: NumPy shortens it
             htod(x, self.x[images], stream)
             self.network.launch(x, y, len(self.y[images]), self.source, self.white, stream)
             dtoh(self.y[images], y, stream)
 
     def run(self) -> np.ndarray:
-        """Compute `y` from `x`, and wait.
+        """Compute the probabilities of the images in `x`, wait, and return `y`, into which the next run writes again.
 
         Raises LabError if a pixel is a NaN, or its absolute value exceeds `LIMIT`.
         """
@@ -411,7 +408,7 @@ class Batch(Closing):
             self.issue()
         for stream, _, _ in self._lanes:
             stream.synchronize()
-        refused = np.flatnonzero(np.isnan(self.y[:, 0]))
+        refused = np.flatnonzero(np.isnan(self.y[:, 0]))  # the kernel gives such an image ten NaN
         if len(refused):
             raise LabError(f"image {refused[0]} has a pixel that is a NaN or beyond -{LIMIT:g} to {LIMIT:g}: the fused "
                            "network keeps its maps as halves, and chose their scales for these limits. Scale the "
@@ -427,6 +424,7 @@ class Batch(Closing):
 
 
 def _allocate_page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """Return zeros in page-locked host memory, of the shape [images, ...]; LabError if there is too little memory."""
     try:
         return hostcuda.driver.pagelocked_zeros(shape, dtype)
     except (hostcuda.driver.MemoryError, hostcuda.driver.LogicError, MemoryError) as error:
@@ -435,7 +433,6 @@ def _allocate_page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarra
                        "a smaller batch, or FusedNetwork.forward, which takes ordinary memory") from error
 
 
-# --------------------------------------------------------------------------------------------------------- the check
 def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities in float64, and how far off a correct kernel's may be.
 
@@ -460,15 +457,19 @@ def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike
     w = {name: array.astype(np.float64) for name, array in weights.items()}
 
     def rounding_variance(a, scale):
-        """Return the variance of a's error when it is stored as halves."""
+        """Return the variance of the errors of an array that is stored as halves, multiplied by `scale`."""
         return (precision.roundoff * np.abs(a) + _HALF_UNDERFLOW / scale) ** 2
 
     def sum_layer(product, x, variance, name, scale, terms):
-        """Return a layer's sums and their variance: from the weights, the inputs, the sums, the products left out."""
+        """Return the sums of layer `name` and the variance of their errors; `variance` is that of its inputs x.
+
+        `product(inputs, weights)` computes the layer, `scale` is its weights', `terms` are the products per sum.
+        """
         factors = w[name]
+        # Per addition, one for 16 products; with two parts one more, for the product of low parts that is left out.
         growth = np.sqrt(tiles(precision.products * terms, 16) + precision.parts - 1) * _SUM_ROUNDOFF
-        from_rounding = product(x * x, rounding_variance(factors, scale)) + product(variance, factors * factors)
-        return product(x, factors), from_rounding + (growth * product(np.abs(x), np.abs(factors))) ** 2
+        from_factors = product(x * x, rounding_variance(factors, scale)) + product(variance, factors * factors)
+        return product(x, factors), from_factors + (growth * product(np.abs(x), np.abs(factors))) ** 2
 
     x, scale = np.asarray(images, np.float64), scales.pixels
     variance = rounding_variance(x, scale)

@@ -64,7 +64,10 @@ class _Published:
 
 
 def _name_files(*md5: str) -> dict:
-    """Return the files of MNIST with these checksums; those of Fashion-MNIST have the same names."""
+    """Return per split the pairs (file name, MD5) of images and labels; `md5` are those of the files in `kinds`.
+
+    MNIST and Fashion-MNIST have files of the same names.
+    """
     kinds = "train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"
     files = [(f"{kind}-ubyte.gz", digest) for kind, digest in zip(kinds, md5, strict=True)]
     return {"train": tuple(files[:2]), "test": tuple(files[2:])}
@@ -189,6 +192,7 @@ def resize(images, size=None, white=255.0):
 
 
 def _require_size(size, native):
+    """Return `size`, one integer or two, as (height, width); `native` if it is None; LabError if it is no size."""
     if size is None:
         return native
     try:
@@ -202,26 +206,33 @@ def _require_size(size, native):
 
 
 def _find_neighbours(length, new_length):
-    """Return, for each of `new_length` pixels laid over `length`, its two neighbours, and how far the first is away."""
+    """Return what interpolates `length` pixels to `new_length`, as three arrays [new_length].
+
+    They are the indices of the two pixels that a new one lies between, and the weight of the second, 0 to 1.
+    """
+    # A pixel's value belongs to its center, half a pixel from its edge.
     positions = np.clip((np.arange(new_length) + 0.5) * (length / new_length) - 0.5, 0, length - 1)
     lower = positions.astype(np.intp)
     return lower, np.minimum(lower + 1, length - 1), (positions - lower).astype(np.float32)
 
 
 def _read_idx(path: Path) -> np.ndarray:
-    """Read a gzipped file in the idx format: bytes, with as many dimensions as it says."""
+    """Return the array of uint8 in a gzipped idx file; LabError with a remedy if the file is missing or damaged."""
     if not path.is_file():
         raise LabError(f"{path} is missing; it is part of the lab. Restore it with `{restore(f'data/{path.name}')}`.")
     try:
         content = gzip.decompress(manifest.read(path))
-        header_end = 4 + 4 * content[3]
+        header_end = 4 + 4 * content[3]  # byte 3: the number of dimensions, whose sizes follow as uint32
         return np.frombuffer(content, np.uint8, offset=header_end).reshape(np.frombuffer(content[4:header_end], ">u4"))
     except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, IndexError) as error:
         raise LabError(f"{path} is damaged ({error}). Restore it with `{restore(f'data/{path.name}')}`.") from None
 
 
 def _find(name: str, file: str, md5: str) -> Path | None:
-    """Return where a published file lies on this machine, or None. Raises LabError as `find_stored` does."""
+    """Return the path of file `file` of data set `name` on this machine, or None if it has to be fetched.
+
+    Raises LabError if LABKIT_DATA_DIR names a folder without it, or the file there has another MD5.
+    """
     chosen = os.environ.get("LABKIT_DATA_DIR")
     folder = Path(chosen).expanduser() if chosen else cache_dir() / "data"
     path = next((path for path in (folder / name / file, folder / file) if os.path.isfile(path)), None)
@@ -237,7 +248,10 @@ def _find(name: str, file: str, md5: str) -> Path | None:
 
 
 def _fetch(name: str, file: str, md5: str) -> Path:
-    """Fetch a published file into the cache, verify it, and return its path. Raises LabError."""
+    """Fetch a file of data set `name` into the cache from the first mirror that has it with this MD5; return its path.
+
+    Raises LabError if the cache cannot be written, or no mirror gives the file.
+    """
     import pooch  # here: importing it takes a quarter of a second
 
     try:

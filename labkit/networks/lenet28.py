@@ -35,18 +35,9 @@ from labkit.ladder.source import module_arguments
 from labkit.measure.check import Compared
 from labkit.networks.lenet28_experiments import ARGUMENTS, EXPERIMENTS, FILES, TYPES, WRITES, find_file
 from labkit.networks.model import Arrays, KernelSource, Model, as_labels
+from labkit.networks.reference import lenet28 as reference
 from labkit.networks.reference.layers import bound_sum, growth, one_hot, sigmoid, slope
-from labkit.networks.reference.lenet28 import (
-    Sizes,
-    backward_c1,
-    backward_s1,
-    before_c1,
-    before_f,
-    before_s1,
-    initial_weights,
-    parameter_gradients,
-    random_sizes,
-)
+from labkit.networks.reference.lenet28 import Sizes, random_sizes
 from labkit.spec.devices import device
 
 MOST_ROWS = 128  # rows of blocks that share a mini-batch
@@ -69,30 +60,30 @@ def _module(file, sizes):
 
 @functools.cache
 def _compile_own(text, sizes):
+    """Return the compiled module of a reader's kernels, which may use all that lenet28.h declares for these sizes."""
     loops = _compiler_arguments("loops", sizes)
     return hostcuda.compiler.SourceModule(**{**loops, "source": f'#include "lenet28.h"\n#line 1 "own kernels"\n{text}'})
 
 
-def precompile(experiments: list[str], several: list[Sizes]) -> None:
-    """Compile the files of some experiments for some sizes in parallel, into the engine's cache on disk."""
+def precompile(experiments: list[str], networks: list[Sizes]) -> None:
+    """Compile the files of some experiments for networks of these sizes in parallel, into the engine's disk cache."""
     capability = device().compute_capability
     arch = "sm_{}{}".format(*capability) if capability else None
-    jobs = {(file, sizes): None for name in experiments for sizes in several
+    # `Lenet28.outputs` takes its kernels from loops in every experiment.
+    jobs = {(file, sizes) for name in experiments for sizes in networks
             for file in {find_file(name, kernel) for kernel in EXPERIMENTS[name].kernels} | {"loops"}}
     with ThreadPoolExecutor(16) as pool:
         for future in [pool.submit(hostcuda.compiler.compile, **_compiler_arguments(*job), arch=arch) for job in jobs]:
-            future.result()
+            future.result()  # raises the compiler's error
 
 
-# ------------------------------------------------------------------------------------------------ the engine
 class Lenet28(Model):
     """lenet28 with its training, by the kernels of an experiment.
 
     Parameters
     ----------
     experiment : str
-        One of `EXPERIMENTS` of lenet28_experiments: loops, atomics, register, unrolled, shared_c1, shared_s1,
-        shared_mask, shared_input, constant_input, shuffle, shared_sum, together, minibatch, deterministic, one_launch.
+        One of `EXPERIMENTS` of lenet28_experiments, such as "loops", "atomics", "together" or "minibatch".
     batch : int
         Images per step, up to 65535; the step uses the mean of their gradients.
     seed : int
@@ -147,7 +138,7 @@ class Lenet28(Model):
         self._pointers = {"weights": self._weights.buffer, "gradient": self._gradient.buffer,
                           "values": self._values.buffer}
         self._gradient.fill(0)
-        self.weights = initial_weights(seed, sizes)
+        self.weights = reference.initial_weights(seed, sizes)
 
     def __repr__(self) -> str:
         images = "one image" if self.batch == 1 else f"{self.batch} images"
@@ -177,9 +168,11 @@ class Lenet28(Model):
         return KernelSource.of(_path(file), f"void {kernel}(", f"{self.experiment}, {kernel}",
                                f"training/lenet28/{file}.cu")
 
-    # ------------------------------------------------------------------------------------------------- data
     def load(self, images: np.ndarray, labels: np.ndarray, order: np.ndarray | None = None) -> int:
-        """Copy images, labels and their order to the device; return the number of images. See `epoch`."""
+        """Copy images, labels and their order to the device; return the number of images. Parameters as in `epoch`.
+
+        Images and labels are copied only if they are other arrays than at the last call.
+        """
         if self._data[0] is not images or self._data[1] is not labels:
             x, y = self._as_images(images), as_labels(labels, len(images))
             if y.min() < 0 or y.max() >= self.sizes.classes:
@@ -189,7 +182,7 @@ class Lenet28(Model):
                 if name in self._pointers:
                     self.memory.free(self._pointers.pop(name))
                 self._pointers[name] = self.memory.copy_in(array)
-            self._prepared.clear()
+            self._prepared.clear()  # its launches have the addresses of the freed buffers
             self._data = images, labels
         count = len(labels)
         order = np.arange(count) if order is None else np.asarray(order)
@@ -200,50 +193,58 @@ class Lenet28(Model):
         return count
 
     def _as_images(self, images):
-        """Return images as the kernels take them: float32 [N,side,side]."""
+        """Return images [N,1,side,side] or [N,side,side] as float32 [N,side,side]; LabError for other shapes."""
         x, side = np.asarray(images), self.sizes.side
         if x.shape[1:] not in ((side, side), (1, side, side)) or not len(x):
             raise LabError(f"the images have the shape {x.shape}; lenet28 takes [N, 1, {side}, {side}], as "
                            f"labkit.dataset(size={side}).images has them")
         return np.ascontiguousarray(x.reshape(len(x), side, side), np.float32)
 
-    # ------------------------------------------------------------------------------------------------- steps
     def _prepare_function(self, file, kernel):
-        """Return a kernel, ready to launch: of the reader's text, if it has one of this name, else of the file."""
+        """Return the kernel of this name as a prepared function: from the reader's text, if it has it, else `file`."""
         if (file, kernel) not in self._functions:
             module = _compile_own(self.own, self.sizes) if kernel in self._own else _module(file, self.sizes)
             function = module.get_function(kernel)
-            types = "".join(TYPES.get(name, "P") for name in ARGUMENTS[kernel].split())
+            types = "".join(TYPES.get(name, "P") for name in ARGUMENTS[kernel].split())  # "P": a pointer
             self._functions[file, kernel] = function.prepare(types)
         return self._functions[file, kernel]
 
     def launches(self, count: int) -> list[Callable[[int], None]]:
-        """Return the launches of a step with `count` images, as functions of the first image's place in the order."""
+        """Return the launches of a step with `count` images: functions that take the first image's place in the order.
+
+        They issue the launch and return. Their arguments are bound once for each `count`.
+        """
         if count not in self._prepared:
-            self._prepared[count] = [self._bind_launch(kernel, count) for kernel in self.kernels]
+            self._prepared[count] = [self._bind_launch(find_file(self.experiment, name), name, count, self._pointers)
+                                     for name in self.kernels]
             if self.experiment == "constant_input":
                 self._prepared[count].insert(0, self._copy_to_constant())
         return self._prepared[count]
 
-    def _bind_launch(self, kernel, count):
-        """Return a launch as a function of the first image's place; all other arguments are bound now."""
-        file, s = find_file(self.experiment, kernel), self.sizes
+    def _bind_launch(self, file, kernel, count, buffers):
+        """Return a function (place) that launches a kernel of `file` for `count` images, from place on in their order.
+
+        `buffers` maps the name of an argument to a device buffer.
+        """
         launch = FILES[file][kernel]
-        block = launch.block(s)
-        grid = tiles(launch.threads(s), block), {"B": count, "rows": min(count, MOST_ROWS), "1": 1}[launch.rows]
+        block = launch.block(self.sizes)
+        rows = {"B": count, "rows": min(count, MOST_ROWS), "1": 1}[launch.rows]
+        grid = tiles(launch.threads(self.sizes), block), rows
+        # The gradient is a sum over `count` images, and a step uses the mean; in `train` each image is a step.
         numbers = {"B": count, "parts": self._parts, "rate": self.rate / (1 if kernel == "train" else count)}
         argument_names = ARGUMENTS[kernel].split()
-        arguments = [numbers[name] if name in numbers else int(self._pointers[name]) for name in argument_names]
+        arguments = [numbers[name] if name in numbers else int(buffers[name]) for name in argument_names]
         launch_kernel, threads = self._prepare_function(file, kernel).prepared_async_call, (block, 1, 1)
         if "order" not in argument_names:
             return lambda place: launch_kernel(grid, threads, self.stream, *arguments)
         order_place = argument_names.index("order")
         before, order, after = arguments[:order_place], arguments[order_place], arguments[order_place + 1 :]
+        # `order` is the address of an int32 array: 4 bytes per place.
         return lambda place: launch_kernel(grid, threads, self.stream, *before, order + 4 * place, *after)
 
     def _copy_to_constant(self):
-        """Return a copy of an image to constant memory, as a function of its place in the order."""
-        target, size = _module("constant_input", self.sizes).get_global("image")
+        """Return a function (place) that copies the image at this place in the order to the kernel's constant array."""
+        target, size = _module("constant_input", self.sizes).get_global("image")  # its address, its bytes
         images, copy_on_device = int(self._pointers["images"]), hostcuda.driver.memcpy_dtod
         return lambda place: copy_on_device(target, images + int(self._order[place]) * size, size)
 
@@ -271,7 +272,7 @@ class Lenet28(Model):
         count = self.load(images, labels, order)
         size = MOST_PER_LAUNCH if self.experiment == "one_launch" else self.batch
         starts = range(0, count, size)
-        for images_per_step in {min(size, count - start) for start in (0, starts[-1])}:
+        for images_per_step in {min(size, count - start) for start in (0, starts[-1])}:  # the last may have fewer
             self.launches(images_per_step)  # compiled before the clock starts
         hostcuda.driver.Context.synchronize()
         start_time = time.perf_counter()
@@ -280,38 +281,35 @@ class Lenet28(Model):
         hostcuda.driver.Context.synchronize()
         return time.perf_counter() - start_time
 
-    # ----------------------------------------------------------------------------------------------- answers
     def outputs(self, images: np.ndarray) -> np.ndarray:
-        """Return f of each image, by the kernels of loops: float32 [N, classes]."""
+        """Return the network's outputs for images as in `epoch`, float32 [N, classes], by the kernels of loops.
+
+        They run in batches of `FORWARD_BATCH` images, in buffers of their own.
+        """
         x, N = self._as_images(images), len(images)
         results, batch = [], min(N, FORWARD_BATCH)
         with Buffers() as memory:
             values = Arrays(memory, self.sizes.values, batch)
-            pointers = {"images": memory.copy_in(x), "order": memory.copy_in(np.arange(N, dtype=np.int32)),
-                        "labels": memory.copy_in(np.zeros(N, np.int32)), "weights": self._weights.buffer,
-                        "values": values.buffer}
+            buffers = {"images": memory.copy_in(x), "order": memory.copy_in(np.arange(N, dtype=np.int32)),
+                       "labels": memory.copy_in(np.zeros(N, np.int32)), "weights": self._weights.buffer,
+                       "values": values.buffer}
             for start in range(0, N, batch):
                 count = min(batch, N - start)
                 for kernel in ("fp_c1", "fp_s1", "fp_f"):
-                    launch = FILES["loops"][kernel]
-                    arguments = [int(pointers[name]) + (4 * start if name == "order" else 0)
-                                 for name in ARGUMENTS[kernel].split()]
-                    block = launch.block(self.sizes)
-                    grid = tiles(launch.threads(self.sizes), block), count
-                    self._prepare_function("loops", kernel).prepared_call(grid, (block, 1, 1), *arguments)
+                    self._bind_launch("loops", kernel, count, buffers)(start)
                 results.append(values.read(count)["f"])
         return np.concatenate(results)
 
-    # ------------------------------------------------------------------------------------------------- check
     def comparisons(self, seed: int) -> Iterator[Compared]:
-        """Yield every array that a step writes, for this model and for two of random sizes, beside float64.
+        """Yield every array that a step writes with its float64 reference, for this model and two of random sizes.
 
-        The float64 result is computed from the kernel's own inputs, the arrays that earlier kernels have written.
+        The reference is computed from the kernel's own inputs, the arrays that earlier kernels have written.
         """
         rng = np.random.default_rng(seed)
         batches = EXPERIMENTS[self.experiment].batches
         shapes = [(self.sizes, self.batch)]
-        shapes += [(sizes, fewest + int(rng.integers(1, 5)) if batches else 1)  # the last: several images per block
+        # With a batch over MOST_ROWS, blocks add the gradients of several images.
+        shapes += [(sizes, fewest + int(rng.integers(1, 5)) if batches else 1)
                    for sizes, fewest in zip(random_sizes(seed), (1, MOST_ROWS), strict=False)]
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:
@@ -319,11 +317,11 @@ class Lenet28(Model):
                 yield from model._compare(rng)
 
     def _compare(self, rng):
-        """Yield every array of one step on random images, beside float64."""
+        """Run one step on random images; yield every array that it wrote, with its reference and error bound."""
         old_weights, x, targets, values, parts = self._run_random_step(rng)
         s, has_gradient = self.sizes, len(self.kernels) > 1  # one_launch keeps none, only its update is compared
         sizes = f"side {s.side}, K {s.K}, {s.maps} maps, pool {s.pool}, {s.classes} classes, batch {self.batch}"
-        gradient = {}  # a weight's name -> its gradient, and the largest error of the kernel that sums the parts
+        gradient = {}  # a weight's name -> the sum of its gradient's parts, and the largest error of that sum
         for name, (expected, bound) in _compute_expected(old_weights, x, targets, values, s).items():
             kernel = next((writer for writer in reversed(self.kernels) if writer in WRITES[name]), "train")
             weight = name.removeprefix("gradient ")
@@ -336,7 +334,7 @@ class Lenet28(Model):
                 gradient[weight] = expected, bound
                 continue
             yield Compared(f"{kernel}, {name}, {sizes}", result, expected, bound)
-        if has_gradient:
+        if has_gradient:  # `update` sets the gradient to zero for the next step
             remains = np.concatenate([array.ravel() for array in self._gradient.read().values()])
             yield Compared(f"update, gradient, {sizes}", remains, np.zeros(remains.shape), np.zeros(remains.shape))
         for name, new_weights in self.weights.items():
@@ -346,7 +344,11 @@ class Lenet28(Model):
             yield Compared(f"{self.kernels[-1]}, {name}, {sizes}", new_weights, w - rate * g, bound)
 
     def _run_random_step(self, rng):
-        """Run a step; return the weights before it, its images and targets, its values, and the gradient's parts."""
+        """Run a step on random images; return what `_compute_expected` takes, and the gradient before the update.
+
+        That is (weights before the step by name, images [B,side,side], targets [B,classes], the arrays of
+        `Sizes.values` by name, the gradient's parts by name [parts, ...]).
+        """
         B, s = self.batch, self.sizes
         images = rng.random((B + 3, s.side, s.side)).astype(np.float32)  # 3 more than a step takes
         labels = rng.integers(0, s.classes, B + 3)
@@ -354,7 +356,7 @@ class Lenet28(Model):
         self.load(images, labels, order)
         old_weights = self.weights
         self._values.fill(0xFF)  # NaN
-        *launches, update = self.launches(B)
+        *launches, update = self.launches(B)  # the last kernel changes the weights
         for launch in launches:
             launch(0)
         parts = self._gradient.read()  # the update sets it to zero
@@ -362,43 +364,50 @@ class Lenet28(Model):
         x, targets = images[order[:B]].astype(np.float64), one_hot(labels[order[:B]], s.classes)
         return old_weights, x, targets, self._values.read(), parts
 
-    # ---------------------------------------------------------------------------------------------- evidence
     def profile(self, engine: str | None = None) -> Profile:
-        """Count the memory accesses of one step on random images, in a process of its own.
+        """Return the counters of one step on random images, by running it in a process of its own under a profiler.
 
-        Raises EngineError if the process failed.
+        `engine` is "gpu" or "cpu", by default the one in use. Raises EngineError if the process failed.
         """
         result = watch(self._build_command(), engine, timeout=600, capture=True, nvcc=False)
         result.ended.require("profiling lenet28")
         return result
 
     def _build_command(self):
+        """Return the command line, a list of str, that runs `_main` of this module for this model."""
         numbers = map(str, (self.batch, *astuple(self.sizes)))
         return [sys.executable, "-m", "labkit.networks.lenet28", self.experiment, self.own, *numbers]
 
 
 def _compute_expected(weights, x, targets, values, s):
-    """Return for every array of a step the true one, from the arrays before it, and the bound of a kernel's error."""
+    """Return a dict: name of each array of a step to (float64 reference, largest error of a correct kernel).
+
+    Each reference follows from `values`, the arrays that the kernels computed before it. `weights` are those before the
+    step, `x` are images [B,side,side], `targets` [B,classes], `s` the network's `Sizes`. A name is one of `values`, or
+    "gradient " and a weight.
+    """
     w, v = ({name: array.astype(np.float64) for name, array in arrays.items()} for arrays in (weights, values))
     expected = {}
-    # The slope of the sigmoid is at most 1/4; then expf (2 ulp, CUDA's documentation), one addition, one division.
-    for name, compute_sums, inputs, terms in (("c1", before_c1, x, s.K**2), ("s1", before_s1, v["c1"], s.pool**2),
-                                        ("f", before_f, v["s1"], s.features)):
-        z, error = bound_sum(compute_sums, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0)
-        y, error = sigmoid(z), error / 4
+    for name, compute_sums, inputs, terms in (("c1", reference.before_c1, x, s.K**2),
+                                              ("s1", reference.before_s1, v["c1"], s.pool**2),
+                                              ("f", reference.before_f, v["s1"], s.features)):
+        z, error = bound_sum(compute_sums, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0)  # + 1: the bias
+        y, error = sigmoid(z), error / 4  # the slope of the sigmoid is at most 1/4
+        # expf is off by 2 ulp (CUDA's documentation), 4 units of roundoff; one addition and one division follow.
         expected[name] = y, error + growth(4, 2) * (y + error)
     expected["d_f"] = bound_sum(lambda difference: difference, 1, v["f"] - targets, roundings=0)
-    expected["d_s1"] = bound_sum(backward_s1, s.classes, w["f"], v["d_f"], slope(v["s1"]), roundings=3)
-    expected["d_c1"] = bound_sum(backward_c1, 1, w["s1"], v["d_s1"], slope(v["c1"]), roundings=3)
-    scales = parameter_gradients(np.abs(x), {name: np.abs(array) for name, array in v.items()})
+    expected["d_s1"] = bound_sum(reference.backward_s1, s.classes, w["f"], v["d_f"], slope(v["s1"]), roundings=3)
+    expected["d_c1"] = bound_sum(reference.backward_c1, 1, w["s1"], v["d_s1"], slope(v["c1"]), roundings=3)
+    # The error of a sum is proportional to the sum of the absolute values of its products.
+    scales = reference.parameter_gradients(np.abs(x), {name: np.abs(array) for name, array in v.items()})
     terms = {"c1": s.c1**2, "c1_bias": s.c1**2, "s1": s.features, "s1_bias": s.features, "f": 1, "f_bias": 1}
-    for name, gradient in parameter_gradients(x, v).items():
+    for name, gradient in reference.parameter_gradients(x, v).items():
         expected[f"gradient {name}"] = gradient, growth(len(x) * terms[name], 1) * scales[name]
     return expected
 
 
 def _main(experiment: str, own: str, *numbers: str) -> None:
-    """Train one step on random images: `profile` counts its accesses."""
+    """Train one step on random images, for `profile`; `numbers` are the batch and the fields of `Sizes`, as text."""
     batch, *sizes = map(int, numbers)
     rng, sizes = np.random.default_rng(3), Sizes(*sizes)
     with Lenet28(experiment, batch, sizes=sizes, own=own) as model:

@@ -41,7 +41,6 @@ CLASSES = SIZES.classes
 WEIGHT_SHAPES = SIZES.shapes
 
 
-# --------------------------------------------------------------------------------------------------- weights
 def load_weights(which="digits"):
     """Return the weights of a trained lenet86.
 
@@ -85,7 +84,7 @@ def provenance(which="digits"):
 
 
 def _find_weights(which):
-    """Return the path of a file of weights, given as one or as the name of a data set."""
+    """Return the path of a file of weights, given as a path or as a data set's name; LabError if there is none."""
     is_path = isinstance(which, Path) or str(which).endswith(".npz")
     path = Path(which).expanduser() if is_path else data_dir() / "weights" / f"lenet86-{which}.npz"
     if not path.is_file():
@@ -95,7 +94,7 @@ def _find_weights(which):
 
 
 def _read_weights(path):
-    """Return the arrays of a .npz file by name; LabError if it is damaged or not what its record describes."""
+    """Return the arrays of a .npz file by name; LabError if it is damaged or has another digest than in its .json."""
     content = manifest.read(path)
     if path.with_suffix(".json").is_file():
         recorded = provenance(path).get("sha256")
@@ -110,7 +109,6 @@ def _read_weights(path):
                        "python -m recording train") from None
 
 
-# ------------------------------------------------------------------------------------------------ the engine
 @dataclass(frozen=True)
 class ForwardTimes:
     """The times of one forward pass."""
@@ -217,7 +215,7 @@ class Network:
                 kernels.relu_max_pool(int(np.prod(shape)), y, x, B * layer.M, layer.Ho, layer.Wo,
                                       window, window, *shape[2:])
                 memory.free(y)
-                if course and index == 0:
+                if course and index == 0:  # conv2's input, too, begins in host memory
                     host_input = memory.copy_out(x, shape)
                     memory.free(x)
                     x = None
@@ -229,9 +227,8 @@ class Network:
         """Return the part of the images that the network classifies correctly, 0 to 1."""
         return accuracy(self.forward(images), labels)
 
-    def course_table(
-        self, images: np.ndarray, labels: np.ndarray, batches: Sequence[int] = (100, 1000, 10000)
-    ) -> pd.DataFrame:
+    def course_table(self, images: np.ndarray, labels: np.ndarray,
+                     batches: Sequence[int] = (100, 1000, 10000)) -> pd.DataFrame:
         """Measure op times, layer times, total time and accuracy at several batch sizes, as the course's reports do.
 
         Parameters
@@ -258,10 +255,8 @@ class Network:
             probabilities = self.forward(images[numbers], course=True)
             rows.append({
                 "batch": batch,
-                "op time 1 ms": self.times.op_ms[0],
-                "op time 2 ms": self.times.op_ms[1],
-                "layer time 1 ms": self.times.layer_ms[0],
-                "layer time 2 ms": self.times.layer_ms[1],
+                **{f"op time {number} ms": ms for number, ms in enumerate(self.times.op_ms, 1)},
+                **{f"layer time {number} ms": ms for number, ms in enumerate(self.times.layer_ms, 1)},
                 "total s": self.times.total_s,
                 "accuracy": accuracy(probabilities, labels[numbers]),
                 "distinct images": min(batch, len(labels)),
@@ -273,15 +268,19 @@ class Network:
         return forward_numpy(images, self.weights)
 
     def _as_images(self, images):
+        """Return images as float32 [B, C, H, W] in C order; LabError for another shape or an empty batch."""
         shape = np.shape(images)
-        expected = self.layers[0].x_shape(1)[1:]
+        expected = self.layers[0].x_shape(1)[1:]  # (C, H, W)
         if len(shape) != 4 or shape[1:] != expected or shape[0] < 1:
             raise LabError(f"the images have the shape {shape}; lenet86 takes [B, {expected[0]}, {expected[1]}, "
                            f"{expected[2]}], as labkit.dataset(size={expected[1]}).images has them")
         return np.ascontiguousarray(images, np.float32)
 
     def _convolve(self, memory, index, B, x, y):
-        """Run conv1 (i = 0) or conv2 from device buffer x to y, both float32; return the op time [ms]."""
+        """Run conv1 (index 0) or conv2 (1) on B images, from device buffer x to y, both float32; return its time [ms].
+
+        A variant that computes in half gets converted copies, which `memory` allocates; the time is without that.
+        """
         variant, layer = self.conv[index], self.layers[index]
         is_half = variant.io_dtype == np.float16
         x_size, y_size = (int(np.prod(shape)) for shape in (layer.x_shape(B), layer.y_shape(B)))
@@ -303,7 +302,10 @@ class Network:
         return stop.time_since(start)
 
     def _stream(self, memory, index, host_input, op_ms, layer_ms):
-        """Run conv1 or conv2 on a host array, chunked on streams; append its times; return y on the device, float32."""
+        """Run conv1 (index 0) or conv2 (1) on a host array in chunks on streams; return a device buffer, float32.
+
+        Appends the time of its kernels to the list `op_ms` and that of the layer to `layer_ms`.
+        """
         from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays  # here, because it imports pandas
 
         variant, layer, B = self.conv[index], self.layers[index], len(host_input)
@@ -317,12 +319,12 @@ class Network:
         return memory.copy_in(y.astype(np.float32, copy=False))
 
     def _classify(self, memory, kernels, B, x):
-        """Run the fully connected layers and softmax, from device buffer x [B, 1296] to host memory."""
-        for layer, activate in (("fc1", 1), ("fc2", 0)):
+        """Run the fully connected layers and softmax on device buffer x [B, 1296]; return an array [B, 10]."""
+        for layer, with_relu in (("fc1", 1), ("fc2", 0)):
             inputs, outputs = WEIGHT_SHAPES[layer]
             w, bias = memory.copy_in(self.weights[layer]), memory.copy_in(self.weights[f"{layer}_bias"])
             y = memory.new((B, outputs))
-            kernels.fully_connected(B * outputs, x, w, bias, y, B, inputs, outputs, activate)
+            kernels.fully_connected(B * outputs, x, w, bias, y, B, inputs, outputs, with_relu)
             x = y
         y = memory.new((B, CLASSES))
         kernels.softmax(B, x, y, B, CLASSES)

@@ -26,22 +26,24 @@ class KernelSource:
 
     @classmethod
     def of(cls, path: Path, head: str, label: str, file_name: str) -> KernelSource:
-        """Return the first function of a kernel file that has the text `head` before its body.
+        """Return the first function of the kernel file `path` that has the text `head` before its body.
 
-        Raises LabError if there is none.
+        `label` and `file_name` become the result's. Raises LabError if there is no such function.
         """
+        # A function begins after a blank line, at the start of a line; the first part is the comment on the file.
         _contract, *parts = re.split(r"\n\n(?=\S)", path.read_text(encoding="utf-8"))
         for part in parts:
-            if head in re.sub(r"^//[^\n]*\n", "", part, flags=re.M).partition("{")[0]:
+            if head in re.sub(r"^//[^\n]*\n", "", part, flags=re.M).partition("{")[0]:  # not in a comment
                 return cls(label, file_name, part.rstrip("\n") + "\n")
         raise LabError(f"{path.name} has no function with {head!r} in its head")
 
 
 def require_shapes(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]], about: str,
                    network: str) -> dict[str, np.ndarray]:
-    """Return the arrays of these names as float32, in C order.
+    """Return the arrays that `shapes` names, as float32 in C order; others are left out.
 
-    Raises LabError if an array is missing or has another shape.
+    Raises LabError if one is missing or has another shape; `about` (such as a file) and `network` are words of the
+    message.
     """
     for name, shape in shapes.items():
         if name not in arrays or np.shape(arrays[name]) != shape:
@@ -51,7 +53,7 @@ def require_shapes(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[i
 
 
 def as_labels(labels: ArrayLike, count: int) -> np.ndarray:
-    """Return the labels of `count` images as an array of one dimension."""
+    """Return labels as an array [count]; LabError if they are not one per image, or there are no images."""
     labels = np.asarray(labels)
     if labels.shape != (count,) or not count:
         raise LabError(f"{count} images need as many labels, in one row; there are labels of the shape {labels.shape}")
@@ -59,7 +61,7 @@ def as_labels(labels: ArrayLike, count: int) -> np.ndarray:
 
 
 def accuracy(outputs: np.ndarray, labels: ArrayLike) -> float:
-    """Return the part of the images whose largest output [N, classes] is that of their class, 0 to 1."""
+    """Return the fraction of the images, 0 to 1, whose largest output is their label's; outputs [N, classes]."""
     return float((outputs.argmax(axis=1) == as_labels(labels, len(outputs))).mean())
 
 
@@ -77,7 +79,7 @@ class Arrays:
         self.buffer = memory.new((rows or 1, self.size))
 
     def at(self, name: str) -> int:
-        """Return the address of an array, in the first row."""
+        """Return the device address of an array in the first row."""
         return int(self.buffer) + 4 * self._starts[name]
 
     def fill(self, byte: int) -> None:
@@ -85,12 +87,15 @@ class Arrays:
         hostcuda.driver.memset_d8(self.buffer, byte, 4 * self.size * (self.rows or 1))
 
     def write(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Copy the arrays of a row to the device."""
+        """Copy arrays, by name, to the device, as the first row."""
         flat = np.concatenate([np.ravel(arrays[name]) for name in self.shapes]).astype(np.float32)
         hostcuda.driver.memcpy_htod(self.buffer, flat)
 
     def read(self, rows: int | None = None) -> dict[str, np.ndarray]:
-        """Copy the arrays of the first `rows` rows back, by default of all, after waiting: [rows, *shape]."""
+        """Return the first `rows` rows, by default all, as arrays by name [rows, *shape]; waits for the device.
+
+        Without a number of rows, here and in the constructor, an array has only its own dimensions.
+        """
         rows = rows or self.rows
         flat = Buffers.copy_out(self.buffer, (rows or 1, self.size))
         return {name: flat[:, self._starts[name] :][:, : math.prod(shape)].reshape(*([rows] if rows else []), *shape)

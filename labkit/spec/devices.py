@@ -165,7 +165,7 @@ class Device:
         return max((read + max(0.0, written - self.l2_bytes)) / self.peak_bandwidth, flops / peaks[unit])
 
     def link(self, pinned: bool = True) -> tuple[float, float]:
-        """Return the measured rates of the link to and from the host's memory, page-locked if `pinned` [B/s].
+        """Return (rate to the device, rate from it) of copies with `pinned` or ordinary memory, as measured [B/s].
 
         Raises LabError if they were not measured on this device.
         """
@@ -178,6 +178,7 @@ class Device:
         return tuple(rates)
 
     def _list_facts(self) -> list[tuple[str, str]]:
+        """Return pairs (label, value) that describe the device, as it is printed."""
         gpu = self.engine == "gpu"
         lines = [("engine", self.engine), ("name", self.name)]
         if self.compute_capability:
@@ -241,9 +242,9 @@ def assume(gpu: Device) -> Iterator[None]:
 
 
 def read_launch_limits() -> tuple[int, int]:
-    """Return what launches are sized for: the multiprocessors, and the bytes of shared memory that a block can have.
+    """Return (multiprocessors, bytes of shared memory that a block can have) of the GPU that launches are sized for.
 
-    They are those of the GPU in use. On the CPU engine they are an H200's, so that launches are the recorded ones.
+    That is the GPU in use, or the one of `assume`. On the CPU engine it is an H200, so launches are the recorded ones.
     """
     if not _assumed and hostcuda.engine() == "cpu":
         return _MULTIPROCESSORS, SHARED_OPT_IN_BYTES
@@ -252,7 +253,7 @@ def read_launch_limits() -> tuple[int, int]:
 
 
 def count_blocks_at_once(shared: int, shared_opt_in: int, most: int) -> int:
-    """Return how many blocks a multiprocessor has room for, by their shared memory; at least 1.
+    """Return how many blocks fit into a multiprocessor at once, by their shared memory; at least 1.
 
     Parameters
     ----------
@@ -263,7 +264,7 @@ def count_blocks_at_once(shared: int, shared_opt_in: int, most: int) -> int:
     most : int
         Blocks for which there are registers and threads.
     """
-    per_block = -(-(shared + DRIVER_BYTES) // SHARED_UNIT) * SHARED_UNIT
+    per_block = -(-(shared + DRIVER_BYTES) // SHARED_UNIT) * SHARED_UNIT  # rounded up to the unit of allocation
     return max(1, min(most, (shared_opt_in + DRIVER_BYTES) // per_block))
 
 
@@ -284,15 +285,10 @@ def _find_listed(name: str) -> Device:
         raise LabError(f"data/devices.toml has {count} with the name {name!r}; it lists {', '.join(listed) or 'none'}")
     entry = matches[0]
     return _make_gpu(
-        name=entry["name"],
-        compute_capability=tuple(entry["compute_capability"]),
-        multiprocessors=entry["multiprocessors"],
-        clock_hz=entry["clock_mhz"] * 1e6,
-        memory_hz=entry["memory_clock_mhz"] * 1e6,
-        bus_bits=entry["memory_bus_bits"],
-        memory_bytes=entry["memory_mib"] * 2**20,
-        l2_bytes=entry["l2_mib"] * 2**20,
-        source="data/devices.toml",
+        name=entry["name"], compute_capability=tuple(entry["compute_capability"]),
+        multiprocessors=entry["multiprocessors"], clock_hz=entry["clock_mhz"] * 1e6,
+        memory_hz=entry["memory_clock_mhz"] * 1e6, bus_bits=entry["memory_bus_bits"],
+        memory_bytes=entry["memory_mib"] * 2**20, l2_bytes=entry["l2_mib"] * 2**20, source="data/devices.toml",
     )
 
 
@@ -319,21 +315,17 @@ def _read_measured_rates(name: str) -> dict[str, float] | None:
 
 
 def _describe_gpu_in_use() -> Device:
+    """Return the GPU of the current context, from the driver's attributes."""
     driver = hostcuda.driver
     gpu = driver.Context.get_device()
     get, kind = gpu.get_attribute, driver.device_attribute
     return _make_gpu(
-        name=gpu.name(),
-        compute_capability=gpu.compute_capability(),
-        multiprocessors=get(kind.MULTIPROCESSOR_COUNT),
-        clock_hz=get(kind.CLOCK_RATE) * 1e3,
-        memory_hz=get(kind.MEMORY_CLOCK_RATE) * 1e3,
-        bus_bits=get(kind.GLOBAL_MEMORY_BUS_WIDTH),
-        memory_bytes=gpu.total_memory(),
-        l2_bytes=get(kind.L2_CACHE_SIZE),
-        source="the driver's device attributes",
-        software=_list_gpu_software(driver),
+        name=gpu.name(), compute_capability=gpu.compute_capability(),
+        multiprocessors=get(kind.MULTIPROCESSOR_COUNT), clock_hz=get(kind.CLOCK_RATE) * 1e3,  # from kHz
+        memory_hz=get(kind.MEMORY_CLOCK_RATE) * 1e3, bus_bits=get(kind.GLOBAL_MEMORY_BUS_WIDTH),
+        memory_bytes=gpu.total_memory(), l2_bytes=get(kind.L2_CACHE_SIZE),
         shared_opt_in=get(kind.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+        source="the driver's device attributes", software=_list_gpu_software(driver),
     )
 
 
@@ -349,7 +341,10 @@ def _list_gpu_software(driver) -> str:
 
 
 def _make_gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, source, **facts) -> Device:
-    """Describe a GPU. Its peaks: lanes x 2 FLOP (an FMA) x clock; two transfers per memory clock over the whole bus."""
+    """Return a GPU with its peaks and, if it is listed, its measured rates; `facts` are further fields of `Device`.
+
+    The peaks are lanes x 2 FLOP (an FMA) x clock, and two transfers per memory clock over the whole bus.
+    """
     lanes = _LANES.get(compute_capability, 128)
     tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else _HALF2)
     measured = _read_measured_rates(facts["name"])
@@ -357,35 +352,26 @@ def _make_gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_b
     if compute_capability not in _LANES:
         source += f"; {lanes} FP32 lanes per multiprocessor are a guess for this compute capability"
     return Device(
-        engine="gpu",
-        compute_capability=compute_capability,
-        multiprocessors=multiprocessors,
-        clock_hz=clock_hz,
+        engine="gpu", compute_capability=compute_capability, multiprocessors=multiprocessors, clock_hz=clock_hz,
         peak_flops=multiprocessors * lanes * 2 * clock_hz,
         peak_half2_flops=multiprocessors * _HALF2 * clock_hz,
         peak_tensor_flops=multiprocessors * tensor * clock_hz,
         peak_bandwidth=2 * memory_hz * bus_bits / 8 or math.inf,  # some boards with shared memory report no clock
-        measured=measured,
         peak_link=_read_listed().get(facts["name"], {}).get("link_gb_s", math.inf) * GIGA,
-        source=source,
-        **facts,
+        measured=measured, source=source, **facts,
     )
 
 
 def _describe_cpu_in_use() -> Device:
+    """Return this host as a device of the CPU engine, with bounds of what its cores can reach as peaks."""
     driver = hostcuda.driver
     workers = driver.Context.get_device().get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT)
     flags, clock_hz = processor.instruction_sets(), processor.clock_hz()
     flops = next((flops for flag, flops in _VECTOR_FLOPS.items() if flag in flags), _OTHER_FLOPS)
     clock = max(clock_hz, _FASTEST_CLOCK)
     return Device(
-        engine="cpu",
-        name=processor.name(),
-        compute_capability=None,
-        multiprocessors=workers,
-        clock_hz=clock_hz,
-        memory_bytes=_read_memory_bytes(),
-        l2_bytes=max(processor.cache_bytes().values(), default=0),
+        engine="cpu", name=processor.name(), compute_capability=None, multiprocessors=workers, clock_hz=clock_hz,
+        memory_bytes=_read_memory_bytes(), l2_bytes=max(processor.cache_bytes().values(), default=0),
         peak_flops=workers * flops * clock,
         peak_half2_flops=2 * workers * flops * clock,
         peak_tensor_flops=2 * workers * flops * clock,
@@ -397,6 +383,7 @@ def _describe_cpu_in_use() -> Device:
 
 
 def _read_memory_bytes() -> int:
+    """Return the size of this host's memory; 0 where the operating system does not tell it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -411,7 +398,7 @@ def _measure_host(workers: int) -> dict[str, float]:
     of one core, times the workers: a BLAS does not spread 64 x 64 matrices over threads, so a busy neighbouring core
     does not slow it down. Each rate is the best of ten.
     """
-    parts = [(np.ones(2**22, np.float64), np.empty(2**22)) for _ in range(workers)]
+    parts = [(np.ones(2**22, np.float64), np.empty(2**22)) for _ in range(workers)]  # 32 MiB each
     matrices = np.ones((200, 64, 64), np.float32)
     product = np.empty_like(matrices)
     copy_s = product_s = math.inf
@@ -434,6 +421,7 @@ def slug(name: str) -> str:
 
 
 def _write_rate(value: float, unit: str) -> str:
+    """Return a rate with three digits and a prefix of its unit, "FLOP/s" or "B/s": "66.9 TFLOP/s"."""
     for factor, prefix in ((TERA, "T"), (GIGA, "G"), (1e6, "M")):
         if value >= factor:
             return f"{value / factor:.3g} {prefix}{unit}"

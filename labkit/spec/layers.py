@@ -107,8 +107,7 @@ class Layer:
     def reference_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None) -> float:
         """Return the reference time: the bytes moved once, or the operations, whichever takes longer [ms].
 
-        It assumes the reference rates of `device`, see `Device.reference_s`. It is a yardstick: a kernel can take
-        less.
+        It assumes the reference rates of `device`, see `Device.reference_s`: a yardstick, and a kernel can take less.
 
         Parameters
         ----------
@@ -122,10 +121,9 @@ class Layer:
         """
         return 1e3 * devices.device(device).reference_s(self.bytes(B, dtype), self.flops(B), dtype)
 
-    def link_ms(
-        self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None, pinned: bool = True
-    ) -> tuple[float, float]:
-        """Return the times that the link between host and device takes for x and k, and for y back [ms, ms].
+    def link_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None,
+                pinned: bool = True) -> tuple[float, float]:
+        """Return the times of the copies of x and k to the device, and of y back: (ms, ms).
 
         They follow from the measured rates of large copies from and to page-locked (`pinned`) or ordinary memory.
 
@@ -137,7 +135,7 @@ class Layer:
         return tuple(1e3 * n * np.dtype(dtype).itemsize / rate for n, rate in zip(sizes, rates, strict=True))
 
     def link_reference_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None) -> float:
-        """Return the reference of a layer time: that of the link's busier direction, page-locked, as measured [ms].
+        """Return the reference of a layer time [ms]: the longer one of the two times of `link_ms`, page-locked.
 
         The link carries both directions at once, so that x can come in while y goes back.
 
@@ -156,6 +154,7 @@ class Layer:
 
 
 def _require_batch(B: int) -> int:
+    """Return a number of images as an int; LabError if it is none from 1 to 2^31 - 1."""
     if not is_whole(B) or B >= 1 << 31:  # kernels take it as an int
         raise LabError(f"a batch of {B!r}: the number of images has to be a positive integer below 2^31")
     return int(B)

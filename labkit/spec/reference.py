@@ -64,15 +64,14 @@ def conv_float64(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 def error_scale(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Return sum |x| |k| of each output, float64 [B, M, Ho, Wo]: the scale of its rounding error.
 
-    A relative error says nothing where large terms cancel; the error of a computed sum of n products is at
-    most about n u sum |x| |k|, whatever its value (Higham, Accuracy and Stability of Numerical Algorithms,
-    2nd ed., section 3.1).
+    A relative error says nothing where large terms cancel; the error of a computed sum of n products is at most about
+    n u sum |x| |k|, whatever its value (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1).
     """
     return _convolve(np.abs(x), np.abs(k), np.float64)
 
 
 def _convolve(x, k, dtype) -> np.ndarray:
-    """Return y [B, M, Ho, Wo] of x [B, C, H, W] and k [M, C, K, K], computed in `dtype`."""
+    """Return the convolution y [B, M, Ho, Wo] of x [B, C, H, W] and k [M, C, K, K], computed in `dtype`."""
     (B, _, H, W), (M, _, K, _) = _require_shapes(x, k)
     x, k = np.asarray(x, dtype), np.asarray(k, dtype)
     y = np.empty((B, M, H - K + 1, W - K + 1), dtype)
@@ -84,6 +83,7 @@ def _convolve(x, k, dtype) -> np.ndarray:
 
 
 def _require_shapes(x, k):
+    """Return the shapes of x [B, C, H, W] and k [M, C, K, K]; LabError if they do not fit each other."""
     x_shape, k_shape = np.shape(x), np.shape(k)
     if len(x_shape) != 4 or len(k_shape) != 4:
         raise LabError(f"x has the shape {x_shape} and k {k_shape}; they have to be [B, C, H, W] and [M, C, K, K]")

@@ -9,14 +9,15 @@ from labkit.ladder.rung import FLOAT, HALF, Call, Extent, Rounding, Rung, Scope,
 _DIRECT = ("direct", "mul_add", "mul_add_rn", "convert")  # sub-steps with rung 03's kernel in half
 
 
-def _grid(s: Scope) -> Extent:
+def _compute_grid(s: Scope) -> Extent:
+    """Return the grid (x, y, z) in blocks for a layer's dimensions and the options, the attributes of `s`."""
     if s.step in _DIRECT:
         return tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), s.M, s.B
     pixels_per_thread = 1 if s.step in ("storage", "half_sum") else 2
     return tiles(s.pixels, pixels_per_thread * s.tile), tiles(s.M, s.tile), s.B
 
 
-def _shared(s: Scope) -> int:
+def _count_shared_bytes(s: Scope) -> int:  # two tiles: of float, of half, or of half and of half2
     return 0 if s.step in _DIRECT else {"storage": 8, "half_sum": 4}.get(s.step, 6) * s.tile**2
 
 
@@ -26,7 +27,7 @@ def _converts(s: Scope) -> bool:
 
 
 def _choose_rounding(options: Mapping) -> Rounding:
-    """Return in which types the rung or a sub-step stores and adds."""
+    """Return the number formats in which the rung, or the sub-step in `options`, stores and adds."""
     if options["step"] == "convert":
         return Rounding(storage=FLOAT, accumulate=HALF, operands=HALF)
     if options["step"] in ("half_sum", "half2", *_DIRECT):
@@ -36,20 +37,15 @@ def _choose_rounding(options: Mapping) -> Rounding:
     return Rounding(storage=HALF, accumulate=FLOAT, part=HALF, part_terms=options["tile"])  # the rung: half in a tile
 
 
-_CONV = Call(grid=_grid, block=lambda s: (s.tile, s.tile, 1), shared=_shared)
+_CONV = Call(grid=_compute_grid, block=lambda s: (s.tile, s.tile, 1), shared=_count_shared_bytes)
 
 RUNG = Rung(
     number=8,
     name="fp16",
     idea="x, k and y are stored as half, and one half2 instruction multiplies and adds for two pixels.",
     calls=(
-        Call(
-            kernel="to_half",
-            buffers=("x", "k", "u"),
-            grid=lambda s: (tiles(s.C * s.H * s.W, 256), 1, s.B),
-            block=lambda s: (256, 1, 1),
-            used=_converts,
-        ),
+        Call(kernel="to_half", buffers=("x", "k", "u"), used=_converts,
+             grid=lambda s: (tiles(s.C * s.H * s.W, 256), 1, s.B), block=lambda s: (256, 1, 1)),
         replace(_CONV, used=lambda s: not _converts(s)),
         replace(_CONV, buffers=("u", "k", "y"), used=_converts),
     ),

@@ -9,17 +9,22 @@ BLOCKS = 4  # per multiprocessor, at most: for more there are too few registers
 
 
 def _choose_sizes(s: Scope) -> dict:
-    """Return the sizes for a scope. Those that no option gives are the ones that kept an H200 busiest."""
+    """Return the sizes of the launch by name, for a layer's dimensions and the options, the attributes of `s`.
+
+    An option that is None is chosen here; the constants are the ones that kept an H200 busiest.
+    """
     if s.step == "warpgroups":
         return {"pairs": None, "blocks": s.blocks or BLOCKS * s.multiprocessors, **warpgroups.sizes(s, parts=1)}
     down, across = tiles(s.Ho, 2), 2 * tiles(s.Wo, 4)  # squares of 2 x 2 outputs, an even number of them across
+    # The fewest squares beyond the map's edge, then the fewest registers.
     best_pairs = min(range(min(4, down), 12), key=lambda height: (tiles(down, height) * height, height))
     pairs = 1 if s.step in ("square", "shared") else s.pairs or best_pairs
     groups = 1 if s.step in ("square", "shared", "pairs") else s.groups or (2 if s.M % 8 == 0 else 1)
     strips = tiles(down, pairs)
     products = tiles(strips * across, 8)  # of eight columns
-    warps = s.warps or tiles(products, tiles(products, 8 // groups))
-    # strips: rows of a warp's squares that cover the map; fours: groups of four maps; steps: of a product
+    warps = s.warps or tiles(products, tiles(products, 8 // groups))  # equal shares, for at most 8 warps
+    # strips: of `pairs` squares in height, which cover the map; fours: groups of four maps; steps: of a product, each
+    # with two of the K + 1 rows of a square's window
     sizes = {"pairs": pairs, "groups": groups, "warps": warps, "strips": strips, "steps": (s.K + 2) // 2,
              "fours": tiles(s.M, 4 * groups) * groups}
     at_once = count_blocks_at_once(_count_shared_bytes(Scope(**vars(s) | sizes)), s.shared_opt_in, BLOCKS)
@@ -27,21 +32,27 @@ def _choose_sizes(s: Scope) -> dict:
 
 
 def _count_shared_bytes(s: Scope) -> int:
-    """Return the bytes of the image, and in the rung itself those of the maps that it gathers for wide stores."""
+    """Return the bytes of shared memory per block: an image, and in the rung the maps that it gathers for wide stores.
+
+    `s` has the layer's dimensions, the options and `_choose_sizes`.
+    """
     if s.step == "warpgroups":
         return s.shared
+    # `image` and `out` of the kernel: rows of an even number of halves; 16 bytes more for the last window.
     image = 4 * s.C * (s.strips * s.pairs + s.steps - 1) * (s.W + s.W % 2) + 16
     gathered = 0 if s.step else 8 * s.groups * s.pixels if s.Wo % 4 else 2  # 2: of an array of one half
     return 0 if s.step == "square" else tiles(image, 16) * 16 + gathered
 
 
 def _compute_grid(s: Scope) -> Extent:
+    """Return the grid (x, y, z): in the rung and "persistent" at most `s.blocks`, else a block per image."""
     if s.step == "warpgroups":
         return warpgroups.grid(s, s.blocks // BLOCKS)
     return min(s.B, s.blocks) if s.step in (None, "persistent") else s.B, 1, 1
 
 
 def _make_defines(s: Scope) -> dict:
+    """Return the compile-time parameters, name to value, for a layer and the sizes in `s`."""
     sizes = {"PAIRS": s.pairs, "GROUPS": s.groups, "WARPS": s.warps}
     layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
     return {**layer, **(warpgroups.defines(s) if s.step == "warpgroups" else sizes)}
@@ -52,18 +63,10 @@ RUNG = Rung(
     name="speed_of_light",
     idea="Rows of tensor core products are squares of outputs, so that a lane's terms are words of the image.",
     calls=(
-        Call(
-            kernel="arrange",
-            buffers=("x", "k", "a"),
-            grid=lambda s: (s.turns, s.groups, 1) if s.step == "warpgroups" else (s.C, s.fours, 1),
-            block=lambda s: (32, s.steps, 1),
-        ),
-        Call(
-            buffers=("x", "a", "y"),
-            grid=_compute_grid,
-            block=lambda s: (32, s.warps + s.fetch + s.store if s.step == "warpgroups" else s.warps, 1),
-            shared=_count_shared_bytes,
-        ),
+        Call(kernel="arrange", buffers=("x", "k", "a"), block=lambda s: (32, s.steps, 1),
+             grid=lambda s: (s.turns, s.groups, 1) if s.step == "warpgroups" else (s.C, s.fours, 1)),
+        Call(buffers=("x", "a", "y"), grid=_compute_grid, shared=_count_shared_bytes,
+             block=lambda s: (32, s.warps + s.fetch + s.store if s.step == "warpgroups" else s.warps, 1)),
     ),
     path=("square", "shared", "pairs", "groups", "persistent"),
     options={

@@ -12,14 +12,14 @@ from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
 
 def _plan_turn(s: Scope, down: int) -> tuple[int, int]:
-    """Return the channels and the k-steps of a turn, if a product covers `down` rows of outputs."""
-    window = s.K + down - 1
+    """Return (channels, k-steps) of a turn, if a product covers `down` rows of outputs; a k-step takes two rows."""
+    window = s.K + down - 1  # rows of inputs
     channels = 2 if s.C > 1 and window % 2 else 1  # two channels fill the last step of an odd window
     return channels, tiles(channels * window, 2)
 
 
 def _count_products(s: Scope, down: int) -> float:
-    """Return how many products are needed per image and row of outputs, with one column."""
+    """Return the products per image and row of outputs for one place along it, if a product covers `down` rows."""
     channels, steps = _plan_turn(s, down)
     return tiles(s.M, 8 // down) * tiles(s.C, channels) * steps / down
 
@@ -30,7 +30,10 @@ def _count_column_tiles(s: Scope, down: int, tall: int) -> int:
 
 
 def _choose_buffers(s: Scope, sizes: dict) -> dict:
-    """Return the images in shared memory, and the warps that store maps from there: the first choice that fits."""
+    """Return {"images": buffers for images in shared memory, "store": warps that store maps}: the first that fit.
+
+    `s` has the layer's dimensions and the options, `sizes` what `_choose_sizes` has chosen before.
+    """
     stores = (2, 0) if s.Wo % 4 and s.step is None else (0,)  # where rows of y are aligned, warps store their own sums
     for store, images in itertools.product(stores, (2, 1)):
         buffers = {"images": images, "store": store}
@@ -40,12 +43,16 @@ def _choose_buffers(s: Scope, sizes: dict) -> dict:
 
 
 def _choose_sizes(s: Scope) -> dict:
-    """Return the sizes for a scope. Those that no option gives, and the constants, kept an H200 busiest."""
+    """Return the sizes of the launch by name, for a layer's dimensions and the options, the attributes of `s`.
+
+    An option that is None is chosen here; the constants are the ones that kept an H200 busiest.
+    """
     if s.step == "warpgroups":
         return {"blocks": s.blocks or s.multiprocessors, **warpgroups.sizes(s, parts=2)}
-    down = min((1, 2), key=lambda rows: (_count_products(s, rows), rows))
+    down = min((1, 2), key=lambda rows: (_count_products(s, rows), rows))  # rows of outputs of a product
     channels, steps = _plan_turn(s, down)
     tallest = max(1, min(11, tiles(s.Ho, down)))
+    # The fewest products, some of which lie beyond the map's edge; then the tallest stack.
     tall = s.tall or min(range(min(4, tallest), tallest + 1),
                          key=lambda height: (_count_column_tiles(s, down, height) * height, -height))
     column_tiles, groups, turns = _count_column_tiles(s, down, tall), tiles(s.M, 8 // down), tiles(s.C, channels)
@@ -62,13 +69,15 @@ def _choose_sizes(s: Scope) -> dict:
 
 
 def _count_shared_bytes(s: Scope) -> int:
-    """Return the bytes of the split images and `largest`; with STORE warps, also those of two times the maps."""
+    """Return the bytes of shared memory per block: the kernel's `largest`, its `images`, with STORE warps its `out`."""
     if s.step == "warpgroups":
         return s.shared
-    return 8 + 16 * s.images * s.fours + (8 * (8 // s.down) * s.pixels if s.store else 0)
+    maps = 8 // s.down  # of a product; `out` is float [2, maps, Ho, Wo]
+    return 8 + 16 * s.images * s.fours + (8 * maps * s.pixels if s.store else 0)
 
 
 def _make_defines(s: Scope) -> dict:
+    """Return the compile-time parameters, name to value, for a layer and the sizes in `s`."""
     layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
     if s.step == "warpgroups":
         return {**layer, **warpgroups.defines(s)}
@@ -77,10 +86,11 @@ def _make_defines(s: Scope) -> dict:
 
 
 def _count_arranged_bytes(s: Scope) -> int:
-    """Return the bytes of both parts of the weights, an exponent per map, and a copy of the mask."""
+    """Return the bytes of the buffer that `arrange` fills: both parts of the weights, an int per map, the mask."""
     if s.step == "warpgroups":
         return warpgroups.arranged(s) + 4 * s.groups * s.maps + 4 * s.M * s.depth
-    return 1024 * s.groups * s.turns * s.steps + 32 // s.down * s.groups + 4 * s.M * s.depth
+    weights = 2 * 32 * 16 * s.groups * s.turns * s.steps  # parts, lanes, bytes of each lane
+    return weights + 4 * (8 // s.down) * s.groups + 4 * s.M * s.depth
 
 
 RUNG = Rung(
@@ -88,19 +98,11 @@ RUNG = Rung(
     name="split_floats",
     idea="A float is the sum of two halves: three products of halves on the tensor cores make one of floats.",
     calls=(
-        Call(
-            kernel="arrange",
-            buffers=("x", "k", "a"),
-            grid=lambda s: (s.turns, s.groups, 1),
-            block=lambda s: (32, s.steps, 1),
-        ),
-        Call(
-            buffers=("x", "a", "y"),
-            grid=lambda s: warpgroups.grid(s, s.blocks) if s.step == "warpgroups" else (min(s.B, s.blocks), 1, 1),
-            block=lambda s: (32, s.warps + s.fetch + s.store, 1),
-            shared=_count_shared_bytes,
-            static=warpgroups.LARGEST,
-        ),
+        Call(kernel="arrange", buffers=("x", "k", "a"),
+             grid=lambda s: (s.turns, s.groups, 1), block=lambda s: (32, s.steps, 1)),
+        Call(buffers=("x", "a", "y"), shared=_count_shared_bytes, static=warpgroups.LARGEST,
+             grid=lambda s: warpgroups.grid(s, s.blocks) if s.step == "warpgroups" else (min(s.B, s.blocks), 1, 1),
+             block=lambda s: (32, s.warps + s.fetch + s.store, 1)),
     ),
     path=("one", "three", "images", "maps", "finite"),
     options={

@@ -9,6 +9,7 @@ WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 
 
 def _validate_wmma(name, value):
+    """Return the value of the option `wmma` as a tuple if it is one of `WMMA_SHAPES`; else raise LabError."""
     if not isinstance(value, (tuple, list)) or tuple(value) not in WMMA_SHAPES:
         raise LabError(f"{name}={value!r}: a WMMA in half is one of {', '.join(map(str, WMMA_SHAPES))}")
     return tuple(value)
@@ -20,11 +21,14 @@ def _rows(s: Scope) -> int:
 
 
 def _count_shared_bytes(s: Scope) -> int:
-    """Return the bytes of the table of where rows of u begin, of the mask, and of each warp's tiles of u and y."""
+    """Return the bytes of shared memory per block: the kernel's `offset`, its `k_tile`, and per warp tiles of u and y.
+
+    `s` has the layer's dimensions and the options.
+    """
     m, n, _ = s.wmma
-    table_bytes = 0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)
-    mask_bytes = 2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)
-    return table_bytes + mask_bytes + s.warps * (32 * n + 4 * m * n)
+    table_bytes = 0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)  # 32 / n parts of 4 more each
+    mask_bytes = 2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)  # + 8: rows in different banks
+    return table_bytes + mask_bytes + s.warps * (2 * 16 * n + 4 * m * n)  # halves [16, n], floats [m, n]
 
 
 RUNG = Rung(
@@ -32,14 +36,9 @@ RUNG = Rung(
     name="tensor_cores",
     idea="WMMA multiplies 16x16 tiles of halves in one warp-wide operation and sums them in float.",
     calls=(
-        Call(
-            grid=lambda s: (
-                tiles(s.pixels, s.warps * s.wmma[1] * (s.turns if s.step in _WALKING else 1)),
-                tiles(s.M, s.wmma[0]), s.B,
-            ),
-            block=lambda s: (32, s.warps, 1),
-            shared=_count_shared_bytes,
-        ),
+        Call(grid=lambda s: (tiles(s.pixels, s.warps * s.wmma[1] * (s.turns if s.step in _WALKING else 1)),
+                             tiles(s.M, s.wmma[0]), s.B),
+             block=lambda s: (32, s.warps, 1), shared=_count_shared_bytes),
     ),
     min_capability=(7, 0),
     path=("plain", "pixel", "table", "mask"),

@@ -12,6 +12,7 @@ def _maps(s: Scope) -> int:
 
 
 def _count_shared_bytes(s: Scope) -> int:
+    """Return the bytes of shared memory per block: the input tile of floats with its halo, in a sub-step the masks."""
     if s.step == "barrier":
         return 0
     return 4 * (s.tile + s.K - 1) ** 2 + (4 * _maps(s) * s.K**2 if s.step == "weights" else 0)
@@ -22,11 +23,8 @@ RUNG = Rung(
     name="tiling",
     idea="A block loads its inputs once, tile and halo, and reads them up to K*K times from shared memory.",
     calls=(
-        Call(
-            grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
-            block=lambda s: (s.tile, s.tile, 1),
-            shared=_count_shared_bytes,
-        ),
+        Call(grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
+             block=lambda s: (s.tile, s.tile, 1), shared=_count_shared_bytes),
     ),
     base="registers",
     options={

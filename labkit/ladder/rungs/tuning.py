@@ -21,17 +21,21 @@ def _is_tuned(options: Mapping) -> bool:
 
 
 def _choose_sizes(s: Scope) -> dict:
-    """Return the sizes for a scope: those that the options give, else the tuned ones, else what suits most layers."""
+    """Return the sizes of the launch by name: those of the options, else the tuned ones, else what suits most layers.
+
+    `s` has the layer's dimensions and the options; one that is None is chosen here. A thread computes `rows` outputs of
+    a column in `maps` maps; `channels` masks are in shared memory at a time.
+    """
     tuned = TUNED.get(f"{s.C}x{s.H}x{s.W} {s.M}x{s.K}", {}) if _is_tuned(vars(s)) else {}
-    rows = min(s.rows or tuned.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)
+    rows = min(s.rows or tuned.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)  # equal shares of at most 10
     below = tiles(s.Ho, rows)  # threads that cover a column of a map
     maps = 1 if s.step == "rows" else s.maps or tuned.get("maps") or min(4, s.M)
     channels = 1 if s.step in ("masks", "columns") else s.channels or tuned.get("channels") or min(4, s.C)
     if s.step in _TILED:
         block, groups = s.block or (16, tiles(below, tiles(below, 16))), 1
     else:
-        groups = min(4, tiles(s.M, maps))
-        columns = (tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)), groups)  # 256 threads at most
+        groups = min(4, tiles(s.M, maps))  # of `maps` maps per block
+        columns = (tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)), groups)  # equal blocks of at most 256
         block = tuple(s.block or tuned.get("block") or columns)
         groups = block[1]
     unroll = s.unroll or tuned.get("unroll") or s.K
@@ -39,16 +43,18 @@ def _choose_sizes(s: Scope) -> dict:
             "below": below}
 
 
-def _grid(s: Scope) -> Extent:
+def _compute_grid(s: Scope) -> Extent:
+    """Return the grid (x, y, z) in blocks, from the layer's dimensions and the sizes in `s`."""
     x, y = s.block
     blocks = tiles(s.Wo, x) * tiles(s.below, y) if s.step in _TILED else tiles(s.Wo * s.below, x)
     return blocks, tiles(s.M, s.maps * s.groups), s.B
 
 
-def _bytes(s: Scope) -> int:
-    """Return the bytes of the block's masks, and in a sub-step those of its inputs."""
+def _count_shared_bytes(s: Scope) -> int:
+    """Return the bytes of shared memory per block: floats of its masks, and in the sub-step "shared" of its inputs."""
     masks = 0 if s.step in ("rows", "maps", "constant") else 4 * s.channels * s.K**2 * s.maps * s.groups
-    rows = (s.block[0] + s.Wo - 2) // s.Wo * s.rows + s.rows + s.K - 1
+    lower_strips = (s.block[0] + s.Wo - 2) // s.Wo  # the most that a block reaches into, below that of its first thread
+    rows = lower_strips * s.rows + s.rows + s.K - 1
     return masks + (4 * s.W * min(s.H, rows) if s.step == "shared" else 0)
 
 
@@ -58,7 +64,7 @@ RUNG = Rung(
     number=7,
     name="tuning",
     idea="A thread computes several rows in several maps from registers; how many is swept, layer by layer.",
-    calls=(Call(grid=_grid, block=lambda s: (*s.block, 1), shared=_bytes),),
+    calls=(Call(grid=_compute_grid, block=lambda s: (*s.block, 1), shared=_count_shared_bytes),),
     base="registers",
     path=("rows", "maps", "masks", "columns", "runtime"),
     options={

@@ -6,6 +6,7 @@ from labkit.ladder.rung import Call, Rung, tiles
 
 
 def _validate_gemm(name, value):
+    """Return the value of the option `gemm` if it is "cublas" or None; else raise LabError."""
     if value not in (None, "cublas"):
         raise LabError(f'{name}={value!r}: it is "cublas" for NVIDIA\'s library, or None for the kernel of the rung')
     return value
@@ -25,12 +26,8 @@ RUNG = Rung(
     name="unroll_gemm",
     idea="im2col copies each output pixel's inputs into a column of a matrix; a matrix product does the rest.",
     calls=(
-        Call(
-            kernel="im2col",
-            buffers=("x", "k", "u"),
-            grid=lambda s: (tiles(s.pixels, s.block), s.C, s.B),
-            block=lambda s: (s.block, 1, 1),
-        ),
+        Call(kernel="im2col", buffers=("x", "k", "u"),
+             grid=lambda s: (tiles(s.pixels, s.block), s.C, s.B), block=lambda s: (s.block, 1, 1)),
         GEMM,
     ),
     options={

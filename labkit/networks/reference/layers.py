@@ -12,7 +12,6 @@ from labkit.ladder.rung import tiles
 U = 2.0**-24  # the largest relative error of one rounding to nearest in float32
 
 
-# -------------------------------------------------------------------------------------------------------- activations
 def relu(x: np.ndarray) -> np.ndarray:
     """Return max(x, 0), element by element."""
     return np.maximum(x, 0)
@@ -39,15 +38,14 @@ def one_hot(labels: np.ndarray, classes: int) -> np.ndarray:
     return np.eye(classes)[labels]
 
 
-# ------------------------------------------------------------------------------------------------------------- layers
 def fully_connected(x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """Return y [B, O] = x [B, I] w [I, O] + bias [O]."""
     return x @ w + bias
 
 
 def max_pool(x: np.ndarray, window: int) -> np.ndarray:
-    """Return the maximum of each window [..., H/window, W/window], rounded up: a last window is cut at the edge."""
-    Ho, Wo = (tiles(length, window) for length in x.shape[-2:])
+    """Return the maximum of each `window` x `window` elements of x [..., H, W]; a last window is cut at the edge."""
+    Ho, Wo = (tiles(length, window) for length in x.shape[-2:])  # rounded up
     y = np.full((*x.shape[:-2], Ho, Wo), -np.inf, x.dtype)
     for p in range(window):
         for q in range(window):
@@ -57,7 +55,6 @@ def max_pool(x: np.ndarray, window: int) -> np.ndarray:
     return y
 
 
-# ------------------------------------------------------------------------------------------------- checks by numbers
 def growth(terms: int, roundings: int) -> float:
     """Return the largest error of a sum of products in float32, as a part of sum |x| |w|.
 
@@ -67,9 +64,8 @@ def growth(terms: int, roundings: int) -> float:
     return (1 + terms * U) * (1 + U) ** roundings - 1
 
 
-def bound_sum(
-    function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarray, roundings: int
-) -> tuple[np.ndarray, np.ndarray]:
+def bound_sum(function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarray,
+              roundings: int) -> tuple[np.ndarray, np.ndarray]:
     """Return a sum of `terms` products in float64, and the largest error of a kernel that computes it in float32.
 
     `function` maps the arrays to the sums, each product of one element per array; so the same function of their

@@ -1,8 +1,4 @@
-"""lenet28 in NumPy: its sizes, forward pass, loss and gradients in float64.
-
-The loss of an image is the sum over the outputs of the binary cross-entropy. Its derivative with respect to the value
-before the last sigmoid is output - target.
-"""
+"""lenet28 in NumPy: its sizes, forward pass, loss and gradients in float64; `labkit.networks.lenet28` describes it."""
 
 from __future__ import annotations
 
@@ -97,7 +93,7 @@ def random_sizes(seed: int) -> list[Sizes]:
     sizes = []
     for _ in range(2):
         pool, s1, K, maps, classes = (int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12)))
-        sizes.append(Sizes(pool * s1 + K - 1, K, maps, pool, classes))
+        sizes.append(Sizes(side=pool * s1 + K - 1, K=K, maps=maps, pool=pool, classes=classes))  # s1: side of its maps
     return sizes
 
 
@@ -146,19 +142,28 @@ def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarr
 
 
 def backward_s1(f: np.ndarray, d_f: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """Return the loss's derivatives with respect to the values before s1's sigmoid; its slopes are [B,maps,s1,s1]."""
+    """Return the loss's derivatives with respect to the values before s1's sigmoid, [B,maps,s1,s1].
+
+    f [classes,features] are weights, d_f [B,classes] the derivatives before f's sigmoid, `slopes` s1's sigmoid's.
+    """
     return (d_f @ f).reshape(slopes.shape) * slopes
 
 
 def backward_c1(s1: np.ndarray, d_s1: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """Return the loss's derivatives with respect to the values before c1's sigmoid; its slopes are [B,maps,c1,c1]."""
+    """Return the loss's derivatives with respect to the values before c1's sigmoid, [B,maps,c1,c1].
+
+    s1 [pool,pool] is the filter, d_s1 [B,maps,s1,s1] are the derivatives before s1's sigmoid, `slopes` c1's sigmoid's.
+    """
     return np.einsum("bmhw,pq->bmhpwq", d_s1, s1).reshape(slopes.shape) * slopes
 
 
 def parameter_gradients(images: np.ndarray, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the gradient, summed over images [B,side,side], from the values of both passes, see `Sizes.values`."""
+    """Return the gradient of the loss by parameter, summed over images [B,side,side].
+
+    `values` are the arrays of the forward and backward pass by name: `Sizes.values`, each with a first dimension B.
+    """
     s1, d_f, d_s1, d_c1 = (values[name] for name in ("s1", "d_f", "d_s1", "d_c1"))
-    K, pool = images.shape[1] - d_c1.shape[2] + 1, d_c1.shape[2] // d_s1.shape[2]
+    K, pool = images.shape[1] - d_c1.shape[2] + 1, d_c1.shape[2] // d_s1.shape[2]  # from the sides of the maps
     windows = sliding_window_view(images, (K, K), axis=(1, 2))  # [B,c1,c1,K,K]
     return {
         "c1": np.einsum("bmhw,bhwpq->mpq", d_c1, windows),
