@@ -61,7 +61,7 @@ GEMM = SimpleNamespace(prepared_async_call=product)  # what a plan launches in p
 
 @functools.cache
 def prepare() -> None:
-    """Load the library and make its handle, so that the first product takes no longer than the next.
+    """Load cuBLAS and make its handle, once per process, so that the first product takes no longer than the next.
 
     Raises LabError if there is no GPU or no library, or it does not start.
     """

@@ -33,7 +33,7 @@ class Message:
     text: str
 
     def show(self, lines: list[str]) -> str:
-        """Return the message as text, with the line of the cell and a caret below the column."""
+        """Return the message as text, with its line of the source, whose `lines` are given, and a caret if it fits."""
         text = f"line {self.line}: {self.kind}: {self.text}"
         if not 1 <= self.line <= len(lines):
             return text

@@ -215,14 +215,15 @@ class Plan(Closing):
                 factors = k.astype(self.variant.mask_dtype, copy=False)
                 if self._factors is not self.k:
                     hostcuda.driver.memcpy_htod(self._factors, factors)
-                with _constant_lock:
+                with _constant_lock:  # `run` compares the digests to notice another plan's mask
                     hostcuda.driver.memcpy_htod(self._constant, factors)
                     self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
     def load_random(self) -> None:
-        """Copy random images and weights, as `draw_inputs` has them, to the device."""
+        """Copy random images and masks, as `draw_inputs` has them, to the device."""
         x = np.empty(self.layer.x_shape(self.batch), self.variant.io_dtype)
-        self.load(x, draw_inputs(x, self.layer, np.random.default_rng(1)))
+        k = draw_inputs(x, self.layer, np.random.default_rng(1))  # fills x, too
+        self.load(x, k)
 
     def _require_input(self, name, array, shape):
         """Return an array in C order and `variant.io_dtype`; LabError, with its name, if it has another shape."""

@@ -238,7 +238,7 @@ class Variant:
         self._require_launchable(layer)
 
     def _require_launchable(self, layer):
-        """Refuse a layer for which a block or a grid exceeds the limits of a launch on the device."""
+        """Raise LabError for a layer whose launch, with one image, exceeds the device's limits of a block or a grid."""
         for launch, call in zip(self.geometry(layer, 1), self.calls, strict=True):
             threads = int(np.prod(launch.block))
             if threads > MAX_THREADS:
@@ -253,7 +253,8 @@ class Variant:
 
     def _find_shared_limit(self) -> int:
         """Return how many bytes of shared memory a block can have: if dynamic, as many as it can opt in to."""
-        return read_launch_limits()[1] if self.dynamic_shared else SHARED_BYTES
+        _, shared_opt_in = read_launch_limits()
+        return shared_opt_in if self.dynamic_shared else SHARED_BYTES
 
     def _suggest_less_shared(self, layer) -> str:
         """Return the end of an error message: the options to make smaller so that a block fits, or another rung."""

@@ -91,7 +91,7 @@ def sizes(s: Scope, parts: int) -> dict:
 
 
 def defines(s: Scope) -> dict:
-    """Return the compile-time parameters, besides the layer's."""
+    """Return the compile-time parameters, name to value, for the `sizes` in `s`, without those of the layer."""
     common = {"MAPS": s.maps, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store, "OUTS": s.outs}
     return common | ({"DOWN": s.down, "ROOM": s.room} if s.parts == 1 else {"IMAGES": s.images, "STAGES": s.stages})
 

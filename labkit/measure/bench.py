@@ -53,7 +53,7 @@ def bench(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iter
     The op time is the time of the kernels between two events: the median of `repeat` runs. The runs of the variants
     alternate, in random order, so that a changing clock rate affects all of them alike. Before each run the output is
     filled with NaN and, on a GPU, the L2 cache is overwritten. The layer time is measured with the host's clock, for a
-    caller who has the images in ordinary memory: allocate, copy in, compute, copy back.
+    caller who has the images in ordinary (pageable) memory: allocate, copy in, compute, copy back.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def bench(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iter
     repeat : int, optional
         Timed runs; by default as many as fit into half a second, from 3 to 50.
     layer_time : bool
-        Measure the layer time, too. Without it, a large batch takes less time.
+        Measure the layer time, too. False saves time with large batches; layer_ms is then NaN.
 
     Returns
     -------
@@ -90,10 +90,7 @@ def bench(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iter
 
 @contextmanager
 def keep_inputs() -> Iterator[None]:
-    """Keep the inputs of the last call of `measure` for the next one, and free them at the end.
-
-    They may take half a gigabyte.
-    """
+    """Free the inputs, perhaps half a gigabyte, that `measure` keeps for the next call, at the end of the block."""
     try:
         yield
     finally:
@@ -123,7 +120,7 @@ def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | It
 
 
 def require_runs(repeat: int | None) -> None:
-    """Refuse a number of timed runs under one; None lets the measurement choose it."""
+    """Raise LabError for a number of timed runs under one; None, by which the measurement chooses it, is allowed."""
     if repeat is not None and repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
 
@@ -211,7 +208,7 @@ def _load_plans(stack: ExitStack, variants: list[Variant], layer: Layer, batch: 
 
 
 def time_run(run: Callable[[], object], stream: object = None) -> float:
-    """Return the time of a run between two events on a stream [ms]."""
+    """Return the time of `run()` between two events on a stream [ms]; waits for the second one."""
     start, end = hostcuda.driver.Event(), hostcuda.driver.Event()
     start.record(stream)
     run()
@@ -221,7 +218,7 @@ def time_run(run: Callable[[], object], stream: object = None) -> float:
 
 
 def _time_kernels(plan: Plan) -> dict[str, float]:
-    """Run once with an event between any two launches; return for each kernel the time of its launches [ms]."""
+    """Run once with an event between any two launches; return a dict: kernel to the total time of its launches [ms]."""
     events, times = [], {}
     plan.run(mark=lambda: events.append(hostcuda.driver.Event().record()))
     events[-1].synchronize()
@@ -342,9 +339,9 @@ def rates(layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device |
 
 
 def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the time of each kernel, for variants that have several kernels.
+    """Return the time of each kernel of the variants that have several kernels.
 
-    The kernels are timed in runs of their own, with an event between any two launches, so their sum differs slightly
+    The kernels were timed in runs of their own, with an event between any two launches, so their sum differs slightly
     from the op time.
 
     Parameters
@@ -383,7 +380,7 @@ def fastest_unit(variant: Variant) -> str:
     if variant.library:  # cuBLAS chooses its kernel
         return "tensor cores"
     code = without_comments("\n".join([variant.source, *variant.headers]))
-    return next((unit for unit, instruction in _UNITS.items() if instruction.search(code)), "FP32")
+    return next((unit for unit, words in _UNITS.items() if words.search(code)), "FP32")  # the fastest unit is first
 
 
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, on: Device) -> None:

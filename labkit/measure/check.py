@@ -180,6 +180,7 @@ def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[La
     (variant,) = as_variants(variant)
     _raise_pending_fault(variant.label)
     shapes, refused = {}, []
+    # The index is a part of the seed: a refused shape does not change the others' random inputs.
     for index, shape in enumerate([layers] if isinstance(layers, (Layer, str)) else layers):
         layer, batch = shape if isinstance(shape, tuple) else (as_layer(shape), 3)
         try:
@@ -193,7 +194,7 @@ def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[La
     if not shapes:
         first_refusal = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first_refusal}")
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:  # the compiler looks for warnings meanwhile
         warning = pool.submit(_compiler_warning, variant, next(iter(shapes.values()))[0])
         rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
                 for index, (layer, batch) in shapes.items()]
@@ -279,10 +280,10 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
 
 
 def _explain(variant: Variant, layer: Layer, batch: int) -> str:
-    """Return lines with the sanitizer's findings on the shape of a failed check, or with the next step to the cause.
+    """Return the end of a failed check's message: the sanitizer's findings on its shape, or what to do next.
 
     A kernel that reads what nobody wrote, or races, gives wrong numbers that look like wrong arithmetic. The sanitizer
-    runs on the CPU engine, in a process of its own.
+    runs on the CPU engine, in a process of its own. The end is empty for a kernel of the lab.
     """
     if not variant.own:
         return ""
@@ -300,17 +301,17 @@ def _explain(variant: Variant, layer: Layer, batch: int) -> str:
 
 
 def _find_name(variant: Variant) -> str:
-    """Return the name of a variant in the reader's program."""
+    """Return the name of the global variable of the reader's program that holds a variant, else "variant"."""
     variables = tuple(vars(sys.modules["__main__"]).items())
     return next((name for name, value in variables if value is variant and not name.startswith("_")), "variant")
 
 
 @contextmanager
 def _report_if_slow(task: str) -> Iterator[None]:
-    """Print after `PATIENCE_S` what is running: a kernel that does not end prints nothing itself.
+    """Print after `PATIENCE_S` seconds that `task` is running; raise Interrupted if the block is interrupted.
 
-    The line goes to the process's own standard error, which Jupyter shows below the cell. It is no output of the cell,
-    so a busy machine changes no page; where nobody watches (TQDM_DISABLE, as in a report), it is left out.
+    A kernel that does not end prints nothing itself. The line goes to the process's own standard error, which is no
+    output of the cell: a slow machine changes no page. With TQDM_DISABLE, as in a report, it is left out.
     """
     advice = "interrupt it to stop it" if device().engine == "cpu" else "if it does not end, restart Python"
     line = f"{task} has been running for {PATIENCE_S} s: {advice}"
@@ -369,10 +370,7 @@ _verified: set[tuple[str, str]] = set()  # (engine, identity of the variant)
 
 
 def require_verified(variant: Variant) -> None:
-    """Refuse to time a variant that was not checked.
-
-    Raises LabError if this variant, with the same source and options, has not passed `check` in this session.
-    """
+    """Raise LabError if a variant, with its present source and options, has not passed `check` in this process."""
     if not is_verified(variant):
         raise LabError(f"{variant.label} is not verified in this session: the time of a wrong kernel means nothing. "
                        "Run labkit.check on this variant first")

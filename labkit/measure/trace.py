@@ -48,7 +48,7 @@ class Trace:
         self.records = pd.DataFrame(rows, columns=COLUMNS)
 
     def summary(self) -> pd.DataFrame:
-        """Return the time per name, the longest first.
+        """Return a table of the total time of each kernel, copy and API call, by name, the longest first.
 
         Returns
         -------

@@ -64,7 +64,7 @@ class Entry:
             start = time.perf_counter()
             self.run()
             return 1e3 * (time.perf_counter() - start)
-        return time_run(self.run, self.stream) / self.passes
+        return time_run(self.run, self.stream) / self.passes  # a run on the device may be a graph of several passes
 
 
 def bench_network(batch: int | Iterable[int] | None = None, repeat: int | None = None,

@@ -300,7 +300,7 @@ class FusedNetwork(Closing):
 
     def batch(self, B: int, source: tuple[int, int] | None = None, white: float = 255.0, x: np.ndarray | None = None,
               chunk: int = CHUNK, streams: int = STREAMS) -> Batch:
-        """Return a `Batch`: page-locked arrays and device buffers for B images, to be run again and again."""
+        """Return page-locked arrays and device buffers for B images, to run many times; parameters as for `Batch`."""
         return Batch(self, B, source, white, x, chunk, streams)
 
     def forward(self, images: np.ndarray, white: float = 255.0) -> np.ndarray:
@@ -334,7 +334,7 @@ class FusedNetwork(Closing):
 
 
 def as_pixels(images: np.ndarray) -> tuple[np.ndarray, tuple[int, int] | None]:
-    """Return images as the kernel takes them, in C order, and the height and width of bytes (None for float32)."""
+    """Return (images in C order, (height, width) of uint8 images or None for float32); LabError for other shapes."""
     shape = np.shape(images)
     if getattr(images, "dtype", None) == np.uint8 and len(shape) == 3 and shape[0]:
         return np.ascontiguousarray(images), shape[1:]

@@ -333,6 +333,6 @@ class Network:
 
 @functools.cache
 def _kernels() -> CompiledKernels:
-    """Compile the kernels, once per process."""
+    """Return the compiled kernels, each a method of the number of outputs and its arguments; compiled once."""
     return CompiledKernels("00_network.cu", relu_max_pool="PPiiiiiii", fully_connected="PPPPiiii", softmax="PPii",
                            float_to_half="PPq", half_to_float="PPq")

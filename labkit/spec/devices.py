@@ -204,6 +204,7 @@ class Device:
         return "\n".join(f"{key:18}  {value}" for key, value in self._list_facts())
 
     def _repr_html_(self) -> str:
+        """Return the facts as a table in HTML, which Jupyter shows."""
         cells = ((html.escape(key), html.escape(value)) for key, value in self._list_facts())
         rows = "".join(f"<tr><th>{key}</th><td>{value}</td></tr>" for key, value in cells)
         return f'<table class="lab-table">{rows}</table>'
@@ -233,7 +234,7 @@ def device(name: str | Device | None = None) -> Device:
 
 @contextmanager
 def assume(gpu: Device) -> Iterator[None]:
-    """Let `device` return another GPU, to learn what the lab would launch or refuse there. Nothing runs on it."""
+    """Let `device` return `gpu` in a `with` block, to learn what would be launched or refused there; nothing runs."""
     _assumed.append(gpu)
     try:
         yield
@@ -293,7 +294,7 @@ def _find_listed(name: str) -> Device:
 
 
 def _read_listed() -> dict[str, dict]:
-    """Return the entries of data/devices.toml by the devices' names."""
+    """Return the entries of data/devices.toml, dicts as in the file, by the devices' names."""
     path = data_dir() / "devices.toml"
     if not path.is_file():  # the package without its data: no device is listed
         return {}
@@ -309,7 +310,7 @@ def _read_measured_rates(name: str) -> dict[str, float] | None:
     if entry is None:
         return None
     rates = {f"reference_{key}": value for key, value in entry["reference"].items()} | entry["measured"]
-    units = {"_tb_s": TERA, "_tflop_s": TERA, "_gb_s": GIGA}
+    units = {"_tb_s": TERA, "_tflop_s": TERA, "_gb_s": GIGA}  # a key ends with its unit: "copy_gb_s"
     return {key.removesuffix(unit): value * factor for key, value in rates.items() for unit, factor in units.items()
             if key.endswith(unit)}
 
@@ -332,10 +333,10 @@ def _describe_gpu_in_use() -> Device:
 def _list_gpu_software(driver) -> str:
     """Return "CUDA 13.0, driver 580.95.05, PyCUDA 2026.1", as far as the versions are known."""
     version = driver.get_driver_version()
-    parts = [f"CUDA {version // 1000}.{version % 1000 // 10}"]
+    parts = [f"CUDA {version // 1000}.{version % 1000 // 10}"]  # 13010 is 13.1
     kernel_module = Path("/proc/driver/nvidia/version")
     if kernel_module.is_file():
-        number = re.search(r"\b\d+\.\d+(\.\d+)?\b", kernel_module.read_text())
+        number = re.search(r"\b\d+\.\d+(\.\d+)?\b", kernel_module.read_text())  # the first one, such as 580.95.05
         parts += [f"driver {number[0]}"] if number else []
     return ", ".join([*parts, f"PyCUDA {metadata.version('pycuda')}"])
 

@@ -36,7 +36,7 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """Compute the same convolution with NumPy, in float32.
+    """Compute the convolution of `conv_loops` with NumPy, in float32.
 
     `sliding_window_view` gives all K x K windows without a copy; `tensordot` unrolls those of one output row
     into a matrix and multiplies it by the masks: im2col and a GEMM, in pieces that stay in the cache.
@@ -56,7 +56,7 @@ def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 def conv_float64(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Compute the reference for float32 and float16: in float64, exact to about 1e-16 of `error_scale`.
 
-    Shapes as in `conv_numpy`; returns float64.
+    Takes x [B, C, H, W] and k [M, C, K, K]; returns y [B, M, H-K+1, W-K+1], float64.
     """
     return _convolve(x, k, np.float64)
 

@@ -56,7 +56,7 @@ def max_pool(x: np.ndarray, window: int) -> np.ndarray:
 
 
 def growth(terms: int, roundings: int) -> float:
-    """Return the largest error of a sum of products in float32, as a part of sum |x| |w|.
+    """Return the largest error of a sum of `terms` products in float32, as a fraction of sum |x| |w|.
 
     A sum of n products, in any order, is off by at most n u sum |x| |w| (Jeannerod and Rump, SIAM J. Matrix Anal. Appl.
     34(2), 2013); each of `roundings` further operations adds a factor 1 + u.
@@ -107,7 +107,7 @@ def finite_differences(loss: Callable[[dict[str, np.ndarray]], float], weights: 
     for name, w in weights_64.items():
         values, gradient = w.reshape(-1), gradients[name].reshape(-1)
         size = values.size
-        for index in range(size) if count is None or count >= size else random.choice(size, count, False):
+        for index in range(size) if count is None or count >= size else random.choice(size, count, replace=False):
             value, losses = values[index], []
             for shifted in (value + step, value - step):
                 values[index] = shifted

@@ -55,13 +55,16 @@ class Sizes:
 
     @property
     def weights(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the parameters, in the order of `struct Weights`."""
+        """The shapes of the parameters by name, in the order of `struct Weights` in lenet28.h."""
         return {"c1": (self.maps, self.K, self.K), "c1_bias": (self.maps,), "s1": (self.pool, self.pool),
                 "s1_bias": (1,), "f": (self.classes, self.features), "f_bias": (self.classes,)}
 
     @property
     def values(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the values that the passes compute for an image, in the order of `struct Values`."""
+        """The shapes of what both passes compute for an image, by name, in the order of `struct Values` in lenet28.h.
+
+        "c1" is the output of a layer, "d_c1" the derivative of the loss with respect to its value before the sigmoid.
+        """
         shapes = {"c1": (self.maps, self.c1, self.c1), "s1": (self.maps, self.s1, self.s1), "f": (self.classes,)}
         return shapes | {f"d_{name}": shape for name, shape in shapes.items()}
 
@@ -72,7 +75,7 @@ class Sizes:
 
     @property
     def sums(self) -> pd.DataFrame:
-        """The sums of a step of one image: their layer, their number, and the products per sum."""
+        """A table of the sums of a step of one image: their layer, their number, and the products per sum."""
         import pandas as pd
 
         rows = [("c1, forward", self.outputs, self.K**2), ("s1, forward", self.features, self.pool**2),
@@ -82,7 +85,7 @@ class Sizes:
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """The sizes as options of the compiler."""
+        """The sizes as options of the compiler, such as "-DK=5"."""
         sizes = {"SIDE": self.side, "K": self.K, "MAPS": self.maps, "POOL": self.pool, "CLASSES": self.classes}
         return tuple(f"-D{name}={value}" for name, value in sizes.items())
 
@@ -125,7 +128,7 @@ def split_windows(c1: np.ndarray, pool: int) -> np.ndarray:
 
 
 def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, np.ndarray]:
-    """Run the forward pass in float64: return c1, s1 and f of images [B,side,side], each after its sigmoid."""
+    """Run the forward pass of images [B,side,side] in float64; return c1, s1 and f by name, each after its sigmoid."""
     values, y = {}, images
     for name, compute_sums in (("c1", before_c1), ("s1", before_s1), ("f", before_f)):
         values[name] = y = sigmoid(compute_sums(y, weights[name], weights[f"{name}_bias"]))
@@ -176,7 +179,7 @@ def parameter_gradients(images: np.ndarray, values: Mapping[str, np.ndarray]) ->
 
 
 def gradients(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the derivative of `loss` by every parameter, in float64 by the chain rule."""
+    """Return a dict, shaped like `weights`: the derivative of `loss` by every parameter, float64, by the chain rule."""
     values = forward(weights, images)
     values["d_f"] = values["f"] - one_hot(labels, values["f"].shape[1])
     values["d_s1"] = backward_s1(weights["f"], values["d_f"], slope(values["s1"]))

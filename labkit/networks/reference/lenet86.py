@@ -51,7 +51,7 @@ class Lenet86Sizes:
 
     @functools.cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """Both convolutions with the size of their input."""
+        """All convolutions in order, each with the size of its input."""
         stages, shape = [], (1, self.H, self.W)
         for convolution in self.convolutions:
             stages.append(Stage(*shape, *convolution))
