@@ -17,7 +17,7 @@ from typer import Option
 from labkit.base.errors import LabError
 from labkit.ladder.rungs import PAGES
 from labkit.ladder.variants import Variant, variant
-from labkit.measure.bench import rates
+from labkit.measure.bench import compute_rates
 from labkit.measure.check import check
 from labkit.measure.pipeline import Pipeline, host_arrays
 from labkit.measure.streams import bench_cases
@@ -76,7 +76,7 @@ def select_ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame([{"rung": RUNG, "label": LABEL, "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
                           "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
                           "op_ms": row.kernel_ms, "layer_ms": row.layer_ms, "engine": row.engine, "device": row.device,
-                          **rates(layer(row.layer), row.batch, row.dtype, row.kernel_ms, row.device)}
+                          **compute_rates(layer(row.layer), row.batch, row.dtype, row.kernel_ms, row.device)}
                          for row in best.itertuples()])
 
 

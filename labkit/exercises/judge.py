@@ -19,7 +19,7 @@ from hostcuda.source import code_only
 from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, number
 from labkit.exercises.text import EXPLAINED, count_features, list_causes, unset_sums
-from labkit.ladder.messages import Message, errors, format_messages, parse_messages
+from labkit.ladder.messages import Message, format_errors, format_messages, parse_messages
 from labkit.ladder.source import changed_lines
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
     text, notes = source.splitlines(), marks(result)
     if "compile" in notes:
         output = notes["compile"]["text"]
-        return GradeLine(False, f"compiles\n{errors(output, text) or output.strip()}")
+        return GradeLine(False, f"compiles\n{format_errors(output, text) or output.strip()}")
     if unset:
         return GradeLine(False, f"every variable has a value before it is read\n{format_messages(unset, text)}")
     if sums := unset_sums(code_only(source)):

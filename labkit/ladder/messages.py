@@ -75,7 +75,7 @@ def format_messages(messages: Iterable[Message], lines: list[str]) -> str:
     return "\n".join(parts)
 
 
-def errors(output: str, lines: list[str]) -> str:
+def format_errors(output: str, lines: list[str]) -> str:
     """Return the errors among a compiler's messages, as `format_messages` shows them."""
     return format_messages((message for message in parse_messages(output, lines) if "error" in message.kind), lines)
 

@@ -37,7 +37,7 @@ def options(text: str) -> dict[str, int | str | tuple[int, ...]]:
     return {name: _read_value(value) for name, value in _split_words(text).items()}
 
 
-def kernels_ms(text: str | float) -> dict[str, float]:
+def parse_kernel_times(text: str | float) -> dict[str, float]:
     """Return the time of each kernel [ms] in a text such as "im2col=1.2 gemm=3.4"; nothing for a missing value."""
     return {name: float(ms) for name, ms in _split_words(text).items()} if isinstance(text, str) else {}
 

@@ -24,7 +24,7 @@ from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed, LabError
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.plan import Plan, draw_inputs
-from labkit.ladder.tables import kernels_ms
+from labkit.ladder.tables import parse_kernel_times
 from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.check import require_verified
 from labkit.measure.compare import compare, poison, tolerance
@@ -316,7 +316,7 @@ def _make_row(variant: Variant, op_ms: np.ndarray, medians: dict, layer_ms: floa
     return {
         "rung": variant.rung.number, "label": variant.label, "layer": layer.name, "batch": batch, "dtype": dtype.name,
         "op_ms": median, **{f"op_{name}": ms for name, ms in op_times.items()}, "layer_ms": layer_ms,
-        **rates(layer, batch, dtype, median, in_use), "engine": in_use.engine, "device": in_use.name,
+        **compute_rates(layer, batch, dtype, median, in_use), "engine": in_use.engine, "device": in_use.name,
         "options": variant.options_on(layer), "code": variant.code, "repeat": len(op_ms),
         "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in medians.items()),
     }
@@ -328,7 +328,7 @@ def quartiles(ms: np.ndarray) -> dict[str, float]:
     return dict(zip(names, np.quantile(ms, np.arange(5) / 4).tolist(), strict=True))
 
 
-def rates(layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str) -> dict[str, float]:
+def compute_rates(layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str) -> dict[str, float]:
     """Return a dict of the rates that follow from an op time on the device `on`, named as in the table of `bench`."""
     return {
         "gflop_s": layer.flops(batch) / op_ms / 1e6,
@@ -362,7 +362,7 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for row in table.to_dict("records"):
-        kernel_medians = kernels_ms(row.get("kernels_ms"))
+        kernel_medians = parse_kernel_times(row.get("kernels_ms"))
         total = sum(kernel_medians.values())
         variant_columns = {name: row[name] for name in ("label", "layer", "batch", "device")}
         rows += [{**variant_columns, "kernel": kernel, "op_ms": ms, "share": ms / total}

@@ -100,9 +100,9 @@ class _Host:
         start = time.perf_counter()
         self.x, self.y = host_arrays(layer, batch, dtype, pinned)
         self.pin_ms = 1e3 * (time.perf_counter() - start) if pinned else 0.0
-        self.register_ms = _register_ms(self.x, self.y) if pinned else 0.0
+        self.register_ms = _time_registration(self.x, self.y) if pinned else 0.0
         self.k = draw_inputs(self.x, layer, rng)
-        self.stage_ms = _copy_ms(self.x, self.x.copy()) + _copy_ms(np.ones_like(self.y), self.y) if pinned else 0.0
+        self.stage_ms = _time_copy(self.x, self.x.copy()) + _time_copy(np.ones_like(self.y), self.y) if pinned else 0.0
         self.variant = variant
         self.sampled = SampledImages(layer, batch, {dtype: (self.x, self.k)}, rng, CHECKED_IMAGES)
         self.nan_sample = self.y.reshape(batch, -1)[:, :: max(1, self.y[0].size // 16)]  # about 16 per image
@@ -118,7 +118,7 @@ class _Host:
         self.sampled.check(self.variant, when, self.y[self.sampled.images], with_nan)
 
 
-def _register_ms(*models: np.ndarray) -> float:
+def _time_registration(*models: np.ndarray) -> float:
     """Return the time to page-lock filled arrays of the shapes and types of the `models`, which do not change [ms]."""
     arrays = [hostcuda.driver.aligned_empty(model.shape, model.dtype) for model in models]
     for array in arrays:
@@ -128,7 +128,7 @@ def _register_ms(*models: np.ndarray) -> float:
         return 1e3 * (time.perf_counter() - start)
 
 
-def _copy_ms(target: np.ndarray, source: np.ndarray) -> float:
+def _time_copy(target: np.ndarray, source: np.ndarray) -> float:
     """Return the time of one copy in host memory [ms]."""
     start = time.perf_counter()
     np.copyto(target, source)

@@ -14,7 +14,7 @@ import pandas as pd
 from hostcuda.metrics import FETCHED, NAMES, QUOTIENTS, RECORDED, STALLED, STALLS, SUMS
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.ladder.tables import kernels_ms
+from labkit.ladder.tables import parse_kernel_times
 from labkit.ladder.variants import Variant
 from labkit.records import results, store, sweeps
 from labkit.records.results import COURSE, OWN
@@ -158,7 +158,7 @@ class Recorded:
 
         def one(which, layer):
             rows = self.select(which, layer, batch)
-            times = kernels_ms(rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0])
+            times = parse_kernel_times(rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0])
             if kernel not in times:
                 names = ", ".join(times) or "none: it has only one kernel, or was measured without"
                 raise LabError(f"{self}: no time of a kernel {kernel!r} of {_label_of(which)}; there are {names}")
