@@ -81,7 +81,7 @@ def format_errors(output: str, lines: list[str]) -> str:
 
 
 def find_lacking(output: str) -> str:
-    """Return "INSTRUCTION, which needs compute capability X.Y" if a compiler says that the GPU lacks it; else ""."""
+    """Return what the GPU lacks, by a compiler's output: "wgmma, which needs compute capability 9.0"; else ""."""
     if not (match := _LACKING.search(output)):
         return ""
     if match["major"] or match["function"]:
@@ -91,6 +91,6 @@ def find_lacking(output: str) -> str:
 
 
 def is_in_unroll(message: Message, text: str) -> bool:
-    """Return whether a message calls a variable unused that a `#pragma unroll` uses; the host's compiler ignores it."""
+    """Return whether a message calls a variable unused that only a `#pragma unroll` uses, which g++ does not read."""
     name = re.fullmatch(r"unused variable .(\w+).", message.text)  # in quotation marks of any kind
     return bool(name and re.search(rf"#\s*pragma\s+unroll\s+{name[1]}\b", text))

@@ -133,7 +133,7 @@ def with_functions(source: str, cell: str) -> str:
     return source
 
 
-_MARKED = re.compile(r"^#ifdef SKELETON\n(.*?)(?:^#else\n(.*?))?^#endif\n", re.M | re.S)
+_SKELETON_BLOCK = re.compile(r"^#ifdef SKELETON\n(.*?)(?:^#else\n(.*?))?^#endif\n", re.M | re.S)
 
 
 def select_view(text: str, skeleton: bool) -> str:
@@ -143,9 +143,9 @@ def select_view(text: str, skeleton: bool) -> str:
     comment at the top of the file is the solution's: the starting code begins below it.
     """
     if not skeleton:
-        return _MARKED.sub(lambda match: match[2] or "", text)  # what follows #else
+        return _SKELETON_BLOCK.sub(lambda match: match[2] or "", text)  # what follows #else
     without_comment = re.sub(r"\A(?://[^\n]*\n)+\n*", "", text)
-    return _MARKED.sub(lambda match: match[1], without_comment)  # what follows #ifdef SKELETON
+    return _SKELETON_BLOCK.sub(lambda match: match[1], without_comment)  # what follows #ifdef SKELETON
 
 
 def without_solution(text: str) -> str:
@@ -153,7 +153,7 @@ def without_solution(text: str) -> str:
 
     `select_view` gives that code from the result, and an empty text for the solution.
     """
-    if not _MARKED.search(text):
+    if not _SKELETON_BLOCK.search(text):
         return ""
     return f"#ifdef SKELETON\n{select_view(text, skeleton=True)}#endif\n"
 

@@ -295,9 +295,9 @@ class Variant:
         return _modules[key]
 
     def precompile(self, *layers: Layer) -> None:
-        """Compile for `layers` in parallel, once for all with the same `defines`, into the engine's cache on disk.
+        """Compile for `layers` in parallel into the engine's cache on disk, where `module` finds the result.
 
-        `module` finds the result there. Any number of threads may call this at once. It raises what `module` does.
+        Equal compile-time parameters are compiled once. Any number of threads may call this. Raises as `module` does.
         """
         self._require_instructions()
         missing = [defines for defines in map(self.defines, layers) if self._make_module_key(defines) not in _modules]
@@ -360,7 +360,7 @@ class Variant:
 
 
 def describe_missing_wgmma(gpu: Device) -> str:
-    """Return a predicate for an error message about what needs wgmma, the products of four warps: `gpu` has none."""
+    """Return the predicate of a message on a kernel that needs wgmma, products of four warps: `gpu` has none."""
     return ("multiplies with wgmma, which only compute capability {}.{} has; the {} has {}.{}"
             .format(*WGMMA, gpu.name, *gpu.compute_capability))
 
@@ -475,7 +475,7 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
 
 
 def solutions(which: int | str | None = None) -> list[Variant]:
-    """Return the kernels that solve exercises: all of them, or those of one rung."""
+    """Return the kernels that solve exercises: all of them, or those of the rung with the number or name `which`."""
     rungs = LADDER if which is None else [rung(which)]
     return [solution(chosen.name, letter) for chosen in rungs
             for letter, path in kernel_files.solution_files(chosen.name).items()

@@ -166,7 +166,10 @@ def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict
 
 def _measure_op(variants: list[Variant], layer: Layer, batch: int, repeat: int | None, inputs: dict,
                 sampled: SampledImages, progress: tqdm) -> tuple[list[np.ndarray], list[dict[str, float]]]:
-    """Return per variant the op times [ms] of runs checked before and after, and each kernel's median time [ms]."""
+    """Return two lists, per variant its op times [ms] and a dict of each kernel's median time [ms] if it has several.
+
+    `inputs` maps a data type to (x, k). The first and the last output are checked; `progress` advances by a variant.
+    """
     with ExitStack() as stack:
         flush = stack.enter_context(flushing())
         plans, warm_up_ms = _load_plans(stack, variants, layer, batch, inputs), []
@@ -220,7 +223,7 @@ def time_run(run: Callable[[], object], stream: object = None) -> float:
 def _time_kernels(plan: Plan) -> dict[str, float]:
     """Run once with an event between any two launches; return a dict: kernel to the total time of its launches [ms]."""
     events, times = [], {}
-    plan.run(mark=lambda: events.append(hostcuda.driver.Event().record()))
+    plan.run(mark=lambda: events.append(hostcuda.driver.Event().record()))  # before each launch and after the last
     events[-1].synchronize()
     for launch, (start, end) in zip(plan.launches, pairwise(events), strict=True):
         times[launch.kernel] = times.get(launch.kernel, 0.0) + start.time_till(end)

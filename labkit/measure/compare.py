@@ -217,7 +217,7 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
     def equals(result, other):
         return bool((np.abs(result - other) <= allowed).all())
 
-    if equals(y, expected):  # a difference within the allowed error tells no mistake apart
+    if equals(y, expected):  # so small an error shows no mistake: `allowed` is the largest one of all elements
         return
     unwritten_count = int(_poisoned(y).sum())
     new_nans = int(np.isnan(y).sum()) - unwritten_count

@@ -129,7 +129,7 @@ def _time_registration(*models: np.ndarray) -> float:
 
 
 def _time_copy(target: np.ndarray, source: np.ndarray) -> float:
-    """Return the time of one copy in host memory [ms]."""
+    """Copy an array in host memory to another; return the time [ms]."""
     start = time.perf_counter()
     np.copyto(target, source)
     return 1e3 * (time.perf_counter() - start)

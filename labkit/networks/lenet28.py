@@ -222,7 +222,7 @@ class Lenet28(Model):
         return self._prepared[count]
 
     def _bind_launch(self, file, kernel, count, buffers):
-        """Return a function (place) that launches a kernel of `file` for `count` images, from place on in their order.
+        """Return a function (place) that launches a kernel of `file` for `count` images from this place in the order.
 
         `buffers` maps the name of an argument to a device buffer.
         """
@@ -369,7 +369,7 @@ class Lenet28(Model):
 
         `engine` is "gpu" or "cpu", by default the one in use. Raises EngineError if the process failed.
         """
-        result = watch(self._build_command(), engine, timeout=600, capture=True, nvcc=False)
+        result = watch(self._build_command(), engine, timeout=600, capture=True, nvcc=False)  # nvcc: for registers
         result.ended.require("profiling lenet28")
         return result
 
@@ -395,6 +395,7 @@ def _compute_expected(weights, x, targets, values, s):
         y, error = sigmoid(z), error / 4  # the slope of the sigmoid is at most 1/4
         # expf is off by 2 ulp (CUDA's documentation), 4 units of roundoff; one addition and one division follow.
         expected[name] = y, error + growth(4, 2) * (y + error)
+    # roundings: two of slope(y) = y (1 - y), one of the product
     expected["d_f"] = bound_sum(lambda difference: difference, 1, v["f"] - targets, roundings=0)
     expected["d_s1"] = bound_sum(reference.backward_s1, s.classes, w["f"], v["d_f"], slope(v["s1"]), roundings=3)
     expected["d_c1"] = bound_sum(reference.backward_c1, 1, w["s1"], v["d_s1"], slope(v["c1"]), roundings=3)

@@ -18,7 +18,6 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,9 +32,6 @@ from labkit.networks.model import accuracy, as_labels, require_shapes
 from labkit.networks.reference.lenet86 import LENET86 as SIZES
 from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.layers import LENET86
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CLASSES = SIZES.classes
 WEIGHT_SHAPES = SIZES.shapes
@@ -75,7 +71,7 @@ def load_weights(which="digits"):
 
 
 def provenance(which="digits"):
-    """Return the record of how the weights were trained, as a dict: data, seed, settings, accuracies."""
+    """Return how the weights `which` of `load_weights` were trained: a dict of data, seed, settings, accuracies."""
     path = _find_weights(which).with_suffix(".json")
     try:
         return json.loads(manifest.read(path))
@@ -228,7 +224,7 @@ class Network:
         return accuracy(self.forward(images), labels)
 
     def course_table(self, images: np.ndarray, labels: np.ndarray,
-                     batches: Sequence[int] = (100, 1000, 10000)) -> pd.DataFrame:
+                     batches: Sequence[int] = (100, 1000, 10000)):
         """Measure op times, layer times, total time and accuracy at several batch sizes, as the course's reports do.
 
         Parameters
@@ -309,7 +305,7 @@ class Network:
         from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays  # here, because it imports pandas
 
         variant, layer, B = self.conv[index], self.layers[index], len(host_input)
-        arrays = host_arrays(layer, B, variant.io_dtype)
+        arrays = host_arrays(layer, B, variant.io_dtype)  # x and y, page-locked
         np.copyto(arrays[0], host_input, casting="same_kind")
         start = time.perf_counter()
         with Pipeline(variant, layer, B, host=arrays, **self.streams) as pipeline:

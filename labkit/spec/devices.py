@@ -277,7 +277,7 @@ def _describe_device_in_use() -> Device:
 
 @functools.cache
 def _find_listed(name: str) -> Device:
-    """Return the device in data/devices.toml whose name is `name`, or the only one that contains it."""
+    """Return the device in data/devices.toml whose name is `name`, or else contains it; LabError if none or several."""
     listed = _read_listed()
     matches = [entry for full, entry in listed.items() if full.lower() == name.lower()]
     matches = matches or [entry for full, entry in listed.items() if name.lower() in full.lower()]
@@ -346,7 +346,7 @@ def _make_gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_b
 
     The peaks are lanes x 2 FLOP (an FMA) x clock, and two transfers per memory clock over the whole bus.
     """
-    lanes = _LANES.get(compute_capability, 128)
+    lanes = _LANES.get(compute_capability, 128)  # of one multiprocessor, as are `tensor` and `_HALF2`, operations
     tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else _HALF2)
     measured = _read_measured_rates(facts["name"])
     source += "; measured rates from data/devices.toml" if measured else "; no measured rates known"

@@ -72,7 +72,7 @@ def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of shared memory per block: the kernel's `largest`, its `images`, with STORE warps its `out`."""
     if s.step == "warpgroups":
         return s.shared
-    maps = 8 // s.down  # of a product; `out` is float [2, maps, Ho, Wo]
+    maps = 8 // s.down  # of a product. `largest`: int [2], an image: float4 [fours], `out`: float [2, maps, Ho, Wo]
     return 8 + 16 * s.images * s.fours + (8 * maps * s.pixels if s.store else 0)
 
 

@@ -59,7 +59,7 @@ def growth(terms: int, roundings: int) -> float:
     """Return the largest error of a sum of `terms` products in float32, as a fraction of sum |x| |w|.
 
     A sum of n products, in any order, is off by at most n u sum |x| |w| (Jeannerod and Rump, SIAM J. Matrix Anal. Appl.
-    34(2), 2013); each of `roundings` further operations adds a factor 1 + u.
+    34(2), 2013), u = 2^-24; each of `roundings` further operations adds a factor 1 + u.
     """
     return (1 + terms * U) * (1 + U) ** roundings - 1
 

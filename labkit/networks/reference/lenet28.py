@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -12,9 +11,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from labkit.base.errors import LabError
 from labkit.networks.reference.layers import one_hot, sigmoid, slope
 from labkit.spec.reference import conv_float64
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -74,9 +70,9 @@ class Sizes:
         return {"c1": self.c1**2, "c1_bias": self.c1**2, "s1": 1, "s1_bias": self.features, "f": 1, "f_bias": 1}
 
     @property
-    def sums(self) -> pd.DataFrame:
-        """A table of the sums of a step of one image: their layer, their number, and the products per sum."""
-        import pandas as pd
+    def sums(self):
+        """A DataFrame of the sums of a step of one image: their layer, their number, and the products per sum."""
+        import pandas as pd  # here, because it loads slowly
 
         rows = [("c1, forward", self.outputs, self.K**2), ("s1, forward", self.features, self.pool**2),
                 ("f, forward", self.classes, self.features), ("gradient of s1", self.pool**2, self.features),
