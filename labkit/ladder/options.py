@@ -51,6 +51,7 @@ def count_to(largest: float) -> Callable[[str, object], int]:
     allowed = "a positive integer" if largest == math.inf else f"an integer from 1 to {largest}"
 
     def validate(name: str, value) -> int:
+        """Return the value of the option `name` as an int if it is allowed; else raise LabError."""
         if not is_whole(value, most=largest):
             raise LabError(f"{name}={value!r}: it has to be {allowed}")
         return int(value)

@@ -128,7 +128,7 @@ class Plan(Closing):
             raise
 
     def _allocate(self, module, x, y, k):
-        """Set `x`, `k` and `y` to the caller's buffers or, for None, new ones; set `buffers` and `images`."""
+        """Set `x`, `k` and `y`, the caller's buffers or new ones for None, and `buffers`, `images`, `scratch_bytes`."""
         variant, layer, dtype = self.variant, self.layer, self.variant.io_dtype
         new, s = self._buffers.new, variant.scope(layer)
         self.x = new(layer.x_shape(self.batch), dtype) if x is None else x
@@ -241,7 +241,7 @@ class Plan(Closing):
         mark : callable, optional
             Called before each launch and after the last one, for example to time them separately.
         """
-        with nullcontext() if self._constant is None else _constant_lock:
+        with nullcontext() if self._constant is None else _constant_lock:  # plans of a module share the mask's array
             if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
                 # Another plan of the module has loaded its mask there since.
                 size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize

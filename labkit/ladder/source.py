@@ -89,7 +89,7 @@ def functions(text: str) -> dict[str, tuple[int, int]]:
             first_word = begin + len(code[begin:brace]) - len(code[begin:brace].lstrip())
             blank_line = text.rfind("\n\n", begin, first_word)  # above the function and its comment
             start = begin if blank_line < 0 else blank_line + 2
-            spans[names[-1]] = start + len(text[start:]) - len(text[start:].lstrip("\n")), mark.end()
+            spans[names[-1]] = start + len(text[start:]) - len(text[start:].lstrip("\n")), mark.end()  # no blank lines
         begin = mark.end()
     return spans
 
@@ -137,14 +137,14 @@ _SKELETON_BLOCK = re.compile(r"^#ifdef SKELETON\n(.*?)(?:^#else\n(.*?))?^#endif\
 
 
 def select_view(text: str, skeleton: bool) -> str:
-    """Return one view of an exercise's file: its solution, or the starting code.
+    """Return one view of the text of an exercise's file: its solution, or the starting code (`skeleton`).
 
     They differ between ``#ifdef SKELETON``, ``#else`` and ``#endif``, which stand at the beginning of a line. The
     comment at the top of the file is the solution's: the starting code begins below it.
     """
     if not skeleton:
         return _SKELETON_BLOCK.sub(lambda match: match[2] or "", text)  # what follows #else
-    without_comment = re.sub(r"\A(?://[^\n]*\n)+\n*", "", text)
+    without_comment = re.sub(r"\A(?://[^\n]*\n)+\n*", "", text)  # lines of // at the top, and blank lines
     return _SKELETON_BLOCK.sub(lambda match: match[1], without_comment)  # what follows #ifdef SKELETON
 
 

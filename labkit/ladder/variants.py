@@ -208,7 +208,7 @@ class Variant:
         return self.rung.defines(self.scope(layer))
 
     def supports(self, layer: Layer) -> None:
-        """Check that this variant can compute `layer`.
+        """Raise LabError unless this variant can compute `layer` on the device in use.
 
         Raises
         ------
@@ -432,7 +432,7 @@ def as_variants(items) -> list[Variant]:
         raise LabError("no variant was given")
     items = [variant(item) if isinstance(item, (int, str)) else item for item in items]
     for item in items:
-        if hasattr(item, "get_function"):
+        if hasattr(item, "get_function"):  # a compiled module
             raise LabError("a module of %%cuda has no launch of its own: put its kernel and your launches into a cell "
                            "of %%program NAME.py, then `%hostcuda profile NAME.py` (--estimate H200 for a time there) "
                            "or `%hostcuda sanitize NAME.py`. What takes a rung's place belongs into a %%kernel cell")
@@ -466,12 +466,12 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
     if exercise not in files:
         available = f"; there are solutions of {', '.join(files)}" if files else ": no exercise of this rung has one"
         raise LabError(f"there is no solution of exercise {exercise!r} of {chosen_rung.label}{available}")
-    with_options = variant(chosen_rung.name, **{**chosen_rung.solved.get(exercise, {}), **options})
+    all_options = variant(chosen_rung.name, **{**chosen_rung.solved.get(exercise, {}), **options}).options  # validated
     path = files[exercise]
     text = kernel_files.select_view(kernel_files.read(path), skeleton=False)
     if not text:
         raise LabError(NO_SOLUTIONS)
-    return Variant(chosen_rung, dict(with_options.options), text, path, own=True)
+    return Variant(chosen_rung, dict(all_options), text, path, own=True)
 
 
 def solutions(which: int | str | None = None) -> list[Variant]:

@@ -3,14 +3,6 @@
 from labkit.ladder.rung import Extent, Scope, tiles
 from labkit.spec.devices import count_blocks_at_once
 
-# The sizes of a scope, which `sizes` returns; the kernels compute all else from them.
-#   parts             halves that stand for a number: 1 in rung 10, 2 in rung 11
-#   down, tall        rows of outputs of a window, which has 2 columns; windows that are stacked for one product
-#   maps, groups      maps of a block, groups of maps: blocks of different groups share an image
-#   turns, steps      turns of one or two channels; k-steps of a product in a turn, each of two rows of inputs
-#   warps, fetch, store      warps of a block that multiply, that fetch the next image, that store maps
-#   images, outs, stages     buffers for images, and for maps; times that a block stores a share of its maps per image
-#   room, shared, at_once    blocks per multiprocessor, bytes per block, whether one round of warps covers an image
 MAX_COLUMNS = 48  # of a product: the outputs of a window
 MAX_SUMS, MAX_TALL = 80, 12  # registers of a thread that hold sums; windows that are stacked
 WINDOWS_PER_UNIT = 64  # a unit is what four warps multiply at once
@@ -26,30 +18,41 @@ def _count_units(s: Scope, down: int, tall: int) -> int:
 def _count_bytes(s: Scope, sizes: dict) -> int:
     """Return the bytes of shared memory per block: the weights of its maps, images, and maps to be stored.
 
-    They repeat what the kernels steps/*/warpgroups.cu declare. `sizes` has the names at the top of this file.
+    They are those of the arrays in the kernels steps/*/warpgroups.cu. `s` has the layer's dimensions, `sizes` is what
+    `_find_sizes` chose, and "channels": how many a turn has.
     """
     parts, down, tall, maps = (sizes[name] for name in ("parts", "down", "tall", "maps"))
     window = s.K + down - 1  # rows of inputs
     rows = down * tall * tiles(s.Ho, down * tall) - down + window  # of inputs that all windows need
     pixels = ((sizes["turns"] * sizes["channels"] - 1) * s.H + rows) * s.W  # only the last channel is extended
+    # An image, and the maps of a buffer, in pieces of 16 bytes: eight halves in rung 10, four floats in rung 11.
     if parts == 1:
-        words = 1 + s.W % 2  # of four bytes for two pixels
-        image, out = tiles(pixels * words // 2 + 4 * words, 4), tiles(maps * s.pixels, 8)  # in pieces of 16 bytes
+        words = 1 + s.W % 2  # of four bytes for two pixels: if W is odd, each pixel has a word, with the next one
+        image, out = tiles(pixels * words // 2 + 4 * words, 4), tiles(maps * s.pixels, 8)
     else:
-        image, out = (pixels + 11) // 4, tiles(maps // sizes["stages"] * s.pixels, 4)  # of four floats
-    weights = parts * sizes["turns"] * sizes["steps"] * 4 * down * maps
+        image, out = (pixels + 11) // 4, tiles(maps // sizes["stages"] * s.pixels, 4)
+    weights = parts * sizes["turns"] * sizes["steps"] * 4 * down * maps  # 2 halves of a step, 2 x down x maps columns
     exponents = 4 * maps * (parts - 1)  # one per map in rung 11
     return 16 * (weights + sizes["images"] * image + sizes["outs"] * out) + exponents
 
 
 def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, images: int = 2, stages: int = 1) -> dict:
-    """Return all sizes by name, as at the top of this file, that follow from the layer in `s` and the arguments."""
-    window = s.K + down - 1
+    """Return a dict of all sizes that follow from the layer in `s` and from the arguments, which are among them.
+
+    parts                  halves that stand for a number: 1 in rung 10, 2 in rung 11
+    down, tall             rows of outputs of a window, which has 2 columns; windows that are stacked for one product
+    maps, groups           maps of a block; groups of maps: blocks of different groups share an image
+    turns, steps           turns of one or two channels; k-steps of a product in a turn, each of two rows of inputs
+    warps, fetch, store    warps of a block that multiply, that fetch the next image, that store maps
+    images, outs, stages   buffers for images, and for maps; parts in which a block stores its maps of an image
+    room, shared, at_once  blocks per multiprocessor, bytes per block, whether one round of warps covers an image
+    """
+    window = s.K + down - 1  # rows of inputs
     channels = 2 if s.C > 1 and window % 2 else 1  # of a turn: two share a step for their last rows
-    maps = 4 // down * tiles(tiles(s.M, groups), 4 // down)
+    maps = 4 // down * tiles(tiles(s.M, groups), 4 // down)  # down x maps is a multiple of 4: 8 columns of a product
     tallest = min(tiles(s.Ho, down), MAX_TALL, MAX_SUMS // (down * maps))
-    # The least time: units times what a unit takes.
-    tall = min(range(1, tallest + 1), key=lambda height: _count_units(s, down, height) * (height + OVERHEAD_ROWS))
+    tall = min(  # for the least time: the number of units, times what one takes
+        range(1, tallest + 1), key=lambda height: _count_units(s, down, height) * (height + OVERHEAD_ROWS))
     chosen = {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": tiles(s.C, channels),
              "steps": tiles(channels * window, 2), "tall": tall, "outs": outs, "images": images, "stages": stages}
     shared = _count_bytes(s, chosen | {"channels": channels})
@@ -70,7 +73,7 @@ def _fits(s: Scope, sizes: dict) -> bool:
 
 
 def sizes(s: Scope, parts: int) -> dict:
-    """Return the sizes for the layer in `s`, by the names at the top of this file.
+    """Return a dict of the kernel's sizes for the layer in `s`; `_find_sizes` names them.
 
     `parts` halves stand for a number: 1 in rung 10, 2 in rung 11. The sizes kept an H200 busiest: two blocks per
     multiprocessor rather than two buffers for maps, those rather than one, and in rung 11 all maps in one block, stored
@@ -79,9 +82,9 @@ def sizes(s: Scope, parts: int) -> dict:
     down = 2 if parts == 1 and s.C == 1 else 1  # of two channels, windows of an odd height waste less
     for groups in range(tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1):  # the fewest groups whose sizes fit
         one_buffer = _find_sizes(s, parts, down, groups)
-        if _fits(s, one_buffer) or one_buffer["maps"] == 4 // down:
+        if _fits(s, one_buffer) or one_buffer["maps"] == 4 // down:  # the fewest maps of a block
             break
-        for stages in range(2, 7 if parts == 2 and one_buffer["at_once"] else 2):
+        for stages in range(2, 7 if parts == 2 and one_buffer["at_once"] else 2):  # what rung 11 stores in stages
             staged = _find_sizes(s, parts, down, groups, outs=2, images=1, stages=stages)
             if staged["maps"] % (4 * stages) == 0 and _fits(s, staged):
                 return staged

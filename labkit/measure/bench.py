@@ -285,7 +285,7 @@ class SampledImages:
 
 
 def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when: str) -> None:
-    """Copy the sampled images back and check them; all other images stay on the device."""
+    """Copy the outputs of the sampled images back and check them; those of all other images stay on the device."""
     dtype, shape = variant.io_dtype, sampled.layer.y_shape(sampled.batch)
     y = np.empty((len(sampled.images), *shape[1:]), dtype)
     for i, image in enumerate(sampled.images.tolist()):

@@ -35,7 +35,7 @@ from labkit.spec.devices import device
 from labkit.spec.layers import Layer, as_layer
 from labkit.spec.reference import conv_float64, error_scale
 
-_BY_LUCK = r"uninitialized|array bounds"  # warnings of a kernel whose result need not be the same the next time
+_UNDEFINED = r"uninitialized|array bounds"  # warnings of a kernel whose result need not be the same the next time
 PATIENCE_S = 10  # for one shape; then a message says what is running
 SANITIZER_S = 60  # to find the cause of a failed check
 
@@ -220,12 +220,12 @@ def _compiler_warning(variant: Variant, layer: Layer) -> str:
     if not variant.own:
         return ""
     output = warnings_about(**variant.compiler_arguments(variant.defines(layer)))
-    warnings = [one for one in parse_messages(output, variant.source.splitlines()) if re.search(_BY_LUCK, one.text)]
+    warnings = [one for one in parse_messages(output, variant.source.splitlines()) if re.search(_UNDEFINED, one.text)]
     return f"line {warnings[0].line}: {warnings[0].text}" if warnings else ""
 
 
 def _sanitize_one(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[tuple[str, ...], str]:
-    """Sanitize a variant on one of the shapes; return the tools that found nothing, and the shape's name."""
+    """Sanitize a variant on one of the shapes; return (tools, name of the shape), or raise CheckFailed."""
 
     def preference(shape):
         """Return a sort key: first several tiles of 16 outputs each way, then several channels, then few products."""

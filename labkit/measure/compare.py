@@ -58,7 +58,7 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
     half_into_float = factor_type == np.float16 and np.dtype(rounding.accumulate) == np.float32
     growth *= 1 + terms * (_TENSOR_ROUNDOFF if half_into_float else _ROUNDOFF[np.dtype(rounding.accumulate).name])
     growth *= 1 + _ROUNDOFF[np.dtype(rounding.storage).name]
-    if rounding.operands is not None:
+    if rounding.operands is not None:  # of x and k, and in two parts of the product that is left out
         growth *= (1 + _ROUNDOFF[factor_type.name] ** rounding.parts) ** (1 + rounding.parts)
     return (growth - 1) * scale + (_HALF_UNDERFLOW if is_half else 0.0)
 
@@ -248,7 +248,7 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
 
 
 def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np.ndarray) -> float:
-    """Compare an array of any shape with the true one.
+    """Compare an array of any shape with the true one, element by element; `title` begins the message.
 
     Returns
     -------

@@ -294,7 +294,7 @@ class Pipeline(Closing):
 
     def close(self) -> None:
         """Free the device's buffers and keep the host's arrays. A second call does nothing."""
-        while self._plans:
+        while self._plans:  # without plans it is closed
             for plan in self._plans.pop().values():
                 plan.close()
 

@@ -266,7 +266,7 @@ class FusedNetwork(Closing):
                 defines |= {"SOURCE_H": height, "SOURCE_W": width}
             path, capability = self._kernel.path, device().compute_capability
             options = (f"-D{name}={value}" for name, value in defines.items())
-            arch = "sm_90a" if self.step and capability == WGMMA else None
+            arch = "sm_90a" if self.step and capability == WGMMA else None  # which alone has wgmma
             module = hostcuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options), arch=arch)
             function = module.get_function("network").prepare(_SIGNATURE)
             function.set_attribute(hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared_bytes)
@@ -275,7 +275,7 @@ class FusedNetwork(Closing):
 
     @staticmethod
     def source(beginning: str, step: str | None = None) -> KernelSource:
-        """Return the first function of a step's kernel file (None: page 13's) with this text before its body.
+        """Return the first function of a step's kernel file (None: page 13's) whose head has the text `beginning`.
 
         `labkit.show` takes it. Raises LabError if there is none.
         """

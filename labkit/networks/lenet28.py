@@ -72,7 +72,7 @@ def precompile(experiments: list[str], networks: list[Sizes]) -> None:
     # `Lenet28.outputs` takes its kernels from loops in every experiment.
     jobs = {(file, sizes) for name in experiments for sizes in networks
             for file in {find_file(name, kernel) for kernel in EXPERIMENTS[name].kernels} | {"loops"}}
-    with ThreadPoolExecutor(16) as pool:
+    with ThreadPoolExecutor(16) as pool:  # the threads only wait for compilers
         for future in [pool.submit(hostcuda.compiler.compile, **_compiler_arguments(*job), arch=arch) for job in jobs]:
             future.result()  # raises the compiler's error
 
@@ -339,8 +339,8 @@ class Lenet28(Model):
             yield Compared(f"update, gradient, {sizes}", remains, np.zeros(remains.shape), np.zeros(remains.shape))
         for name, new_weights in self.weights.items():
             (g, error), w = gradient[name], old_weights[name].astype(np.float64)
-            rate = float(np.float32(self.rate / self.batch)) / s.divisors[name]
-            bound = rate * error + growth(0, 4) * (np.abs(w) + rate * (np.abs(g) + error))
+            rate = float(np.float32(self.rate / self.batch)) / s.divisors[name]  # a float, as the kernel gets it
+            bound = rate * error + growth(0, 4) * (np.abs(w) + rate * (np.abs(g) + error))  # 4 roundings
             yield Compared(f"{self.kernels[-1]}, {name}, {sizes}", new_weights, w - rate * g, bound)
 
     def _run_random_step(self, rng):

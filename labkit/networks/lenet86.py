@@ -223,8 +223,7 @@ class Network:
         """Return the part of the images that the network classifies correctly, 0 to 1."""
         return accuracy(self.forward(images), labels)
 
-    def course_table(self, images: np.ndarray, labels: np.ndarray,
-                     batches: Sequence[int] = (100, 1000, 10000)):
+    def course_table(self, images: np.ndarray, labels: np.ndarray, batches: Sequence[int] = (100, 1000, 10000)):
         """Measure op times, layer times, total time and accuracy at several batch sizes, as the course's reports do.
 
         Parameters

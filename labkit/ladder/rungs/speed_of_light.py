@@ -9,9 +9,10 @@ BLOCKS = 4  # per multiprocessor, at most: for more there are too few registers
 
 
 def _choose_sizes(s: Scope) -> dict:
-    """Return the sizes of the launch by name, for a layer's dimensions and the options, the attributes of `s`.
+    """Return a dict of the launch's sizes, for the layer's dimensions and the options in `s`.
 
-    An option that is None is chosen here; the constants are the ones that kept an H200 busiest.
+    Options that are None are chosen here, with the constants that kept an H200 busiest: `pairs` squares of 2 x 2
+    outputs above each other, in `groups` of four maps, that a warp computes at once; `warps` of a block; `blocks`.
     """
     if s.step == "warpgroups":
         return {"pairs": None, "blocks": s.blocks or BLOCKS * s.multiprocessors, **warpgroups.sizes(s, parts=1)}
@@ -23,8 +24,8 @@ def _choose_sizes(s: Scope) -> dict:
     strips = tiles(down, pairs)
     products = tiles(strips * across, 8)  # of eight columns
     warps = s.warps or tiles(products, tiles(products, 8 // groups))  # equal shares, for at most 8 warps
-    # strips: of `pairs` squares in height, which cover the map; fours: groups of four maps; steps: of a product, each
-    # with two of the K + 1 rows of a square's window
+    # strips: as high as `pairs` squares, they cover a map; steps: of a product, with two rows of a window each; fours:
+    # groups of four maps
     sizes = {"pairs": pairs, "groups": groups, "warps": warps, "strips": strips, "steps": (s.K + 2) // 2,
              "fours": tiles(s.M, 4 * groups) * groups}
     at_once = count_blocks_at_once(_count_shared_bytes(Scope(**vars(s) | sizes)), s.shared_opt_in, BLOCKS)

@@ -43,9 +43,10 @@ def _choose_buffers(s: Scope, sizes: dict) -> dict:
 
 
 def _choose_sizes(s: Scope) -> dict:
-    """Return the sizes of the launch by name, for a layer's dimensions and the options, the attributes of `s`.
+    """Return a dict of the launch's sizes, for the layer's dimensions and the options in `s`.
 
-    An option that is None is chosen here; the constants are the ones that kept an H200 busiest.
+    Options that are None are chosen here, with the constants that kept an H200 busiest. A product covers `down` rows of
+    outputs, a warp computes `tall` of them, stacked, in `turns` over the channels, each of `steps` k-steps.
     """
     if s.step == "warpgroups":
         return {"blocks": s.blocks or s.multiprocessors, **warpgroups.sizes(s, parts=2)}
