@@ -57,7 +57,7 @@ def read_edits(folder: Path = EDITS) -> list[Edit]:
     """Return the edits of `edits.csv` in its order. An edit whose row names no layers is for both layers of lenet86."""
     found_edits = []
     for row in store.read_as_stored(folder / "edits.csv", keep_default_na=False).itertuples():
-        options = tables.options(row.options)
+        options = tables.as_options(row.options)
         layers = tuple(map(as_layer, row.layers.split(" + "))) if row.layers else (*LENET86,)
         edited = variant(row.rung, folder / row.file, **options)
         found_edits.append(Edit(edited, variant(row.rung, **options), layers, row.idea))

@@ -77,7 +77,7 @@ def choose_swept(layer: Layer) -> list[Variant]:
     table = store.read_as_stored(data_dir() / "sweeps" / f"{devices.slug(DEVICE)}.csv")
     table = table[(table.batch == SWEPT_BATCH) & (table.layer == layer.name) & table.op_ms.notna()]
     rows = table.sort_values("op_ms").iloc[np.linspace(0, len(table) - 1, SWEPT).astype(int)]
-    return [variant("tuning", **tables.options(text)) for text in rows.options]
+    return [variant("tuning", **tables.as_options(text)) for text in rows.options]
 
 
 def collect_work(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
@@ -351,7 +351,7 @@ def validate(table: pd.DataFrame, sweep: pd.DataFrame) -> dict[str, object]:
     columns = (recorded_sweep[name] for name in ("label", "layer", "op_ms"))
     swept_times = {(label, layer): ms for label, layer, ms in zip(*columns, strict=True)}
     without_07 = fit([case for case in several if case.rung != "tuning"], "fine", start)
-    sizes = list_cases(sweep, SWEPT_BATCH, swept_times, lambda row: variant("tuning", **tables.options(row.options)))
+    sizes = list_cases(sweep, SWEPT_BATCH, swept_times, lambda row: variant("tuning", **tables.as_options(row.options)))
     parts["sweep"] = predict(sizes, "fine", without_07)
     parts["unseen"] = predict(list_unseen_cases(read("unseen.csv")), "fine", start)
     return parts

@@ -14,7 +14,7 @@ import labkit
 from labkit import LENET86
 from labkit.base.errors import LabError
 from labkit.ladder.messages import Message, parse_messages
-from labkit.ladder.source import functions
+from labkit.ladder.source import find_functions
 from labkit.ladder.variants import variant
 from labkit.page.cells import CompileFailed, KernelCells
 
@@ -159,7 +159,7 @@ def test_magics_and_completions_are_there_as_soon_as_labkit_is_imported():
 
 def part(*names):
     text = variant(10).source
-    return "\n\n".join(text[slice(*functions(text)[name])] for name in names) + "\n"
+    return "\n\n".join(text[slice(*find_functions(text)[name])] for name in names) + "\n"
 
 
 @pytest.mark.thorough("five seconds or more")
@@ -188,7 +188,7 @@ def test_functions_are_found_by_their_names():
     text = ("#include <a.h>\nconstexpr int f = g(3);\nstruct S { int h() { return 0; } };\n\n// two lines\n// above\n"
             'template <int N> __device__ int one(int (&a)[N], int b = (1 + 2))\n{\n    return "{"[0];   // }\n}\n'
             'extern "C" __global__ __launch_bounds__(32, 1) void two(float *x) {\n    if (x) { }\n}\n')
-    texts = {name: text[slice(*span)] for name, span in functions(text).items()}
+    texts = {name: text[slice(*span)] for name, span in find_functions(text).items()}
     assert list(texts) == ["one", "two"]
     assert texts["one"].startswith("// two lines\n// above\ntemplate") and texts["one"].endswith("// }\n}")
     assert texts["two"].startswith('extern "C"')

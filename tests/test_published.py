@@ -7,8 +7,8 @@ import pytest
 
 import labkit as lab
 from labkit.base.paths import PACKAGE, data_dir
-from labkit.ladder.options import short
-from labkit.ladder.tables import options
+from labkit.ladder.options import format_option
+from labkit.ladder.tables import as_options
 from labkit.networks.lenet28 import EXPERIMENTS
 from labkit.notebooks import execute
 
@@ -58,7 +58,7 @@ def test_the_row_here_exists(row):
     here = re.fullmatch(r"`([^`]+)`", row.here)[1]
     name, _, chosen = here.partition(", ")
     if name == "streams":
-        assert not lab.recorded("H200").streams(7, **options(chosen)).empty
+        assert not lab.recorded("H200").streams(7, **as_options(chosen)).empty
     elif name.startswith("training: "):
         assert name.removeprefix("training: ") in EXPERIMENTS
         assert row.page == TRAINING
@@ -67,6 +67,6 @@ def test_the_row_here_exists(row):
     elif here.startswith("python -m recording "):
         assert (PACKAGE.parent / "recording" / f"{here.split()[-1]}.py").is_file()
     else:
-        kernel = lab.variant(name, **options(chosen))
-        assert all(f"{option}={short(kernel.options[option])}" in chosen for option in options(chosen))
+        kernel = lab.variant(name, **as_options(chosen))
+        assert all(f"{option}={format_option(kernel.options[option])}" in chosen for option in as_options(chosen))
         assert not lab.recorded("H200").select(kernel, lab.LENET86[0], 10_000).empty

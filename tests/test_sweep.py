@@ -10,7 +10,7 @@ from labkit import LENET72, LENET86, LabError, Layer, sweep, variant
 from labkit.base.paths import data_dir
 from labkit.ladder.rungs import rung, tuning
 from labkit.ladder.source import digest
-from labkit.ladder.tables import options
+from labkit.ladder.tables import as_options
 from labkit.measure import bench as bench_module
 from labkit.measure import sweep as sweep_module
 from labkit.page import overview
@@ -296,5 +296,5 @@ def test_the_recorded_sweep_has_every_layer_and_only_what_this_kernel_can_do():
         rows = table[table["layer"] == layer.name]
         assert {1000, 10_000} <= set(rows["batch"])
         for text in rows["options"]:
-            variant(7, **options(text)).launches(layer, 2)
+            variant(7, **as_options(text)).launches(layer, 2)
         assert (rows["x_reference"].dropna() > 1).all()

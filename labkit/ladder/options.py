@@ -21,7 +21,7 @@ class Option:
     least: tuple = ()  # candidates: one of them needs the least shared memory
 
 
-def short(value) -> str:
+def format_option(value) -> str:
     """Return an option's value as text, as labels and results write it: a pair is "32x8"."""
     return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 

@@ -75,7 +75,7 @@ def changed_lines(a: list[str], b: list[str]) -> int:
     return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
 
 
-def functions(text: str) -> dict[str, tuple[int, int]]:
+def find_functions(text: str) -> dict[str, tuple[int, int]]:
     """Return where each function of a source is: its name to (first, end) character, with the comment right above."""
     code, spans, depth, begin, brace = code_only(text), {}, 0, 0, 0  # `code` has blanks in place of comments
     for mark in re.finditer(r"[{};]|^[ \t]*#.*$", code, re.MULTILINE):  # braces, semicolons, preprocessor lines
@@ -119,7 +119,7 @@ def with_functions(source: str, cell: str) -> str:
     What stands above one of them in `cell`, such as a constant or a new function, comes with it. Raises LabError if
     none of the functions is in `cell`.
     """
-    old_places, new_places = functions(source), functions(cell)
+    old_places, new_places = find_functions(source), find_functions(cell)
     names = [name for name in new_places if name in old_places]
     if not names:
         raise LabError(f"the cell has to define one of the kernel's functions, {', '.join(old_places)}, "

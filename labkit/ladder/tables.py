@@ -20,10 +20,7 @@ def sweep_table(rows: list[dict] | pd.DataFrame) -> pd.DataFrame:
 
 
 def with_options(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a copy of a table with a column more for each option named in its column "options".
-
-    That column holds texts such as "rows=8 block=32x8". Integers become numbers, other values stay text.
-    """
+    """Return a copy of a table with a column for each option in its texts "options", such as "rows=8 block=32x8"."""
     frame = frame.copy()
     rows = [_split_words(text) for text in frame["options"].astype(object).fillna("")]  # a dict of texts per row
     for name in dict.fromkeys(name for options in rows for name in options):
@@ -32,7 +29,7 @@ def with_options(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def options(text: str) -> dict[str, int | str | tuple[int, ...]]:
+def as_options(text: str) -> dict[str, int | str | tuple[int, ...]]:
     """Return the options in a text such as "rows=8 block=32x8": integers, tuples of them, or words."""
     return {name: _read_value(value) for name, value in _split_words(text).items()}
 

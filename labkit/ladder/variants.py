@@ -31,7 +31,7 @@ from labkit.base.paths import PACKAGE
 from labkit.ladder import cublas
 from labkit.ladder import source as kernel_files
 from labkit.ladder.messages import find_lacking
-from labkit.ladder.options import short
+from labkit.ladder.options import format_option
 from labkit.ladder.plan import Launch, Plan
 from labkit.ladder.rung import Rounding, Rung, Scope
 from labkit.ladder.rungs import LADDER, PAGES, rung
@@ -107,7 +107,7 @@ class Variant:
     @property
     def label(self) -> str:
         """The variant as tables and plots write it: "01 baseline", "03 registers, sum", "04 tiling, tile=32"."""
-        options = [f"{name}={short(value)}" for name, value in self.options.items()
+        options = [f"{name}={format_option(value)}" for name, value in self.options.items()
                    if name != "step" and value != self.rung.options[name].default]
         step_name = [self.step] if self.step else []
         own_name = [self.path.name if self.path else "own source"] if self.own else []
@@ -227,7 +227,8 @@ class Variant:
         s = self.scope(layer)
         for name, value in self.options.items():
             if value is not None and (actual := getattr(s, name)) != value:  # the step or the layer decides it
-                raise LabError(f"{self.label}: {name} is {short(actual)} for {layer}; leave {name}={short(value)} out")
+                raise LabError(f"{self.label}: {name} is {format_option(actual)} for {layer}; leave "
+                               f"{name}={format_option(value)} out")
         if reason := self.rung.limit(s):
             raise LabError(f"{self.label} cannot compute {layer}: {reason}; take a rung that can, such as 7")
         for array, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
@@ -382,7 +383,7 @@ def name_missing_instruction(label: str, suggest: Callable[[], str]) -> Iterator
 
 
 def _join_options(options: Mapping) -> str:
-    return " ".join(f"{name}={short(value)}" for name, value in options.items() if value is not None)
+    return " ".join(f"{name}={format_option(value)}" for name, value in options.items() if value is not None)
 
 
 def _restore(name, options, text, path, own) -> Variant:
@@ -414,7 +415,7 @@ def variant(which: int | str, source: str | Path | None = None, **options) -> Va
     values: dict[str, Any] = {name: option.default for name, option in chosen_rung.options.items()}
     for name, value in options.items():
         if name not in values:
-            valid = "; ".join(f"{valid_name}={short(option.default)} ({option.about})"
+            valid = "; ".join(f"{valid_name}={format_option(option.default)} ({option.about})"
                               for valid_name, option in chosen_rung.options.items())
             raise LabError(f"{chosen_rung.label} has no option {name!r}; it has {valid}")
         values[name] = chosen_rung.options[name].validate(name, value)

@@ -27,7 +27,7 @@ from hostcuda import files
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.base.paths import private_cache
-from labkit.ladder.options import short
+from labkit.ladder.options import format_option
 from labkit.ladder.rungs import rung
 from labkit.ladder.tables import sweep_table
 from labkit.ladder.variants import Variant, variant
@@ -125,7 +125,7 @@ def _list_variants(variants: Variant | Iterable[Variant] | Mapping[str, Any]) ->
         try:
             accepted.append(variant(first_rung, **options))
         except EngineError as error:
-            text = " ".join(f"{name}={short(value)}" for name, value in options.items())
+            text = " ".join(f"{name}={format_option(value)}" for name, value in options.items())
             refused.append({"rung": base.number, "label": f"{base.label}, {text.replace(' ', ', ')}",
                             "options": text, "reason": str(error)})
     return accepted, refused

@@ -103,7 +103,7 @@ class KernelCells(Magics):
         if not kernel_names(code_only(text)):
             raise LabError("the cell has no kernel: write a function that begins with __global__ void")
         launch_options, layers = _options_and_layers(chosen.exercise, which)
-        compiled = variant(which, text, **{**launch_options, **tables.options(" ".join(chosen.options))})
+        compiled = variant(which, text, **{**launch_options, **tables.as_options(" ".join(chosen.options))})
         with _with_cell_lines(text, cell_text):
             compiled.precompile(*layers)
             launches = [launch_text(compiled, layer) for layer in (layers if chosen.exercise else layers[-1:])]

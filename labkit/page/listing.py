@@ -21,7 +21,7 @@ from pygments.token import STANDARD_TYPES
 
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
-from labkit.ladder.source import changed_lines, functions
+from labkit.ladder.source import changed_lines, find_functions
 from labkit.ladder.variants import Variant, variant
 from labkit.spec.layers import LENET86, Layer
 
@@ -272,7 +272,7 @@ def show(which: int | str | Source | Listing | Callable | Path, *names: str) -> 
         return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
     chosen = which if isinstance(which, Source) else variant(which)
     if names:
-        places = functions(chosen.source)
+        places = find_functions(chosen.source)
         if unknown := [name for name in names if name not in places]:
             raise LabError(f"{chosen.label} has no function {unknown[0]!r}; it has {', '.join(places)}")
         parts = (chosen.source[slice(*places[name])] for name in names)

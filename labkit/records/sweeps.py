@@ -8,7 +8,7 @@ import pandas as pd
 
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.ladder.tables import SWEEP, options, sweep_table
+from labkit.ladder.tables import SWEEP, as_options, sweep_table
 from labkit.ladder.variants import Variant, variant
 from labkit.records import store
 from labkit.spec.layers import PRESETS, Layer
@@ -42,7 +42,7 @@ def best(table: pd.DataFrame, layer: Layer) -> Variant:
     rows = rows[rows["batch"] == rows["batch"].max()]
     if rows.empty:
         raise LabError(f"no swept time of rung 7 on {layer}; swept were {', '.join(table['layer'].unique())}")
-    return variant(7, **options(rows["options"].iloc[rows["op_ms"].argmin()]))
+    return variant(7, **as_options(rows["options"].iloc[rows["op_ms"].argmin()]))
 
 
 def read_stored(path: Path) -> pd.DataFrame:
