@@ -171,7 +171,7 @@ class Images:
 
 
 def list_steps() -> list[str | None]:
-    """Return the fused network's steps to measure; None is page 13's kernel. Only compute capability 9.0 has wgmma."""
+    """Return the fused network's steps to measure; None is 13_network.cu. Only compute capability 9.0 has wgmma."""
     return [*KERNELS] if device().compute_capability == (9, 0) else [None]
 
 

@@ -188,7 +188,7 @@ KERNELS = {
 
 
 def require_gpu(step: str | None) -> None:
-    """Raise LabError if the GPU in use lacks instructions of the kernel of a step, or of page 13's (None)."""
+    """Raise LabError if the GPU in use lacks instructions of the kernel of `step`, or of 13_network.cu for None."""
     gpu = device()
     if gpu.compute_capability and gpu.compute_capability < _CAPABILITY:
         needed, has = (".".join(map(str, version)) for version in (_CAPABILITY, gpu.compute_capability))
@@ -212,7 +212,7 @@ class FusedNetwork(Closing):
         float16: pixels, maps and weights are rounded to half; sums are float32.
     step : {"warpgroups"}, optional
         The kernel of this step: products of four warps, which only GPUs of compute capability 9.0 have, and the CPU
-        engine. By default that of page 13.
+        engine. By default that of 13_network.cu.
 
     Raises
     ------
@@ -275,7 +275,7 @@ class FusedNetwork(Closing):
 
     @staticmethod
     def source(beginning: str, step: str | None = None) -> KernelSource:
-        """Return the first function of a step's kernel file (None: page 13's) whose head has the text `beginning`.
+        """Return the first function with the text `beginning` in its head, of a step's file (None: 13_network.cu).
 
         `labkit.show` takes it. Raises LabError if there is none.
         """
@@ -476,7 +476,7 @@ def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike
     for i, (name, window) in enumerate(zip(("conv1", "conv2"), POOLS, strict=True)):
         terms, scale = int(np.prod(w[name].shape[1:])), scales.maps[i]
         y, variance = sum_layer(conv_float64, x, variance, name, scales.weights[i], terms)
-        x, variance = (max_pool(maps, window) for maps in (relu(y), variance))
+        x, variance = (max_pool(maps, window) for maps in (relu(y), variance))  # no error grows
         variance = variance + rounding_variance(x, scale)
     x, variance = x.reshape(len(x), -1), variance.reshape(len(x), -1)
     y, variance = sum_layer(np.matmul, x, variance, "fc1", scales.weights[2], x.shape[1])

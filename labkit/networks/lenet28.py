@@ -69,7 +69,7 @@ def precompile(experiments: list[str], networks: list[Sizes]) -> None:
     """Compile the files of some experiments for networks of these sizes in parallel, into the engine's disk cache."""
     capability = device().compute_capability
     arch = "sm_{}{}".format(*capability) if capability else None
-    # `Lenet28.outputs` takes its kernels from loops in every experiment.
+    # `Lenet28.outputs` takes its kernels from loops.cu in every experiment.
     jobs = {(file, sizes) for name in experiments for sizes in networks
             for file in {find_file(name, kernel) for kernel in EXPERIMENTS[name].kernels} | {"loops"}}
     with ThreadPoolExecutor(16) as pool:  # the threads only wait for compilers
@@ -282,7 +282,7 @@ class Lenet28(Model):
         return time.perf_counter() - start_time
 
     def outputs(self, images: np.ndarray) -> np.ndarray:
-        """Return the network's outputs for images as in `epoch`, float32 [N, classes], by the kernels of loops.
+        """Return the network's outputs for images as in `epoch`, float32 [N, classes], by the kernels of loops.cu.
 
         They run in batches of `FORWARD_BATCH` images, in buffers of their own.
         """

@@ -346,7 +346,7 @@ def _make_gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_b
 
     The peaks are lanes x 2 FLOP (an FMA) x clock, and two transfers per memory clock over the whole bus.
     """
-    lanes = _LANES.get(compute_capability, 128)  # of one multiprocessor, as are `tensor` and `_HALF2`, operations
+    lanes = _LANES.get(compute_capability, 128)  # of one multiprocessor; `tensor`, `_HALF2`: its operations per clock
     tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else _HALF2)
     measured = _read_measured_rates(facts["name"])
     source += "; measured rates from data/devices.toml" if measured else "; no measured rates known"

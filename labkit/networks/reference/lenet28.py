@@ -143,7 +143,7 @@ def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarr
 def backward_s1(f: np.ndarray, d_f: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Return the loss's derivatives with respect to the values before s1's sigmoid, [B,maps,s1,s1].
 
-    f [classes,features] are weights, d_f [B,classes] the derivatives before f's sigmoid, `slopes` s1's sigmoid's.
+    f [classes,features] are weights, d_f [B,classes] the derivatives before f's sigmoid; `slopes`: the sigmoid's at s1.
     """
     return (d_f @ f).reshape(slopes.shape) * slopes
 
@@ -151,7 +151,7 @@ def backward_s1(f: np.ndarray, d_f: np.ndarray, slopes: np.ndarray) -> np.ndarra
 def backward_c1(s1: np.ndarray, d_s1: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Return the loss's derivatives with respect to the values before c1's sigmoid, [B,maps,c1,c1].
 
-    s1 [pool,pool] is the filter, d_s1 [B,maps,s1,s1] are the derivatives before s1's sigmoid, `slopes` c1's sigmoid's.
+    s1 [pool,pool] is the filter, d_s1 [B,maps,s1,s1] derivatives before s1's sigmoid; `slopes`: the sigmoid's at c1.
     """
     return np.einsum("bmhw,pq->bmhpwq", d_s1, s1).reshape(slopes.shape) * slopes
 
