@@ -184,7 +184,8 @@ def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
     """Yield the cases of the plain network, from the host, and of the fused one; `stack` closes what they use."""
     memory, floats = stack.enter_context(Buffers()), images.forms["float32"][0]
     plain, last_run = Network(images.weights, conv=PLAIN), {}
-    yield Entry("plain", "float32", HOST, "float32", "float32", run=lambda: last_run.update(y=plain.forward(floats)),
+    yield Entry(label="plain", dtype="float32", where=HOST, pixels="float32", bound="float32",
+                run=lambda: last_run.update(y=plain.forward(floats)),
                 result=lambda numbers: last_run["y"][numbers], before=last_run.clear)
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
     for dtype, step in itertools.product(PRECISIONS, list_steps()):
