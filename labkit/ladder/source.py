@@ -69,7 +69,7 @@ def decode(data: bytes, name: Path | str) -> str:
 
 
 def changed_lines(a: list[str], b: list[str]) -> int:
-    """Count the lines in which two sources, given as lines, differ: a replaced line once, other blanks not at all."""
+    """Return how many lines differ between two sources, given as lines: a replaced line counts once, blanks do not."""
     a, b = ([" ".join(line.split()) for line in source] for source in (a, b))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
