@@ -6,6 +6,11 @@
 //
 // METRICS are the last columns of the file. There is one launch per layer and kernel, in the order of the file, with
 // 1000 images; /tmp/weights 2 launches with 2 images. The program stops if an output differs from the first kernel's.
+//
+// Compare times of one number of images only: those per image fall with it. On an H100, lenet72 layer 2 as it is, with
+// 100, 1000, 3000 and 10,000 images: 9.4, 8.0, 6.7 and 5.8 us per image. The multiprocessors' requests for constants to
+// the next cache (gcc__cache_requests_type_constant.sum) fall alike, 70, 63, 53 and 46 thousand per image; those for
+// instructions (gcc__cache_requests_type_instruction.sum) are 4,620 in each launch.
 
 #include <cstdio>
 #include <cstdlib>
