@@ -193,7 +193,7 @@ def predict(cases: Sequence[Case], kind: str, card: Card) -> pd.DataFrame:
         intervals = [(math.nan, math.nan)] if reason else [model.interval_ms(work, case_card) for work in works]
         unlike = kind == "fine" and next(filter(None, (why_unlike(work, case_card) for work in works)), "")
         rows.append((case.label, case.rung, case.layer, case.device, case.op_ms, sum(times_ms),
-                     *np.sum(intervals, axis=0), model.order(longest, case_card)[0], unlike, reason))
+                     *np.sum(intervals, axis=0), model.busiest_unit(longest, case_card), unlike, reason))
     return pd.DataFrame(rows, columns=["label", "rung", "layer", "device", "op_ms", "estimate", "low", "high", "unit",
                                        "unlike", "why_not"])
 
@@ -312,7 +312,7 @@ def compare_limiters(cases: Sequence[Case], card: Card) -> dict[str, float]:
             busy = {unit: row[metric] / most for unit, (metric, most) in _BUSY.items()}
             if max(busy.values()) < 0.6:  # it waits: no unit is busy
                 continue
-            guess = model.units(work, card)
+            guess = model.unit_times(work, card)
             unit = max(guess, key=guess.__getitem__)
             unit = _SAME.get(unit, unit)
             total += 1

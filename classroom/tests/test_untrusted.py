@@ -159,11 +159,11 @@ def compiled(tmp_path):
 def test_a_module_that_calls_the_host_is_refused(compiled, before, body, sentence):
     source = f'{before}\nextern "C" __global__ void conv(const float *x, float *y) {{ {body} }}\n'
     with pytest.raises((EngineError, CompileError), match=re.escape(sentence)):
-        untrusted.symbols(compiled(source), source)
+        untrusted.refuse_symbols(compiled(source), source)
 
 
 def test_a_module_of_cuda_alone_is_allowed(compiled):
-    untrusted.symbols(
+    untrusted.refuse_symbols(
         compiled(
             "#include <cooperative_groups.h>\n#include <cuda_fp16.h>\n"
             "struct Many { float a[99]; };\n__constant__ float mask[4];\n"
@@ -183,7 +183,7 @@ def test_copies_of_structs_are_allowed_because_check_mode_watches_them(tmp_path,
     (tmp_path / "kernel.cpp").write_text(code)
     command = [*toolchain.find(), "-shared", "-fPIC", "-o", "kernel.so", "kernel.cpp"]
     assert toolchain.run(command, tmp_path)[0] == 0
-    untrusted.symbols(tmp_path / "kernel.so")
+    untrusted.refuse_symbols(tmp_path / "kernel.so")
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def assembly(tmp_path):
 )
 def test_code_that_computes_where_it_goes_is_refused(assembly, code):
     with pytest.raises(EngineError, match="line 3: the kernel calls a function by a pointer, which a submission"):
-        untrusted.calls(assembly(code))
+        untrusted.refuse_calls(assembly(code))
 
 
 def test_calls_by_name_thread_local_variables_and_switches_are_allowed(assembly):
@@ -219,7 +219,7 @@ def test_calls_by_name_thread_local_variables_and_switches_are_allowed(assembly)
         'float f(int n) { asm volatile("jmp *%%rax" ::: "memory"); tile[n] = n; switch (h(n)) { case 0: n = h(9);\n'
         "case 1: n += h(4); break; case 2: n = 8; case 3: n += h(5); break; case 4: return 1; } return g(tile) + n; }\n"
     )
-    untrusted.calls(assembly(code))
+    untrusted.refuse_calls(assembly(code))
 
 
 def test_a_guarded_process_does_not_load_what_is_refused(tmp_path, monkeypatch):

@@ -2,13 +2,8 @@
 
 ``import hostcuda.driver as cuda``, ``from hostcuda.compiler import SourceModule`` and
 ``import hostcuda.autoinit`` work on any machine. On an NVIDIA GPU the first two *are* PyCUDA's modules; without one
-they are the CPU engine's modules of the same names. The environment variable ``HOSTCUDA_ENGINE`` chooses:
-
-========  ===========================================================================
-auto      (default) the GPU if PyCUDA imports and a device answers, else the CPU
-gpu       the GPU, or an error that says what is missing
-cpu       the CPU engine
-========  ===========================================================================
+they are the CPU engine's modules of the same names. The environment variable ``HOSTCUDA_ENGINE`` chooses: auto (the
+default: the GPU if PyCUDA imports and a device answers, else the CPU), gpu, or cpu.
 
 The engine is chosen on first use: when `engine` or `ensure_context` is called, or one of the engine's modules
 (`driver`, `compiler`, `activity`) is imported or looked up here. ``import hostcuda`` chooses nothing, so a program can
@@ -31,8 +26,7 @@ from hostcuda.util import settings
 __all__ = ["engine", "ensure_context", "why_no_gpu"]
 __version__ = "1.0.0"
 
-
-_context = None
+_context = None  # of all threads, once it has been made
 _making, _thread = threading.Lock(), threading.local()
 
 
@@ -95,13 +89,14 @@ def engine() -> str:
 
 
 def engine_module(name: str) -> ModuleType:
-    """Return the module that ``hostcuda.<name>`` stands for: that of the engine in use."""
+    """Return the module of the engine in use that ``hostcuda.<name>`` stands for: "driver", "compiler", "activity"."""
     if engine() == "cpu":
         return importlib.import_module(f"hostcuda.api.{name}")
     return importlib.import_module("hostcuda.gpu.cupti" if name == "activity" else f"pycuda.{name}")
 
 
 def __getattr__(name: str) -> ModuleType:
+    """Import a module of the engine in use when it is looked up here, as in ``hostcuda.driver``."""
     if name in ("driver", "compiler", "activity"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -133,12 +128,12 @@ def ensure_context() -> Any:
         if _context is None:
             _context = driver.Device(int(number) if gpu else 0).retain_primary_context()
             atexit.register(_release)
-    _thread.pushed = _Pushed(_context)
+    _thread.pushed = _PushedContext(_context)
     return _context
 
 
-class _Pushed:
-    """A context on a thread's stack, popped when the thread ends: a thread's locals go before PyCUDA looks there."""
+class _PushedContext:
+    """A context on a thread's stack. It is popped when the thread ends, and this object with the thread's locals."""
 
     def __init__(self, context):
         context.push()
@@ -158,10 +153,10 @@ def _has_context(driver: ModuleType) -> bool:
 
 
 def _release() -> None:
-    """Pop and drop the context, else PyCUDA aborts the process with "context stack was not empty"."""
+    """Pop this thread's context and drop it, else PyCUDA aborts the process with "context stack was not empty"."""
     global _context
     if _context is not None:
-        vars(_thread).clear()
+        vars(_thread).clear()  # deletes the `_PushedContext`
         if engine() == "gpu":
             importlib.import_module("pycuda.tools").clear_context_caches()
         _context = None

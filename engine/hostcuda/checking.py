@@ -46,9 +46,9 @@ def fingerprint() -> str:
 
 
 def engine_files(options: Sequence[str] = ()) -> list[Path]:
-    """Return the engine's own compiled files in the cache, for sources with these nvcc options: library and header.
+    """Return the paths of the engine's own compiled files in the cache, made if missing, for these nvcc options.
 
-    A process with another cache, such as one in a sandbox, need not compile these files if it finds them there.
+    They are the runtime library, its digest and the header's folder. A sandbox with another cache need not make them.
     """
     plain = unit("", options, no_extern_c=True)
     runtime = native.build()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from json import dumps, loads
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -56,30 +56,21 @@ def pycuda() -> None:
     print(pycuda.fetch())
 
 
-Program = Annotated[
-    str, typer.Argument(metavar="PROGRAM", help="A Python program that uses hostcuda, or a .cu file with a main.")
-]
-Options = Annotated[
-    str, typer.Option("--options", metavar="OPTIONS", help='nvcc\'s for a .cu file: "-DN=4 -I include more.cpp".')
-]
+Program = Annotated[str, typer.Argument(metavar="PROGRAM",
+                                        help="A Python program that uses hostcuda, or a .cu file with a main.")]
+Options = Annotated[str, typer.Option("--options", metavar="OPTIONS",
+                                      help='nvcc\'s for a .cu file: "-DN=4 -I include more.cpp".')]
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments, or -- and these.")]
-Engine = Annotated[
-    str | None, typer.Option("--engine", metavar="cpu|gpu", autocompletion=among("cpu", "gpu"),
-                             help="Where to run it; the engine in use by default.")
-]
+Engine = Annotated[str | None, typer.Option("--engine", metavar="cpu|gpu", autocompletion=among("cpu", "gpu"),
+                                            help="Where to run it; the engine in use by default.")]
 Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
-Most = Annotated[
-    int | None,
-    typer.Option("--output-limit", metavar="BYTES", min=0, envvar="HOSTCUDA_OUTPUT_LIMIT", show_envvar=False,
-                 help="Print at most BYTES of the program's output."),
-]
-Csv = Annotated[
-    Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per launch, or per finding, to FILE.")
-]
-Tool = Annotated[
-    str, typer.Option("--tool", metavar="NAME", help="memcheck, racecheck, initcheck, synccheck or all.",
-                      autocompletion=among("memcheck", "racecheck", "initcheck", "synccheck", "all"))
-]
+Most = Annotated[int | None, typer.Option(
+    "--output-limit", metavar="BYTES", min=0, envvar="HOSTCUDA_OUTPUT_LIMIT", show_envvar=False,
+    help="Print at most BYTES of the program's output.")]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE",
+                                          help="Write one row per launch, or per finding, to FILE.")]
+Tool = Annotated[str, typer.Option("--tool", metavar="NAME", help="memcheck, racecheck, initcheck, synccheck or all.",
+                                   autocompletion=among("memcheck", "racecheck", "initcheck", "synccheck", "all"))]
 _PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # arguments after PROGRAM belong to it
 
 
@@ -87,9 +78,8 @@ _PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  #
 def run(
     context: typer.Context, script: Program, args: Arguments = None, options: Options = "", engine: Engine = None,
     timeout: Timeout = None, most: Most = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit status 1 if the program ignores an error and ends with 0.")
-    ] = False,
+    strict: Annotated[bool, typer.Option(
+        "--strict", help="Exit status 1 if the program ignores an error and ends with 0.")] = False,
 ) -> None:
     """Run a program, on either engine.
 
@@ -114,12 +104,10 @@ def run(
 def profile(
     context: typer.Context, script: Program, args: Arguments = None, csv: Csv = None, json: Json = False,
     engine: Engine = None, timeout: Timeout = None,
-    nvcc: Annotated[
-        bool, typer.Option("--nvcc/--no-nvcc", help="Without a GPU: registers and occupancy from nvcc, if it is there.")
-    ] = True,
-    estimate: Annotated[
-        str | None, typer.Option("--estimate", metavar="CARD", help="Estimate the kernels' times on a GPU: H200.")
-    ] = None,
+    nvcc: Annotated[bool, typer.Option(
+        "--nvcc/--no-nvcc", help="Without a GPU: registers and occupancy from nvcc, if it is there.")] = True,
+    estimate: Annotated[str | None, typer.Option(
+        "--estimate", metavar="CARD", help="Estimate the kernels' times on a GPU: H200.")] = None,
     options: Options = "",
     lines: Annotated[bool, typer.Option("--lines", help="Count each source line with accesses by itself.")] = False,
     most: Most = None,
@@ -179,15 +167,12 @@ def sanitize(
 @app.command()
 def check(
     source: Annotated[Path, typer.Argument(metavar="KERNEL.cu", help="Kernels alone, or a program with a main.")],
-    cases: Annotated[
-        Path | None, typer.Option("--cases", metavar="FILE", help="The cases; KERNEL.json if there.")
-    ] = None,
-    reference: Annotated[
-        Path | None, typer.Option("--reference", metavar="FILE", help="def reference(**arguments); KERNEL.py if there.")
-    ] = None,
-    previous: Annotated[
-        Path | None, typer.Option("--previous", metavar="FILE", help="An earlier report (--json) to compare with.")
-    ] = None,
+    cases: Annotated[Path | None, typer.Option(
+        "--cases", metavar="FILE", help="The cases; KERNEL.json if there.")] = None,
+    reference: Annotated[Path | None, typer.Option(
+        "--reference", metavar="FILE", help="def reference(**arguments); KERNEL.py if there.")] = None,
+    previous: Annotated[Path | None, typer.Option(
+        "--previous", metavar="FILE", help="An earlier report (--json) to compare with.")] = None,
     kernel: Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which kernel, if there are several.")] = "",
     options: Options = "", json: Json = False,
     repairs: Annotated[bool, typer.Option("--repairs/--no-repairs", help="Try repairs of what is found.")] = True,
@@ -218,8 +203,8 @@ def check(
     raise typer.Exit(sanitize.STATUS[report["verdict"].replace("_", " ")])
 
 
-def _read(path: Path, parse: Callable = str):
-    """Return a file's text, parsed; end the command with a message if it cannot be read."""
+def _read(path: Path, parse: Callable[[str], Any] = str) -> Any:
+    """Return a file's text, parsed by `parse`; end the command with a message if it cannot be read."""
     try:
         return parse(path.read_text())
     except UnicodeDecodeError:
@@ -242,8 +227,9 @@ def mcp() -> None:
     server.run("stdio")
 
 
-def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:
-    """Run a program on the CPU engine and print what its launches would take on a card."""
+def _estimate(script: str, args: list[str], device: str, timeout: float | None, csv: Path | None, json: bool,
+              options: list[str], nvcc: bool) -> None:
+    """Run a program on the CPU engine, and print how long its launches would take on the GPU `device`."""
     from hostcuda.estimate import card, estimate
     from hostcuda.tools import processes
     from hostcuda.tools.profile import recorded
@@ -260,21 +246,24 @@ def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:
 
 
 def _print(ended, result: object) -> None:
-    """Print the program's captured output on standard error, and the result alone on standard output."""
+    """Print the captured output of `ended`, from `processes.run`, on standard error, the result on standard output."""
     limit = os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
     print(ended.output[: int(limit) if limit else None], end="", file=sys.stderr)
     print(result, end="\n" if result else "")
 
 
 def _write(csv: Path | None, table, json: bool) -> None:
-    """Write a table to a file, if one was asked for, and say so."""
+    """Write a DataFrame to a file, if one was asked for; print the path, not where the JSON is printed."""
     if csv:
         files.write(csv, table.to_csv(index=False, lineterminator="\n"))
         print(csv, file=sys.stderr if json else sys.stdout)
 
 
 def _prepare(context: typer.Context, script: str, args: list[str], most: int | None) -> list[str]:
-    """Set the output's limit; return the program's arguments. Options of this command among them need a ``--``."""
+    """Set the output's limit (`most`, in bytes); return the program's arguments without a ``--`` that begins them.
+
+    Without that, refuse arguments that are options of this command, which belong in front of the program.
+    """
     if most is not None:
         os.environ["HOSTCUDA_OUTPUT_LIMIT"] = str(most)
     if args[:1] == ["--"]:
@@ -287,12 +276,12 @@ def _prepare(context: typer.Context, script: str, args: list[str], most: int | N
 
 
 def _exit_on_failure(ended, script: str) -> None:
-    """Exit with the program's status, as a shell reports it, if the program failed."""
+    """Exit with a message and the program's status, as a shell reports it, if `ended`, of `processes.run`, failed."""
     if ended.problem:
         print(f"hostcuda: {script} {ended.problem}; above is what was seen before", file=sys.stderr)
         raise typer.Exit(_find_shell_status(ended))
 
 
 def _find_shell_status(ended) -> int:
-    """Return a program's exit status, as a shell reports it."""
+    """Return the exit status of `ended`, of `processes.run`, as a shell has it: 124: time-out; 128 + n: signal n."""
     return 124 if ended.status is None else ended.status if ended.status >= 0 else 128 - ended.status

@@ -18,7 +18,8 @@ def type_of(value: object) -> str:
 class ShortTraceback:
     """An exception whose traceback in a notebook has only the lines of cells; `%debug` still has all frames."""
 
-    def _render_traceback_(self) -> list[str]:  # called by IPython
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython, which calls this, shows: the cells' lines on the way, and the message."""
         name = f"{type(self).__name__}: {self}"
         cells = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(self.__traceback__)
                  if "ipykernel" in frame.f_code.co_filename]
@@ -36,10 +37,7 @@ class EngineError(ShortTraceback, Exception):
     """An error of the engine: invalid input, or something that is missing on this machine."""
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# PyCUDA's exceptions
-
-
+# -------------------------------------------------------------------------------------------------- PyCUDA's exceptions
 class Error(ShortTraceback, Exception):
     """Base of the driver's exceptions."""
 

@@ -57,7 +57,7 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
 
 
 def _function_around(scan: Scan, line: int, name: str) -> str:
-    """Return the name of the function in which a line declares a variable; empty if there is none."""
+    """Return the name of the function in which a line, numbered from 1, declares the variable `name`; "" if none."""
     start = sum(map(len, scan.masked.splitlines(keepends=True)[: line - 1]))
     declared = re.compile(rf"\b{name}\b").search(scan.masked, start)
     brace = scan.function(declared.start()) if declared else None
@@ -65,7 +65,7 @@ def _function_around(scan: Scan, line: int, name: str) -> str:
 
 
 def _make_row(tool: str, kind: str, functions: Sequence[str], file: str, line: int, message: str) -> dict:
-    """Return the finding in a compiler's warning, which is in the last of these functions."""
+    """Return the finding in a compiler's warning, a row as of `of`; it is in the last of the named functions."""
     return {
         "tool": tool, "kind": kind, "kernel": functions[-1] if functions else "", "file": file, "line": line,
         "block": None, "thread": None, "other": None, "address": 0, "size": 0, "buffer": None, "count": 1,
@@ -73,8 +73,8 @@ def _make_row(tool: str, kind: str, functions: Sequence[str], file: str, line: i
     }
 
 
-def _scope_of(name: str, lines: Sequence[str], number: int) -> str:
-    """Return the text from the name of a variable in the line that declares it to the end of its block."""
+def _cut_scope(name: str, lines: Sequence[str], number: int) -> str:
+    """Return the text behind a variable's name, in the line `number` that declares it, to the end of its block."""
     scope, depth = "", 0
     for sign in re.split(rf"\b{name}\b", "\n".join(lines[number - 1 :]), maxsplit=1)[-1]:
         depth += (sign == "{") - (sign == "}")
@@ -85,8 +85,9 @@ def _scope_of(name: str, lines: Sequence[str], number: int) -> str:
 
 
 def _is_always_read(name: str, lines: Sequence[str], number: int) -> bool:
-    """Return whether all statements that set a variable, which this line declares, also read it."""
-    scope = _scope_of(name, lines, number)
+    """Return whether all statements that set a variable, which the line `number` declares, also read it."""
+    scope = _cut_scope(name, lines, number)
+    # ``name[…].member = value``; taking its address, or reading a stream into it, may set it, too.
     sets = re.finditer(rf"\b{name}\b\s*(?:\[[^]]*\]\s*)*(?:\.\w+\s*)*=(?!=)([^;]*)", scope)
     return not re.search(rf"(?:&|>>)\s*{name}\b", scope) and all(re.search(rf"\b{name}\b", match[1]) for match in sets)
 
@@ -101,19 +102,19 @@ def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool
     Only uses that surely do are accepted: ``v.x += …``, ``v.x = … v.x …``, an operand, an intrinsic's argument.
     """
     name, _, member = path.partition(".")
-    scope = _scope_of(name, lines, number)
+    scope = _cut_scope(name, lines, number)
     if "." in member or any(re.search(rf"#\s*define\b.*\b{name}\b", line) for line in lines):
         return False
     for use in re.finditer(rf"\b{name}\b(\s*\.\s*(\w+))?", scope):
         before, after = scope[: use.start()].rstrip(), scope[use.end() :].lstrip()
-        if not use[1] or after.startswith("("):
+        if not use[1] or after.startswith("("):  # the variable as a whole, or a call of its method
             return False
-        if use[2] != member or re.match(r"(?:[-+*/%&|^]|<<|>>)=", after):
+        if use[2] != member or re.match(r"(?:[-+*/%&|^]|<<|>>)=", after):  # another member, or ``v.x += …``
             continue
-        if assigned := re.match(r"=(?!=)([^;?]*);", after):
+        if assigned := re.match(r"=(?!=)([^;?]*);", after):  # ``v.x = …;``, which has to read v.x
             if not re.search(rf"\b{name}\s*\.\s*{member}\b", assigned[1]) or not re.search(r"[;{})]$", before):
                 return False
-        elif re.match("[,)]", after):
+        elif re.match("[,)]", after):  # an argument
             if not _BY_VALUE.search(before):
                 return False
         elif not re.match(r"[-+*/;\]]", after) or not re.search(r"[-+*/=\[]$|\breturn$", before) \
@@ -144,23 +145,23 @@ def of(records: Sequence[dict]) -> list[dict]:
     return _fold(list(rows.values()))
 
 
-def _follows(row: dict, what: tuple, races: dict[tuple, set], exited: list[tuple]) -> bool:
-    """Return whether a finding follows from another: a read from a race there, an absent lane from an ended one."""
+def _follows(row: dict, key: tuple, races: dict[tuple, set], exited: list[tuple]) -> bool:
+    """Return whether a finding follows from another: a read of unset memory from a race, an absent lane."""
     place = (row["file"], row["line"])
-    early = row["kind"] == "uninitialized" and place in races.get(what[1:], ())
-    return early or (row["kind"] == "absent lane" and (row["kernel"], *place) in exited)
+    too_early = row["kind"] == "uninitialized" and place in races.get(key[1:], ())  # by kernel and array
+    return too_early or (row["kind"] == "absent lane" and (row["kernel"], *place) in exited)
 
 
 def _fold(rows: Sequence[dict]) -> list[dict]:
-    """Return the rows, with one for all races on an array that share lines: often one barrier prevents all of them."""
-    groups: list[tuple[tuple, set, list]] = []  # kind, kernel and array; the places; the rows
+    """Return the rows without those that follow from others, and one row for all races on an array that share lines."""
+    groups: list[tuple[tuple, set, list]] = []  # (kind, kernel, array's address); places (file, line); rows
     for row in rows:
-        ends = [row, row["other"]] if row["tool"] == "racecheck" and row["other"] and row["buffer"] else []
-        places = {(end["file"], end["line"]) for end in ends if end["line"]}
-        what = (row["kind"], row["kernel"], (row["buffer"] or {}).get("base"))
-        joined = [group for group in groups if group[0] == what and group[1] & places]
+        accesses = [row, row["other"]] if row["tool"] == "racecheck" and row["other"] and row["buffer"] else []
+        places = {(access["file"], access["line"]) for access in accesses if access["line"]}
+        key = (row["kind"], row["kernel"], (row["buffer"] or {}).get("base"))
+        joined = [group for group in groups if group[0] == key and group[1] & places]
         if not joined:
-            groups.append((what, places, [row]))
+            groups.append((key, places, [row]))
             continue
         for _, others, members in joined[1:]:
             joined[0][1].update(others)
@@ -168,7 +169,7 @@ def _fold(rows: Sequence[dict]) -> list[dict]:
         joined[0][1].update(places)
         joined[0][2].append(row)
         groups = [group for group in groups if all(group is not other for other in joined[1:])]
-    races = {what[1:]: places for what, places, members in groups if members[0]["tool"] == "racecheck"}
+    races = {key[1:]: places for key, places, members in groups if members[0]["tool"] == "racecheck"}
     exited = [(row["kernel"], row["file"], row["line"]) for row in rows if row["kind"] == "exited lanes"]
     groups = [group for group in groups if not _follows(group[2][0], group[0], races, exited)]
     for _, places, (first, *others) in groups:

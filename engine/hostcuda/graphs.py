@@ -35,7 +35,7 @@ class Graph:
 
     def __init__(self, issue: Callable[[], None], stream):
         self._stream, self._issue, self._executable = stream, issue, None
-        issue()
+        issue()  # loads the kernels, which cannot be done while the graph is recorded
         stream.synchronize()
         if hostcuda.engine() == "cpu":
             return
@@ -75,6 +75,7 @@ class Graph:
 
 
 def _check(status: int, call: str) -> None:
+    """Raise an EngineError if a driver's `call`, by its name, has returned a status other than 0, success."""
     if status:
         raise EngineError(f"{call} failed: {libcuda.error(status)}. A graph records asynchronous copies of page-locked "
                           "memory and launches, on one stream")

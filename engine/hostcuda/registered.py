@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -43,7 +43,7 @@ def registered(*arrays: np.ndarray) -> Iterator[None]:
         yield
 
 
-def _lock(array: np.ndarray):
+def _lock(array: np.ndarray) -> Callable[[], object]:
     """Page-lock an array; return the function that unlocks it."""
     if hostcuda.engine() == "cpu":
         return hostcuda.driver.register_host_memory(array).base.unregister
@@ -51,6 +51,5 @@ def _lock(array: np.ndarray):
     status = library.cuMemHostRegister_v2(address, ctypes.c_size_t(array.nbytes), ctypes.c_uint(0))
     if status:
         raise EngineError(f"cuMemHostRegister cannot page-lock {array.nbytes / 1e9:.2f} GB: {libcuda.error(status)}. "
-                          "Take a smaller batch, and arrays that share no page and are not page-locked "
-                          "already")
+                          "Take a smaller batch, and arrays that share no page and are not page-locked already")
     return functools.partial(library.cuMemHostUnregister, address)

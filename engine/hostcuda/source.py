@@ -25,10 +25,7 @@ __all__ = [
     "warnings_about", "without_comments",
 ]
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The text
-
-
+# ------------------------------------------------------------------------------------------------------------ The text
 _scan = functools.lru_cache(8)(Scan)
 
 
@@ -49,12 +46,12 @@ def kernel_names(source: str) -> tuple[str, ...]:
 
 
 def constant_arrays(source: str) -> list[str]:
-    """Return the names of the ``__constant__`` arrays, in their order."""
+    """Return the names of the ``__constant__`` arrays of a source, in their order."""
     return _CONSTANT.findall(_scan(source).code)
 
 
 def has_dynamic_shared(source: str) -> bool:
-    """Return whether a kernel declares shared memory whose size the launch gives."""
+    """Return whether a kernel of a source declares shared memory whose size the launch gives: ``extern __shared__``."""
     return bool(_DYNAMIC_SHARED.search(_scan(source).code))
 
 
@@ -62,7 +59,7 @@ _INCLUDE = re.compile(r'\s*["<]([^">\n]+)[">]')
 
 
 def headers(source: str, *folders: Path) -> dict[Path, str]:
-    """Return the files of `folders` that a source includes, directly or through another one, with their text.
+    """Map the paths of the files of `folders` that a source includes, directly or through another one, to their text.
 
     A header's own headers may also be in the header's folder.
     """
@@ -72,11 +69,11 @@ def headers(source: str, *folders: Path) -> dict[Path, str]:
 
 
 def _add_headers(source: str, beside: Sequence[Path], folders: Sequence[Path], result: dict[Path, str]) -> None:
-    """Add the headers that a source includes, and those that they include, to `result`: path -> text."""
+    """Add the headers that a source includes, and those that they include, from `beside` or `folders`, to `result`."""
     for directive in _scan(source).directives:
         if directive.word != "include":
             continue
-        name = _INCLUDE.match(source, directive.end - len(directive.rest))
+        name = _INCLUDE.match(source, directive.end - len(directive.rest))  # in the source: `rest` has no strings
         places = (folder / name[1] for folder in (*beside, *folders)) if name else ()
         path = next((place for place in places if place.is_file()), None)
         if path and path.resolve() not in result:
@@ -96,13 +93,10 @@ def loops(source: str) -> Iterator[str]:
         yield code[loop.start() : at]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The compiler's answers
-
-
+# ----------------------------------------------------------------------------------------------- The compiler's answers
 def rewritten(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
               include_dirs: Iterable | None = None) -> str:
-    """Return the text that the host's compiler gets for a source. Parameters: see `hostcuda.compiler.SourceModule`."""
+    """Return the C++ text that the host's compiler gets for a CUDA source. Parameters: as of `SourceModule`."""
     whole = unit(source, options, no_extern_c, arch, include_dirs)
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         return whole.text(whole.rewritten(whole.preprocessed(Path(folder)).text).text, whole.why_fibers)

@@ -5,9 +5,8 @@ These checks refuse the rest: `refuse` reads the source before it is compiled (o
 compiler, internals of the engine), and `guard` reads each compiled module before it is loaded (functions of the host,
 calls by pointers, code that runs while the module is loaded).
 
-This is not a proof. A kernel that overwrites its own return address needs neither names nor pointers to functions. The
-wall around the machine is the grader's sandbox; these checks stop what takes less effort, with a sentence that
-says what to change.
+This is not a proof: a kernel that overwrites its own return address passes. The wall around the machine is the grader's
+sandbox; these checks stop what takes less effort, with a sentence that says what to change.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ from hostcuda.frontend.scan import Scan
 from hostcuda.host import toolchain
 from hostcuda.runtime import elf, native
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The source
 
-
+# ---------------------------------------------------------------------------------------------------------- The source
 def _split(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -49,8 +46,8 @@ _LEXEME = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_SPLICE = re.compile(r"\\[ \t]*\n")
-_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)
+_SPLICE = re.compile(r"\\[ \t]*\n")  # a backslash at a line's end: the next line continues it
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)  # word, rest
 
 # Words that C++ reserves and CUDA does not use: they lead to the host, its assembler or the compiler's additions.
 _CAPITALS = _split("__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ "
@@ -62,10 +59,8 @@ _RESERVED = re.compile(
 )
 _ENGINE = re.compile(r"(?i:hostcuda\w*)|hc_\w+")
 # Functions of the C library that write to an address which they are given.
-_UNWATCHED = re.compile(
-    r"w?mem(?:p?cpy|ccpy|move|set)|(?:st[rp]|wc[sp])n?(?:cpy|cat)|bcopy|bzero|alloca|v?sn?printf|"
-    r"(?:frexp|modf|remquo|sincos)[fl]?"
-)
+_UNWATCHED = re.compile(r"w?mem(?:p?cpy|ccpy|move|set)|(?:st[rp]|wc[sp])n?(?:cpy|cat)|bcopy|bzero|alloca|v?sn?printf|"
+                        r"(?:frexp|modf|remquo|sincos)[fl]?")
 _ATTRIBUTE = re.compile(r"__attribute(?:__)?\s*\(\s*\(\s*([^()]*)(?:\(\s*\w*\s*\))?\s*\)\s*\)")
 _ATTRIBUTES = _split("aligned always_inline const hot may_alias noinline packed pure unused fallthrough likely "
                      "maybe_unused nodiscard noreturn unlikely")
@@ -75,10 +70,8 @@ _BARRIER = re.compile(r'\w+\s*(?:(?:__)?volatile(?:__)?\s*)?\(\s*""\s*(?:::\s*"m
 _DYNAMIC_SHARED = re.compile(r'\w+\("hostcuda_dynamic_shared"\)')  # how `rewrite` declares it
 
 
-_NO_ASM = (
-    "has {0} outside of functions, in a macro, or in another form than {0} volatile(…): only inline PTX in a function "
-    "is allowed"
-)
+_NO_ASM = ("has {0} outside of functions, in a macro, or in another form than {0} volatile(…): only inline PTX in a "
+           "function is allowed")
 
 
 def _blank(text: str) -> str:
@@ -110,7 +103,7 @@ class _Text:
         self.code = _LEXEME.sub(lambda m: _blank(m[0]) if m["comment"] or m["literal"] else m[0], self.joined)
 
     def error(self, at: int, what: str) -> EngineError:
-        """Return the error about a position."""
+        """Return the error "line 3: a submitted kernel {what}" about a position in `joined`, to be raised."""
         line = 1 + self.joined.count("\n", 0, at) + sum(splice <= at for splice in self._splices)
         return EngineError(f"line {line}: a submitted kernel {what}")
 
@@ -135,12 +128,11 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
         One sentence: the line, what is not allowed, and what to do.
     """
     text = _Text(source)
+    # A stray backslash, a letter that is not ASCII, a trigraph (??=), a digraph (%: and <: for # and [), or ##.
     sign = re.search(r"\\|[^\x00-\x7f]|\?\?[=/'()!<>-]|%:|<:(?!:(?![:>]))|##", text.code)
     if sign:
-        what = {"##": "joins words with ##: write the names out", "\\": "has a stray backslash"}.get(
-            sign[0], f"has {sign[0]!r} outside of comments and strings"
-        )
-        raise text.error(sign.start(), what)
+        words = {"##": "joins words with ##: write the names out", "\\": "has a stray backslash"}
+        raise text.error(sign.start(), words.get(sign[0], f"has {sign[0]!r} outside of comments and strings"))
     _refuse_directives(text, headers)
     for at, word in text.words:
         if _ENGINE.fullmatch(word) and word != "HOSTCUDA_CPU":
@@ -148,14 +140,14 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
         if _RESERVED.fullmatch(word) and word not in _CAPITALS | _BUILTINS:
             raise text.error(at, f"must not use {word}, which is no word of CUDA C++")
         if _UNWATCHED.fullmatch(word):
-            raise text.error(
-                at, f"must not use {word}, whose accesses check mode does not see: assign the elements yourself"
-            )
+            raise text.error(at, f"must not use {word}, whose accesses check mode does not see: assign the elements "
+                                 "yourself")
     _refuse_attributes(text)
     _refuse_asm(source)
 
 
 def _refuse_directives(text: _Text, headers: Collection[str]) -> None:
+    """Refuse directives but conditions, #define, #pragma unroll and the like, and #include of CUDA's and `headers`."""
     for match in _DIRECTIVE.finditer(text.text):
         word, rest = match[1], match[2]
         if word not in _DIRECTIVES or (not word and rest.strip()):
@@ -168,21 +160,20 @@ def _refuse_directives(text: _Text, headers: Collection[str]) -> None:
             name = _INCLUDE.fullmatch(rest)
             name = name and (name[1] or name[2])
             if name not in _STANDARD | _list_cuda_headers() | set(headers):
-                raise text.error(
-                    match.start(),
-                    f"must not include {name or rest.strip()}: allowed are CUDA's headers, such as cuda_fp16.h and "
-                    "mma.h, and those of C++ for numbers and types, such as cmath and cstdint",
-                )
+                raise text.error(match.start(), f"must not include {name or rest.strip()}: allowed are CUDA's headers, "
+                                 "such as cuda_fp16.h and mma.h, and those of C++ for numbers and types, such as cmath "
+                                 "and cstdint")
 
 
 def _list_cuda_headers() -> set[str]:
-    """Return the names of CUDA's headers that the engine has, without the engine's own."""
+    """Return the names of CUDA's headers that the engine has, such as "mma.h" and "cuda/std/array", without its own."""
     paths = (path.relative_to(toolchain.INCLUDE) for path in toolchain.INCLUDE.rglob("*.h*"))
     names = {path.as_posix() for path in paths if not path.as_posix().startswith("hostcuda")}
     return names | {f"cuda/std/{name}" for name in _STANDARD | {"bit", "span"}}
 
 
 def _refuse_attributes(text: _Text) -> None:
+    """Refuse each ``__attribute__((…))`` and ``[[…]]`` whose name is not in `_ATTRIBUTES`."""
     for match in re.finditer(r"\b__attribute(?:__)?\b", text.code):
         attribute = _ATTRIBUTE.match(text.code, match.start())
         if not attribute or attribute[1].strip().strip("_") not in _ATTRIBUTES:
@@ -211,9 +202,7 @@ def _refuse_expanded_asm(text: str) -> None:
             raise EngineError(f"line {line}: a submitted kernel {_NO_ASM.format(match[0])}")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The compiled module
-
+# -------------------------------------------------------------------------------------------------- The compiled module
 _MATH = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor "
     "fma fmax fmin fmod hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround "
@@ -226,23 +215,19 @@ _IMPORTED = frozenset(
         *(name + suffix for name in _MATH.split() for suffix in ("", "f")),
         "fegetround", "fesetround", "_ZSt20__throw_domain_errorPKc", "_ZSt21__throw_runtime_errorPKc",
         # For copies of structs, and for the engine's headers; `refuse` finds them in a source.
-        "memcpy", "memmove", "memset",
-        "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm",
+        "memcpy", "memmove", "memset", "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm",
         # The compiler's: the start and end of a library, cleaning up, variables of functions with a constructor.
         "__gmon_start__", "_ITM_registerTMCloneTable", "_ITM_deregisterTMCloneTable", "__cxa_finalize",
-        "__tls_get_addr", "__gxx_personality_v0",
+        "__tls_get_addr", "__gxx_personality_v0", "__cxa_guard_acquire", "__cxa_guard_release", "__cxa_pure_virtual",
         # What a function without exceptions does with one: it ends its process, which is the sandbox's own.
         "_ZSt9terminatev", "__cxa_call_terminate",
-        "__cxa_guard_acquire", "__cxa_guard_release",
-        "__cxa_pure_virtual",
         # The engine's variables and functions, and the functions that report to check mode.
         "threadIdx", "blockIdx", "blockDim", "gridDim",
         "hostcuda_dynamic_shared", "hostcuda_spins", "hostcuda_turn", "hostcuda_voters", "hostcuda_votes",
         "_Z11__nanosleepj", "_ZN8hostcuda10add_kernelEPKNS_6KernelE", "_ZN8hostcuda6arriveEiPKcS1_i",
         "_ZN8hostcuda4meetEjPvPFvPKS0_jEPKcS6_i", "_ZN8hostcuda4failEPKcz", "_ZN8hostcuda7lane_idEv",
-        "_ZN8hostcuda5printEPKcz",
-        "_ZN8hostcuda6gatherEPKci", "_ZN8hostcuda8gatheredEv", "_ZN8hostcuda14let_others_runEv",
-        "_ZN8hostcuda14missing_sourceEii",
+        "_ZN8hostcuda5printEPKcz", "_ZN8hostcuda6gatherEPKci", "_ZN8hostcuda8gatheredEv",
+        "_ZN8hostcuda14let_others_runEv", "_ZN8hostcuda14missing_sourceEii",
         # Barriers with a number. Those in a kernel's memory (cuda::barrier) would write there unwatched.
         "_ZN8hostcuda7meet_atEjjjPvPFvPKS0_jEPKcS6_i", "_ZN8hostcuda16arrive_at_numberEjjPKcS1_i",
         "_ZN8hostcuda11block_phaseEj", "_ZN8hostcuda8wait_forERKNS_5PhaseEjPKcS4_i", "_ZN8hostcuda8space_ofEPKv",
@@ -260,24 +245,14 @@ _IMPORTED_FAMILIES = re.compile(
 _EXPLAINED = {"__cxa_throw": "throws an exception", "__cxa_atexit": "has a static variable with a destructor"}
 
 
-def symbols(path: Path | str, source: str = "") -> None:
-    """Refuse a compiled module that calls the host, or that runs code while it is loaded.
+def refuse_symbols(path: Path | str, source: str = "") -> None:
+    """Refuse a module, the shared library `path`, that calls the host or runs code while it is loaded.
 
-    Parameters
-    ----------
-    path : path-like
-        The shared library of a module.
-    source : str
-        The text that it was compiled from, so that the message has the line.
-
-    Raises
-    ------
-    EngineError
-        The message names the function.
+    The EngineError names the function, and its line in `source`, the text that was compiled.
     """
     module = elf.Elf(path)
     dynamic, own = module.symbols(elf.SHT_DYNSYM), module.symbols(elf.SHT_SYMTAB)
-    # The linker puts __wrap_ before functions of the C library that the engine replaces.
+    # Imported symbols have no section. The linker puts __wrap_ before C functions that the engine replaces.
     imported = {name.removeprefix("__wrap_") for name, _, section, *_ in dynamic if name and not section}
     for name, what in _EXPLAINED.items():
         if name in imported:
@@ -291,7 +266,7 @@ def symbols(path: Path | str, source: str = "") -> None:
     functions = [symbol.name for symbol in own if symbol.section and symbol.kind == elf.STT_FUNC]
     registered = sum("hostcuda_register_" in name for name in functions)
     initializers = sum(section.bytes for section in module.sections if section.kind == elf.SHT_INIT_ARRAY) // 8
-    allowed = 1 + registered + ("__tsan_init" in imported)  # 1: the C library's
+    allowed = 1 + registered + ("__tsan_init" in imported)  # 1: the C library's; one per registered kernel
     if initializers > allowed:
         raise EngineError("the kernel file runs code while it is loaded: give no variable outside of functions a "
                           "constructor or a value that is computed by a call")
@@ -302,32 +277,24 @@ _INDIRECT = re.compile(r"\t(?:notrack |bnd )?(?:call|jmp)q?\t\*(?!\S*@TLSCALL)|\
 _PLACE = re.compile(r"\t\.loc \d+ (\d+)")
 
 
-def calls(assembly: str) -> None:
+def refuse_calls(assembly: str) -> None:
     """Refuse a module that calls or jumps to an address which it computes: nobody can say where that leads.
 
-    Parameters
-    ----------
-    assembly : str
-        The module as compiled for check mode, without jump tables. Assembler statements are the engine's own.
-
-    Raises
-    ------
-    EngineError
-        The message names the line.
+    `assembly` is compiled for check mode, without jump tables; assembler statements in it are the engine's own.
     """
-    line, engines = "", False
+    line, in_asm = "", False
     for text in assembly.splitlines():
-        if text.startswith(("#APP", "#NO_APP")):
-            engines = text.startswith("#APP")
+        if text.startswith(("#APP", "#NO_APP")):  # the compiler's marks around an assembler statement
+            in_asm = text.startswith("#APP")
         elif place := _PLACE.match(text):
             line = place[1]
-        elif not engines and _INDIRECT.match(text):
+        elif not in_asm and _INDIRECT.match(text):
             raise EngineError(f"line {line}: the kernel calls a function by a pointer, which a submission may not do: "
                               "call it by its name, or choose with if")
 
 
 def _name_line(source: str, name: str) -> str:
-    """Return the first line with a word, as the beginning of a sentence; empty if there is none."""
+    """Return "line 3: ", the first line with the last part of a C++ `name`; empty if there is none."""
     word = name.rpartition("::")[2]
     for number, line in enumerate(source.splitlines(), 1):
         if re.search(rf"\b{re.escape(word)}\b", line):
@@ -336,7 +303,7 @@ def _name_line(source: str, name: str) -> str:
 
 
 def guard(source: str = "") -> None:
-    """Let this process load only modules that pass `symbols`, and compile in check mode only what passes `calls`.
+    """Set hooks of the engine: this process loads and compiles only what `refuse_symbols` and `refuse_calls` let pass.
 
     Call it in the process that runs a submission, before the submission is compiled.
 
@@ -346,5 +313,5 @@ def guard(source: str = "") -> None:
         The submission, so that messages have its lines.
     """
     unit.before_compile = _refuse_expanded_asm
-    checkmode.before_link = calls
-    native.before_load = lambda path: symbols(path, source)
+    checkmode.before_link = refuse_calls
+    native.before_load = lambda path: refuse_symbols(path, source)

@@ -100,8 +100,8 @@ def test_requests_of_one_or_two_addresses_are_counted(records):
 def test_the_engine_says_how_often_each_block_ran(records):
     record = records["loop"]
     blocks = json.loads(Elf(record["module"]).content(FLOW))
-    plays = flow.executions(record, blocks)
-    lines = flow.lines(record, blocks, plays)
+    plays = flow.count_executions(record, blocks)
+    lines = flow.count_by_line(record, blocks, plays)
     line = next(number for number, text in enumerate(PROGRAM.splitlines(), 1) if "sum += x" in text)
     assert lines["program.cu", line].arithmetic == 400
     assert max(plays) >= 400
@@ -285,7 +285,7 @@ def test_few_blocks_fill_little_of_the_card_and_wait(copy):
 def test_sectors_written_in_part_take_longer(records):
     own = _work(records, "copy") | {"stored_sectors": 1e6, "unique_bytes": 0}
     full, half = ({**own, "stored_bytes": share * 32e6} for share in (1.0, 0.5))
-    assert model.units(half, H200)["L2 writes"] == pytest.approx(1.5 * model.units(full, H200)["L2 writes"])
+    assert model.unit_times(half, H200)["L2 writes"] == pytest.approx(1.5 * model.unit_times(full, H200)["L2 writes"])
 
 
 def test_what_was_not_validated_gets_a_unit_but_no_time(copy):

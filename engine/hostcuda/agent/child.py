@@ -31,9 +31,14 @@ from hostcuda.tools import processes, stepping
 
 _UNSET = 0xA5  # every byte of memory that nothing has set; a kernel's reads of it are findings
 _MOST_BYTES = 256 << 20  # of one array
+_MOST_STEPS, _MOST_SITES, _MOST_PARTS = 60, 8, 8  # answers about a thread; about lines; parts of a list or struct
 _RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
 _KEYS = ("shape", "dtype", "values", "fill", "low", "high", "seed", "role")  # of an array
+_POINTER = "P"  # the kind of a parameter; the others are `_SCALARS`
 _SCALARS = {"i": "int", "u": "uint", "f": "float", "s": "float"}
+# The type of the elements that `float *x`, `const unsigned int *n` or `__half x[]` declares, but not `float **x`.
+_ELEMENT = re.compile(r"(?:(?:const|volatile|signed|unsigned) +)*(__half|bool|char|short|int|long|half|float|double)"
+                      r"(?![\w:])(?!\s*\*\s*\*)")
 _FILLS: dict[str, Callable] = {
     "values": lambda spec, rng: np.resize(np.array(spec["values"]), spec["shape"]),
     "normal": lambda spec, rng: rng.standard_normal(spec["shape"]),
@@ -47,11 +52,12 @@ _FILLS: dict[str, Callable] = {
 
 
 def main(folder: Path) -> None:
-    """Run a job; an exception ends it, and the engine's records say which."""
+    """Run the job in `folder`/job.json and append the answers to `folder`/answers; an exception ends it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ends a kernel that hangs, and keeps its record
     job = json.loads((folder / "job.json").read_text())
 
     def append_answer(**facts) -> None:
+        """Append one line of JSON; NumPy's numbers become Python's by `item()`, other objects text."""
         with open(folder / "answers", "a", encoding="utf-8") as file:
             file.write(json.dumps(facts, default=lambda value: getattr(value, "item", lambda: str(value))()) + "\n")
 
@@ -70,7 +76,7 @@ def main(folder: Path) -> None:
 
 
 def _read_reference(text: str) -> Callable | None:
-    """Run the reference's Python source; return its function `reference`, or None if the source is empty."""
+    """Run the Python source of a reference; return its function `reference`, or None if the source is empty."""
     scope: dict[str, Any] = {"np": np, "numpy": np}
     try:
         exec(compile(text, "reference.py", "exec"), scope)
@@ -90,7 +96,7 @@ def _check_cases(cases: list[_Case], reference: Callable | None, job: Mapping, a
             case.launch()
         except cuda.LaunchError as error:
             records.record_event("failed", str(error))
-        checking.take()
+        checking.take()  # writes the launch's record to the file that the parent process reads
         append_answer(ended=case.name, left=[name for name in case.written if name not in expected_arrays])
         for name, expected in expected_arrays.items():
             append_answer(case=case.name, array=name, **case.compare(name, expected, job))
@@ -100,6 +106,7 @@ class _Case:
     """A launch: its geometry, and the arguments as arrays and numbers by the names of the kernel's parameters."""
 
     def __init__(self, module, kernel: str, case: Mapping, number: int):
+        """Look up the kernel in `module`, refuse wrong arguments, and make the arrays of `case`, the `number`-th."""
         kernels = {candidate.name: candidate.symbol for candidate in module.kernels()}
         kernel = kernel or (next(iter(kernels)) if len(kernels) == 1 else "kernel")
         self.function = module.get_function(kernels.get(kernel, kernel))  # its error lists the kernels
@@ -107,33 +114,34 @@ class _Case:
         self.grid, self.block = tuple(case["grid"]), (*case["block"], 1, 1)[: max(3, len(case["block"]))]
         self.shared, self.module, self.specs = case.get("shared_bytes", 0), module, case["arguments"]
         self.pointers: dict[str, cuda.DeviceAllocation] = {}
-        self.parameters = {self._name(parameter): parameter for parameter in self.function._parameters}
+        self.parameters = {self._get_name(parameter): parameter for parameter in self.function._parameters}
         self._refuse_arguments()
-        self.written = [name for name, parameter in self.parameters.items() if parameter.kind == "P"
+        self.written = [name for name, parameter in self.parameters.items() if parameter.kind == _POINTER
                         and "const" not in parameter.declaration.partition("*")[0].split()]
         self.unset, self.arrays = set(), {}
         for name, spec in self.specs.items():
-            if isinstance(spec, dict):
+            if isinstance(spec, dict):  # values alone are a vector of their length
                 try:
                     self.arrays[name] = self._make_array(name, {"shape": [len(spec.get("values", ()))], **spec})
                 except (TypeError, ValueError) as error:
                     raise EngineError(f"{self.name}: the array {name} cannot be made: {error}") from None
 
     @staticmethod
-    def _name(parameter) -> str:
+    def _get_name(parameter) -> str:
+        """Return a parameter's name, the last word of its declaration: "x" of "const float *x"; else its position."""
         words = parameter.declaration.partition("[")[0].replace("*", " ").replace("&", " ").split()
         return words[-1] if words else str(parameter.position)
 
     def _refuse_arguments(self) -> None:
-        """Refuse arguments that the kernel lacks or that are of the wrong kind, and parameters without an argument."""
+        """Raise an EngineError for an argument of the wrong kind or name, and for a parameter without an argument."""
         for name in self.specs.keys() - self.parameters.keys():
             if not isinstance(self.specs[name], dict) or self.specs[name].get("role") != "constant":
                 raise EngineError(f"{self.name}: the kernel has no parameter {name}, only {', '.join(self.parameters)}")
         for name, parameter in self.parameters.items():
             if name not in self.specs:
                 raise EngineError(f"{self.name} has no argument for `{parameter.declaration}`: give {name}")
-            if not isinstance(self.specs[name], dict if parameter.kind == "P" else (int, float)):
-                kind = "an array, and no address" if parameter.kind == "P" else "a number"
+            if not isinstance(self.specs[name], dict if parameter.kind == _POINTER else (int, float)):
+                kind = "an array, and no address" if parameter.kind == _POINTER else "a number"
                 raise EngineError(f"{self.name}: the parameter `{parameter.declaration}` takes {kind}")
         for name, spec in self.specs.items():
             if isinstance(spec, dict):
@@ -143,23 +151,22 @@ class _Case:
                 self._refuse_dtype(name, spec.get("dtype", "float32"))
 
     def _refuse_dtype(self, name: str, dtype: str) -> None:
-        """Refuse a dtype that is none, or not that of the elements that the kernel declares, if these are numbers."""
+        """Refuse a dtype that NumPy does not know, or that differs from the kernel's declaration of the parameter."""
         try:
             given = np.dtype(dtype)
         except TypeError:
             raise EngineError(f"{self.name}: {name} has the dtype {dtype!r}: NumPy has none of this name") from None
         declaration = self.parameters[name].declaration if name in self.parameters else ""
-        found = re.match(r"(?:(?:const|volatile|signed|unsigned) +)*(__half|bool|char|short|int|long|half|float|double)"
-                         r"(?![\w:])(?!\s*\*\s*\*)", declaration)
-        declared = found[1].strip("_") if found else ""
+        element = _ELEMENT.match(declaration)
+        declared = element[1].strip("_") if element else ""
         real = declared in ("half", "float", "double")
         if declared and (given.kind not in ("f" if real else "biu") or given.itemsize != records.KINDS[declared]):
-            wanted = np.dtype(f"{'f' if real else 'u' if 'unsigned' in declaration else 'i'}{records.KINDS[declared]}")
+            fitting = np.dtype(f"{'f' if real else 'u' if 'unsigned' in declaration else 'i'}{records.KINDS[declared]}")
             raise EngineError(f"{self.name}: {name} has the dtype {given}, and the kernel declares `{declaration}`: "
-                              f"give {wanted}")
+                              f"give {fitting}")
 
     def _make_array(self, name: str, spec: Mapping) -> np.ndarray:
-        """Return the host array that an argument's `spec` describes: shape, dtype, and values or the name of a fill."""
+        """Return the host array that `spec` describes by ``shape``, ``dtype``, and ``values`` or a ``fill``'s name."""
         dtype = np.dtype(spec.get("dtype", "float32"))
         if math.prod(spec["shape"]) * dtype.itemsize > _MOST_BYTES:
             raise EngineError(f"{self.name}: the array {name} has more than {_MOST_BYTES >> 20} MB: take a smaller one")
@@ -172,12 +179,12 @@ class _Case:
         return np.ascontiguousarray(_FILLS[fill](spec, np.random.default_rng(spec.get("seed", 1))).astype(dtype))
 
     def launch(self) -> None:
-        """Launch the kernel on its arguments as they were given, and wait. A second launch has the same addresses."""
+        """Copy the arrays to the device, launch the kernel, and wait. A second launch uses the same addresses."""
         arguments = []
-        for name in self.specs.keys() - self.parameters.keys():
+        for name in self.specs.keys() - self.parameters.keys():  # __constant__ arrays
             cuda.memcpy_htod(self.module.get_global(name)[0], self.arrays[name])
         for name, parameter in self.parameters.items():
-            if parameter.kind != "P":
+            if parameter.kind != _POINTER:
                 dtype = f"{_SCALARS[parameter.kind]}{8 * parameter.size}"
                 arguments.append(np.array(self.specs[name]).astype(dtype)[()])
                 continue
@@ -193,7 +200,7 @@ class _Case:
         cuda.Context.synchronize()
 
     def run_reference(self, reference: Callable) -> dict[str, np.ndarray]:
-        """Call the reference with copies of the arguments; return the array that it expects for each parameter.
+        """Call the reference with copies of the arguments; return a dict: parameter's name to the expected array.
 
         A reference returns a dict, or the one array that is written, or None after it has changed its copies.
         """
@@ -216,17 +223,21 @@ class _Case:
         return {name: np.array(array) for name, array in result.items()}
 
     def compare(self, name: str, expected: np.ndarray, job: Mapping) -> dict:
-        """Return how many elements of an array are wrong or were not written, the first of them, and the pattern."""
+        """Compare an array on the device with the expected one within the job's tolerances.
+
+        Return a dict: the numbers of ``wrong`` elements, ``of`` all, and of wrong ones that are ``unwritten``; if any
+        is wrong, also ``max_error``, the ``first`` with its index, and their ``pattern`` in words.
+        """
         raw = np.empty_like(self.arrays[name])
         ctypes.memmove(raw.ctypes.data, int(self.pointers[name]), raw.nbytes)
         got, want = raw.ravel().astype(float), expected.ravel().astype(float)
         rtol = _RTOL.get(raw.dtype.name, 0.0) if job["rtol"] is None else job["rtol"]
         scale = np.sqrt(np.mean(np.square(want[np.isfinite(want)]))) if np.isfinite(want).any() else 0.0
         atol = rtol * scale if job["atol"] is None else job["atol"]
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
             error = np.abs(got - want)
             wrong = ~((error <= atol + rtol * np.abs(want)) | (got == want) | (np.isnan(got) & np.isnan(want)))
-        untouched = (raw.reshape(-1, 1).view("u1").reshape(raw.size, -1) == _UNSET).all(1)
+        untouched = (raw.reshape(-1, 1).view("u1").reshape(raw.size, -1) == _UNSET).all(1)  # all bytes of an element
         unwritten = wrong & untouched & (name in self.unset)
         facts: dict[str, Any] = {"wrong": int(wrong.sum()), "of": raw.size, "unwritten": int(unwritten.sum())}
         if not facts["wrong"]:
@@ -242,7 +253,7 @@ class _Case:
 
 
 def _estimate(folder: Path, card: str) -> dict:
-    """Return the busiest unit, and the interval of the estimated time of all launches or why there is none."""
+    """Estimate the launches' time. Return ``card``, ``limiter``, ``low_us`` and ``high_us``, or ``why_none``."""
     from hostcuda.estimate import estimate
 
     try:
@@ -253,36 +264,34 @@ def _estimate(folder: Path, card: str) -> dict:
     facts = {"card": estimated.card.name, "limiter": ", ".join(estimated.near)}
     if estimated.why_not:
         return {**facts, "why_none": estimated.why_not}
-    low, high = (float(f"{1000 * bound:.2g}") for bound in estimated.interval)
+    low, high = (float(f"{1000 * bound:.2g}") for bound in estimated.interval)  # from ms to us, two digits
     return {**facts, "low_us": low, "high_us": high}
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# A look at one launch
-
-
 def _follow_thread(case: _Case, job: Mapping, append_answer: Callable) -> None:
-    """Answer with the lines that a thread ran, the variables that each of them set, and its accesses."""
+    """Follow the job's thread; append an answer per line that it ran: the line, the variables it sets, its accesses."""
     if why := stepping.why_not():
         raise EngineError(why)
 
     def to_json(value: Any) -> Any:
+        """Return a variable's value for JSON: of lists and structs the first parts, a pointer as "x[3]"."""
         if isinstance(value, stepping.Pointer):
             return find_element(value.address) or "a pointer"
         if isinstance(value, (list, tuple)):
-            return [to_json(part) for part in value[:8]]
+            return [to_json(part) for part in value[:_MOST_PARTS]]
         if isinstance(value, dict):
-            return {name: to_json(part) for name, part in [*value.items()][:8]}
+            return {name: to_json(part) for name, part in [*value.items()][:_MOST_PARTS]}
         return "not set" if value is None else value
 
     def find_element(address: int) -> str:
+        """Return the element of an argument at a device address, such as "x[3]"; "" if it is in none of them."""
         for name, pointer in case.pointers.items():
             if 0 <= address - int(pointer) < case.arrays[name].nbytes:
                 return f"{name}[{(address - int(pointer)) // case.arrays[name].itemsize}]"
         return ""
 
     steps = stepping.follow(case.launch, case.function, job["thread"], job["block"])
-    for step in steps[job["start"] : job["start"] + 60]:
+    for step in steps[job["start"] : job["start"] + _MOST_STEPS]:
         set_variables = {name: to_json(value) for name, value in step.after.items() if value != step.before.get(name)}
         accesses = []
         for access in step.accesses:
@@ -294,20 +303,20 @@ def _follow_thread(case: _Case, job: Mapping, append_answer: Callable) -> None:
 
 
 def _look_at_lines(case: _Case, job: Mapping, append_answer: Callable) -> None:
-    """Answer with the counts of each line, and the elements that the lanes of its worst request access."""
-    checking.follow()
+    """Append an answer per source line and operation: its counts, and the elements that its worst request accesses."""
+    checking.follow()  # from now on each site has the block and warp of its worst request, with the most sectors
     case.launch()
     sites = [site for site in checking.launches()[-1].sites if "worst" in site and site["line"]]
     sites.sort(key=lambda site: -site.get("sectors", site.get("wavefronts", 0)))
     bases = {int(pointer): name for name, pointer in case.pointers.items()}
-    for site in sites[job["start"] : job["start"] + 8]:
+    for site in sites[job["start"] : job["start"] + _MOST_SITES]:
         worst = site.pop("worst")
-        checking.follow(tuple(worst["block"]), worst["warp"])
+        checking.follow(tuple(worst["block"]), worst["warp"])  # another launch records all requests of this warp
         case.launch()
         request = max((request for request in checking.launches()[-1].requests
                        if all(request[key] == site[key] for key in ("line", "space", "op"))),
                       key=lambda request: request["units"])
-        lanes = [None if address < 0 else (address - request["base"]) // request["size"]
+        lanes = [None if address < 0 else (address - request["base"]) // request["size"]  # -1 if the lane is inactive
                  for address in request["addresses"]]
         hidden = ("file", "passes", "lines", "loaded")
         append_answer(site={**{name: value for name, value in site.items() if name not in hidden and value},

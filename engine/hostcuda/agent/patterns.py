@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+_MOST_OF_THEM = 0.9  # the share of elements that a pattern has to explain
+
 
 def describe_errors(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, unwritten: np.ndarray,
                     shape: tuple[int, ...], block: int) -> str:
-    """Return where the wrong elements are, what their values have in common, and whether right ones are elsewhere.
+    """Return in words where the wrong elements are, how their values are wrong, and whether right ones are elsewhere.
 
-    Parameters
-    ----------
-    got, want : (n,) arrays of float
-    wrong, unwritten : (n,) arrays of bool
-    shape : tuple of int
-        The array's own.
-    block : int
-        Threads of a block.
+    `got` and `want` are flat arrays of float, `wrong` and `unwritten` masks, `shape` is the array's own shape, and
+    `block` the number of threads per block.
     """
     where = _describe_places(wrong, shape, block)
     if (wrong == unwritten).all():
@@ -27,7 +23,7 @@ def describe_errors(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, unwrit
 
 
 def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> str:
-    """Return in words where the wrong elements are: rows, columns, a range, or a part of each period, as of a block."""
+    """Return where the flat mask `wrong` is True: "all of rows 2 to 5", or "elements 0 to 3 of each 8"."""
     places = np.flatnonzero(wrong)
     if wrong.all():
         return "every element"
@@ -36,29 +32,31 @@ def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> s
     if len(shape) == 2 and min(shape) > 1:
         plane = wrong.reshape(shape)
         rows, columns = (np.flatnonzero(plane.any(axis)) for axis in (1, 0))
-        if len(rows) * len(columns) == len(places):
-            parts = [f"{name}s {_write(lines)}" for name, lines, most in (
+        if len(rows) * len(columns) == len(places):  # every crossing of these rows and columns is wrong
+            parts = [f"{name}s {_format_indices(lines)}" for name, lines, most in (
                 ("row", rows, shape[0]), ("column", columns, shape[1])) if len(lines) < most]
             return f"all of {' in '.join(parts)}"
     if places[-1] - places[0] + 1 == len(places):
-        return f"elements {_write(places)}" + f" (the last {len(places)})" * bool(wrong[-1])
-    for period in dict.fromkeys((block, 32, shape[-1], 2)):
+        return f"elements {_format_indices(places)}" + f" (the last {len(places)})" * bool(wrong[-1])
+    for period in dict.fromkeys((block, 32, shape[-1], 2)):  # threads of a block or warp, a row, even or odd
         if 1 < period <= wrong.size // 2:
             table = wrong[: wrong.size - wrong.size % period].reshape(-1, period)
             inside = np.flatnonzero(table.any(0))
-            if len(inside) < period and table[:, inside].mean() > 0.9:
-                return f"elements {_write(inside)} of each {period}" + " (a block's threads)" * (period == block)
+            if len(inside) < period and table[:, inside].mean() > _MOST_OF_THEM:
+                of_block = " (a block's threads)" * (period == block)
+                return f"elements {_format_indices(inside)} of each {period}{of_block}"
     return f"{len(places)} elements from {places[0]} to {places[-1]}"
 
 
-def _write(numbers: np.ndarray) -> str:
+def _format_indices(numbers: np.ndarray) -> str:
+    """Return sorted indices as text: "4 to 9", or "1, 3, 7"; of more than five the first five and an ellipsis."""
     if len(numbers) > 1 and numbers[-1] - numbers[0] + 1 == len(numbers):
         return f"{numbers[0]} to {numbers[-1]}"
     return ", ".join(map(str, numbers[:5])) + ", …" * (len(numbers) > 5)
 
 
 def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
-    """Return what the wrong values have in common with the right ones (a constant, a factor, an offset), or ""."""
+    """Return how the wrong values follow from the right ones ("off by 1", "2 times the right value"), or ""."""
     if lost := int((~np.isfinite(got)).sum()):
         return f"{lost} of them NaN or infinite"
     if len(got) < 2 or not np.isfinite(want).all():
@@ -73,16 +71,16 @@ def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
     close = {"rtol": 1e-3, "atol": 1e-6 * float(np.abs(want).max())}
     if np.allclose(got - want, np.mean(got - want), **close):
         return f"off by {np.mean(got - want):.4g}"
-    factor = float(got @ want / (want @ want)) if want.any() else 0.0
+    factor = float(got @ want / (want @ want)) if want.any() else 0.0  # the least-squares fit of got = factor · want
     return f"{factor:.4g} times the right value" if factor and np.allclose(got, factor * want, **close) else ""
 
 
 def _describe_order(got: np.ndarray, want: np.ndarray, shape: tuple[int, ...]) -> str:
-    """Return how right values are displaced (shifted, reversed, transposed, permuted), or ""."""
+    """Return how right values are at wrong places (shifted by an element or row, reversed, transposed, ...), or ""."""
     close = {"rtol": 1e-3, "atol": 1e-6}
     for shift in dict.fromkeys((1, shape[-1])):
         for sign, ours, theirs in (("-", got[shift:], want[:-shift]), ("+", got[:-shift], want[shift:])):
-            if len(ours) > 2 and np.isclose(ours, theirs, **close).mean() > 0.9:
+            if len(ours) > 2 and np.isclose(ours, theirs, **close).mean() > _MOST_OF_THEM:
                 return f"element i has the right value of element i {sign} {shift}"
     if np.allclose(got, want[::-1], **close):
         return "in reverse order"

@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterator, Mapping
 from hostcuda.frontend.brackets import apply_edits, find_statement_end, skip_bracket
 from hostcuda.frontend.scan import Scan
 
-_MOST_STEPS, _MOST_EDITS = 4, 8  # edits of one repair; proposals per finding
+_MOST_STEPS, _MOST_EDITS, _MOST_LINES = 4, 8, 60  # edits of one repair; proposals per finding; lines of the diff
 _BARRIER = "__syncthreads();"
 Edits = list[tuple[int, int, str]]  # start, end, new text
 
 
 def search(failed, job: Mapping, run_source: Callable) -> tuple[str, str] | None:
-    """Search for a repair of the source of a failed run; return its kind and a unified diff, or None if none passes.
+    """Search for a repair of the source of `failed`, a `report.Run`; return its kind and a unified diff, or None.
 
-    `run_source(source)` returns the `Run` of a source on all cases, or None when there is no time left.
+    `run_source(source)` returns the `Run` of a source on all cases of `job`, or None when no time is left. An edit
+    that removes the first finding is kept, and the next one is searched on top of it.
     """
     run, kinds, tried = failed, [], {failed.source}
     for _ in range(_MOST_STEPS):
@@ -36,7 +37,8 @@ def search(failed, job: Mapping, run_source: Callable) -> tuple[str, str] | None
                 return None
             if new_run.decide_verdict(job)[0] == "pass":
                 lines = difflib.unified_diff(failed.source.splitlines(), repaired.splitlines(), n=1, lineterm="")
-                return " and ".join(dict.fromkeys([*kinds, kind])), "\n".join(itertools.islice(lines, 2, 60))
+                diff = "\n".join(itertools.islice(lines, 2, _MOST_LINES))  # from 2: without the files' names
+                return " and ".join(dict.fromkeys([*kinds, kind])), diff
             if _is_better(new_run, run):
                 kinds, run = [*kinds, kind], new_run
                 break
@@ -46,16 +48,17 @@ def search(failed, job: Mapping, run_source: Callable) -> tuple[str, str] | None
 
 
 def _is_better(new_run, run) -> bool:
-    """Return whether an edit removed the first finding, and added no kind; a fault may have hidden more of one."""
-    before, now = ([(row["kind"], dict(enumerate(map(str.strip, each.source.splitlines()), 1)).get(row["line"]))
-                    for row in each.findings.table.to_dict("records")] for each in (run, new_run))  # line numbers move
+    """Return whether an edit has removed the first finding of `run`, so that `new_run` has no more and no new kinds."""
+    # A finding is known by its kind and its line's text, because the edit moves line numbers.
+    before, now = ([(row["kind"], dict(enumerate(map(str.strip, version.source.splitlines()), 1)).get(row["line"]))
+                    for row in version.findings.table.to_dict("records")] for version in (run, new_run))
     added_kinds = {kind for kind, _ in now} - {kind for kind, _ in before}
     return (before[0] not in now and not added_kinds and len(now) <= len(before) and bool(new_run.of("compiled"))
             and new_run.findings.ended.status is not None)
 
 
 def _generate_repairs(run, job: Mapping) -> Iterator[tuple[str, str]]:
-    """Yield (kind, repaired source) for the first finding that has any, the likeliest repair first."""
+    """Yield (kind, repaired source) for the first finding of `run` with proposed edits, the likeliest repair first."""
     source = _Source(run.source)
     for finding in run.findings.table.to_dict("records"):
         if not 0 < finding["line"] < len(source.starts):
@@ -78,17 +81,17 @@ class _Source:
         self.starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
 
     def line(self, number: int) -> tuple[int, int]:
-        """Return where a line's code begins and ends."""
+        """Return the (start, end) positions of the code in a line, which has a `number` from 1."""
         start, end = self.starts[number - 1], self.starts[number] - 1
         body = self.code[start:end]
         return start + len(body) - len(body.lstrip()), start + len(body.rstrip())
 
     def indent(self, at: int) -> str:
-        """Return the line's end and the spaces before the code of the line with a position."""
+        """Return a newline and the indentation of the line with the position `at`: the start of another line."""
         return "\n" + re.compile(r"[ \t]*").match(self.text, self.text.rfind("\n", 0, at) + 1)[0]
 
     def blocks(self, at: int) -> list[tuple[int, int]]:
-        """Return the blocks around a position, the outermost first."""
+        """Return the (opening, closing) positions of the braces around a position, the outermost first."""
         return sorted((start, end) for start, end in self.scan.closing.items() if start < at < end)
 
     def head(self, at: int) -> int:
@@ -102,12 +105,12 @@ class _Source:
             at = around[0]
 
     def before(self, at: int, text: str) -> tuple[int, int, str]:
-        """Return the edit that puts a line before the statement at a position."""
+        """Return the edit, (start, end, new text), that puts a line with `text` before the statement at a position."""
         return at, at, text + self.indent(at)
 
 
 def _synchronize_accesses(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
-    """Yield (kind, edits): barriers between a race's accesses, and at their loop's end; then an atomic operation."""
+    """Yield (kind, edits) for a race on `array`: barriers between its accesses or at a loop's end, or atomics."""
     line, other = finding["line"], finding["other"]
     early, late = sorted((line, (isinstance(other, dict) and other["line"]) or line))
     early_start, late_start = source.line(early)[0], source.line(late)[0]
@@ -122,7 +125,7 @@ def _synchronize_accesses(source: _Source, finding: dict, array: str, job: Mappi
             barrier = "__syncwarp();" if "__syncwarp" in finding["message"] else _BARRIER
             yield from _separate_read_and_write(source, late_start, array, barrier)
         loops = [block for block in common if re.match(r"for\b|while\b|do\b", source.code[source.head(block[0]) :])]
-        for start, end in loops[-1:]:
+        for start, end in loops[-1:]:  # the innermost, if there is one
             last, inside = len(source.code[:end].rstrip()), source.code[start + 1 : end]
             at_loop_end = [(last, last, source.indent(end - len(inside.lstrip())) + _BARRIER)]
             yield "barrier", at_loop_end
@@ -137,6 +140,7 @@ def _synchronize_accesses(source: _Source, finding: dict, array: str, job: Mappi
             braces = [(body, body, " {"), (end, end, f"{tab}  {_BARRIER}{tab}}}")]
             yield "barrier", braces
             yield "barrier", [source.before(late_statement, _BARRIER), *braces]
+    # `*a` or `a[…]`, and below `a[…] += value;` or `a[…]++;`
     element = rf"(\*\s*{re.escape(array)}\b|\b{re.escape(array)}\s*\[.*?\])" if array else r"(\*\s*\w+|\b\w+\s*\[.*?\])"
     for line_number in dict.fromkeys((late, early)):
         update = re.compile(rf"{element}\s*(?:\+=\s*(.+?)|\+\+)\s*;").search(source.code, *source.line(line_number))
@@ -146,14 +150,14 @@ def _synchronize_accesses(source: _Source, finding: dict, array: str, job: Mappi
 
 
 def _separate_read_and_write(source: _Source, at: int, array: str, barrier: str) -> Iterator[tuple[str, Edits]]:
-    """Yield edits of `array[…] = …` at a position, with or without an `if`: a read, a barrier and a write."""
+    """Yield ("barrier", edits) that turn `array[…] = …` or `if (…) array[…] = …` at `at` into read, barrier, write."""
     head = start = source.head(at)
     end, tab, condition = find_statement_end(source.code, head), source.indent(head), ""
     if branch := re.compile(r"if\s*(?=\()").match(source.code, head):
         start = skip_bracket(source.code, branch.end())
         condition = source.code[branch.end() : start]
-    place = rf"\s*({re.escape(array)}\s*\[[^;={{}}]*\])\s*([-+*/]?=)(?!=)([^;{{}}]+);"
-    writes = re.compile(place).match(source.code, start, end)
+    assignment = rf"\s*({re.escape(array)}\s*\[[^;={{}}]*\])\s*([-+*/]?=)(?!=)([^;{{}}]+);"  # element, sign, value
+    writes = re.compile(assignment).match(source.code, start, end)
     if writes:
         read = f"{condition} ? {writes[3].strip()} : 0" if condition else writes[3].strip()
         write = f"{f'if {condition} ' * bool(condition)}{writes[1]} {writes[2]} value;"
@@ -165,10 +169,10 @@ def _move_barrier(source: _Source, finding: dict, array: str, job: Mapping) -> I
     """Yield ("barrier", edits) that move a divergent barrier behind, or before, a branch or loop around it."""
     numbers = dict.fromkeys((finding["line"], *map(int, re.findall(r"\.cu:(\d+)", finding["message"]))))
     around = {number: source.head(source.blocks(source.line(number)[0])[-1][0]) for number in numbers}
-    for number in sorted(numbers, key=lambda number: not source.code.startswith("if", around[number])):
+    for number in sorted(numbers, key=lambda number: not source.code.startswith("if", around[number])):  # if first
         start, end = source.line(number)
         barrier = re.compile(r"__syncthreads\s*\(\s*\)\s*;").search(source.code, start, end)
-        for opening, closing in source.blocks(start)[:0:-1] if barrier else ():
+        for opening, closing in source.blocks(start)[:0:-1] if barrier else ():  # from inside, without the function's
             is_whole_line = barrier.span() == (start, end)
             removed = source.starts[number - 1 : number + 1] if is_whole_line else barrier.span()
             head = source.head(opening)
@@ -177,7 +181,11 @@ def _move_barrier(source: _Source, finding: dict, array: str, job: Mapping) -> I
 
 
 def _guard_access(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
-    """Yield ("guard", edits) that skip an access beyond an array's end, or before its start."""
+    """Yield ("guard", edits) that skip an access beyond the end of `array`, or before its start.
+
+    They replace `<=` by `<`, return early, or put `if (index < n)` before the access. Conditions compare the index or
+    the thread's indices with integer arguments of the first case in `job`, first with those that are the array's size.
+    """
     (start, end), is_below = source.line(finding["line"]), " before " in finding["message"]
     access = re.compile(rf"\b{re.escape(array) or '[A-Za-z_]+'}\s*(?=\[)").search(source.code, start, end)
     if not access:
@@ -214,7 +222,7 @@ def _guard_access(source: _Source, finding: dict, array: str, job: Mapping) -> I
 
 
 def _initialize_memory(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
-    """Yield (kind, edits): an initial value of a variable, or of shared memory with a barrier, or a barrier alone."""
+    """Yield (kind, edits) for a read of unset memory: an initial value, a barrier, or both."""
     start, end = source.line(finding["line"])
     if finding["kind"] == "uninitialized variable":
         variable = re.search(r"variable (\w+)", finding["message"])[1]
@@ -225,7 +233,8 @@ def _initialize_memory(source: _Source, finding: dict, array: str, job: Mapping)
     shared = array and re.search(rf"__shared__\s+[^;]*?\b{re.escape(array)}\b\s*((?:\[[^\]]*\]\s*)*);", source.code)
     if shared:
         barrier = source.before(source.head(start), _BARRIER)
-        at, line_start, first = shared.end(), source.indent(shared.end()), "[0]" * shared[1].count("[")
+        at, line_start = shared.end(), source.indent(shared.end())
+        first = "[0]" * shared[1].count("[")  # the first element: "[0][0]" of an array of two dimensions
         rank = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
         fill = (f"for (int k = {rank}; k < sizeof({array}) / sizeof({array}{first}); k += blockDim.x * blockDim.y * "
                 f"blockDim.z){line_start}  (&{array}{first})[k] = 0;" if first else f"if ({rank} == 0) {array} = 0;")

@@ -26,15 +26,20 @@ from hostcuda.tools import processes, sanitize, stepping
 from hostcuda.util import temporary
 
 MOST_JSON, MOST_TEXT = 8000, 2000  # bytes of a report
-_CASES, _SOURCE, _REFERENCE = 8, 1 << 17, 1 << 14
+_CASES, _SOURCE, _REFERENCE = 8, 1 << 17, 1 << 14  # limits of a request: cases, bytes of texts
+_FINDINGS, _RESULTS, _LINES, _PRINTED = 5, 8, 8, 600  # limits of a report's parts; the last in characters
+_RESULTS_IN_TEXT, _CHANGES_IN_TEXT, _PRINTED_IN_TEXT = 3, 6, 300
+_TEXT, _SHORT_TEXT = 160, 80  # characters of a line of the source
+_FIRST_SHARE, _LEAST_SECONDS = 0.7, 2  # of the time, for the run before repairs; left for another run
 _TOOLS = ",".join(("profile", *sanitize.TOOLS))
 _OPTION = re.compile(r"-[DU]\w+(?:=[\w.+-]*)?|-std=[\w+]+|--?use_fast_math|-arch=\w+|--?extended-lambda")
-_ERROR = re.compile(r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
+_ERROR = re.compile(r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")  # line, column, message
+# Addresses, folders before a file's name, "LaunchError: ", and "memcheck, racecheck: ".
 _NOT_SAID = re.compile(r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(?=[\w.-])|^\w*Error: "
                        r"|^(?:\w+check(?:, |: ))+")
-_PRODUCT = re.compile(r"[*]\s*(\d{5,10})\b(?![.\w])|(?<![\w.])(\d{5,10})\s*[*]")
-_NOT_TELLING = re.compile(r"\[-Wunused-(?!parameter)|(?:float|double|half).*onversion\]")
-_WARNED = re.compile(r":(\d+): warning: (.*?)( \[-W.*\])?$")
+_PRODUCT = re.compile(r"[*]\s*(\d{5,10})\b(?![.\w])|(?<![\w.])(\d{5,10})\s*[*]")  # "* 100000" or "100000 *"
+_NOT_TELLING = re.compile(r"\[-Wunused-(?!parameter)|(?:float|double|half).*onversion\]")  # flags of such warnings
+_WARNED = re.compile(r":(\d+): warning: (.*?)( \[-W.*\])?$")  # column, message, flag
 _ADVICE = {"unused-par": ": the launch passes it, so use it", "onversion": ": take a type that holds every value",
            "/": ": a quotient of integers has no fraction, so convert one of them to float first"}
 _FIGURES = {"requests": ("requests",), "units": ("sectors", "wavefronts"), "extra": ("conflicts",)}
@@ -50,20 +55,21 @@ class Run:
     source: str
 
     def of(self, key: str) -> list[dict]:
-        """Return the answers that have this key."""
+        """Return the child process's answers that have this key: "launching", "ended", "wrong", ..."""
         return [answer for answer in self.answers if key in answer]
 
     @property
     def wrong(self) -> list[dict]:
-        """The arrays with wrong elements."""
+        """The child's answers about arrays with wrong elements: ``case``, ``array``, ``wrong``, ``pattern``, ..."""
         return [answer for answer in self.of("wrong") if answer["wrong"]]
 
     def decide_verdict(self, job: Mapping) -> tuple[str, str]:
-        """Return the verdict and its reason: "pass" only if all cases were checked and their results compared."""
+        """Return the verdict and its reason, a sentence: "pass" only if all cases were checked and results compared."""
         verdict, reason = self.findings.outcome
         if job["program"]:
             return verdict, reason
-        ended_cases, status = [answer["ended"] for answer in self.of("ended")], self.findings.ended.status
+        ended_cases = [answer["ended"] for answer in self.of("ended")]
+        status = self.findings.ended.status  # negative: a signal; None: stopped at the time limit
         if status is None and len(self.of("launching")) == len(ended_cases):
             return "not checked", (f"the {'reference' if self.of('compiled') else 'compilation'} did not end in "
                                    "time: take smaller cases, or more seconds")
@@ -121,14 +127,15 @@ def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), referenc
                      card=card, program=program)
     sanitize.prepare(_TOOLS, job["options"])
     deadline = time.monotonic() + seconds
-    first_run = _run(job, 0.7 * seconds if repairs else seconds, walled)
-    report = _build(first_run, job, previous)
+    first_run = _run(job, _FIRST_SHARE * seconds if repairs else seconds, walled)
+    report = _build_report(first_run, job, previous)
 
-    def attempt(text: str) -> Run | None:
-        seconds_left = deadline - time.monotonic()
-        return _run({**job, "source": text, "card": ""}, seconds_left, walled) if seconds_left > 2 else None
+    def run_source(text: str) -> Run | None:
+        """Run an edited source on all cases; return None if there is no time left for it."""
+        left = deadline - time.monotonic()
+        return _run({**job, "source": text, "card": ""}, left, walled) if left > _LEAST_SECONDS else None
 
-    if repairs and cases and report["verdict"] == "unsafe" and (found := repair.search(first_run, job, attempt)):
+    if repairs and cases and report["verdict"] == "unsafe" and (found := repair.search(first_run, job, run_source)):
         kind, diff = found
         report["repair"] = {"kind": kind, "diff": diff, "verified": True}
         report["next"] = (f"Apply the repair ({kind}): it was run, and with it nothing is found and all results of "
@@ -156,13 +163,13 @@ def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "
     run = _run(job, seconds, walled)
     rows, source_lines = [answer.get("site", answer) for answer in run.of("site") + run.of("line")], source.splitlines()
     for row in rows:
-        row["text"] = _get_text(row["line"], source_lines).strip()[:80]
+        row["text"] = _get_text(row["line"], source_lines).strip()[:_SHORT_TEXT]
     count = sum(answer["ran"] for answer in run.of("ran"))
     result: dict = {"steps" if what == "step" else "lines": rows}
     if not rows:
         _, reason = run.findings.outcome
         result["why_none"] = f"start is {start} of {count}" if count else _clean(reason.splitlines()[0])
-    while rows and len(json.dumps(result)) > MOST_TEXT - 100:
+    while rows and len(json.dumps(result)) > MOST_TEXT - 100:  # 100: for `omitted` and `next`
         rows.pop()
     result["omitted"] = max(0, count - job["start"] - len(rows))
     if result["omitted"]:
@@ -171,7 +178,7 @@ def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "
 
 
 def capabilities() -> dict:
-    """Return what can be checked here, and the limits."""
+    """Return a dict: version, sandbox, tools, what is not seen or not run, whether times are estimated, limits."""
     return {
         "version": hostcuda.__version__, "sandbox": sandbox.why_not() or "bubblewrap: no network, bounded memory",
         "tools": [*sanitize.TOOLS], "steps_of_a_thread": stepping.why_not() or "yes",
@@ -183,13 +190,9 @@ def capabilities() -> dict:
     }
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Running
-
-
 def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], options: str, seconds: float,
                **more) -> dict:
-    """Return a job for the child; refuse a request beyond the limits."""
+    """Return a job ("check", "lines" or "step") for the child process, a dict; refuse a malformed or large request."""
     for name in ("rtol", "atol"):
         if (value := more.get(name)) is not None and not (type(value) in (int, float) and 0 <= value < float("inf")):
             raise EngineError(f"{name} is a number from 0, not {value!r:.40}")
@@ -222,7 +225,7 @@ def _choose_tools(what: str) -> str:
 
 
 def _run(job: Mapping, seconds: float, walled: bool) -> Run:
-    """Run a job in a child process."""
+    """Run a job in a child process for at most `seconds`, in the sandbox if `walled`; return what it has left."""
     with temporary.folder() as folder:
         (folder / "job.json").write_text(json.dumps(job))
         (folder / "kernel.cu").write_text(job["source"])
@@ -233,9 +236,10 @@ def _run(job: Mapping, seconds: float, walled: bool) -> Run:
         if job["program"]:
             command = processes.program(str(folder / "kernel.cu"), (), "cpu", job["options"])
         if walled:
-            command = sandbox.wrap(command, folder, seconds, environment)
+            command = sandbox.make_command(command, folder, seconds, environment)
+        # The sandbox keeps the limit itself; it gets 5 seconds more to start and to end.
         ended = processes.run(command, environment, seconds + 5 * walled, capture=True, memory=sandbox.MEMORY)
-        if walled and ended.status in (124, 137) and ended.seconds >= seconds:  # `timeout` in the sandbox
+        if walled and ended.status in (124, 137) and ended.seconds >= seconds:  # stopped by `timeout` in the sandbox
             ended = replace(ended, status=None)
         elif walled and (ended.status or 0) > 128:  # bubblewrap's status for a signal
             ended = replace(ended, status=128 - ended.status)
@@ -244,12 +248,8 @@ def _run(job: Mapping, seconds: float, walled: bool) -> Run:
     return Run(sanitize.checked(records, sanitize.TOOLS, ended, events), records, answers, job["source"])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The report
-
-
-def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
-    """Return the report of a run."""
+def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
+    """Return the report of a run, a dict that docs/agents.md describes; add what changed since the `previous` one."""
     verdict, reason = run.decide_verdict(job)
     lines, child = run.source.splitlines(), run.findings.ended
     unseen = [run.findings.note] if run.findings.note else []
@@ -272,21 +272,24 @@ def _build(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     }
     first = reason.partition("\n")[0]
     if job["program"] and (printed := [line for line in child.output.splitlines() if not first or first not in line]):
-        report["printed"] = _clean("\n".join(printed), 600)
-    report["counts"], report["lines"] = _count(run.records, lines)
+        report["printed"] = _clean("\n".join(printed), _PRINTED)
+    report["counts"], report["lines"] = _count_accesses(run.records, lines)
     report["time"] = next((answer["time"] for answer in run.of("time") if verdict == "pass"),
                           {"why_none": "a time is estimated only of a kernel that passes, and not of a program"})
     if previous:
-        _compare(report, previous)
+        _add_changes(report, previous)
     report["next"] = _say_next(report, _clean(first), run.source, job["kernel"])
     return report
 
 
 def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], kernel: str) -> list[dict]:
-    """Return the compiler's errors, or the tools' findings; of a wrong result without any the compiler's warnings."""
+    """Return the findings, dicts from `_locate`, in a source with these `lines`: the compiler's errors, or the tools'.
+
+    After a wrong result or a bad address, telling warnings of the compiler and products that may overflow are added.
+    """
     findings: list[dict] = []
     if verdict == "compile error":
-        errors = {match[3]: match for match in reversed([*_ERROR.finditer(reason)])}  # the first of each
+        errors = {match[3]: match for match in reversed([*_ERROR.finditer(reason)])}  # of equal messages the first
         findings = [_locate("compile error", int(match[1]), lines, message, column=int(match[2] or 0))
                     for message, match in reversed(errors.items())]
         return findings or [{"kind": "compile error", "says": _clean(reason.splitlines()[-1])}]
@@ -330,7 +333,7 @@ def _find_stop(run: Run, reason: str) -> int:
 
 
 def _clean(text: str, most: int = 300) -> str:
-    """Return a text without addresses, paths and the names of Python's exceptions."""
+    """Return at most `most` characters of a text, without addresses, folders and the names of Python's exceptions."""
     return _NOT_SAID.sub("", text).strip()[:most]
 
 
@@ -340,20 +343,28 @@ def _get_text(line: int | None, lines: Sequence[str]) -> str:
 
 def _locate(kind: str, line: int, lines: Sequence[str], message: str, array: str = "", op: str = "",
             column: int = 0) -> dict:
-    """Return a place: the line's text, and a caret below the access to an array, a column or the statement."""
+    """Return a finding as a dict: its kind, line, message, the line's text, and the text "^~~~" to print below it.
+
+    The caret marks the last access to `array` (the first if `op` is "st"), or the word at `column`, or the whole line.
+    """
     text = _get_text(line, lines)
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    # `a[…]…`, whose indices may have brackets of their own
     accesses = [*re.finditer(rf"\b{re.escape(array)}\s*(?:\[[^][]*(?:\[[^]]*\][^][]*)*\]\s*)+", text)] if array else []
     if accesses:
         start, end = accesses[0 if op == "st" else -1].span()
     elif column:
         start, end = column - 1, column - 1 + len((re.compile(r"\w+").match(text, column - 1) or " ")[0])
     caret = " " * start + "^" + "~" * (len(text[start:end].rstrip()) - 1) if text else ""
-    return {"kind": kind, "line": line, "text": text[:160], "caret": caret[:160], "array": array, "says": message}
+    return {"kind": kind, "line": line, "text": text[:_TEXT], "caret": caret[:_TEXT], "array": array, "says": message}
 
 
-def _count(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[list[dict], list[dict]]:
-    """Return the counters that are not zero, each with the line that has the most; and the counts of busy lines."""
+def _count_accesses(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[list[dict], list[dict]]:
+    """Sum the launches' counters; return two lists of dicts.
+
+    The first has a dict per counter that is not zero: ``counter``, ``value``, and the ``line`` with the largest part.
+    The second has one per line of the busiest: ``line``, ``text`` from the source's `lines`, and its ``counts``.
+    """
     by_line: dict[int, Counter] = {}
     for site in (site for record in records for site in record["sites"] if site["line"]):
         for counter in COUNTERS:
@@ -363,13 +374,13 @@ def _count(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[list[dict]
     totals = sum(by_line.values(), Counter())  # of what is not zero
     counts = [{"counter": name, "value": value, "line": max(by_line, key=lambda line: by_line[line][name])}
               for name, value in totals.items()]
-    busiest = sorted(by_line, key=lambda line: -max(by_line[line].values()))[:8]
+    busiest = sorted(by_line, key=lambda line: -max(by_line[line].values()))[:_LINES]
     return counts, [{"line": line, "text": _get_text(line, lines).strip()[:60], "counts": dict(+by_line[line])}
-                    for line in sorted(busiest)]
+                    for line in sorted(busiest)]  # `+`: without the counters that are zero
 
 
-def _compare(report: dict, previous: Mapping) -> None:
-    """Add what moved against an earlier report of the same cases: counts, with their lines, and the time."""
+def _add_changes(report: dict, previous: Mapping) -> None:
+    """Add to `report` what changed since an earlier report of the same cases: counts with their lines, and the time."""
     if previous.get("cases") != report["cases"]:
         report["not_compared"] = "the previous report has other cases"
         return
@@ -397,11 +408,12 @@ def _compare(report: dict, previous: Mapping) -> None:
 
 
 def _find_writes(array: str, source: str, kernel: str) -> str:
-    """Return "line 3, which writes it,": the lines of a kernel's text that assign to an element of an array."""
+    """Return where a kernel assigns to an array, as text: "line 3, which writes it," or "where it is written"."""
     code, name = code_only(source), re.escape(array)
     head = re.search(rf"\b{re.escape(kernel)}\s*\(", code) if kernel else None
     start = head.start() if head else 0
     body = code[start:].partition("__global__")[0] if head else code
+    # `a[…] =`, `a[…] +=`, `a[…]++`, `*a =`, `atomicAdd(&a`
     writes = re.compile(rf"\b{name}\s*\[.*\]\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)|\*\s*{name}\s*=|atomic\w+\(&?\s*{name}\b")
     first_line = 1 + code.count("\n", 0, start)
     found = [str(line) for line, text in enumerate(body.splitlines(), first_line) if writes.search(text)]
@@ -410,7 +422,7 @@ def _find_writes(array: str, source: str, kernel: str) -> str:
 
 
 def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") -> str:
-    """Return one sentence: what was shown, or where to look. What to write there is said by a repair that was run."""
+    """Return one sentence for the report's reader: that all is right, or at which line of the source to look first."""
     verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
     if verdict == "pass":
         limiter = f"; it is limited by {report['time']['limiter']}" if "limiter" in report["time"] else ""
@@ -440,10 +452,10 @@ def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") 
 
 def _shorten(report: dict) -> dict:
     """Return a report of at most `MOST_JSON` bytes; findings and results that were left out are counted."""
-    omitted = max(0, len(report["findings"]) - 5) + max(0, len(report["results"]) - 8)
-    report["findings"], report["results"] = report["findings"][:5], report["results"][:8]
+    omitted = max(0, len(report["findings"]) - _FINDINGS) + max(0, len(report["results"]) - _RESULTS)
+    report["findings"], report["results"] = report["findings"][:_FINDINGS], report["results"][:_RESULTS]
     for name in ("lines", "counts", "results", "findings"):
-        while report[name] and len(json.dumps(report)) > MOST_JSON - 20:
+        while report[name] and len(json.dumps(report)) > MOST_JSON - 20:  # 20: for `omitted`
             report[name].pop()
             omitted += name in ("results", "findings")
     return {**report, **({"omitted": omitted} if omitted else {})}
@@ -459,18 +471,18 @@ def as_text(report: Mapping) -> str:
         lines.append(f"{finding['kind']}{place}: {finding.get('says', '')}")
         lines += [f"  {finding['text']}\n  {finding['caret']}"] if "text" in finding else []
         lines += [f"  and line {other['line']}: {other['text'].strip()}" for other in [finding.get("other")] if other]
-    for result in report["results"][:3]:
+    for result in report["results"][:_RESULTS_IN_TEXT]:
         first = result["first"]
         lines.append(f"{result['case']}: {result['array']}: {result['wrong']:,} of {result['of']:,} wrong: "
                      f"{result['pattern']}; {first['index']} is {first['got']}, and {first['want']} is right")
     changes = [f"{row['counter']} {row['before']:,} to {row['value']:,}" + f" (line {row.get('line', '?')})"
                for row in report["counts"] if "before" in row]
-    lines += ["moved: " + ", ".join(changes[:6])] if changes else []
+    lines += ["moved: " + ", ".join(changes[:_CHANGES_IN_TEXT])] if changes else []
     times = report["time"]
     if "low_us" in times:
         lines.append(f"estimated {times['low_us']:g} to {times['high_us']:g} us on the {times['card']}, limited by "
                      f"{times['limiter']}" + (f"; {times['differs']}" if "differs" in times else ""))
-    lines += [f"it printed: {report['printed'][:300]}"] if "printed" in report else []
+    lines += [f"it printed: {report['printed'][:_PRINTED_IN_TEXT]}"] if "printed" in report else []
     end = ([f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []) + [report["next"]]
     body, room = "\n".join(lines).encode(), MOST_TEXT - len("\n".join(end).encode()) - 10
     return "\n".join([body[:room].decode(errors="ignore") + " …" * (len(body) > room), *end])

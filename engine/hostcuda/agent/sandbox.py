@@ -18,7 +18,8 @@ from hostcuda.tools import processes
 from hostcuda.util.settings import HOME
 
 MEMORY = 2 << 30  # bytes of all processes of a run together
-_FILE = 256 << 20
+_ENGINE_MEMORY = 4 << 30  # bytes of address space for Python and the engine, more than a program's own
+_FILE = 256 << 20  # bytes of a file, and of /tmp
 
 
 def why_not() -> str:
@@ -27,16 +28,12 @@ def why_not() -> str:
     return f"{missing[0]} is missing: sudo apt install bubblewrap util-linux coreutils" if missing else ""
 
 
-def wrap(command: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str]) -> list[str]:
+def make_command(command: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str]) -> list[str]:
     """Return the command line that runs a command in the sandbox; it can write to `folder` and a /tmp of its own.
 
-    It makes `folder`/cache, with the engine's compiled files in it. After `seconds` the command
-    gets SIGINT, so that it keeps its records, and 3 s later it is killed.
-
-    Raises
-    ------
-    EngineError
-        There is no bubblewrap.
+    Create `folder`/cache, where the sandbox shows the engine's compiled files. The command gets `environment`
+    and little else. After `seconds` it gets SIGINT, so that it keeps its records, and 3 s later it is killed. An
+    EngineError says that there is no bubblewrap.
     """
     if why := why_not():
         raise EngineError(f"code of an agent is not run without a sandbox: {why}")
@@ -52,11 +49,10 @@ def wrap(command: Sequence[str], folder: Path, seconds: float, environment: Mapp
     kept.mkdir(mode=0o700, exist_ok=True)
     for path in (path for kind in ("runtime-*", "prelude-*") for path in cache.directory().resolve().glob(kind)):
         line += ["--ro-bind", str(path), str(kept / path.name)]
-    own = {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": str(HOME),
-           "HOSTCUDA_CACHE_DIR": str(kept), "TMPDIR": "/tmp", "HOME": "/tmp", "LANG": "C.UTF-8",
-           "OPENBLAS_NUM_THREADS": "1", **{name: os.environ[name] for name in ("CXX",) if name in os.environ}}
-    for name, value in {**own, **environment}.items():
+    variables = {"PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": str(HOME),
+                 "HOSTCUDA_CACHE_DIR": str(kept), "TMPDIR": "/tmp", "HOME": "/tmp", "LANG": "C.UTF-8",
+                 "OPENBLAS_NUM_THREADS": "1", **{name: os.environ[name] for name in ("CXX",) if name in os.environ}}
+    for name, value in {**variables, **environment}.items():
         line += ["--setenv", name, value]
-    # Address space: what a program may take, and 4 GB for Python and the engine.
-    limits = ["prlimit", f"--as={MEMORY + (4 << 30)}", f"--fsize={_FILE}", "--nofile=256", "--core=0"]
+    limits = ["prlimit", f"--as={MEMORY + _ENGINE_MEMORY}", f"--fsize={_FILE}", "--nofile=256", "--core=0"]
     return [*line, "--", *limits, "--", "timeout", "-s", "INT", "-k", "3", f"{seconds:.0f}", *command]

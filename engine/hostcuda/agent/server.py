@@ -73,7 +73,7 @@ _turn, _calls, _reports = anyio.Semaphore(1), [], {}
 
 
 async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
-    """Answer a call in a process of its own, which ends with the call."""
+    """Answer a call of a tool in a process of its own, which is killed after `seconds` or if the call is cancelled."""
     if len(_calls) > _WAITING:
         return _fail(f"busy: one call runs and {_WAITING} wait; try again later")
     _calls.append(tool)
@@ -111,7 +111,7 @@ async def check(source: Source, cases: Annotated[list[Case], Field(min_length=1,
     result = await _call("check", seconds, source=source, kernel=kernel, reference=reference, rtol=rtol, atol=atol,
                          cases=[case.model_dump() for case in cases], options=options, repairs=repairs,
                          previous=_reports.get(previous))
-    if report := result.structured_content:
+    if report := result.structured_content:  # keep it, so that a later call may name it as `previous`
         _reports[report["report"]] = report
         result.content[0].text += f"\nreport: {report['report']}"
         for old in list(_reports)[:-_KEPT]:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from hostcuda.check.instrument import FLOW
 from hostcuda.errors import EngineError
-from hostcuda.estimate.model import Card, card, fill, interval_ms, launches, order, units
+from hostcuda.estimate.model import Card, busiest_unit, card, count_launches, filled_share, interval_ms, unit_times
 from hostcuda.estimate.work import CODE, merged, without_code, work
 from hostcuda.gpu import nsight
 from hostcuda.gpu.nvcc import nvcc_available, of_modules
@@ -30,7 +30,9 @@ from hostcuda.util.tables import HTML, table
 
 __all__ = ["Card", "Estimate", "card", "estimate", "estimated", "fine", "lacking", "why_not", "why_unlike", "works"]
 
-_LEAST = 0.25  # instructions of the GPU per instruction of the host: no kernel that was matched well has fewer
+# The limits of `why_unlike`, as shares of all instructions, of those for memory, and of the counts: `flow.Executions`.
+_DOUBLES, _MOST_UNIFORM, _MOST_LOCAL, _MOST_MISSED = 0.01, 0.01, 0.02, 0.35
+_LEAST_CODE = 0.25  # instructions of the GPU per instruction of the host: no kernel that was matched well has fewer
 _LEAST_FILL = 0.15  # of a card's places for warps
 _LEAST_LANES = 0.45  # of a warp's lanes, in an access; among the kernels that were predicted well the least is 0.48
 _MOST_SHARED = 1.25  # loaded by all blocks over what is read once: with more, blocks share it
@@ -47,7 +49,7 @@ def lacking() -> str:
 
 
 def fine() -> bool:
-    """Return whether this machine has nvcc, nvdisasm and SciPy: ``pip install "hostcuda[nvcc]"`` brings them."""
+    """Return whether this machine has all that fine estimates need."""
     return not lacking()
 
 
@@ -75,28 +77,28 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval of the time of all launches [ms]; NaN if one of them has no time."""
+        """The interval (low, high) of the time of all launches together [ms]; NaN if one of them has no time."""
         return tuple(float(self.table[name].sum(skipna=False)) for name in ("low_ms", "high_ms"))
 
     @property
     def busiest(self) -> str:
-        """The busiest unit of the kernel that takes the longest."""
+        """The name of the busiest unit of the kernel that takes the longest, such as "DRAM"."""
         return self.near[0]
 
     @property
     def near(self) -> list[str]:
-        """The busiest unit of the longest kernel, and those within 10 % of it, the busiest first."""
+        """The names of the busiest unit of the longest kernel and of those within 10 % of it, the busiest first."""
         longest = self.units.max(axis=1).to_numpy().argmax()
         return str(self.table["near"].iloc[longest]).split(", ")
 
     @property
     def why_not(self) -> str:
-        """Why the first kernel without a time has none; empty if all have one."""
+        """The first kernel without a time and the reason, "KERNEL: REASON"; empty if all kernels have a time."""
         return next((f"{row.kernel}: {row.why_not}" for row in self.table.itertuples() if row.why_not), "")
 
     @property
     def note(self) -> str:
-        """Where the figures come from."""
+        """A sentence that says for which card the times are, from which data, and that they are not measured."""
         how = "counts and nvcc's machine code" if self.kind == "fine" else f"counts alone ({why_coarse()})"
         return f"Estimated for the {self.card.name} from {how}; not measured."
 
@@ -107,17 +109,17 @@ class Estimate:
             return "no time"
         if self.why_not:
             return f"no time ({self.why_not})"
-        low, high = map(_short, self.interval)
+        low, high = map(_format_ms, self.interval)
         return f"{low} to {high} ms"
 
     def against(self, before: Estimate) -> str:
-        """Return a sentence that sets this estimate beside that of an earlier version of the kernel.
+        """Return a sentence that compares this estimate with that of an earlier version of the kernel.
 
-        Where one of the two has no time, it says in which direction the busiest unit's time went.
+        Where one of the two has no time, it compares the times of their busiest units, summed over the kernels.
         """
         earlier_units = f"; before: {', '.join(before.near)}" if {*before.near} != {*self.near} else ", as before"
         if self.why_not or before.why_not:
-            now, then = (float(own.units.max(axis=1).sum()) for own in (self, before))
+            now, then = (float(version.units.max(axis=1).sum()) for version in (self, before))
             change = "less time than" if now < _NEAR * then else (
                 "more time than" if then < _NEAR * now else "about as much time as")
             earlier = f"its busiest unit needs {change} before"
@@ -132,18 +134,18 @@ class Estimate:
         return f"{self}. {self.note}"
 
     def launches(self) -> HTML:
-        """Return a row per kernel, as a table for a page or a terminal."""
+        """Return the estimate as a table with a row per kernel, for a page or a terminal."""
         rows = self.table.copy()
         rows.attrs["note"] = self.note
         for name in ("low_ms", "high_ms"):
-            rows[name] = ["" if math.isnan(ms) else _short(ms) for ms in rows[name]]
+            rows[name] = ["" if math.isnan(ms) else _format_ms(ms) for ms in rows[name]]
         headings = {"kernel": "kernel", "launches": "launches", "low_ms": "from (ms)", "high_ms": "to (ms)",
                     "near": "busiest units", "why_not": "why no time"}
         return table(rows, "Estimated times", headings)
 
 
-def _short(ms: float) -> str:
-    """Format a time with two significant digits."""
+def _format_ms(ms: float) -> str:
+    """Return a time with two significant digits, never as "1e+02": "0.23", "12", "120"."""
     return f"{ms:.2g}" if ms < 99.5 else f"{round(ms, 1 - math.floor(math.log10(ms))):.0f}"
 
 
@@ -152,49 +154,50 @@ def why_coarse() -> str:
     return lacking() or "the machine code was not read: it is too large, or nvcc was left out"
 
 
-def why_not(found: Mapping[str, float], on: Card) -> str:
-    """Return why a launch with this work gets no time: an empty text if it gets one.
+def why_not(work: Mapping[str, float], gpu: Card) -> str:
+    """Return why a launch gets no time, as a clause ("its registers spill ..."); "" if it gets one.
 
     There is no time where the estimate was not compared with recorded times of such kernels, or was found to be wrong.
+    `work` has the launch's totals, as an item of `works`; those of machine code have names that begin with `CODE`.
     """
-    if f"{CODE}instructions" not in found:
+    if f"{CODE}instructions" not in work:
         return why_coarse()
-    unit = order(found, on)[0]
-    return why_unlike(found, on) or ("" if unit in on.intervals else (
+    unit = busiest_unit(work, gpu)
+    return why_unlike(work, gpu) or ("" if unit in gpu.intervals else (
         f"it is limited by {unit}: times of such kernels were predicted badly, or too few were recorded"))
 
 
-def why_unlike(found: Mapping[str, float], on: Card) -> str:
-    """Return in what a launch is unlike the kernels whose times were predicted well; "" if nothing was found."""
-    memory = max(found["memory_instructions"], 1.0)
-    code = {name.removeprefix(CODE): value for name, value in found.items() if name.startswith(CODE)}
-    if found.get("matrices") or code.get("tensor"):
+def why_unlike(work: Mapping[str, float], gpu: Card) -> str:
+    """Return how a launch differs from the kernels whose times were predicted well, as a clause; "" if it does not."""
+    memory = max(work["memory_instructions"], 1.0)
+    code = {name.removeprefix(CODE): value for name, value in work.items() if name.startswith(CODE)}
+    if work.get("matrices") or code.get("tensor"):
         return "it uses tensor cores, whose times the estimate does not predict well"
-    if found["atomic_sectors"] + found["shared_atomics"]:
+    if work["atomic_sectors"] + work["shared_atomics"]:
         return "its atomic operations were not compared with recorded times"
-    if found.get("doubles", 0) > 0.01 * found["arithmetic"] or code.get("fp64", 0) > 0.01 * code["instructions"]:
+    if work.get("doubles", 0) > _DOUBLES * work["arithmetic"] or code.get("fp64", 0) > _DOUBLES * code["instructions"]:
         return "its arithmetic in half or double precision was not compared with recorded times"
-    if code.get("local", 0) > 0.02 * memory:
+    if code.get("local", 0) > _MOST_LOCAL * memory:
         return "its registers spill to local memory, whose accesses the engine does not count"
-    hosts = sum(found[name] for name in ("arithmetic", "integer", "branches", "memory_instructions"))
-    if code.get("missed", 0) > 0.35 or code["instructions"] < _LEAST * hosts:
+    host_instructions = sum(work[name] for name in ("arithmetic", "integer", "branches", "memory_instructions"))
+    if code.get("missed", 0) > _MOST_MISSED or code["instructions"] < _LEAST_CODE * host_instructions:
         return "its machine code does not fit the counts, so it is not known how often its loops run"
-    if (filled := fill(found, on)) < _LEAST_FILL:
-        blocks, least = found["blocks"] / launches(found), round(100 * _LEAST_FILL)
+    if (filled := filled_share(work, gpu)) < _LEAST_FILL:
+        blocks, least = work["blocks"] / count_launches(work), round(100 * _LEAST_FILL)
         what = "its occupancy is" if code["occupancy"] < _LEAST_FILL else f"the warps of its {blocks:,.0f} blocks are"
         return f"{what} {100 * filled:.2g} % of what the card holds, and below {least} % no time is predicted well"
-    if code.get("uniform_words", 0) > 0.01 * code["instructions"]:
+    if code.get("uniform_words", 0) > _MOST_UNIFORM * code["instructions"]:
         return "its warps load words of constant memory as a whole, and how long they wait for them is not in the model"
-    if found.get("loaded_bytes", 0) + found["stored_bytes"] < _LEAST_LANES * found.get("lane_bytes", 0):
+    if work.get("loaded_bytes", 0) + work["stored_bytes"] < _LEAST_LANES * work.get("lane_bytes", 0):
         return "few lanes of its warps take part in an access to memory: how long the others wait is not in the model"
-    loaded = SECTOR * found["loaded_sectors"]  # by all blocks together
-    if loaded and found.get("loaded_bytes", math.inf) < loaded / 2:
+    loaded = SECTOR * work["loaded_sectors"]  # bytes that the blocks load, each for itself
+    if loaded and work.get("loaded_bytes", math.inf) < loaded / 2:
         return "it gathers, or reads with a stride: less than half of each loaded sector is used"
-    times = units(found, on)
+    times = unit_times(work, gpu)
     most = max(times.values())
     if times["slow functions"] > most / 2:
         return "its slow functions (exp, sin, square roots, divisions) were not compared with recorded times"
-    read = max(found["unique_bytes"] - found["stored_bytes"], 0)
+    read = max(work["unique_bytes"] - work["stored_bytes"], 0)  # bytes of the addresses that any block loads
     if max(times["DRAM"], times["L2 reads"]) > _NEAR * most and loaded > _MOST_SHARED * read:
         return ("its blocks load what others load, too, as a stencil's do, or what they overwrite: how much of it "
                 "comes from DRAM is not in the model")
@@ -222,8 +225,8 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
     EngineError
         A launch was abandoned, or its module was compiled in a way that the counts cannot be matched with.
     """
-    code = of_modules(modules, code=True)[0] if fine() else {}
-    flows: dict[str, list] = {}
+    code = of_modules(modules, code=True)[0] if fine() else {}  # of nvcc: module to {kernel: its figures and blocks}
+    flows: dict[str, list] = {}  # of the engine's compiler: module to the blocks of its code
     work_by_launch: dict[str, dict] = {}  # a program may launch a kernel a thousand times
     rows = []
     for record in records:
@@ -240,23 +243,24 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
             facts = code.get(module, {}).get(record["kernel"], {})
             work_by_launch[key] = work(record, flows[module], facts.get("blocks"), facts) | {"kernel": record["kernel"]}
         rows.append(work_by_launch[key])
-    return ("fine" if rows and all(f"{CODE}instructions" in own for own in rows) else "coarse"), rows
+    return ("fine" if rows and all(f"{CODE}instructions" in row for row in rows) else "coarse"), rows
 
 
-def estimated(found: Sequence[Mapping], kind: str, on: Card) -> Estimate:
-    """Estimate the time of launches from their `works`; those of one kernel may be merged, with ``launches``."""
+def estimated(launch_works: Sequence[Mapping], kind: str, gpu: Card) -> Estimate:
+    """Return the estimate of launches from the results of `works`; works may be `merged`, with ``launches``."""
     rows, busy_times = [], []
-    for launch_work in found:
-        own = launch_work if kind == "fine" else without_code(launch_work)
-        times = units(own, on) | {"the launch itself": launches(own) * on.launch_ms}
+    for launch_work in launch_works:
+        work = launch_work if kind == "fine" else without_code(launch_work)
+        count = count_launches(work)
+        times = unit_times(work, gpu) | {"the launch itself": count * gpu.launch_ms}
         ordered = sorted(times, key=times.__getitem__, reverse=True)
-        reason = why_not(own, on)
-        low, high = (math.nan, math.nan) if reason else interval_ms(own, on)
+        reason = why_not(work, gpu)
+        low, high = (math.nan, math.nan) if reason else interval_ms(work, gpu)
         near = ", ".join(name for name in ordered if times[name] >= _NEAR * times[ordered[0]])
-        rows.append({"kernel": launch_work["kernel"], "launches": int(launches(own)), "low_ms": low, "high_ms": high,
+        rows.append({"kernel": launch_work["kernel"], "launches": int(count), "low_ms": low, "high_ms": high,
                      "busiest": ordered[0], "near": near, "why_not": reason})
         busy_times.append(times)
-    return Estimate(on, kind, pd.DataFrame(rows), pd.DataFrame(busy_times).fillna(0.0))
+    return Estimate(gpu, kind, pd.DataFrame(rows), pd.DataFrame(busy_times).fillna(0.0))
 
 
 def estimate(records: Sequence[Mapping], modules: Iterable[Mapping], device: str = "H200") -> Estimate:
@@ -274,12 +278,13 @@ def estimate(records: Sequence[Mapping], modules: Iterable[Mapping], device: str
     EngineError
         No times of this card were recorded; there are no launches; or as `works` does.
     """
-    on = card(device)
+    gpu = card(device)
     if not records:
         raise EngineError("no kernel was launched, so there is nothing to estimate")
     kind, launch_works = works(records, modules)
     groups = defaultdict(list)
-    for record, own in zip(records, launch_works, strict=True):
-        groups[record["module"], record["kernel"], *record["grid"], *record["block"], record["shared"]].append(own)
+    for record, launch_work in zip(records, launch_works, strict=True):
+        key = (record["module"], record["kernel"], *record["grid"], *record["block"], record["shared"])
+        groups[key].append(launch_work)
     merged_works = [merged(group) | {"kernel": group[0]["kernel"], "launches": len(group)} for group in groups.values()]
-    return estimated(merged_works, kind, on)
+    return estimated(merged_works, kind, gpu)

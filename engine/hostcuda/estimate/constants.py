@@ -7,7 +7,6 @@ kernel, so a table that is larger than the cache is loaded again and again.
 Which lines displace each other, and how warps take turns, is not documented. `_LINES`, `_BURST` and `_OLDER` were
 chosen by comparison with the misses that Nsight Compute counted on an H200 (`data/counters` of the lab, 150 kernels):
 with them a request costs as much as with the counted misses, to 0.5 % in the median and 3 % on average.
-
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ _TURNS = 40_000  # simulated bursts, at most; the first third fills the cache
 
 
 def miss_rate(traces: Sequence[Sequence[Sequence[int]]], warps: int, blocks: int, per_load: float = 1.0) -> float:
-    """Return the share of the requests whose line is not in the cache.
+    """Simulate the constant cache on `traces` and return the share of the requests that miss it, 0 to 1.
 
-    The warps of a block begin together and drift apart. When the last has ended, another block takes their place.
-    `traces` are `hostcuda.check.records.LaunchRecord.constant_traces`, `warps` is the number of warps per block, and
-    `blocks` the number of blocks that are resident on a multiprocessor. `per_load` is the number of a warp's requests
-    per load from global or shared memory, for which it waits.
+    Each trace lists one warp's requests, as `_split_bursts` reads them. `blocks` are resident on the multiprocessor,
+    each of `warps` warps that replay one trace, drawn at random. They begin together and drift apart; when the last
+    has ended, a new block takes their place. A warp makes `per_load` constant requests per load that it waits for.
     """
     burst = max(_BURST, round(_BURST * per_load))
     bursts = [groups for groups in (_split_bursts(trace, burst) for trace in traces) if groups]
@@ -35,23 +33,23 @@ def miss_rate(traces: Sequence[Sequence[Sequence[int]]], warps: int, blocks: int
         return 0.0
     draw = random.Random(1)
     running = [draw.choice(bursts) for _ in range(blocks)]
-    positions = [[draw.randrange(len(own))] * warps for own in running]  # blocks have begun at different times
-    cache: dict[int, None] = {}  # in the order in which the lines were loaded
+    positions = [[draw.randrange(len(groups))] * warps for groups in running]  # blocks have begun at different times
+    cache: dict[int, None] = {}  # in the order in which the lines were loaded: the first is displaced first
     requests = misses = 0
     turns = min(3 * max(map(len, bursts)) * blocks * warps, _TURNS)
     for turn in range(turns):
         block = draw.randrange(blocks)
-        warp = min(draw.randrange(warps) for _ in range(_OLDER))
-        own, position = running[block], positions[block][warp]
-        if position == len(own):
-            if min(positions[block]) == len(own):
+        warp = min(draw.randrange(warps) for _ in range(_OLDER))  # older warps, which have lower indices, run first
+        groups, position = running[block], positions[block][warp]
+        if position == len(groups):
+            if min(positions[block]) == len(groups):
                 running[block], positions[block] = draw.choice(bursts), [0] * warps
             continue
-        if not own[position] and min(positions[block]) < position:  # a barrier that others have not reached
+        if not groups[position] and min(positions[block]) < position:  # a barrier that other warps have not reached
             continue
         positions[block][warp] += 1
-        counted = 3 * turn >= turns
-        for line, times in own[position]:
+        counted = 3 * turn >= turns  # not the first third of the turns, which fill the cache
+        for line, times in groups[position]:
             requests += times * counted
             if line not in cache:
                 misses += counted
@@ -62,8 +60,11 @@ def miss_rate(traces: Sequence[Sequence[Sequence[int]]], warps: int, blocks: int
 
 
 def _split_bursts(trace: Sequence[Sequence[int]], most: int) -> list[list[tuple[int, int]]]:
-    """Split a warp's requests into groups of at most `most`: (line, how often); a barrier is an empty group."""
-    bursts, left = [], 0
+    """Split a warp's requests into groups of (cache line, number of requests), at most `most` requests in a group.
+
+    `trace` is a list of pieces ``[line, requests, line, requests, ...]``. A barrier, ``[0, 0]``, gives an empty group.
+    """
+    bursts, left = [], 0  # `left`: for how many requests the last group has room
     for piece in trace:
         if piece == [0, 0]:
             bursts.append([])

@@ -76,91 +76,92 @@ def card(name: str) -> Card:
     return matches[0]
 
 
-def units(work: Mapping[str, float], of: Card) -> dict[str, float]:
-    """Return how long [ms] each unit of a card works for a launch; for `work` see `hostcuda.estimate.work.work`."""
-    cycles = of.cycles
+def unit_times(work: Mapping[str, float], gpu: Card) -> dict[str, float]:
+    """Return the time [ms] that each unit of a GPU, by its name, works for a launch with the totals `work`."""
+    cycles = gpu.cycles  # per millisecond, of all multiprocessors
 
     def figure(name):
-        """Return a figure of the machine code, or without that the source's."""
+        """Return a total of the machine code, which is more exact, or else the one of the source, or 0."""
         return work.get(f"{CODE}{name}", work.get(name, 0.0))
 
     requests = figure("constant_requests")
     misses = requests * figure("constant_misses")
     operand_misses = figure("operands") * figure("constant_misses")
-    stored = SECTOR * work["stored_sectors"]
-    fill = min(1.0, work["stored_bytes"] / stored) if stored else 1.0  # the share of the sectors that is written
-    times = {
-        "DRAM": work["unique_bytes"] / (of.dram_tb_s * 1e9),
-        "L2 reads": work["loaded_sectors"] * SECTOR / (of.l2_read_tb_s * 1e9),
-        "L2 writes": work["stored_sectors"] * (2 - fill) * SECTOR / (of.l2_write_tb_s * 1e9),
-        "L1 tags": work["global_lines"] / (cycles * of.tags),
-        "L1 data pipe": (figure("shared_wavefronts") + work["global_passes"]) / (cycles * of.pipes),
+    stored = SECTOR * work["stored_sectors"]  # bytes
+    written = min(1.0, work["stored_bytes"] / stored) if stored else 1.0  # share of the stored sectors
+    times = {  # 1 TB/s is 1e9 bytes per millisecond
+        "DRAM": work["unique_bytes"] / (gpu.dram_tb_s * 1e9),
+        "L2 reads": work["loaded_sectors"] * SECTOR / (gpu.l2_read_tb_s * 1e9),
+        "L2 writes": (2 - written) * stored / (gpu.l2_write_tb_s * 1e9),  # a sector written in part takes up to twice
+        "L1 tags": work["global_lines"] / (cycles * gpu.tags),
+        "L1 data pipe": (figure("shared_wavefronts") + work["global_passes"]) / (cycles * gpu.pipes),
         "constant cache": max(
-            (_CONSTANT_CYCLES * requests + of.miss_cycles * misses) / (cycles * of.pipes),
-            of.misses_apart * (misses + operand_misses) / cycles,
+            (_CONSTANT_CYCLES * requests + gpu.miss_cycles * misses) / (cycles * gpu.pipes),
+            gpu.misses_apart * (misses + operand_misses) / cycles,
         ),
     }
-    if f"{CODE}instructions" not in work:
-        issued = sum(of.coarse[kind] * work[kind] for kind in of.coarse)
-        times["instruction issue"] = issued / (cycles * PARTITIONS * of.issue)
+    if f"{CODE}instructions" not in work:  # no machine code: the host's instructions, with the GPU's share of each kind
+        issued = sum(gpu.coarse[kind] * work[kind] for kind in gpu.coarse)
+        times["instruction issue"] = issued / (cycles * PARTITIONS * gpu.issue)
         return times
     queue = sum(figure(pipe) for pipe in ("global", "local", "shared", "constant", "mio"))
     fma = max((figure("fma") + figure("half") + figure("imad")) / RATES["fma"], figure("imad") / RATES["imad"])
     return times | {
-        "instruction issue": figure("instructions") / (cycles * PARTITIONS * of.issue),
+        "instruction issue": figure("instructions") / (cycles * PARTITIONS * gpu.issue),
         "memory instructions": queue / cycles,  # one per cycle
         "FMA pipe": fma / cycles,
         "integer pipe": figure("alu") / (RATES["alu"] * cycles),
         "FP64 pipe": figure("fp64") / (RATES["fp64"] * cycles),
         "slow functions": figure("xu") / (RATES["xu"] * cycles),
         "tensor cores": figure("tensor") / (RATES["tensor"] * cycles),
-        "latency": _compute_latency(work, of),
+        "latency": _compute_latency(work, gpu),
     }
 
 
-def order(work: Mapping[str, float], of: Card) -> list[str]:
-    """Return the units by the time that they need for a launch, the busiest first."""
-    times = units(work, of)
-    return sorted(times, key=times.__getitem__, reverse=True)
+def busiest_unit(work: Mapping[str, float], gpu: Card) -> str:
+    """Return the name of the unit that needs the most time for a launch, such as "DRAM"."""
+    times = unit_times(work, gpu)
+    return max(times, key=times.__getitem__)
 
 
-def interval_ms(work: Mapping[str, float], of: Card) -> tuple[float, float]:
-    """Return the interval of the time of a launch, or of several equal ones [ms].
+def interval_ms(work: Mapping[str, float], gpu: Card) -> tuple[float, float]:
+    """Return the interval (low, high) of the time of a launch, or of several equal ones together [ms].
 
-    Its ends are those of kernels with the same busiest unit. A launch costs time only if none is waiting in a row.
+    `gpu.intervals` has two factors for each busiest unit. The low end leaves out the time of the launches themselves,
+    which is hidden while an earlier kernel runs.
     """
-    low, high = of.intervals[order(work, of)[0]]
-    return low * (time_ms(work, of) - launches(work) * of.launch_ms), high * time_ms(work, of)
+    low, high = gpu.intervals[busiest_unit(work, gpu)]
+    return low * (time_ms(work, gpu) - count_launches(work) * gpu.launch_ms), high * time_ms(work, gpu)
 
 
-def _compute_latency(work: Mapping[str, float], of: Card) -> float:
-    """Return how long [ms] warps wait for their own instructions, taking turns on a multiprocessor's places."""
-    far = min(1.0, work["loaded_sectors"] / 4 / max(work["global_passes"], 1.0))  # loads that wait for the L2 cache
-    near = work[f"{CODE}warp_cycles"]
-    cycles = near + far * (work[f"{CODE}warp_cycles_l2"] - near)
-    at_once = min(_count_resident(work) * of.multiprocessors, work["blocks"] / launches(work)) * work["block_warps"]
-    return work["warps"] * cycles / at_once / (of.clock_ghz * 1e6)
+def _compute_latency(work: Mapping[str, float], gpu: Card) -> float:
+    """Return how long [ms] a launch takes if each warp waits only for the results of its own instructions."""
+    share_l2 = min(1.0, work["loaded_sectors"] / 4 / max(work["global_passes"], 1.0))  # of loads; 4 sectors per pass
+    cycles_l1 = work[f"{CODE}warp_cycles"]
+    cycles = cycles_l1 + share_l2 * (work[f"{CODE}warp_cycles_l2"] - cycles_l1)
+    blocks_at_once = min(_count_resident(work) * gpu.multiprocessors, work["blocks"] / count_launches(work))
+    return work["warps"] * cycles / (blocks_at_once * work["block_warps"]) / (gpu.clock_ghz * 1e6)
 
 
-def fill(work: Mapping[str, float], of: Card) -> float:
-    """Return the share of the card's places for warps that a launch fills: few blocks, or blocks that need much."""
-    in_grid = work["blocks"] / launches(work) * work["block_warps"] / of.multiprocessors
-    return min(work.get(f"{CODE}occupancy", 1.0), in_grid / WARPS)
+def filled_share(work: Mapping[str, float], gpu: Card) -> float:
+    """Return the share of the GPU's places for resident warps that a launch fills, 0 to 1: few blocks fill little."""
+    warps_per_multiprocessor = work["blocks"] / count_launches(work) * work["block_warps"] / gpu.multiprocessors
+    return min(work.get(f"{CODE}occupancy", 1.0), warps_per_multiprocessor / WARPS)
 
 
 def _count_resident(work: Mapping[str, float]) -> float:
-    """Return how many blocks are resident on a multiprocessor."""
+    """Return how many blocks are resident on a multiprocessor at a time."""
     return max(1.0, work.get(f"{CODE}occupancy", 1.0) * WARPS // work["block_warps"])
 
 
-def launches(work: Mapping[str, float]) -> float:
-    """Return how many launches the work comes from."""
+def count_launches(work: Mapping[str, float]) -> float:
+    """Return how many launches the totals in `work` come from: at least 1."""
     return max(work.get("launches", 1.0), 1.0)
 
 
-def time_ms(work: Mapping[str, float], of: Card) -> float:
-    """Return the estimated time of a launch, or of several equal ones [ms]."""
-    busy = max(units(work, of).values())
-    waves = work["blocks"] / launches(work) / (_count_resident(work) * of.multiprocessors)
-    # The last wave is half full on average.
-    return busy * (1 + 0.5 / waves if waves > 1 else 1.0) + launches(work) * of.launch_ms
+def time_ms(work: Mapping[str, float], gpu: Card) -> float:
+    """Return the estimated time of a launch, or of several equal ones together [ms]."""
+    busy = max(unit_times(work, gpu).values())
+    waves = work["blocks"] / count_launches(work) / (_count_resident(work) * gpu.multiprocessors)
+    # The last wave of blocks is half full on average, so half of its time is lost.
+    return busy * (1 + 0.5 / waves if waves > 1 else 1.0) + count_launches(work) * gpu.launch_ms

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from hostcuda.check.instrument import WORK
 from hostcuda.estimate import constants
-from hostcuda.estimate.flow import Executions, executions, operations, solve
+from hostcuda.estimate.flow import Executions, count_executions, count_operations, solve
 from hostcuda.gpu.nvcc import ARCH, occupancy_of
 from hostcuda.gpu.sass import L1_CYCLES, L2_CYCLES, USERS_CONSTANT, Block, warp_cycles
 from hostcuda.limits import MULTIPROCESSOR, WARP
@@ -56,7 +56,7 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
         warp; ``warp_cycles`` and ``warp_cycles_l2`` of a warp that runs alone, with its loads from the L1 or L2 cache;
         ``occupancy``, 0 to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
     """
-    sites: dict = defaultdict(lambda: defaultdict(float))
+    sites: dict = defaultdict(lambda: defaultdict(float))  # (space, operation) to sums over the lines of the source
     for site in record["sites"]:
         for name, value in site.items():
             if isinstance(value, int):
@@ -68,7 +68,7 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
     shared_wavefronts = sum(sites["shared", op]["wavefronts"] for op in ("ld", "st", "atom"))
 
     def compute_miss_rate(occupancy):
-        """Return the share of constant requests that miss the cache at this occupancy (0 to 1)."""
+        """Return the share of constant requests that miss the cache, 0 to 1, at an occupancy of 0 to 1."""
         resident = max(1, round(occupancy * MULTIPROCESSOR[ARCH]["warps"] / block_warps))
         return constants.miss_rate(record["constant_traces"], block_warps, resident,
                                    constant["requests"] / max(waits, 1))
@@ -104,71 +104,66 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
 
 
 def _count_saved(record: Mapping) -> float:
-    """Return how many wavefronts of shared loads nvcc saves where lanes read one or two addresses, as of a tile's rows.
+    """Return how many wavefronts of shared memory nvcc is expected to save by joining loads into wider ones.
 
-    It joins neighbouring words to 16 bytes, which take two wavefronts. It cannot know whether other loads are aligned.
+    It joins neighbouring words to 16 bytes, which take two wavefronts: 16 / size of them become 2, and each saves
+    1 - size / 8. Only requests of one or two addresses (``broadcast``) are joined: others may not be aligned.
     """
     loads = [site for site in record["sites"] if (site["space"], site["op"]) == ("shared", "ld")]
     return sum(site["broadcast"] * max(0.0, 1 - site["size"] / 8) for site in loads)
 
 
-def without_code(found: Mapping[str, float]) -> dict[str, float]:
-    """Return the figures that are known without machine code."""
-    return {name: value for name, value in found.items() if not name.startswith(CODE)}
+def without_code(figures: Mapping[str, float]) -> dict[str, float]:
+    """Return those of a launch's figures, from `work`, that are known without machine code."""
+    return {name: value for name, value in figures.items() if not name.startswith(CODE)}
 
 
 def _count_arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, float]:
-    """Count the host code's instructions that a GPU has, too: a multiplication and an addition are one."""
+    """Count the host code's instructions by kind, all warps together; in ``arithmetic`` a multiply-add is one."""
     kinds = dict.fromkeys(WORK, 0.0)
     arithmetic = 0.0
-    for block, times in zip(flow, executions(record, flow), strict=True):
+    for block, times in zip(flow, count_executions(record, flow), strict=True):
         for amounts in block["work"].values():
-            amount_by_kind = dict(zip(WORK, amounts, strict=True))
-            arithmetic += times * operations(amounts)
-            for kind, amount in amount_by_kind.items():
+            arithmetic += times * count_operations(amounts)
+            for kind, amount in zip(WORK, amounts, strict=True):
                 kinds[kind] += times * amount
-    return {
-        "arithmetic": arithmetic,
-        "doubles": kinds["double"],
-        "integer": kinds["integer"],
-        "branches": kinds["branch"],
-        "divisions": kinds["divide"],
-    }
+    return {"arithmetic": arithmetic, "doubles": kinds["double"], "integer": kinds["integer"],
+            "branches": kinds["branch"], "divisions": kinds["divide"]}
 
 
 def _count_executed(run: Executions, record: Mapping) -> dict[str, float]:
-    """Count the instructions by pipe, and requests to memory where the machine code's differ from the source's."""
+    """Return the figures of `work` from the machine code, by name: `run` has the executions, `record` the counts."""
     pipes: dict[str, float] = defaultdict(float)
-    near = far = users = operands = uniform = 0.0
+    cycles_l1 = cycles_l2 = loads = operands = uniform = 0.0
     for times, block in zip(run.times, run.blocks, strict=True):
         for instruction in block.code:
             pipes[instruction.pipe] += times
-            if USERS_CONSTANT.search(instruction.arguments):
-                users += times * (instruction.pipe == "constant")
+            if USERS_CONSTANT.search(instruction.arguments):  # the source's __constant__ variables
+                loads += times * (instruction.pipe == "constant")
                 operands += times * (instruction.pipe in ("fma", "half"))
                 uniform += times * (instruction.pipe == "uniform")
-        near += times * warp_cycles(block.code, L1_CYCLES)
-        far += times * warp_cycles(block.code, L2_CYCLES)
+        cycles_l1 += times * warp_cycles(block.code, L1_CYCLES)
+        cycles_l2 += times * warp_cycles(block.code, L2_CYCLES)
     constant = [site for site in record["sites"] if site["space"] == "constant"]
     requests = sum(site["requests"] for site in constant)
     words = sum(site["wavefronts"] for site in constant)
     return {
         "instructions": sum(pipes.values()),
         **pipes,
-        # nvcc may join loads of constant memory, or keep words in registers. The launch's arguments are there, too.
-        "constant_requests": min(requests, users) * (words / requests if requests else 1) + pipes["constant"] - users,
+        # nvcc may join loads of variables, or keep words in registers; the other loads are of the launch's arguments.
+        "constant_requests": min(requests, loads) * (words / requests if requests else 1) + pipes["constant"] - loads,
         "operands": operands,
         "uniform_words": uniform,
         "shared_wavefronts": _count_shared(run, record),
-        "warp_cycles": near / run.warps,
-        "warp_cycles_l2": far / run.warps,
+        "warp_cycles": cycles_l1 / run.warps,
+        "warp_cycles_l2": cycles_l2 / run.warps,
         "missed": run.missed,
     }
 
 
 def _count_shared(run: Executions, record: Mapping) -> float:
-    """Count wavefronts of shared memory, as nvcc joins neighbouring loads and stores into wider ones."""
-    widths_by_place: dict = defaultdict(lambda: defaultdict(int))
+    """Return the wavefronts of shared memory: nvcc, whose code `run` has, joins the source's accesses (`record`)."""
+    widths_by_place: dict = defaultdict(lambda: defaultdict(int))  # ((file, line), "ld" or "st") to {bytes: number}
     for block in run.blocks:
         for instruction in block.code:
             if instruction.name in ("LDS", "LDSM", "STS"):
@@ -179,22 +174,22 @@ def _count_shared(run: Executions, record: Mapping) -> float:
         if site["space"] == "shared":
             sites_by_place[(PurePath(site["file"] or "").name, site["line"]), site["op"]].append(site)
     wavefronts = 0.0
-    for place_and_op, own in sites_by_place.items():
-        source_wavefronts = sum(site["wavefronts"] for site in own)
+    for place_and_op, sites in sites_by_place.items():
+        source_wavefronts = sum(site["wavefronts"] for site in sites)
         widths = widths_by_place.get(place_and_op)
-        if not widths or {*widths} == {site["size"] for site in own}:
+        if not widths or {*widths} == {site["size"] for site in sites}:  # nothing was joined
             wavefronts += source_wavefronts
             continue
-        moved_bytes = sum(site["requests"] * site["size"] for site in own)
-        turns = moved_bytes / sum(width * number for width, number in widths.items())
+        moved_bytes = sum(site["requests"] * site["size"] for site in sites)
+        executions = moved_bytes / sum(width * number for width, number in widths.items())
         # Lanes that share banks share those of wide words.
-        conflicts = source_wavefronts / max(sum(site["requests"] for site in own), 1)
-        joined = sum(_FROM_SHARED[width] * number * turns for width, number in widths.items())
+        conflicts = source_wavefronts / max(sum(site["requests"] for site in sites), 1)
+        joined = sum(_FROM_SHARED[width] * number * executions for width, number in widths.items())
         wavefronts += min(source_wavefronts, joined * conflicts)
     return wavefronts
 
 
-def merged(found: Sequence[Mapping[str, float]], factor: float = 1.0) -> dict[str, float]:
-    """Add up the work of several launches of a kernel, times `factor` for a larger grid."""
-    return {name: value if name in PER_WARP else factor * sum(launch_work[name] for launch_work in found)
-            for name, value in found[0].items() if not isinstance(value, str)}
+def merged(launch_works: Sequence[Mapping[str, float]], factor: float = 1.0) -> dict[str, float]:
+    """Add up the `work` of several launches of a kernel, times `factor` for a larger grid; text is left out."""
+    return {name: value if name in PER_WARP else factor * sum(launch_work[name] for launch_work in launch_works)
+            for name, value in launch_works[0].items() if not isinstance(value, str)}

@@ -83,12 +83,11 @@ class Report:
 
 def examine() -> Report:
     """Examine everything that an engine can use, and return the report."""
-    gpu = _list_gpus()
-    has_gpu, wants_gpu = bool(gpu), settings.variable("ENGINE")[1].lower() == "gpu"
-    for_gpu = has_gpu or wants_gpu or _has_nvidia_hardware()
+    gpus = _list_gpus()
+    for_gpu = bool(gpus) or settings.variable("ENGINE")[1].lower() == "gpu" or _has_nvidia_hardware()
     findings = [
         _report_engine(), Requirement("Python", OK, f"{platform.python_version()}, {sys.executable}"),
-        _examine_compiler(), _examine_driver(gpu, for_gpu), _examine_gpus(gpu, for_gpu), _examine_nvcc(for_gpu),
+        _examine_compiler(), _examine_driver(gpus, for_gpu), _examine_gpus(gpus, for_gpu), _examine_nvcc(for_gpu),
         _examine_estimates(),
         _examine_package("PyCUDA", _PYCUDA, for_gpu, _make_pip_command("pycuda>=2025.1,<2027")),
         _examine_package("CUPTI", _CUPTI, for_gpu, _make_pip_command("cupti-python>=12.6,<14")), _examine_cache(),
@@ -97,7 +96,7 @@ def examine() -> Report:
 
 
 def _run(command: list[str], seconds: int = _TIMEOUT, **environment: str) -> tuple[int, str]:
-    """Run a command; return its exit status and its output. Status 127 if it cannot be run."""
+    """Run a command with more environment variables; return (exit status, output): 124 if too slow, 127 if not run."""
     try:
         result = subprocess.run(
             command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -111,30 +110,26 @@ def _run(command: list[str], seconds: int = _TIMEOUT, **environment: str) -> tup
 
 
 def _ask_python(code: str, seconds: int = _TIMEOUT, **environment: str) -> tuple[int, str]:
-    """Run Python code that may crash, with this interpreter and package; return its status and last line of output."""
+    """Run Python code that may crash, in a process with this package; return (exit status, last line of output)."""
     prelude = f"import sys; sys.path[:] = {[str(settings.HOME), *sys.path]!r}\n"
     status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code], seconds, **environment)
     return status, text.splitlines()[-1] if text else f"it ended with status {status}"
 
 
 def _choose_install_command(**by_manager: str) -> str:
-    """Choose this system's command that installs a package. The names, per manager: `apt="g++", conda="gxx", …`.
+    """Return this system's command that installs a package, whose name per manager is given: `apt="g++", conda="gxx"`.
 
-    An active conda environment comes before the system's package manager.
+    `macos` and `otherwise` are whole commands. An active conda environment comes before the system's package manager.
     """
     sudo = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "sudo "
-    commands = {
-        "macos": ("", sys.platform == "darwin"),
-        "conda": ("conda install -c conda-forge ", bool(os.environ.get("CONDA_PREFIX"))),
-        "apt": (f"{sudo}apt-get install ", shutil.which("apt-get")),
-        "dnf": (f"{sudo}dnf install ", shutil.which("dnf")),
-        "pacman": (f"{sudo}pacman -S ", shutil.which("pacman")),
-        "zypper": (f"{sudo}zypper install ", shutil.which("zypper")),
-        "apk": (f"{sudo}apk add ", shutil.which("apk")),
-    }
-    for manager, (command, here) in commands.items():
-        if here and manager in by_manager:
-            return command + by_manager[manager]
+    if sys.platform == "darwin" and "macos" in by_manager:
+        return by_manager["macos"]
+    if os.environ.get("CONDA_PREFIX") and "conda" in by_manager:
+        return f"conda install -c conda-forge {by_manager['conda']}"
+    for manager, program, verb in (("apt", "apt-get", "install"), ("dnf", "dnf", "install"), ("pacman", "pacman", "-S"),
+                                   ("zypper", "zypper", "install"), ("apk", "apk", "add")):
+        if manager in by_manager and shutil.which(program):
+            return f"{sudo}{program} {verb} {by_manager[manager]}"
     return by_manager["otherwise"]
 
 
@@ -153,6 +148,7 @@ _MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # files that Docker 
 
 
 def _is_in_container() -> bool:
+    """Return whether this process runs in a container, of Docker, of Podman and its like, or of Kubernetes."""
     return any(mark.exists() for mark in _MARKS) or bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 
@@ -188,7 +184,7 @@ def _examine_compiler() -> Requirement:
 
 
 def _report_failure(what: str, problem: str, remedy: str) -> Requirement:
-    """Report something that fails as missing, or as slow if it did not answer: that is no proof that it is missing."""
+    """Return `what` as missing, because of a `problem`, or as slow if it only gave no answer in time."""
     if _NO_ANSWER not in problem:
         return Requirement(what, MISSING, problem, remedy)
     problem = problem.replace("does not work with it", "did not end in time").replace("cannot", "did not")
@@ -222,7 +218,7 @@ def _find_failure(tools: str) -> str:
 
 
 def _list_gpus() -> list[tuple[str, str]]:
-    """List (name, driver version) of every GPU."""
+    """Return (name, driver version) of every GPU, from nvidia-smi or else from the driver's library."""
     if shutil.which("nvidia-smi"):
         status, output = _run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
         rows = [tuple(part.strip() for part in line.split(",")) for line in output.splitlines()]
@@ -232,7 +228,7 @@ def _list_gpus() -> list[tuple[str, str]]:
 
 
 def _list_gpus_by_library() -> list[tuple[str, str]]:
-    """List the GPUs as `_list_gpus` does, from the driver's library: for machines without nvidia-smi."""
+    """Return (name, "for CUDA 12.4") of every GPU, from the driver's library, for machines without nvidia-smi."""
     status, output = _ask_python(
         "import ctypes\n"
         "cuda = ctypes.CDLL('libcuda.so.1')\n"
@@ -254,21 +250,22 @@ def _has_nvidia_hardware() -> bool:
     for device in Path("/sys/bus/pci/devices").glob("*"):
         with contextlib.suppress(OSError):
             vendor, kind = (device / "vendor").read_text(), (device / "class").read_text()
-            if vendor.strip() == "0x10de" and kind.startswith("0x03"):
+            if vendor.strip() == "0x10de" and kind.startswith("0x03"):  # PCI's numbers: NVIDIA, display controllers
                 return True
     return False
 
 
 def _report_absence(what: str, for_gpu: bool, problem: str, remedy: str) -> Requirement:
-    """Report something that is absent and that only a GPU needs."""
+    """Return `what`, which is absent and only GPUs need: missing if one is wanted (`for_gpu`), else not needed."""
     if for_gpu:
         return _report_failure(what, problem, remedy)
     return Requirement(what, UNUSED, "for an NVIDIA GPU, and there is none here")
 
 
-def _examine_driver(gpu: list, for_gpu: bool) -> Requirement:
-    if gpu:
-        return Requirement("NVIDIA driver", OK, gpu[0][1])
+def _examine_driver(gpus: list[tuple[str, str]], for_gpu: bool) -> Requirement:
+    """Examine NVIDIA's driver, which answers if there are `gpus`: (name, driver version) each."""
+    if gpus:
+        return Requirement("NVIDIA driver", OK, gpus[0][1])
     if _is_in_container():
         remedy = "docker run --gpus all IMAGE"  # a container uses the driver of its host
     elif shutil.which("ubuntu-drivers"):
@@ -281,14 +278,16 @@ def _examine_driver(gpu: list, for_gpu: bool) -> Requirement:
     return _report_absence("NVIDIA driver", for_gpu, "does not answer (nvidia-smi and libcuda.so.1)", remedy)
 
 
-def _examine_gpus(gpu: list, for_gpu: bool) -> Requirement:
-    if gpu:
-        names = [name for name, _ in gpu]
+def _examine_gpus(gpus: list[tuple[str, str]], for_gpu: bool) -> Requirement:
+    """Examine the GPUs, (name, driver version) each: "2 × NVIDIA H200"."""
+    if gpus:
+        names = [name for name, _ in gpus]
         return Requirement("GPU", OK, ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names)))
     return _report_absence("GPU", for_gpu, "none answers", "export HOSTCUDA_ENGINE=cpu")
 
 
 def _examine_nvcc(for_gpu: bool) -> Requirement:
+    """Examine nvcc on the path: its release, such as "release 12.4", and its place."""
     path = shutil.which("nvcc")
     if path:
         status, text = _run(["nvcc", "--version"])
@@ -300,7 +299,7 @@ def _examine_nvcc(for_gpu: bool) -> Requirement:
 
 
 def _examine_estimates() -> Requirement:
-    """Examine what estimated times need on any machine; without it, an estimate names the busiest unit alone."""
+    """Examine what estimated times need: nvcc, nvdisasm and SciPy. No machine has to have them."""
     from hostcuda.estimate import lacking
 
     missing, _, remedy = lacking().partition(": ")
@@ -310,6 +309,7 @@ def _examine_estimates() -> Requirement:
 
 
 def _find_nvcc_remedy() -> str:
+    """Return the command that puts an installed nvcc on the path, or the one that installs it."""
     for toolkit in (os.environ.get("CUDA_HOME"), "/usr/local/cuda", "/opt/cuda"):
         if toolkit and (Path(toolkit) / "bin" / "nvcc").is_file():
             return f'export PATH="{toolkit}/bin:$PATH"'
@@ -324,7 +324,7 @@ _CUPTI = "from cupti import cupti; from importlib.metadata import version; print
 
 
 def _examine_package(what: str, code: str, for_gpu: bool, remedy: str) -> Requirement:
-    """Examine whether a Python package imports; `code` prints its version."""
+    """Examine whether a Python package, which only a GPU needs, imports; `code` does so and prints its version."""
     status, output = _ask_python(code)
     if status == 0:
         return Requirement(what, OK, output)
@@ -332,6 +332,7 @@ def _examine_package(what: str, code: str, for_gpu: bool, remedy: str) -> Requir
 
 
 def _examine_cache() -> Requirement:
+    """Examine whether the folder for compiled kernels can be used: it is created, and has to be this user's own."""
     try:
         return Requirement("cache", OK, str(files.private(settings.cache_dir())))
     except EngineError as error:
@@ -341,7 +342,7 @@ def _examine_cache() -> Requirement:
 
 
 def _choose_engine(findings: list[Requirement]) -> tuple[str | None, str]:
-    """Return the engine that a process of its own chooses, and the reason."""
+    """Return the engine that a new process chooses, "gpu", "cpu" or None for none, and the reason in words."""
     status, choice = _ask_python("try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
                                  "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
                                  "'.join(str(error).split()))\n")
@@ -367,7 +368,7 @@ def show(report: Report, what: str = "CUDA") -> None:
     marks = {OK: ("✓", "green"), MISSING: ("✗", "red"), UNUSED: ("–", "dim"), SLOW: ("?", "yellow")}
     try:
         "✓✗–".encode(console.encoding)
-    except UnicodeEncodeError:
+    except UnicodeEncodeError:  # a terminal without these characters
         marks = {OK: ("+", "green"), MISSING: ("x", "red"), UNUSED: ("-", "dim"), SLOW: ("?", "yellow")}
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)

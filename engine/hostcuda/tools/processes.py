@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -58,7 +58,7 @@ class Ended:
 
     @property
     def problem(self) -> str:
-        """What went wrong, or the empty string."""
+        """What went wrong, as the end of a sentence: "failed with exit status 1"; "" if nothing did."""
         if self.status is None:
             return f"did not end within {self.seconds:.0f} s and was stopped"
         if self.interrupted:
@@ -70,7 +70,7 @@ class Ended:
 
     @property
     def last_lines(self) -> str:
-        """The end of what it printed."""
+        """The last 12 lines of what it printed."""
         return "\n".join(self.output.strip().splitlines()[-12:])
 
     def require(self, what: str, note: str = "") -> None:
@@ -112,7 +112,7 @@ def engine(name: str | None) -> str:
 
 
 def split_options(text: str) -> list[str]:
-    """Return the words of a compiler's options, as a shell splits them."""
+    """Return the words of a compiler's options, split as a shell does; raise an EngineError if it cannot be."""
     try:
         return shlex.split(text)
     except ValueError as error:
@@ -168,7 +168,7 @@ _PYCUDA = re.compile(r"^\s*(?:import|from)\s+pycuda\b", re.MULTILINE)
 
 
 def _compile(path: Path, options: Sequence[str]) -> str:
-    """Compile a program with nvcc, for the GPU of this machine; return the file."""
+    """Compile a program with nvcc for this machine's GPU; return the path of the file, kept until this process ends."""
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         raise EngineError(f"nvcc, which compiles {path.name} for the GPU, is not on the path: install the CUDA toolkit")
@@ -209,21 +209,21 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         raise EngineError(f"a time limit of {timeout:g} s: give a positive number of seconds, or none")
     path = os.pathsep.join(filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")]))
     limit = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
-    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    captured = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     limited = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     began = time.monotonic()
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # in a session of its own, so that a signal reaches its child processes, too
         command, env={**os.environ, "PYTHONPATH": path, **environment}, start_new_session=True,
-        stdin=subprocess.DEVNULL if capture else None, preexec_fn=_end_with_parent(),
-        **(pipe if capture else limited if limit else {}),
+        stdin=subprocess.DEVNULL if capture else None, preexec_fn=_make_parent_guard(),
+        **(captured if capture else limited if limit else {}),
     )
-    copiers = [threading.Thread(target=_copy, args=(stream, to, int(limit))) for stream, to in (
+    copiers = [threading.Thread(target=_copy_output, args=(stream, file, int(limit))) for stream, file in (
         (process.stdout, 1), (process.stderr, 2))] if limit else []
     for copier in copiers:
         copier.start()
     if copiers:  # the copiers read the streams, not communicate()
         process.stdout = process.stderr = None
-    done = threading.Event()
+    done = threading.Event()  # tells the thread that watches the memory to end
     if memory:
         threading.Thread(target=_bound_memory, args=(process, memory, done), daemon=True).start()
     try:
@@ -234,7 +234,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not wait
             process.communicate(timeout=_GRACE)
         _signal(process, signal.SIGKILL)  # to its child processes, too
-        output = process.communicate()[0]
+        output = process.communicate()[0]  # what it had printed until then
         status = -signal.SIGINT if isinstance(stop, KeyboardInterrupt) else None
     except BaseException:
         _signal(process, signal.SIGKILL)
@@ -247,7 +247,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     return Ended(status, time.monotonic() - began, output or "")
 
 
-_RESIDENT = re.compile(r"^Rss(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
+_RESIDENT = re.compile(r"^Rss(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)  # of /proc/PID/status, in KiB
 
 
 def measure_memory(pid: int) -> int:
@@ -268,9 +268,9 @@ def resident_bytes(process: Path) -> int:
 
 
 def bind_system() -> list[str]:
-    """Return bubblewrap's options that show the system's programs and libraries, read-only."""
+    """Return bubblewrap's options that show the system's programs and libraries, read-only, in a sandbox."""
     line = ["--ro-bind", "/usr", "/usr"]
-    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
+    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):  # most are links to folders in /usr
         if path.is_symlink():
             line += ["--symlink", os.readlink(path), str(path)]
         elif path.is_dir():
@@ -279,19 +279,19 @@ def bind_system() -> list[str]:
 
 
 def _bound_memory(process: subprocess.Popen, most: int, done: threading.Event) -> None:
-    """Kill a program as soon as it uses more memory."""
+    """Kill a program and its child processes if they use more than `most` bytes; return once `done` is set."""
     while not done.wait(0.1):
         if measure_memory(process.pid) > most:
             _signal(process, signal.SIGKILL)
 
 
-def _copy(pipe: BinaryIO, to: int, most: int) -> None:
-    """Copy at most `most` bytes from a program to a file of this process; read and count the rest."""
+def _copy_output(pipe: BinaryIO, file: int, most: int) -> None:
+    """Copy at most `most` bytes from a program's pipe to a file descriptor; count the rest and print its size."""
     count = 0
     while data := os.read(pipe.fileno(), 1 << 16):
         left = memoryview(data)[: max(0, most - count)]
         while left:
-            left = left[os.write(to, left) :]
+            left = left[os.write(file, left) :]
         count += len(data)
     if count > most:
         print(f"\nhostcuda: {count - most:,} more bytes were not printed (--output-limit {most})", file=sys.stderr)
@@ -299,35 +299,35 @@ def _copy(pipe: BinaryIO, to: int, most: int) -> None:
 
 def _find_added_folders() -> list[str]:
     """Return the folders on `sys.path` that are not Python's own: a program's packages may come from there."""
-    own = (sys.prefix, sys.base_prefix)
-    return [folder for folder in sys.path if folder and not folder.startswith(own) and folder != os.getcwd()]
+    python = (sys.prefix, sys.base_prefix)
+    return [folder for folder in sys.path if folder and not folder.startswith(python) and folder != os.getcwd()]
 
 
-def _end_with_parent():
-    """Return a function that a new process calls first, to be killed when this one ends: no other stops it in time."""
+def _make_parent_guard() -> Callable[[], None] | None:
+    """Return a function for a new process to call first, so that Linux kills it when this one ends; None elsewhere."""
     if sys.platform != "linux":
         return None
-    parent, prctl, set_parent_death_signal = os.getpid(), ctypes.CDLL(None).prctl, 1
+    parent, prctl, set_parent_death_signal = os.getpid(), ctypes.CDLL(None).prctl, 1  # 1: PR_SET_PDEATHSIG
 
-    def ask():
+    def request_signal():
         prctl(set_parent_death_signal, int(signal.SIGKILL))
         if os.getppid() != parent:  # the parent has ended already
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return ask
+    return request_signal
 
 
 _GRACE = 3.0  # seconds from SIGINT to SIGKILL
 
 
 def _signal(process: subprocess.Popen, which: signal.Signals) -> None:
-    """Send a signal to the program and its child processes, which are one process group."""
+    """Send a signal to a program and its child processes, which are one process group, if they still run."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, which)
 
 
 def lines(path: Path) -> list[dict]:
-    """Return the records of a file of JSON lines; an incomplete last line is ignored."""
+    """Return the records of a file with an object of JSON per line; skip incomplete lines. No file has no records."""
     records = []
     if path.is_file():
         for line in path.read_text(errors="replace").splitlines():

@@ -126,7 +126,7 @@ class Profile:
         return float(rows[name].iloc[0])
 
     def _find_rows(self, counts: pd.DataFrame, which: str) -> pd.DataFrame:
-        """Return the rows of a name; a package may find its rows by other names."""
+        """Return the rows of `counts` with the name `which`; a subclass may accept other names."""
         return counts[counts[self.by] == which]
 
     def ratio(self, name: str, a: str, b: str) -> float:
@@ -145,13 +145,13 @@ class Profile:
         return counts.sum(min_count=1).reset_index()
 
     def traffic(self) -> HTML:
-        """Return the memory traffic of each row of `counts`, level by level, as a table for a page."""
+        """Return the columns of `summary` that are not all zero, as a table for a page or a terminal."""
         counts = self.summary()
         unused = [name for name in counts.columns[1:] if (counts[name] == 0).all()]
         return table(counts, "Traffic", {name: TRAFFIC[name] for name in counts if name not in unused})
 
     def summary(self) -> pd.DataFrame:
-        """Return the columns of `counts` that `traffic` shows."""
+        """Return the columns of `counts` about memory traffic, with notes that explain them in ``attrs["note"]``."""
         counts = self.counts
         if len(counts):
             counts = counts[[name for name in TRAFFIC if name in counts]].copy()
@@ -201,7 +201,7 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
 
 def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None, capture: bool = False,
           nvcc: bool = True, estimate: bool = False) -> Profile:
-    """Run a command and return the counters of its launches; on the CPU engine with their `works`, for an estimate."""
+    """Run a command and return the counters of its launches; with `estimate`, on the CPU engine, also their `works`."""
     if processes.engine(engine) == "cpu":
         records, modules, ended = recorded(command, timeout, capture)
         profile = counted(records, ended, modules if nvcc else ())
@@ -214,7 +214,7 @@ def watch(command: Sequence[str], engine: str | None = None, timeout: float | No
 
 def recorded(command: Sequence[str], timeout: float | None = None,
              capture: bool = True) -> tuple[list[dict], list[dict], processes.Ended]:
-    """Run a command on the CPU engine; return its launches' and modules' records, as dicts, and how it ended."""
+    """Run a command on the CPU engine; return a record per launch and one per module, as dicts, and how it ended."""
     with temporary.folder() as folder:
         out = folder / "launches"
         environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile", "HOSTCUDA_CHECK_OUT": str(out)}
@@ -223,7 +223,7 @@ def recorded(command: Sequence[str], timeout: float | None = None,
 
 
 def counted(records: Sequence[dict], ended: processes.Ended, modules: Sequence[dict] = ()) -> Profile:
-    """Return the profile in the CPU engine's records, a dict per launch, with nvcc's figures for the modules."""
+    """Return the profile in the CPU engine's records, a dict per launch; from `modules` nvcc gives the registers."""
     rows, sites = [], []
     figures, compiler, remark = _find_compiler_figures(records, () if ended.interrupted else modules)
     for number, record in enumerate(records):
@@ -235,7 +235,7 @@ def counted(records: Sequence[dict], ended: processes.Ended, modules: Sequence[d
         if record.get("error"):
             rows[-1]["source"] = ABANDONED
         if figures[number]:
-            rows[-1]["source"] += f"{_REGISTERS}{compiler}"
+            rows[-1]["source"] += f"{_REGISTERS}{compiler}"  # `Profile.summary` reads the compiler from there
         rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # 0 counted: the host's compiler may have removed some
         sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
     note = f"Source: {COUNTED}.{remark}{_explain_register_refusals(rows)}"
@@ -248,7 +248,7 @@ def counted(records: Sequence[dict], ended: processes.Ended, modules: Sequence[d
 
 
 def _explain_register_refusals(rows: Sequence[dict]) -> str:
-    """Explain which launches a GPU refuses because a block needs more registers than there are."""
+    """Return, as one text, a sentence per kernel of the launches `rows` whose block needs more registers than exist."""
     sentences, available = {}, MULTIPROCESSOR[ARCH]["registers"]
     for row in rows:
         threads, used = math.prod(row["block"]), row.get(NAMES["registers"], 0)
@@ -263,7 +263,7 @@ def _explain_register_refusals(rows: Sequence[dict]) -> str:
 
 
 def _find_compiler_figures(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dict], str, str]:
-    """Return nvcc's figures for each launch's kernel, the compiler's name and target, and a remark for the note."""
+    """Return a dict of nvcc's figures per launch, the compiler's name and target, and a remark; empty without nvcc."""
     rows = [{} for _ in records]
     if not modules or not nvcc_available():
         return rows, "", ""
@@ -287,8 +287,8 @@ def _find_compiler_figures(records: Sequence[dict], modules: Sequence[dict]) -> 
     return rows, f"{nvcc_version()}, {ARCH}", remark
 
 
-def _measure(command, folder: Path, timeout, capture) -> Profile:
-    """Profile a command on a GPU with ncu, or with events if ncu has no counters."""
+def _measure(command: Sequence[str], folder: Path, timeout: float | None, capture: bool) -> Profile:
+    """Profile a command on a GPU with ncu, or with events if ncu has no counters; write ncu's log to `folder`."""
     log, note, ended, launches = folder / "ncu.csv", f"Source: {NCU}.", None, []
     try:
         ended = processes.run(nsight.ncu_command(command, log), _ON_GPU, timeout, capture)
@@ -298,15 +298,16 @@ def _measure(command, folder: Path, timeout, capture) -> Profile:
         if processes.is_compiled(command):  # events are measured from Python
             raise
         if ended is None or not ended.stopped:  # a stopped program is not run again
-            return _time(command, folder, timeout, capture, f"{error}; the engine 'cpu' counts without a GPU")
+            why = f"{error}; the engine 'cpu' counts without a GPU"
+            return _time_launches(command, folder, timeout, capture, why)
         note += f" There are no counters because {error}."
     rows = [{"launch": row.pop("index"), **row, "blocks": int(np.prod(row["grid"])),
              "blocks_counted": int(np.prod(row["grid"])), "source": NCU} for row in launches]
     return _build_profile(rows, note, ended)
 
 
-def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
-    """Measure a command's launches on a GPU with events instead of counters."""
+def _time_launches(command: Sequence[str], folder: Path, timeout: float | None, capture: bool, why: str) -> Profile:
+    """Measure the times of a command's launches on a GPU with events; `why` says why there are no counters."""
     print(f"hostcuda: no counters, event times instead: {why}", file=sys.stderr)
     out = folder / "launches"
     program = [command[0], "-m", "hostcuda.gpu.launches", str(out), *command[1:]]
@@ -320,10 +321,7 @@ def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
 
 
 def _build_profile(rows: list[dict], note: str, ended: processes.Ended, sites: Sequence[dict] = ()) -> Profile:
-    """Return the profile of launches: `rows` with Nsight Compute's names of the counters, `sites` per line of source.
-
-    The columns are those of `_FIRST`, `NAMES`, others and `_LAST`; without launches the table has them, too.
-    """
+    """Return the profile of launches: `rows` become its table, with the columns in order, and `sites` its `sites`."""
     frame = pd.DataFrame(rows, columns=None if rows else [*_FIRST, *NAMES.values(), *_LAST])
     columns = [*_FIRST, *NAMES.values()]
     more = [name for name in frame if name not in columns and name not in _LAST]

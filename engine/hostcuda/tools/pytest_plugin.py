@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -24,24 +24,25 @@ MARKERS = {
 _REPORT = "HOSTCUDA_PYTEST_REPORT"  # in the process of a test: where it reports the outcome
 
 
-def pytest_configure(config):
-    """Register the markers."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers; pytest calls this hook when it starts."""
     for line in MARKERS.values():
         config.addinivalue_line("markers", line)
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
-    """Replace each marked test by one that runs in a process of its own."""
-    if _REPORT not in os.environ:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Replace each marked test in `items` by one that runs in a process of its own; pytest calls this hook."""
+    if _REPORT not in os.environ:  # this is not such a process
         items[:] = [_ChildTest.of(item) if isinstance(item, pytest.Function)
                     and any(map(item.get_closest_marker, MARKERS)) else item for item in items]
 
 
-def pytest_runtest_logreport(report):
-    """Write the outcome of a test for its parent process."""
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """In the process of a test, append its outcome, a line of JSON, to the file that the parent process reads."""
     if _REPORT in os.environ:
         with open(os.environ[_REPORT], "a", encoding="utf-8") as out:
+            # Of a skipped test pytest has (file, line, reason).
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
             out.write(json.dumps({"outcome": report.outcome, "when": report.when, "text": reason}) + "\n")
 
@@ -63,15 +64,12 @@ def hostcuda_profile() -> Callable:
     return count
 
 
-class _ChildTestFailed(Exception):
-    """The failure of a test in its own process. pytest prints the message alone."""
-
-
 class _ChildTest(pytest.Item):
     """A stand-in for a marked test, which it runs in a process of its own. Fixtures are set up there alone."""
 
     @classmethod
-    def of(cls, test):
+    def of(cls, test: pytest.Function) -> _ChildTest:
+        """Return the stand-in for a test, which pytest selects, skips and reports as it would the test."""
         item = cls.from_parent(test.parent, name=test.name, nodeid=test.nodeid)
         item.obj, item.test = test.obj, test  # the conditions of skipif are evaluated in the test's module
         item.own_markers, item.keywords = test.own_markers, test.keywords
@@ -81,20 +79,23 @@ class _ChildTest(pytest.Item):
         return self.test.reportinfo()
 
     def repr_failure(self, failure, style=None):
-        if failure.errisinstance((_ChildTestFailed, EngineError)):
+        """Return what pytest prints of a failure: of a test in its own process the message, without a traceback."""
+        if failure.errisinstance(EngineError):
             return str(failure.value)
         return super().repr_failure(failure, style)
 
     def runtest(self):
+        """Run the test once per marker; raise an EngineError with all findings and exceeded budgets."""
         sentences = []
         for mark in self.iter_markers("hostcuda_sanitize"):
             sentences += self._sanitize(*mark.args, **mark.kwargs)
         for mark in self.iter_markers("hostcuda_budget"):
             sentences += self._check_budget(*mark.args, **mark.kwargs)
         if sentences:
-            raise _ChildTestFailed("\n\n".join(sentences))
+            raise EngineError("\n\n".join(sentences))
 
-    def _sanitize(self, tool="all"):
+    def _sanitize(self, tool: str = "all") -> list[str]:
+        """Run the test under the sanitizers; return its findings as texts, or its failure, or what was not checked."""
         from hostcuda.tools.sanitize import watch
 
         findings, failure = self._run(watch, tool=tool)
@@ -103,14 +104,18 @@ class _ChildTest(pytest.Item):
             return [findings.verdict()]
         return sentences
 
-    def _check_budget(self, kernel=None, **largest):
+    def _check_budget(self, kernel: str | None = None, **largest: float) -> list[str]:
+        """Run the test with counters; return its failure, or a sentence per counter above its largest value."""
         from hostcuda.tools.profile import watch
 
         profile, failure = self._run(watch, nvcc=False)
-        return failure or list(_compare(profile, kernel, largest))
+        return failure or list(_list_excesses(profile, kernel, largest))
 
-    def _run(self, watch, **settings):
-        """Run the test under `watch`; return the result of that, and a list with the test's failure, if it failed."""
+    def _run(self, watch: Callable, **settings) -> tuple:
+        """Run the test in a process by `watch(command, **settings)`, of `hostcuda.tools.sanitize` or `profile`.
+
+        Return what `watch` returns, and the texts of the test's failures: an empty list if it passed.
+        """
         from hostcuda.tools import processes as child
 
         config = self.config
@@ -134,8 +139,8 @@ class _ChildTest(pytest.Item):
         return result, [outcome["text"] for outcome in outcomes if outcome["outcome"] == "failed"]
 
 
-def _compare(profile, kernel, largest):
-    """Yield a sentence for each counter that is above its largest value."""
+def _list_excesses(profile, kernel: str | None, largest: Mapping[str, float]) -> Iterator[str]:
+    """Yield a sentence for each counter of a kernel (None: of any) that is above its largest value, or undefined."""
     counts = profile.counts
     if counts.empty:
         yield "the test launched no kernel, so nothing was counted"
@@ -143,7 +148,7 @@ def _compare(profile, kernel, largest):
     kernels = list(counts["kernel"]) if kernel is None else [kernel]
     for name, limit in largest.items():
         values = {kernel: profile.value(name, kernel) for kernel in kernels}
-        if all(value != value for value in values.values()):
+        if all(value != value for value in values.values()):  # NaN
             yield f"{name} is not defined: {', '.join(kernels)} made no such access"
         for kernel, value in values.items():
             if value > limit:

@@ -30,8 +30,6 @@ _WARNING = re.compile(r"^(.+?):(\d+):.*\bwarning: .*", re.MULTILINE)
 _FAULTS = [-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)]  # as exit statuses
 COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
            "launches", "message", "op", "remedy")
-
-
 # The verdicts with their exit statuses. Ctrl-C makes it 130.
 STATUS = {"pass": 0, "unsafe": 1, "wrong result": 3, "compile error": 4, "refused": 5, "not checked": 6, "hang": 124}
 
@@ -162,11 +160,11 @@ def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all
 
 def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
           capture: bool = False) -> Findings:
-    """Run a command, and return the findings in its launches."""
+    """Run a command, and return the findings in its launches; the parameters are those of `sanitize_script`."""
     tools = _choose_tools(tool)
     with temporary.folder() as folder:
         if processes.engine(engine) == "gpu":
-            return _compute_sanitizer(command, tools, folder, timeout, capture)
+            return _check_on_gpu(command, tools, folder, timeout, capture)
         out = folder / "launches"
         environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
         if "initcheck" in tools:  # the compiler knows of variables without a value
@@ -176,14 +174,14 @@ def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, 
 
 
 def _choose_tools(tool: str) -> tuple[str, ...]:
-    """Return the tools that a name stands for."""
+    """Return the tools that a name, one of `TOOLS` or "all", stands for; raise an EngineError for another name."""
     if tool not in ("all", *TOOLS):
         raise EngineError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
     return TOOLS if tool == "all" else (tool,)
 
 
 def prepare(tools: str, options: Sequence[str] = ()) -> None:
-    """Compile the engine's own files for some tools, if they are not there, outside of any time limit."""
+    """Compile the engine's own files for `tools`, separated by commas, into the cache, outside of any time limit."""
     program = "import sys; from hostcuda import checking; checking.engine_files(sys.argv[1:])"
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
     processes.run([sys.executable, "-c", program, *options], environment, capture=True).require("preparing the engine")
@@ -192,7 +190,7 @@ def prepare(tools: str, options: Sequence[str] = ()) -> None:
 def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended,
             events: Sequence[dict] = ()) -> Findings:
     """Return the findings in the CPU engine's records, a dict per launch, and in its events outside of the launches."""
-    # Without those whose blocks ran to their end, though an address was bad.
+    # Launches that were not checked to their end. After a finding, all blocks may have run nevertheless.
     cut = [record for record in records if record.get("error")
            and not (record["findings"] and record.get("blocks_watched") == record.get("blocks", -1))]
     unexplained = [record["error"] for record in cut if not record["findings"]]
@@ -206,23 +204,25 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
     unset = [row for event in warnings if "initcheck" in tools
              for row in findings.of_warnings(event["message"], event["source"])]
     warned = {line[0]: line for event in warnings for line in _WARNING.finditer(event["message"])}
-    told = [*({"kind": "warning", "message": text, "file": at[1], "line": int(at[2])} for text, at in warned.items()),
-            *(event for event in events if event["kind"] != "warnings")]
+    # The compiler's warnings come as one event per source; each becomes an event of its own.
+    split = [*({"kind": "warning", "message": text, "file": at[1], "line": int(at[2])} for text, at in warned.items()),
+             *(event for event in events if event["kind"] != "warnings")]
     launched = sum(record.get("index", 0) >= 0 for record in records)  # the others are copies of the host
-    return Findings(_make_frame([*unset, *findings.of(records)]), launched, tuple(tools), ended, note, whole, told)
+    return Findings(_make_frame([*unset, *findings.of(records)]), launched, tuple(tools), ended, note, whole, split)
 
 
 def _format_launches(count: int) -> str:
     return f"{count:,} launch{'es' * (count != 1)}"
 
 
-def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findings:
-    """Check a command on a GPU, in one run per tool. nvcc adds line numbers; PyCUDA's cache is a separate one."""
+def _check_on_gpu(command: Sequence[str], tools: Sequence[str], folder: Path, timeout: float | None,
+                  capture: bool) -> Findings:
+    """Check a command on a GPU with compute-sanitizer, in one run per tool, with its logs in `folder`."""
     cache, launched = folder / "cache", folder / "launched"
-    cache.mkdir()
+    cache.mkdir()  # not PyCUDA's own, which has kernels that were compiled without line numbers
     environment = {"HOSTCUDA_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
     script = not processes.is_compiled(command) and command[1] != "-m"
-    if script:
+    if script:  # a Python program, whose launches can be counted
         command = [command[0], "-m", "hostcuda.gpu.launches", "--count", str(launched), *command[1:]]
     rows, finished = [], []
     for tool in tools:
@@ -239,13 +239,14 @@ def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findin
 
 
 def _make_frame(rows: list[dict]) -> pd.DataFrame:
+    """Return findings as a table with the columns of `Findings.table`; an unknown file is "", an unknown line 0."""
     frame = pd.DataFrame([{"remedy": "", **row, "file": row["file"] or "", "line": row["line"] or 0} for row in rows],
                          columns=[*COLUMNS, "source"])
     return frame.astype({"line": int, "count": int})
 
 
 def _format_place(row: dict) -> str:
-    """Return file:line, with the path relative to the working directory, or only the name of a file elsewhere."""
+    """Return a finding's "file:line", with the path relative to the working directory; of a file elsewhere its name."""
     if not row["file"]:
         return "(no source line)"
     path, here = Path(row["file"]), Path.cwd()
@@ -254,6 +255,7 @@ def _format_place(row: dict) -> str:
 
 
 def _format_thread(row: dict) -> str:
+    """Return a finding's "thread (x,y,z) of block (x,y,z)", or "" if the thread is not known."""
     if row["thread"] is None or row["thread"] != row["thread"]:  # None, or the NaN that pandas makes of it
         return ""
     block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))

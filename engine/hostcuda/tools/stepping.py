@@ -1,9 +1,8 @@
 """One thread of a kernel, followed from statement to statement with the values of its variables.
 
-The CPU engine compiles the kernel without optimization, so that each variable has a place in memory, and keeps the
-thread's frame before each statement, and its accesses to memory. The compiler's debug information says what is where.
-The launch is made twice, and memory that has not been set has other contents each time: a value that differs has not
-been set, and is None. A comparison with unset memory may have the same result both times; initcheck finds that read.
+The CPU engine compiles the kernel without optimization, and keeps the thread's frame before each statement, and its
+accesses. The launch is made twice, and memory that has not been set has other contents each time: a value that differs
+has not been set, and is None. A comparison with it may have the same result twice; initcheck finds that read.
 
 The environment variable ``HOSTCUDA_CHECK=step`` has to be set before the first import. This is for x86-64 and g++.
 """
@@ -157,8 +156,8 @@ class _Event:
     data: bytes
 
     @property
-    def key(self):
-        """The parts that are the same in both runs; a frame may have another address."""
+    def key(self) -> tuple:
+        """The parts that are the same in both runs; a frame, of a statement (`kind` 0), may have another address."""
         return self.place, self.kind, self.where if self.kind else None, len(self.data)
 
 
@@ -166,11 +165,16 @@ class _Code:
     """The stops of a file, and the variables that are known at each."""
 
     def __init__(self, all_stops: list[stops.Stop], functions: list[dwarf.Function], variables: dict[str, dwarf.Type]):
+        """Find what is known at each statement: `at` maps its place to (stop, function, lowest offset, variables).
+
+        `variables` are those outside of functions, by name. `table` tells the runtime which bytes of the frame to keep
+        at a statement, and which to fill with the pattern, because a function or block with variables begins there.
+        """
         self.at: dict[int, tuple[stops.Stop, dwarf.Function, int, list[dwarf.Variable]]] = {}
         self.variables = variables
         rows = []
         for stop in all_stops:
-            pc = stop.place - stops.LEAD
+            pc = stop.place - stops.LEAD  # where the statement's own code begins
             inside = next((function for function in functions if function.low <= pc < function.high), None)
             if stop.kind == stops.ENTERED:
                 rows.append((stop.place, stop.kind, 0, stop.bytes))
@@ -186,14 +190,15 @@ class _Code:
         self.table = b"".join(_STOP.pack(*row) for row in rows)
 
 
-def _run(launch, code, thread, block, before, pattern) -> list[_Event]:
-    """Make the launch once with a thread followed; return the events of the run."""
+def _run(launch: Callable[[], None], code: _Code, thread: Sequence[int], block: Sequence[int], before: int,
+         pattern: int) -> list[_Event]:
+    """Follow a thread in the launch after `before` others; return its events. Unset memory gets the byte `pattern`."""
     library, three = native.library(), ctypes.c_uint * 3
     count = ctypes.c_size_t(len(code.table) // _STOP.size)
     library.hc_step(three(*block), three(*thread), before, pattern, code.table, count)
     try:
         launch()
-    except LaunchError as error:
+    except LaunchError as error:  # the runtime abandons a launch when the thread has ended
         if _ENDED not in str(error):
             raise
     log, events, at = ctypes.c_void_p(), [], 0
@@ -205,17 +210,18 @@ def _run(launch, code, thread, block, before, pattern) -> list[_Event]:
         at += _EVENT.size
         variable = ctypes.string_at(name).decode(errors="replace") if name else ""
         events.append(_Event(place, kind, space, where, base, extent, variable, text[at : at + size]))
-        at += -(-size // 8) * 8
+        at += -(-size // 8) * 8  # the next event is aligned to 8 bytes
     return events
 
 
 def _compare_bytes(event: _Event, twin: _Event) -> bytes:
-    """Return a byte per byte of an event: 1 where both runs have the same value, so that it has been set."""
+    """Return, per byte of an event, 1 if its `twin` in the other run has the same value: the kernel has set it."""
     return bytes(a == b for a, b in zip(event.data, twin.data, strict=True))
 
 
 def _build_access(code: _Code, function: dwarf.Function, variables: dict, event: _Event, twin: _Event) -> Access:
-    """Return an access. It has a value if the type is known: from a variable, or a pointer into the allocation."""
+    """Return the access of an event. `twin`: the event in the other run; `variables`: the thread's values by name."""
+    # Its value's type is known from the variable that it accesses, or from a pointer of the thread into the allocation.
     kind = function.shared.get(event.name) or code.variables.get(event.name) if event.name else None
     pointers = (value.target for value in variables.values() if isinstance(value, Pointer)
                 and 0 <= value.address - event.base < event.bytes and not event.name)
@@ -225,14 +231,14 @@ def _build_access(code: _Code, function: dwarf.Function, variables: dict, event:
                   event.bytes, event.where, len(event.data), value)
 
 
-def _build_steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[Step]:
+def _build_steps(code: _Code, run: list[_Event], other_run: list[_Event]) -> list[Step]:
     """Return the steps of a followed thread from the events of two runs; bytes that differ between them are not set."""
     steps: list[Step] = []
     frames: list[int] = []  # the frame pointers of the calls that have not ended, the outermost first
     numbers: list[int] = []  # and the numbers of these calls
     open_steps: dict[int, Step] = {}  # call -> its last step
-    last, calls, function = 0, 0, None
-    for event, twin in zip(run, other, strict=True):
+    last, calls, function = 0, 0, None  # the place of the last statement, how many calls there were, the function
+    for event, twin in zip(run, other_run, strict=True):
         if event.kind:
             if steps:
                 steps[-1].accesses.append(_build_access(code, function, steps[-1].before, event, twin))
@@ -247,6 +253,7 @@ def _build_steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[St
             calls += 1
         call = numbers[-1]
         step = open_steps.get(call)
+        # Another statement of the same line, unless the code jumped back: then the line runs once more.
         if step and step is steps[-1] and (step.file, step.line) == (stop.file, stop.line) and event.place > last:
             last = event.place
             continue

@@ -9,7 +9,7 @@ tells the runtime their names and memory spaces; behind each is a red zone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from hostcuda.check.instrument import Block, order_blocks
 
@@ -35,14 +35,9 @@ _GLOBAL_SPACE, _SHARED_SPACE, _CONSTANT_SPACE, _UNWATCHED_SPACE = 0, 1, 2, 4  # 
 
 
 def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
-    """Add numbers and tables to the text; return it, and the place of each number.
+    """Add numbers and tables to a compiled module, LLVM's `text`; return it and the place of each number.
 
-    Parameters
-    ----------
-    text : str
-        The compiled module as LLVM's text.
-    own : callable
-        Returns for a file's name whether the file is the engine's own.
+    `own(name)` says whether a file is the engine's own. The place 0 stands for unknown ones.
     """
     lines = _WRAPPED.sub(r"@__wrap_\1", text).split("\n")
     places: list[Place] = [(None, None, True)]
@@ -55,9 +50,9 @@ def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
     return "\n".join([*_add_red_zones(lines), *_list_tables(lines, len(places)), ""]), places
 
 
-def _read_blocks(lines):
-    """Return the blocks of the text; the `pieces` of a block are the numbers of its lines with calls."""
-    blocks, at, block, function, fresh = [], {}, None, "", False
+def _read_blocks(lines: list[str]) -> list[Block]:
+    """Return the blocks of LLVM's text; their `pieces` are the indices of lines that call check mode."""
+    blocks, at, block, function, fresh = [], {}, None, "", False  # fresh: the function's first block has no label yet
     for number, line in enumerate(lines):
         if line.startswith("define "):
             function = re.search(_NAME + r"\(", line)[1].strip('"')
@@ -78,7 +73,7 @@ def _read_blocks(lines):
             name = call[1].strip('"')
             if _HOOK.fullmatch(name):
                 if _ONE_ACCESS.match(name) and _OWN.match(call[2]):
-                    lines[number] = ""  # an index of the thread is no memory
+                    lines[number] = ""  # remove the call: an index of the thread, such as threadIdx, is no memory
                 else:
                     block.pieces.append(number)
             elif not name.startswith("llvm."):
@@ -91,8 +86,8 @@ def _read_blocks(lines):
     return blocks
 
 
-def _make_locator(lines, own):
-    """Return a function from a location's number to its `Place`: the innermost one outside of the engine's files."""
+def _make_locator(lines: list[str], own: Callable[[str], bool]) -> Callable[[str], Place]:
+    """Return a function that maps a debug location, "12" of ``!dbg !12``, to its innermost place not in `own` files."""
     nodes = {}
     for line in reversed(lines):
         if node := _NODE.match(line):
@@ -101,6 +96,7 @@ def _make_locator(lines, own):
             break
 
     def find_file(scope):
+        """Return the file of a scope's number, from the nearest scope around it that names one, or ""."""
         while scope in nodes:
             if "file" in nodes[scope]:
                 return nodes[nodes[scope]["file"]].get("filename", "")
@@ -108,7 +104,7 @@ def _make_locator(lines, own):
         return ""
 
     def place(number):
-        """Return (file, line, whether the engine's code is further in) of a location's number."""
+        """Return (file, line, whether the access is in the engine's code, called there) or (None, None, True)."""
         inside = False
         while number in nodes:
             node = nodes[number]
@@ -123,22 +119,20 @@ def _make_locator(lines, own):
     return place
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Variables
-
-
-def _find_space(symbol, line, kind):
-    """Return the memory space of the variable that a line of LLVM IR defines."""
+# ------------------------------------------------------------------------------------------------------------ Variables
+def _find_space(symbol: str, line: str, kind: str) -> int:
+    """Return the memory space of the variable `symbol` that a line of LLVM IR defines as "global" or "constant"."""
     if '"hc_shared"' in line:
         return _SHARED_SPACE
     if '"hc_constant' in line:
         return _CONSTANT_SPACE
+    # String literals (.str), guards of static variables (_ZGV), and the engine's own variables.
     ours = kind == "constant" or "hostcuda_" in symbol or "N8hostcuda" in symbol or symbol.startswith((".", "_ZGV"))
     return _UNWATCHED_SPACE if ours else _GLOBAL_SPACE
 
 
-def _list_variables(lines):
-    """Yield (line number, symbol, type, space, rest of the line) of each variable that the text defines."""
+def _list_variables(lines: list[str]) -> Iterator[tuple[int, str, str, int, str]]:
+    """Yield (line's index, symbol, type, space, rest of the line) of each variable that the text defines."""
     for number, line in enumerate(lines):
         match = _GLOBAL.match(line)
         if match and "external" not in match[2] and not match[1].startswith(("llvm.", '"llvm.')):
@@ -146,9 +140,9 @@ def _list_variables(lines):
             yield number, match[1], kind, _find_space(match[1].strip('"'), line, match[3]), match[4][len(kind) :]
 
 
-def _add_red_zones(lines):
-    """Yield the lines, with unused bytes behind each variable of a kernel. Each memory space has one section."""
-    zones = {}
+def _add_red_zones(lines: list[str]) -> Iterator[str]:
+    """Put each variable of a kernel into its space's section, in `lines`; yield them, with unused bytes behind each."""
+    zones = {}  # line's index -> the definition of the unused bytes
     for number, _, kind, space, rest in _list_variables(lines):
         section = {_SHARED_SPACE: "hc_shared", _CONSTANT_SPACE: "hc_constant", _GLOBAL_SPACE: "hc_device"}.get(space)
         if not section:
@@ -168,8 +162,8 @@ def _add_red_zones(lines):
             yield zones[number]
 
 
-def _list_tables(lines, sites):
-    """Yield the variables as the runtime's ``hc_variable``, and the numbers of variables and places."""
+def _list_tables(lines: list[str], sites: int) -> Iterator[str]:
+    """Yield lines that define the table of variables (the runtime's ``hc_variable``) and the numbers of both tables."""
     rows, names = [], []
     for number, symbol, kind, space, _ in _list_variables(lines):
         if symbol.startswith("hostcuda_zone_"):
@@ -187,8 +181,8 @@ def _list_tables(lines, sites):
         yield "@hostcuda_site = external global i32"
 
 
-def _find_end(text, stop=" "):
-    """Return the index of the first `stop` that is in no brackets and no string."""
+def _find_end(text: str, stop: str = " ") -> int:
+    """Return the index of the first `stop`, a character, that is in no brackets and no string, or the text's length."""
     depth, quoted = 0, False
     for i in range(len(text)):
         if text[i] == '"':
@@ -200,8 +194,8 @@ def _find_end(text, stop=" "):
     return len(text)
 
 
-def _demangle(symbol):
-    """Return a variable's name as declared: _ZZ4convE4tile -> tile."""
+def _demangle(symbol: str) -> str:
+    """Return a variable's name as declared: "tile" for "_ZZ4convE4tile", in which 4 is the name's length."""
     if symbol.startswith("_Z"):
         for digits in re.finditer(r"\d+", symbol):
             end = digits.end() + int(digits[0])

@@ -40,27 +40,19 @@ class _Unit(unit.Unit):
         return [flag for flag in super().flags if flag != "-fsanitize=alignment"]
 
     def prepare(self, path: Path, alone: bool) -> None:
-        """Give numbers to the places in the text, and keep the list of them as `places`."""
+        """Add check mode to the compiled text in the file `path`, and keep its list of places as `self.places`."""
         own = (str(toolchain.INCLUDE), "/usr/", "kernel.cpp")
         text, self.places = ir.prepare(path.read_text(encoding="utf-8"), lambda file: file.startswith(own))
         path.write_text(text, encoding="utf-8")
 
 
 def compile(request: str) -> str:
-    """Compile a kernel to `_PRODUCT`.
+    """Compile a kernel to the file `_PRODUCT`; the request and the returned answer are objects of JSON.
 
-    Parameters
-    ----------
-    request : str
-        A JSON object: ``source``; ``options``, nvcc's; ``check``, whether for check mode; ``extern_c``, whether
-        ``extern "C"`` is added around it; ``include_dirs``; ``warn``, whether warnings are wanted.
-
-    Returns
-    -------
-    str
-        A JSON object: ``error``, the compiler's messages, empty if there is none; ``messages``, errors and warnings;
-        ``places`` of check mode; ``pointers``, whether functions are called by pointers; ``variables`` that the host
-        can write.
+    The request has ``source``; ``options``, nvcc's; ``check``, whether for check mode; ``extern_c``, whether to add
+    ``extern "C"`` around it; ``include_dirs``; ``warn``, whether to return warnings. The answer has ``error``, the
+    compiler's text or ""; ``messages``, errors and warnings; ``places`` of check mode; ``pointers``, whether functions
+    are called by pointers; ``variables`` that the host can write.
     """
     request = json.loads(request)
     tools = ALL_TOOLS if request.get("check") else ()
@@ -87,12 +79,13 @@ def compile(request: str) -> str:
 
 
 def _read_messages(text: str) -> list[dict]:
+    """Return the compiler's messages, reworded for a page: dicts with file, line, column, kind and text."""
     return [{**match.groupdict(), "line": int(match["line"]), "column": int(match["column"] or 0)}
             for match in _MESSAGE.finditer(functools.reduce(lambda words, pair: words.replace(*pair), _HERE, text))]
 
 
 def read(raw: str, places: str) -> str:
-    """Read a launch's record from the runtime's text and its module's places; ``totals`` are the named counters."""
+    """Return a launch's record as JSON, with ``totals`` by counter, from the runtime's JSON and the module's places."""
     record = asdict(records.read_record(json.loads(raw), json.loads(places)))
     record["totals"] = totals = {name: record["counts"].get(metric, 0) for name, metric in NAMES.items()}
     totals |= {name: sum(totals[part] for part in parts) for name, parts in SUMS.items()}
@@ -102,7 +95,7 @@ def read(raw: str, places: str) -> str:
 
 
 def warm() -> None:
-    """Compile the engine's own files into the cache."""
+    """Compile a small kernel, without and with check mode, so that the cache has the engine's own compiled files."""
     for check in (False, True):
         answer = json.loads(compile(json.dumps({"source": "__global__ void f(float *x) { *x = 0; }", "check": check})))
         if answer["error"]:

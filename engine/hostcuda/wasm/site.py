@@ -27,9 +27,8 @@ _PACKAGE, _JS = _HERE.parent, _HERE / "js"
 _MODULES = _JS / "node_modules"
 MISSING = f"npm ci --ignore-scripts --prefix {_JS}"
 # The engine's Python that compiles kernels: modules, and rooms.
-_PYTHON = (
-    "__init__", "errors", "files", "findings", "limits", "metrics", "processor", "settings", "source", "temporary",
-)
+_PYTHON = ("__init__", "errors", "files", "findings", "limits", "metrics", "processor", "settings", "source",
+           "temporary")
 _ROOMS = ("build", "check", "frontend", "host", "loops", "util", "wasm")
 _OWN = ("engine.mjs", "worker.mjs", "service.mjs", "compiler.mjs", "instance.mjs", "kernel.mjs", "asyncify.mjs",
         "half.mjs")
@@ -115,8 +114,8 @@ def engine_files() -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in files.items()}
 
 
-def _zip(files):
-    """Return a zip file; the same files give the same bytes."""
+def _zip(files: Mapping[str, bytes]) -> bytes:
+    """Return a zip file of contents by name; the same files give the same bytes: sorted, with a fixed date."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as whole:
         for name, content in sorted(files.items()):
@@ -124,7 +123,7 @@ def _zip(files):
     return data.getvalue()
 
 
-def _compress(path):
+def _compress(path: Path) -> bytes:
     """Return a file from npm, compressed; of the compiler's archive only the files that kernels need."""
 
     def make(to):
@@ -135,9 +134,9 @@ def _compress(path):
     return cache.obtain(f"wasm-{cache.digest(path.name, size, *_key())[:24]}.z", make).read_bytes()
 
 
-def _trim_archive(path):
-    """Return the archive of the compiler's files without those that no kernel needs; it copies blocks unchanged."""
-    content, block, parts = path.read_bytes(), 512, []
+def _trim_archive(path: Path) -> bytes:
+    """Return the tar archive of the compiler's files without those that no kernel needs."""
+    content, block, parts = path.read_bytes(), 512, []  # tar's blocks are copied unchanged
     with tarfile.open(path) as archive:
         for member in archive:
             name = member.name
@@ -147,8 +146,8 @@ def _trim_archive(path):
     return b"".join([*parts, bytes(2 * block)])
 
 
-def _compile_engine():
-    """Return a zip file of what the engine needs compiled: the runtime, and the header for kernels."""
+def _compile_engine() -> bytes:
+    """Return a zip file with the engine's runtime and the header for kernels, compiled; the cache keeps it."""
     files = engine_files()
 
     def make(to):
@@ -157,14 +156,14 @@ def _compile_engine():
             archive.write_bytes(_zip(files))
             _run("the engine's own files do not compile to WebAssembly", "build.mjs", archive, to)
 
-    inputs = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # its flags, too
+    inputs = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # the last: its flags
     parts = [part for name, data in files.items() if name.startswith(tuple(f"hostcuda/{prefix}" for prefix in inputs))
              for part in (name, data)]
     return cache.obtain(f"wasm-{cache.digest(*parts, *_key('build.mjs', 'compiler.mjs'))[:24]}.zip", make).read_bytes()
 
 
-def _unpack_binaryen():
-    """Return the WebAssembly that Binaryen's JavaScript holds as a string."""
+def _unpack_binaryen() -> bytes:
+    """Return the WebAssembly that Binaryen's JavaScript holds as a string; the cache keeps it."""
 
     def make(to):
         _run("the WebAssembly of binaryen is not found", "unpack.mjs", to)
@@ -172,14 +171,15 @@ def _unpack_binaryen():
     return cache.obtain(f"wasm-{cache.digest(*_key('unpack.mjs'))[:24]}.wasm", make).read_bytes()
 
 
-def _run(failure, script, *arguments):
+def _run(failure: str, script: str, *arguments: Path) -> None:
+    """Run a script of ``js/`` in node; raise an EngineError that begins with `failure` if it fails."""
     result = subprocess.run(["node", _JS / script, *arguments], capture_output=True, text=True, check=False)
     if result.returncode:
         raise EngineError(f"{failure}:\n{result.stderr.strip()}")
 
 
-def _remove_wasm(text):
-    """Return Binaryen's JavaScript without the string of WebAssembly; it exports the function that starts it."""
+def _remove_wasm(text: str) -> str:
+    """Return Binaryen's JavaScript without its string of WebAssembly; it exports the function that starts it."""
     for pattern, new in ((r"`\\0asm(?:[^`\\]+|\\.)*`", "``"), (r"=await (\w+)\(\)", r"=\1")):
         text, count = re.subn(pattern, new, text, flags=re.DOTALL)
         if count != 1:
@@ -191,7 +191,8 @@ def _key(*scripts):  # what the scripts' files depend on: packages' versions, sc
     return [(_JS / name).read_bytes() for name in ("package-lock.json", *scripts)]
 
 
-def _list_licences():
+def _list_licences() -> str:
+    """Return the text of ``licences.txt``: what the folder ships, with its versions and licences."""
     packages = json.loads((_JS / "package-lock.json").read_bytes())["packages"]
     shipped = {name.removeprefix("node_modules/"): facts for name, facts in packages.items()
                if name.removeprefix("node_modules/") in ("@yowasp/clang", "binaryen", "pyodide")}

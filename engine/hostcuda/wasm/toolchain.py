@@ -61,13 +61,14 @@ loops_flags = link_flags = lambda command, *halves: []
 make_names_local = lambda paths: None
 
 
-def _translate(command):
+def _translate(command: list[str]) -> list[str]:
+    """Return a command for clang on Linux as one for WebAssembly."""
     words = [replacement for word in command if word not in _LEFT_OUT for replacement in _HERE_AS.get(word, (word,))]
     return [words[0], *_TARGET, *words[1:]]
 
 
 def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
-    """Run the compiler; return (exit status, its output, its messages)."""
+    """Run a command that is meant for clang on Linux, in the folder `cwd`; return (exit status, output, messages)."""
     folder, words = str(cwd or "/"), _translate(command)
     if "-dD" in command:
         return _preprocess(words, folder)
@@ -79,31 +80,32 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     if os.devnull in command:  # the caller wants the messages alone
         words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + ["-fsyntax-only"]
     elif "-emit-llvm" in words:
-        return _to_text(words, folder, {})
+        return _write_text(words, folder, {})
     return clang(words, folder, {})
 
 
-def _to_text(command, folder, instead):
-    """Write a text by way of memory: into a file the compiler writes word by word, a hundred times as slowly."""
+def _write_text(command: list[str], folder: str, instead: dict[str, str]) -> tuple[int, str, str]:
+    """Run a command that writes a text, which this process writes: the compiler's own writing is slow, word by word."""
     at = command.index("-o")
     status, text, err = clang([*command[:at], "-o", "-", *command[at + 2 :]], folder, instead)
     Path(folder, command[at + 1]).write_text(text, encoding="utf-8")
     return status, "", err
 
 
-def _link(folder, checked):
+def _link(folder: str, checked: bool) -> tuple[int, str, str]:
+    """Link kernel.o in a folder to kernel.so, with the runtime for check mode if `checked`; return as `run` does."""
     variables = [f"--export-if-defined={name}" for name in exported]
     return clang([*_LINK, *variables, str(runtime(checked)), "-o", "kernel.so"], folder, {})
 
 
-def _preprocess(command, folder):
-    """Preprocess with the macros of the engine's header, and without its text, which would take a second."""
+def _preprocess(command: list[str], folder: str) -> tuple[int, str, str]:
+    """Preprocess with the macros of the engine's header, not its text, which takes a second; return as `run` does."""
     at = command.index("-include") + 1
     macros, stubs = _extract_macros(Path(command[at]))
-    return _to_text([*command[:at], str(macros), *command[at + 1 :]], folder, {str(INCLUDE): str(stubs)})
+    return _write_text([*command[:at], str(macros), *command[at + 1 :]], folder, {str(INCLUDE): str(stubs)})
 
 
-def _extract_macros(header):
+def _extract_macros(header: Path) -> tuple[Path, Path]:
     """Return a header with the macros of the engine's header, and a folder where the headers it reads are empty."""
     name, folder = Path(f"macros-{header.parent.name}"), cache.directory()
     if not (folder / name).is_dir():
@@ -120,8 +122,8 @@ def _extract_macros(header):
     return folder / name / "hostcuda.h", folder / name / "include"
 
 
-def _add_headers(path, read):
-    """Add to `read` the engine's headers that this one includes."""
+def _add_headers(path: Path, read: set[Path]) -> None:
+    """Add to `read` a header of the engine, and those of its headers that it includes, directly or through others."""
     read.add(path)
     for name in re.findall(r'(?m)^#include ["<]([^">]+)', path.read_text(encoding="utf-8")):
         for place in (path.parent / name, INCLUDE / name):
@@ -130,12 +132,12 @@ def _add_headers(path, read):
 
 
 def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:
-    """Run commands, each in its folder; return a list of what `run` returns."""
+    """Run commands, each in its folder; return their results, as `run` does, in a list."""
     return [run(*job) for job in zip(commands, folders or [None] * len(commands), strict=True)]
 
 
 def runtime(checked: bool) -> Path:
-    """Return the runtime as one object file, in the cache; with or without check mode."""
+    """Return the path of the runtime as one object file, in the cache; with check mode if `checked`."""
 
     def make(path):
         flags = ["-std=gnu++17", "-O2", "-fvisibility=hidden", "-fno-strict-aliasing", f"-I{RUNTIME}", f"-I{INCLUDE}"]
@@ -151,7 +153,7 @@ def runtime(checked: bool) -> Path:
     return cache.obtain(f"runtime-{'check' if checked else 'run'}.o", make)
 
 
-def _require(command):
+def _require(command: list[str]) -> None:
     """Run a command of the compiler; raise CompileError if it fails."""
     status, out, err = clang(command, "/", {})
     if status:
