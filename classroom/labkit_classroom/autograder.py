@@ -26,38 +26,38 @@ HERE = PACKAGE.parent
 _CONTAINER = Path(__file__).parent / "container"
 _ASKED = HERE / "asked"  # the exercises of a container: a line for each, with its number or its folder
 _LAB = ("labkit/", "data/", "engine/hostcuda/", "classroom/labkit_classroom/")
-_OF_EACH = ("pyproject.toml", "README.md", "LICENSE")
+_OF_EACH = ("pyproject.toml", "README.md", "LICENSE")  # of each package
 _ROOT = (*_OF_EACH, "setup.py", "MANIFEST.in", "requirements.lock",
          *(f"{folder}/{name}" for folder in ("engine", "classroom") for name in _OF_EACH))
 
 
-def write_zip(path: Path, asked: Iterable[Exercise]) -> Path:
+def write_zip(path: Path, tasks: Iterable[Exercise]) -> Path:
     """Write Gradescope's zip for these exercises; LabError outside of a checkout, or if the path is another file's."""
-    there = path.read_bytes() if path.is_file() else b""
-    if os.path.lexists(path) and not (there.startswith(b"PK") and b"run_autograder" in there):
+    existing = path.read_bytes() if path.is_file() else b""
+    if os.path.lexists(path) and not (existing.startswith(b"PK") and b"run_autograder" in existing):  # an earlier zip
         raise LabError(f"{path} is there, and is no grader: remove it, or choose another name with --out")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, data in _list_files(asked):
-            about = zipfile.ZipInfo(name)  # without the time: the same grader is the same file
-            about.external_attr = (0o755 if name in ("setup.sh", "run_autograder") else 0o644) << 16
-            file.writestr(about, data, zipfile.ZIP_DEFLATED)
+        for name, data in _list_files(tasks):
+            entry = zipfile.ZipInfo(name)  # without the time: the same grader is the same file
+            entry.external_attr = (0o755 if name in ("setup.sh", "run_autograder") else 0o644) << 16  # Unix permissions
+            file.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return write(path, content.getvalue())
 
 
-def write_image(folder: Path, asked: Iterable[Exercise]) -> list[Path]:
-    """Write what an image is built from: a ``Containerfile`` and what it copies.
+def write_image(folder: Path, tasks: Iterable[Exercise]) -> list[Path]:
+    """Write what an image is built from, a ``Containerfile`` and what it copies, into a folder; return the files.
 
     EngineError outside of a checkout, or if the folder is not empty or cannot be written.
     """
     student.require_empty(folder)
-    return [write(folder / name, data) for name, data in _list_files(asked)]
+    return [write(folder / name, data) for name, data in _list_files(tasks)]
 
 
-def _list_files(asked: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
-    """Yield names and contents of the grader's files: scripts, the lab and added exercises, without solutions."""
+def _list_files(tasks: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
+    """Yield (name, content) of the grader's files: scripts, the lab and added exercises, without solutions."""
     keys = []
-    for task in asked:
+    for task in tasks:
         keys.append(task.number if task.of_series else f"exercises/{task.number}")
         if not task.of_series:
             for path in sorted(filter(Path.is_file, task.folder.iterdir())):
@@ -73,16 +73,13 @@ def _list_files(asked: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
 
 
 def _without_solution(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield a file of an exercise without its solution, if anything is left; other kinds of files as they are."""
+    """Yield (name, content) of an exercise's file without its solution, if anything is left of it."""
     data = student.remove_solution(path).encode() if path.suffix in (".cu", ".py", ".toml") else path.read_bytes()
     if data:
         yield name, data
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# In the container
-
-
+# ----------------------------------------------------------------------------------------------------- In the container
 def read_exercises() -> list[str]:
     """Return the numbers of the exercises that this container grades, and add the class's own to the lab."""
     keys = _ASKED.read_text(encoding="utf-8").split() if _ASKED.is_file() else []
@@ -90,7 +87,7 @@ def read_exercises() -> list[str]:
 
 
 def gradescope(root: Path) -> Path:
-    """Grade ``submission`` in Gradescope's folder; write ``results/results.json`` there.
+    """Grade ``submission`` in Gradescope's folder `root`; write ``results/results.json`` there, and return its path.
 
     The student is named by the e-mail address of the first one who hands in, as Gradescope knows it. An exercise of
     the assignment that is not in the submission gets no points.
@@ -104,12 +101,12 @@ def gradescope(root: Path) -> Path:
     out = root / "graded"
     grading.grade_all(handed_in, out)
     files = grades.write_all(out, formats=["gradescope"]).files
-    (made_file,) = (path for path in files if path.name == "results.json")
-    return write(root / "results" / "results.json", made_file.read_bytes())
+    (result_file,) = (path for path in files if path.name == "results.json")
+    return write(root / "results" / "results.json", result_file.read_bytes())
 
 
 def main(what: str, *folder: str) -> None:
-    """Prepare the container, or grade the submission in a folder."""
+    """Prepare the container (`what` is "prepare"), or grade the submission in Gradescope's folder."""
     if what == "prepare":
         sandbox.precompile(CHECKS)
     else:

@@ -16,63 +16,44 @@ import typer
 
 from labkit.base.errors import LabError
 
-Named = Annotated[
-    list[str] | None,
-    typer.Option("--exercise", metavar="EXERCISE", help="A folder of your own; or 04a: then only those named count."),
-]
+Named = Annotated[list[str] | None, typer.Option(
+    "--exercise", metavar="EXERCISE", help="A folder of your own; or 04a: then only those named count.")]
 
 
 def grade(
-    submissions: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SUBMISSION...", help="Notebooks, .cu files (04a.cu in a student's folder, or "
-                       "alice_04a.cu), or folders of them. Without any, show earlier results again."),
-    ] = None,
+    submissions: Annotated[list[str] | None, typer.Argument(
+        metavar="SUBMISSION...", help="Notebooks, .cu files (04a.cu in a student's folder, or alice_04a.cu), or "
+        "folders of them. Without any, show earlier results again.")] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("grades"),
-    formats: Annotated[
-        list[str] | None,
-        typer.Option("--format", metavar="NAME", help="Also write for gradescope, classroom50, canvas or moodle."),
-    ] = None,
-    roster: Annotated[
-        Path | None, typer.Option("--roster", metavar="CSV", help="The class: name, id, email, and extension.")
-    ] = None,
-    student: Annotated[
-        str, typer.Option("--student", metavar="NAME", help="The student of all files, whatever the names.")
-    ] = "",
-    due: Annotated[
-        list[str] | None,
-        typer.Option("--due", metavar="[EXERCISE=]TIME", help="When hand-ins are due: 2026-12-01T23:59+01:00."),
-    ] = None,
-    rules: Annotated[
-        Path | None, typer.Option("--rules", metavar="TOML", help="Late points, groups, and marks that you have given.")
-    ] = None,
-    points: Annotated[
-        list[str] | None, typer.Option("--points", metavar="[EXERCISE=]N", help="The points of an exercise.")
-    ] = None,
-    partial: Annotated[
-        str | None, typer.Option("--partial", metavar="SHARE", help="Share of the points if only the goal is missed.")
-    ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Grade again what an earlier version of exercise or lab graded.")
-    ] = False,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Remove results whose hand-in is no longer among these.")
-    ] = False,
+    formats: Annotated[list[str] | None, typer.Option(
+        "--format", metavar="NAME", help="Also write for gradescope, classroom50, canvas or moodle.")] = None,
+    roster: Annotated[Path | None, typer.Option(
+        "--roster", metavar="CSV", help="The class: name, id, email, and extension.")] = None,
+    student: Annotated[str, typer.Option(
+        "--student", metavar="NAME", help="The student of all files, whatever the names.")] = "",
+    due: Annotated[list[str] | None, typer.Option(
+        "--due", metavar="[EXERCISE=]TIME", help="When hand-ins are due: 2026-12-01T23:59+01:00.")] = None,
+    rules: Annotated[Path | None, typer.Option(
+        "--rules", metavar="TOML", help="Late points, groups, and marks that you have given.")] = None,
+    points: Annotated[list[str] | None, typer.Option(
+        "--points", metavar="[EXERCISE=]N", help="The points of an exercise.")] = None,
+    partial: Annotated[str | None, typer.Option(
+        "--partial", metavar="SHARE", help="Share of the points if only the goal is missed.")] = None,
+    again: Annotated[bool, typer.Option(
+        "--again", help="Grade again what an earlier version of exercise or lab graded.")] = False,
+    prune: Annotated[bool, typer.Option(
+        "--prune", help="Remove results whose hand-in is no longer among these.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, too.")] = False,
     ranking: Annotated[bool, typer.Option("--ranking", help="Write a page that ranks who met a goal.")] = False,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Submissions at a time; by default one per core.")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option("--dask", metavar="ADDRESS", help="Grade on the workers of this Dask scheduler.")
-    ] = None,
+    jobs: Annotated[int | None, typer.Option(
+        "--jobs", metavar="N", min=1, help="Submissions at a time; by default one per core.")] = None,
+    dask: Annotated[str | None, typer.Option(
+        "--dask", metavar="ADDRESS", help="Grade on the workers of this Dask scheduler.")] = None,
     named: Named = None,
-    seed: Annotated[
-        str, typer.Option("--seed", metavar="TEXT", help="Seed of inputs and hidden shapes; each result has its own.")
-    ] = "",
-    unsafe: Annotated[
-        bool, typer.Option("--unsafe", help="Run others' kernels without a sandbox where there is none.")
-    ] = False,
+    seed: Annotated[str, typer.Option(
+        "--seed", metavar="TEXT", help="Seed of inputs and hidden shapes; each result has its own.")] = "",
+    unsafe: Annotated[bool, typer.Option(
+        "--unsafe", help="Run others' kernels without a sandbox where there is none.")] = False,
 ) -> None:
     """Grade what students have handed in: a table, a page for each.
 
@@ -91,11 +72,11 @@ def grade(
     from labkit_classroom.submissions import submissions as handed_in
 
     hostcuda.engine()  # refuses an unknown one, before anything is written
-    only = _list_numbers(named)
+    only = _add_exercises(named)
     people = read_roster(roster) if roster else None
     terms = grades.Terms(
-        _convert_each(points, _parse), None if partial is None else _parse(partial, 1), _convert_each(due, parse_time),
-        people, only, read_rules(rules, people) if rules else Rules(),
+        _convert_each(points, _parse_number), None if partial is None else _parse_number(partial, 1),
+        _convert_each(due, parse_time), people, only, read_rules(rules, people) if rules else Rules(),
     )
     gradebooks.require_formats(formats or (), terms.roster, 0)  # before minutes of work
     if not submissions and not (out / "results").is_dir():
@@ -109,7 +90,7 @@ def grade(
     if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {*terms.exercises}:
         raise LabError(f"{out} holds results of {', '.join(sorted(lost))}, which is no exercise of the lab: give the "
                        "folder of the exercise with --exercise")
-    everything = terms.rules.share(handed_in(submissions, student)) if submissions else []
+    everything = terms.rules.share_groups(handed_in(submissions, student)) if submissions else []
     to_grade = [submission for submission in everything if terms.counts(submission)]
     starts = grading.list_changed_starts(out, to_grade)
     with (
@@ -122,15 +103,15 @@ def grade(
         print(sandbox.describe_walls(), file=sys.stderr)
     removed = grades.prune(out, everything) if prune else []
     keys = [(submission.student, submission.exercise) for submission in to_grade]
-    output = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
+    output = grades.write_all(out, terms, ranking, formats or ())  # results of earlier runs, too
     results = (grading.read_result(out, *name) for name in keys) if keys else filter(
         terms.counts, grading.read_results(out))
-    here = map(terms.apply_marks, filter(None, results))
+    here = map(terms.apply_marks, filter(None, results))  # what is printed below: of these hand-ins, if any are given
     if as_json:
         print(json.dumps([asdict(result) for result in here], indent=1))
         return
     counts, ungraded, stopped, changed, earlier, students = Counter(), [], [], [], 0, set()
-    states = grading.states()
+    tasks = grading.digest_tasks()
     for result in here:
         students.add(result.student)
         fault = result.verdict.startswith(grading.NO_RESULT)
@@ -142,7 +123,7 @@ def grade(
             stopped.append(f"{name}: {result.verdict.removeprefix(grading.NO_RESULT)}")
         if not result.lines:
             ungraded.append(f"{name}: {result.verdict}")
-        earlier += bool(result.lines) and result.grader != states.get(result.exercise)
+        earlier += bool(result.lines) and result.grader != tasks.get(result.exercise)
     ungraded += [f"{one.student} {one.exercise}: {one.verdict}; the earlier result stands" for one in failed]
     gone = [f"{result.student} {result.exercise}".strip() for result in removed]
     for what, lines in (("verdicts changed", changed), ("points changed", output.changed if again else []),
@@ -174,8 +155,11 @@ def grade(
     print(f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}")
 
 
-def _list_numbers(given: list[str] | None) -> frozenset[str]:
-    """Add the exercises of one's own; return all named numbers if one is the lab's, so that no others count."""
+def _add_exercises(given: list[str] | None) -> frozenset[str]:
+    """Add exercises in folders to the lab; return the numbers of all `given` if one is the lab's, else an empty set.
+
+    The empty set stands for all exercises.
+    """
     from labkit.exercises.exercise import add, exercise
 
     tasks = [exercise(task) for task in given or ()]
@@ -186,14 +170,15 @@ def _list_numbers(given: list[str] | None) -> frozenset[str]:
 
 
 def _convert_each(given: list[str] | None, convert: Callable) -> dict:
-    """Map the number of an exercise to the converted value after EXERCISE=; "" is the key of a value for all."""
+    """Return a dict of values given as "04a=2", or "2" for all: {"04a": convert("2")}, or {"": convert("2")}."""
     from labkit.exercises.exercise import by_name
 
     pairs = (text.rpartition("=")[::2] for text in given or ())
     return {by_name(name).number if name else "": convert(value) for name, value in pairs}
 
 
-def _parse(text: str, most: int = 10**6) -> Fraction:
+def _parse_number(text: str, most: int = 10**6) -> Fraction:
+    """Return the number from 0 to `most` that a text such as "0.5" or "1/3" states; LabError if it states none."""
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -205,7 +190,7 @@ def _parse(text: str, most: int = 10**6) -> Fraction:
 
 @contextlib.contextmanager
 def _open_executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Executor]:
-    """Yield the executor that grades kernels: on this machine, or on the workers of a Dask scheduler."""
+    """Yield the executor that grades `most` kernels: on this machine, or on the workers of the scheduler at `dask`."""
     from labkit_classroom import grading
 
     if dask is None:
@@ -228,9 +213,8 @@ def similarity(
     submissions: Annotated[
         list[str], typer.Argument(metavar="SUBMISSION...", help="As `labkit grade` takes them.")
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="The page to write.")
-    ] = Path("grades/similarity.html"),
+    out: Annotated[Path, typer.Option(
+        "--out", metavar="FILE", help="The page to write.")] = Path("grades/similarity.html"),
     most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Pairs to show for each exercise.")] = 20,
     named: Named = None,
 ) -> None:
@@ -241,7 +225,7 @@ def similarity(
     from labkit_classroom import similarity
     from labkit_classroom.submissions import submissions as handed_in
 
-    only = _list_numbers(named)
+    only = _add_exercises(named)
     given = [submission for submission in handed_in(submissions) if not only or submission.exercise in only]
     compared = [submission for submission in given if not submission.problem]
     if not compared:
@@ -256,14 +240,12 @@ def similarity(
 
 
 def autograder(
-    asked: Annotated[
-        list[str] | None, typer.Argument(metavar="EXERCISE...", help="Numbers, or folders of your own.")
-    ] = None,
+    asked: Annotated[list[str] | None, typer.Argument(
+        metavar="EXERCISE...", help="Numbers, or folders of your own.")] = None,
     gradescope: Annotated[bool, typer.Option("--gradescope", help="Gradescope's zip for these exercises.")] = False,
     image: Annotated[bool, typer.Option("--image", help="A folder with a Containerfile.")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="PATH", help="By default build/grader.zip or build/grader.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(
+        "--out", metavar="PATH", help="By default build/grader.zip or build/grader.")] = None,
 ) -> None:
     """Write a grader that runs in a container."""
     from labkit.exercises.exercise import exercise

@@ -60,36 +60,37 @@ def require_formats(formats: Iterable[str], roster: Roster | None, students: int
 
 
 def write_student(
-    formats: Iterable[str], out: Path, name: str, results: Sequence[Result], asked: Mapping[str, Sequence[Question]]
+    formats: Iterable[str], out: Path, name: str, results: Sequence[Result], questions: Mapping[str, Sequence[Question]]
 ) -> list[Path]:
-    """Write the results of one student: ``gradescope/NAME/results.json``, ``result.json`` for Classroom 50.
+    """Write the results of one student to `out`, and return the files, of those `formats` that have one per student.
 
+    They are ``gradescope/NAME/results.json`` and ``result.json`` for Classroom 50. `questions` are by the exercise.
     Raises LabError if Classroom 50's runner has not said whose result it is.
     """
     contents = {}
     if "gradescope" in formats:
-        contents[out / "gradescope" / name / "results.json"] = gradescope(results, asked)
+        contents[out / "gradescope" / name / "results.json"] = make_gradescope_result(results, questions)
     if "classroom50" in formats:
-        contents[out / "result.json"] = classroom50(results, asked, os.environ)
+        contents[out / "result.json"] = make_classroom50_result(results, questions, os.environ)
     return [write(path, json.dumps(content, indent=1) + "\n") for path, content in contents.items()]
 
 
-def gradescope(results: Sequence[Result], asked: Mapping[str, Sequence[Question]]) -> dict:
-    """Return a student's results for Gradescope: a test per question, visible to the student at once."""
+def make_gradescope_result(results: Sequence[Result], questions: Mapping[str, Sequence[Question]]) -> dict:
+    """Return a student's results for Gradescope's JSON: a test per question, visible to the student at once."""
     tests = [{"name": item.name, "number": f"{place}.{part}", "score": float(item.points), "max_score": float(item.of),
               "status": "passed" if item.right else "failed", "output": item.text, "output_format": "text",
               "visibility": "visible"} for place, result in enumerate(results, 1)
-             for part, item in enumerate(asked[result.exercise], 1)]
+             for part, item in enumerate(questions[result.exercise], 1)]
     verdicts = "\n".join(f"{result.exercise} {result.verdict}. {result.advice}".strip() for result in results)
     seconds = round(sum(result.seconds for result in results), 1)
     return {"score": sum(test["score"] for test in tests), "execution_time": seconds, "output": verdicts,
             "output_format": "text", "visibility": "visible", "tests": tests}
 
 
-def classroom50(
-    results: Sequence[Result], asked: Mapping[str, Sequence[Question]], runner: Mapping[str, str]
+def make_classroom50_result(
+    results: Sequence[Result], questions: Mapping[str, Sequence[Question]], runner: Mapping[str, str]
 ) -> dict:
-    """Return a student's results for Classroom 50. LabError if a variable of its runner is missing.
+    """Return a student's results for Classroom 50's JSON. `runner` are environment variables; LabError if one lacks.
 
     Its points are whole numbers, so all points are multiplied by the least number that makes them whole.
     """
@@ -97,11 +98,10 @@ def classroom50(
     if missing := [_RUNNER[name][0] for name, value in identity.items() if not value]:
         raise LabError(f"--format classroom50 runs in an autograder of Classroom 50, which sets {', '.join(missing)}: "
                        "they say whose result it is")
-    questions = [question for result in results for question in asked[result.exercise]]
-    whole = math.lcm(*(value.denominator for question in questions for value in (question.points, question.of)))
-    tests = [{"test-name": question.name, "passed": question.right,
-              "score": int(question.points * whole), "max-score": int(question.of * whole), "output": question.text}
-             for question in questions]
+    items = [item for result in results for item in questions[result.exercise]]
+    whole = math.lcm(*(value.denominator for item in items for value in (item.points, item.of)))
+    tests = [{"test-name": item.name, "passed": item.right, "score": int(item.points * whole),
+              "max-score": int(item.of * whole), "output": item.text} for item in items]
     now = datetime.now(UTC)
     handed_in = max((parse_time(result.submitted_at) for result in results if result.submitted_at), default=now)
     return {"schema": "classroom50/result/v1", **identity,
@@ -115,7 +115,7 @@ def write_class(
     formats: Iterable[str], out: Path, roster: Roster, columns: Mapping[str, tuple[str, Fraction]],
     book: Mapping[tuple[str, str], tuple[Fraction, str]],
 ) -> list[Path]:
-    """Write the tables of a class: ``canvas.csv``, ``moodle.csv``.
+    """Write the tables of a class to `out`, and return the files: ``canvas.csv``, ``moodle.csv``.
 
     `columns` maps the number of an exercise to its title and its points. `book` maps the id of a student and the number
     of an exercise to the points reached and what is said of them; an exercise that is not graded is not in it.
@@ -126,30 +126,31 @@ def write_class(
 
 
 def list_canvas_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """Return the rows of Canvas's table; its SIS user ID is the roster's `id`. A cell is empty if not graded."""
+    """Return the rows of Canvas's table, from what `write_class` gets; a cell is empty if not graded."""
     # Canvas takes a number in parentheses at the end for its own number of an assignment.
     titles = [re.sub(r"\s*\((\d+)\)$", r" \1", f"{number} {title}") for number, (title, _) in columns.items()]
     rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
             ["    Points Possible", "", "", "", "", *(decimal(points) for _, points in columns.values())]]
-    return rows + [[shown(person.name), "", person.id, person.email, "", *_cells(person.id, columns, book, "")]
-                   for person in roster.people]
+    return rows + [[shown(row.name), "", row.id, row.email, "", *_list_cells(row.id, columns, book, "")]
+                   for row in roster.people]
 
 
 def list_moodle_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """Return the rows of Moodle's table, whose "ID number" is the roster's `id`: "-" is not graded; then the notes."""
-    said = [number for number in columns if any(of == number and notes for (_, of), (_, notes) in book.items())]
+    """Return the rows of Moodle's table, from what `write_class` gets; "-" is not graded; notes follow."""
+    noted = [number for number in columns if any(of == number and notes for (_, of), (_, notes) in book.items())]
     titles = [f"{number} {title}" for number, (title, _) in columns.items()]
-    titles += [f"{number} {columns[number][0]} (feedback)" for number in said]
+    titles += [f"{number} {columns[number][0]} (feedback)" for number in noted]
     return [["ID number", "Email address", "Name", *titles]] + [
-        [row.id, row.email, shown(row.name), *_cells(row.id, columns, book, "-"),
-         *(shown(book.get((row.id, number), (0, ""))[1]) for number in said)] for row in roster.people]
+        [row.id, row.email, shown(row.name), *_list_cells(row.id, columns, book, "-"),
+         *(shown(book.get((row.id, number), (0, ""))[1]) for number in noted)] for row in roster.people]
 
 
-def _cells(student_id: str, columns: Mapping, book: Mapping, none: str) -> list[str]:
+def _list_cells(student_id: str, columns: Mapping, book: Mapping, none: str) -> list[str]:
     return [decimal(book[student_id, number][0]) if (student_id, number) in book else none for number in columns]
 
 
 def _format_csv(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows of cells as the text of a CSV file."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
@@ -160,7 +161,7 @@ _FORMULA = re.compile(r"(?:^(?= *{0})|(?<=[;,\t|])(?={0}))".format(r"[-=+@\t\r\u
 
 
 def shown(cell: object) -> object:
-    """Return a cell with an apostrophe before what a spreadsheet would evaluate, and controls as escapes."""
+    """Return a cell; if it is a text, prefix what a spreadsheet would evaluate with "'", and escape controls."""
     return _FORMULA.sub("'", escape(cell)) if isinstance(cell, str) else cell
 
 

@@ -69,22 +69,23 @@ class Terms:
         return exercises()
 
     def counts(self, item: Result | Submission) -> bool:
-        """Return whether a result or a hand-in is shown: not if its exercise was not assigned."""
+        """Return whether a result or a hand-in is shown: not if it is to an exercise that was not assigned."""
         return not self.only or item.exercise in self.only or item.exercise not in self.exercises
 
     def apply_marks(self, result: Result) -> Result:
         """Return a result, not passed if a mark says that it is invalid."""
-        return replace(result, passed=False, verdict=INVALID) if result.lines and self.rules.mark(result)[0] else result
+        invalid = result.lines and self.rules.find_mark(result)[0]
+        return replace(result, passed=False, verdict=INVALID) if invalid else result
 
     def notes(self, result: Result) -> str:
-        """Return why points are less than the grader's, and the comments of a person."""
-        late_h, (invalid, comment) = self.late_h(result), self.rules.mark(result)
-        lost = self.rules.lost(late_h)
+        """Return, as one text, why points are less than the grader's, and the comments of a person."""
+        late_h, (invalid, comment) = self.late_h(result), self.rules.find_mark(result)
+        lost = self.rules.lost_share(late_h)
         late = f"{late_h:.1f} h late: {gradebooks.decimal(100 * lost)} % of the points lost" if lost else ""
         return "; ".join(filter(None, [invalid and f"{INVALID}, because {invalid}", late, comment]))
 
     def worth(self, number: str) -> Fraction:
-        """Return the points that an exercise counts for."""
+        """Return the points that an exercise, by its number, counts for: the instructor's, or else its own."""
         exercise = self.exercises.get(number)
         points = self.points.get(number, self.points.get(""))
         return Fraction(exercise.points if exercise else 1).limit_denominator(1000) if points is None else points
@@ -100,22 +101,23 @@ class Terms:
         total = self.worth(result.exercise) if result.exercise else Fraction(0)
         if not result.lines:
             return [gradebooks.Question(f"{result.exercise} handed in".strip(), Fraction(0), total, result.verdict)]
-        first = [(ok, text) for ok, text, part in result.lines if not part]
-        budget = [(ok, text) for ok, text, part in result.lines if part == BUDGET]
+        first = [(ok, text) for ok, text, part in result.lines if not part]  # clean and right
+        budget = [(ok, text) for ok, text, part in result.lines if part == BUDGET]  # changed lines
         goals = [(ok, text, part) for ok, text, part in result.lines if part not in ("", BUDGET)]
         share = Fraction(exercise.partial).limit_denominator(1000) if self.partial is None else self.partial
         share = (share if goals else 1) if first else 0
-        weights = {goal.what: Fraction(goal.weight).limit_denominator(1000) for goal in exercise.goals}
-        weigh = [weights.get(part, Fraction(1)) for _, _, part in goals]
+        weight_of = {goal.what: Fraction(goal.weight).limit_denominator(1000) for goal in exercise.goals}
+        weights = [weight_of.get(part, Fraction(1)) for _, _, part in goals]
         right = not result.untouched and all(ok for ok, _ in first)
-        short = all(ok is not False for ok, _ in budget)
+        short = all(ok is not False for ok, _ in budget)  # not more changed lines than allowed
         met = right and (short or bool(goals))
         rows = [(f"{result.exercise} clean and right", met, share, [text for _, text in first])] if first else []
-        for (ok, text, part), weight in zip(goals, weigh, strict=True):
-            rows.append((f"{result.exercise} {part}", right and short and ok, (1 - share) * weight / (sum(weigh) or 1),
+        for (ok, text, part), weight in zip(goals, weights, strict=True):
+            part_of_rest = (1 - share) * weight / (sum(weights) or 1)
+            rows.append((f"{result.exercise} {part}", right and short and ok, part_of_rest,
                          [text, *(more for _, more in budget)]))
         rows[0][3].extend(filter(None, [self.notes(result)]))
-        kept = (result.verdict != INVALID) * (1 - self.rules.lost(self.late_h(result)))
+        kept = (result.verdict != INVALID) * (1 - self.rules.lost_share(self.late_h(result)))
         return [gradebooks.Question(name, Fraction(total * of * kept if met else 0), Fraction(total * of),
                                     "\n".join(texts), bool(met and total * of and result.verdict != INVALID))
                 for name, met, of, texts in rows]
@@ -125,14 +127,14 @@ class Terms:
         due = self.due.get(result.exercise, self.due.get(""))
         if due is None or not result.submitted_at:
             return None
-        person = self.person(result.student)
-        until = person.until(result.exercise, due) if person else due
-        hours = (parse_time(result.submitted_at) - until).total_seconds() / 3600
+        person = self.find_student(result.student)
+        deadline = person.extended_deadline(result.exercise, due) if person else due
+        hours = (parse_time(result.submitted_at) - deadline).total_seconds() / 3600
         return hours if hours > 0 else None
 
-    def person(self, student: str) -> Person | None:
-        """Return the student of the roster whom a hand-in's name identifies; None without a roster."""
-        return self.roster.person(student) if self.roster else None
+    def find_student(self, name: str) -> Person | None:
+        """Return the student of the roster whom a hand-in's name identifies, or None; None without a roster."""
+        return self.roster.find_student(name) if self.roster else None
 
 
 class Written(NamedTuple):
@@ -183,12 +185,12 @@ def write_all(
     for student in sorted(places):
         results = [terms.apply_marks(it) for name in sorted(places[student]) if (it := read_result(out, student, name))]
         notes = {result.exercise: terms.notes(result) for result in results}
-        person = terms.person(student)
-        parts = {result.exercise: terms.questions(result) for result in results}
+        person = terms.find_student(student)
+        questions = {result.exercise: terms.questions(result) for result in results}
         hours = {result.exercise: terms.late_h(result) for result in results}
         late += sum(hour is not None for hour in hours.values())
         for result in results:
-            points, of = _sum_points(parts[result.exercise])
+            points, of = _sum_points(questions[result.exercise])
             row = [*([person.id if person else ""] if terms.roster else []), *_make_row(result, points, of, hours)]
             sheet.writerow(map(gradebooks.shown, [*row, notes[result.exercise]]))
             old, new = before.get(_result_key(result)), gradebooks.decimal(points)
@@ -201,12 +203,12 @@ def write_all(
                 met.append(replace(result, lines=[]))
             elif ranking and not result.lines:
                 ungraded.append(result)
-        other_files += gradebooks.write_student(formats, out, names[student], results, parts)
+        other_files += gradebooks.write_student(formats, out, names[student], results, questions)
         titles = {name: exercise.title for name, exercise in terms.exercises.items()}
         render_page(
-            out / f"{names[student]}.html", "student.html.j2", student=student, results=results, asked=parts,
+            out / f"{names[student]}.html", "student.html.j2", student=student, results=results, asked=questions,
             tried=sum(bool(result.exercise) for result in results), passed=sum(result.passed for result in results),
-            titles=titles, points=_points_text, hours=hours, notes=notes, budget=BUDGET)
+            titles=titles, points=_format_points, hours=hours, notes=notes, budget=BUDGET)
     for person in terms.roster.missing(places) if terms.roster else ():
         row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]
         sheet.writerow(map(gradebooks.shown, row))
@@ -216,9 +218,10 @@ def write_all(
         other_files += gradebooks.write_class(formats, out, terms.roster, columns, book)
     files = [write(out / "grades.csv", text.getvalue()), *other_files]
     if ranking:
-        files.append(render_page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
-    found = {(terms.rules.key(student), number) for student, numbers in places.items() for number in numbers}
-    return Written(files, late, changed, [" ".join(key) for key in terms.rules.marks if key not in found])
+        tables = rank_students(met)
+        files.append(render_page(out / "ranking.html", "ranking.html.j2", rankings=tables, ungraded=ungraded))
+    handed_in = {(terms.rules.student_key(name), number) for name, numbers in places.items() for number in numbers}
+    return Written(files, late, changed, [" ".join(key) for key in terms.rules.marks if key not in handed_in])
 
 
 def _result_key(result: Result) -> tuple:
@@ -226,12 +229,12 @@ def _result_key(result: Result) -> tuple:
 
 
 def _read_earlier_points(path: Path) -> dict[tuple, str]:
-    """Return the points in the table of an earlier call, by `_result_key`."""
+    """Return the points, as text, in the table of an earlier call by `_result_key`; nothing if it was edited."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = [*csv.DictReader(file)]
         return {(row["student"], row["exercise"], row["verdict"], row["submitted_at"]): row["points"] for row in rows}
-    except (OSError, ValueError, KeyError, csv.Error):  # there is none, or it was edited
+    except (OSError, ValueError, KeyError, csv.Error):  # there is no table, or it was edited
         return {}
 
 
@@ -239,12 +242,14 @@ def _sum_points(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fra
     return sum((part.points for part in questions), Fraction(0)), sum((part.of for part in questions), Fraction(0))
 
 
-def _points_text(questions: Sequence[gradebooks.Question]) -> str:
+def _format_points(questions: Sequence[gradebooks.Question]) -> str:
+    """Return the points of a student at an exercise as text: "0.5 of 1 point"."""
     points, of = map(gradebooks.decimal, _sum_points(questions))
     return f"{points} of {of} point{'s' * (of != '1')}"
 
 
 def _make_row(result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
+    """Return the cells of `_COLUMNS`, without the notes; `hours` is how late the student was, by the exercise."""
     why = next((text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")
     late = hours[result.exercise]
     return [result.student, result.exercise, gradebooks.decimal(points) if result.lines else "",
@@ -252,10 +257,10 @@ def _make_row(result: Result, points: Fraction, of: Fraction, hours: Mapping[str
             "" if late is None else f"{late:.2f}", result.seconds]
 
 
-def rankings(results: Sequence[Result]) -> list[dict]:
-    """Return for each exercise its title, its goals and the students who met them, the best one first.
+def rank_students(results: Sequence[Result]) -> list[dict]:
+    """Return a dict per exercise: ``number``, ``title``, ``goals``, and ``rows`` of who met them, the best one first.
 
-    The number of the first goal decides; equal numbers share a rank.
+    A row has ``rank``, ``student`` and what was ``reached``. The first goal decides; equal numbers share a rank.
     """
     tables = []
     for exercise in exercises().values():
@@ -263,12 +268,12 @@ def rankings(results: Sequence[Result]) -> list[dict]:
         if not met:
             continue
         first = exercise.goals[0]
-        sign = -1 if first.at_least is not None else 1
+        sign = -1 if first.at_least is not None else 1  # more is better, or less
         met.sort(key=lambda result: (sign * result.reached.get(first.what, math.inf), result.student))
         rows, rank, last = [], 0, None
         for place, result in enumerate(met, 1):
             best = result.reached.get(first.what)
-            rank, last = (rank, last) if best == last else (place, best)
+            rank, last = (rank, last) if best == last else (place, best)  # an equal number shares the rank
             reached = [number(result.reached.get(goal.what, math.nan)) for goal in exercise.goals]
             rows.append({"rank": rank, "student": result.student, "reached": reached})
         goals = [goal.what for goal in exercise.goals]
@@ -296,13 +301,14 @@ def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
 
 
 def render_page(path: Path, template: str, **values) -> Path:
-    """Write a page from one of the templates."""
+    """Write a page from one of the templates, with these values, and return its path."""
     today = datetime.date.today().isoformat()
     return write(path, _environment().get_template(template).render(today=today, version=labkit.__version__, **values))
 
 
 @functools.cache
 def _environment() -> jinja2.Environment:
+    """Return Jinja's environment for this package's templates, with the style sheet as ``style``."""
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True,
                                      lstrip_blocks=True)
     environment.globals["style"] = STYLE.read_text(encoding="utf-8")

@@ -120,10 +120,7 @@ class Result:
     format: int = FORMAT
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# A class
-
-
+# -------------------------------------------------------------------------------------------------------------- A class
 def grade_all(
     handed_in: Sequence[Submission], out: Path, executor: Executor | None = None, unsafe: bool = False,
     again: bool = False, done: Callable[[int], object] = lambda count: None, seed: str = "",
@@ -168,39 +165,41 @@ def grade_all(
     failed: list[Result] = []
     empty_handed = {submission.student for submission in handed_in if not submission.exercise}
     for student in {submission.student for submission in handed_in} - empty_handed:
-        _path(folder, Submission(student, "")).unlink(missing_ok=True)  # they have handed in something better
+        # The result of a hand-in without an exercise: they have handed in something better.
+        _choose_path(folder, Submission(student, "")).unlink(missing_ok=True)
 
     def keep(submission: Submission, result: Result, earlier: Result | None = None) -> None:
-        earlier = earlier or _read(_path(folder, submission))
-        same_text = earlier is not None and earlier.answer == _answer(submission)
+        """Write a submission's result to its file; add it to `failed` if it has none, and an earlier result stands."""
+        earlier = earlier or _read(_choose_path(folder, submission))
+        same_text = earlier is not None and earlier.answer == _digest_answer(submission)
         if same_text and not result.answer:  # a full disk, or no memory
             failed.append(replace(result, student=submission.student))
             return
-        if same_text and earlier.untouched:
+        if same_text and earlier.untouched:  # it was the starting code, which may have changed since
             result = _mark_as_start(result)
         if same_text and earlier.grader != result.grader:
             changed = earlier.verdict != result.verdict
             today = datetime.datetime.now(datetime.UTC).date().isoformat()
             result = replace(result, before=earlier.verdict if changed else "", regraded=today if changed else "")
-        at, clock = _submission_time(submission, earlier if same_text else None)
+        at, clock = _choose_time(submission, earlier if same_text else None)
         result = replace(result, student=submission.student, submitted_at=at, clock=clock)
         if result != earlier:
-            write(_path(folder, submission), json.dumps(asdict(result), indent=1) + "\n")
+            write(_choose_path(folder, submission), json.dumps(asdict(result), indent=1) + "\n")
 
     graded = {(old.exercise, old.answer, old.grader): path for path, old in _read_all(folder) if old.answer}
     numbers = {submission.exercise for submission in handed_in if not submission.problem}
-    states = {number: digest_task(number) for number in numbers}
+    tasks = {number: digest_task(number) for number in numbers}
     starts = _read_starts(folder)
-    for number in states:
+    for number in tasks:
         now = _digest_code(number)
         starts[number] = [*(code for code in starts[number] if code != now), now]
-    if states:
+    if tasks:
         lines = (f"{number} {code}\n" for number, digests in sorted(starts.items()) for code in digests)
         write(folder / _STARTS, "".join(lines))
-    waiting: dict[tuple, list[Submission]] = {}
+    waiting: dict[tuple, list[Submission]] = {}  # groups of the same text, each of which is graded once
     for submission in handed_in:
-        earlier, number = _read(_path(folder, submission)), submission.exercise
-        key = number, _answer(submission), _digest_lab() if submission.problem else states[number]
+        earlier, number = _read(_choose_path(folder, submission)), submission.exercise
+        key = number, _digest_answer(submission), _digest_lab() if submission.problem else tasks[number]
         if earlier and earlier.answer == key[1] and (earlier.grader == key[2] or not again):
             keep(submission, earlier, earlier)
         elif key in graded and (result := _read(graded[key])):
@@ -211,7 +210,8 @@ def grade_all(
             continue
         done(1)
 
-    def ended(group: list[Submission], result: Result) -> None:
+    def finish(group: list[Submission], result: Result) -> None:
+        """Keep the result of a text for all who have handed it in, and report progress."""
         digests = starts.get(group[0].exercise, ())
         if result.lines and len(digests) > 1 and _digest_code(result.exercise, group[0].answer) in digests:
             result = _mark_as_start(result)
@@ -224,23 +224,27 @@ def grade_all(
     try:
         for group in waiting.values():  # in this thread: they may train
             if not _is_kernel(group[0]):
-                ended(group, _grade(group[0], unsafe))
+                finish(group, _grade(group[0], unsafe))
         with contextlib.ExitStack() as stack:
             pool = executor or stack.enter_context(start_workers(None, len(kernels)))
-            futures = stack.enter_context(contextlib.closing(_grade_parallel(pool, kernels, unsafe, added, ended)))
+            futures = stack.enter_context(contextlib.closing(_grade_parallel(pool, kernels, unsafe, added, finish)))
             for group, future in futures:
-                ended(group, _result_of(group[0], future))
+                finish(group, _get_result(group[0], future))
     except KeyboardInterrupt:
-        finished = sum(_path(folder, submission).is_file() for submission in handed_in)
+        finished = sum(_choose_path(folder, submission).is_file() for submission in handed_in)
         raise Interrupted(f"stopped: {finished} of {len(handed_in)} are graded; the same command goes on") from None
     return failed
 
 
 def _grade_parallel(
     pool: Executor, groups: Sequence[list[Submission]], unsafe: bool, added: Mapping[str, Path],
-    ended: Callable[[list[Submission], Result], None],
+    finish: Callable[[list[Submission], Result], None],
 ) -> Iterator[tuple[list[Submission], Future]]:
-    """Have the first of each group graded, a bounded number at a time; yield a group when it is finished."""
+    """Grade the first of each group in a pool, at most `_IN_FLIGHT` at a time; yield (group, its future) as they end.
+
+    When the generator is closed, it waits for those that run, and passes them with their results to `finish`. `added`
+    maps the class's own exercises to their folders.
+    """
     waiting, running = iter(groups), {}
     try:
         while True:
@@ -254,10 +258,11 @@ def _grade_parallel(
         begun = {future: group for future, group in running.items() if not future.cancel()}
         for future, group in begun.items():  # Ctrl-C: the running ones come to their end, and are kept
             with contextlib.suppress(Exception, KeyboardInterrupt):
-                ended(group, future.result())
+                finish(group, future.result())
 
 
-def _result_of(submission: Submission, future: Future) -> Result:
+def _get_result(submission: Submission, future: Future) -> Result:
+    """Return a future's result, or one that says why there is none; LabError if the whole executor broke."""
     try:
         return future.result()
     except BrokenExecutor as error:
@@ -267,7 +272,7 @@ def _result_of(submission: Submission, future: Future) -> Result:
 
 
 def start_workers(jobs: int | None, most: int) -> Executor:
-    """Return an executor of threads for at most `most` submissions; of processes, where threads would wait.
+    """Return an executor for `most` submissions: of threads, or of processes where so many threads would wait.
 
     `jobs` is the number of submissions at a time, by default as many as there are processor cores.
     """
@@ -284,22 +289,19 @@ def _prepare_worker() -> None:
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What is kept
-
-
+# --------------------------------------------------------------------------------------------------------- What is kept
 def read_results(out: Path) -> Iterator[Result]:
-    """Yield the results in a folder; a damaged one is left out and graded again. LabError for another version's."""
+    """Yield the results that `grade_all` has kept in `out`, without damaged ones. LabError for another version's."""
     return (result for _, result in _read_all(out / "results"))
 
 
 def read_result(out: Path, student: str, exercise: str) -> Result | None:
     """Return the result of a student at an exercise, or None."""
-    return _read(_path(out / "results", Submission(student, exercise)))
+    return _read(_choose_path(out / "results", Submission(student, exercise)))
 
 
 def list_orphans(out: Path, handed_in: Iterable[Submission]) -> list[tuple[Path, Result]]:
-    """Return the results in a folder, with their files, of hand-ins that are not among these."""
+    """Return (file, result) of the results in `out` whose student and exercise are not among these hand-ins."""
     here = {(submission.student, submission.exercise) for submission in handed_in}
     return [(path, item) for path, item in _read_all(out / "results") if (item.student, item.exercise) not in here]
 
@@ -311,7 +313,7 @@ def list_changed_starts(out: Path, handed_in: Iterable[Submission]) -> list[str]
 
 
 def _read_starts(folder: Path) -> defaultdict[str, list[str]]:
-    """Return the digests of an exercise's starting codes, in the order of their use, by its number."""
+    """Return a dict: an exercise's number to the digests of its starting codes, in the order of their use."""
     codes = defaultdict(list)
     if (path := folder / _STARTS).is_file():
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -321,7 +323,7 @@ def _read_starts(folder: Path) -> defaultdict[str, list[str]]:
 
 
 def _digest_code(number: str, answer: str | tuple | None = None) -> str:
-    """Return the digest of the code of an answer, by default of the starting code."""
+    """Return the digest of an answer to an exercise, by default of its starting code; layout does not change it."""
     exercise = by_name(number)
     if isinstance(exercise.subject, Numbers):
         return digest(repr(exercise.subject.start if answer is None else answer))[:16]
@@ -348,68 +350,66 @@ def _read(path: Path) -> Result | None:
     raise LabError(f"{path} is a result of another version of the lab: grade into a new folder")
 
 
-def _path(folder: Path, submission: Submission) -> Path:
-    """Return the file of a submission's result: a readable name, and a digest that makes it unique."""
+def _choose_path(folder: Path, submission: Submission) -> Path:
+    """Return the file for a submission's result: a readable name, and a digest that makes it unique."""
     name = f"{submission.student}-{submission.exercise or 'none'}"[:50]
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
     return folder / f"{safe}-{digest(submission.student, submission.exercise)[:8]}.json"
 
 
-def _submission_time(submission: Submission, earlier: Result | None) -> tuple[str, str]:
-    """Return when a text was handed in and by which clock; a manifest's time wins over a file's."""
+def _choose_time(submission: Submission, earlier: Result | None) -> tuple[str, str]:
+    """Return (time, clock) of a submission or an `earlier` one of the same text: a manifest's, or else the first."""
     times = [(other.clock != MANIFEST, other.submitted_at, other.clock) for other in (submission, earlier)
-             if other and other.submitted_at]
+             if other and other.submitted_at]  # False is less than True
     return min(times)[1:] if times else ("", "")
 
 
-def _answer(submission: Submission) -> str:
-    """Return the digest of what was handed in."""
+def _digest_answer(submission: Submission) -> str:
+    """Return the digest of what was handed in, or of why it cannot be graded."""
     return digest(repr((submission.answer, submission.problem)))[:16]
 
 
 def digest_task(number: str | Path) -> str:
-    """Return the digest of what decides the grades of an exercise, or of one in a folder."""
+    """Return the digest of what decides the grades of an exercise, given by its number or its folder."""
     folder = number if isinstance(number, Path) else by_name(number).folder
-    return digest(_digest_lab(), *_contents(folder, (p for p in folder.rglob("*") if p.name != "wrong.toml")))[:16]
+    return digest(_digest_lab(), *_read_files(folder, (p for p in folder.rglob("*") if p.name != "wrong.toml")))[:16]
 
 
-def states() -> dict[str, str]:
-    """Return `digest_task` of all exercises that are known here, by their numbers."""
+def digest_tasks() -> dict[str, str]:
+    """Return the `digest_task` of all exercises that are known here, by their numbers."""
     return {number: digest_task(number) for number in exercises()}
 
 
 @functools.cache
 def _digest_lab() -> str:
-    """Return the digest of what decides every grade: version, engine, data, and the lab without its exercises."""
+    """Return the digest of what decides every grade: versions, engine, data, and the lab without its exercises."""
     code = {path for path in PACKAGE.rglob("*") if not path.is_relative_to(SERIES)}
     code -= {path for path in code if path.relative_to(PACKAGE).parts[0] in _SHOWN}
     engine, data, here = Path(hostcuda.__file__).parent, data_dir(), Path(__file__).parent
-    return digest(FORMAT, labkit.__version__, *_contents(engine, engine.rglob("*")), *_contents(data, data.rglob("*")),
-                  *_contents(PACKAGE, code), *_contents(here, (here / name for name in _DECIDE)))[:16]
+    return digest(FORMAT, labkit.__version__, *_read_files(engine, engine.rglob("*")),
+                  *_read_files(data, data.rglob("*")), *_read_files(PACKAGE, code),
+                  *_read_files(here, (here / name for name in _DECIDE)))[:16]
 
 
-def _contents(folder: Path, paths: Iterable[Path]) -> Iterator[str | bytes]:
-    """Yield names and contents of files, in an order that is the same on every machine."""
+def _read_files(folder: Path, paths: Iterable[Path]) -> Iterator[str | bytes]:
+    """Yield the names, relative to `folder`, and contents of files in turn, in the same order on every machine."""
     for name, path in sorted((path.relative_to(folder).as_posix(), path) for path in paths):
         if path.is_file() and path.suffix not in (".pyc", ".lock"):
             yield from (name, path.read_bytes())
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# One submission
-
-
+# ------------------------------------------------------------------------------------------------------- One submission
 def _is_kernel(submission: Submission) -> bool:
     return not submission.problem and not isinstance(by_name(submission.exercise).subject, Numbers)
 
 
 def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = MappingProxyType({})) -> Result:
-    """Grade a submission in any process on any machine; `added` maps the class's own exercises to their folders."""
+    """Grade a submission in any process on any machine; never raise. `added` maps added exercises to their folders."""
     began = time.monotonic()
     try:
         if submission.problem:
             return Result(submission.student, submission.exercise, False, submission.problem,
-                          answer=_answer(submission), grader=_digest_lab())
+                          answer=_digest_answer(submission), grader=_digest_lab())
         if submission.exercise in added:
             add(added[submission.exercise])
         exercise = by_name(submission.exercise).drawn(submission.seed or secrets.token_hex(8))
@@ -428,7 +428,7 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
             submission.student, exercise.number, graded.passed, verdict, graded.untouched,
             [[line.ok, line.text[:_TEXT], part] for line, part in zip(graded.lines, parts, strict=False)],
             graded.mistake, reached, round(time.monotonic() - began, 2),
-            answer=_answer(submission), grader=digest_task(exercise.number), seed=exercise.seed,
+            answer=_digest_answer(submission), grader=digest_task(exercise.number), seed=exercise.seed,
         )
     except EngineError as error:  # without a digest: the next run tries again
         return Result(submission.student, submission.exercise, False, f"not graded: {error}")
@@ -437,7 +437,7 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
 
 
 def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grade.Grade:
-    """Return the grade of an answer; NoResultError if it cannot be one."""
+    """Return the grade of an answer, a kernel's text or numbers; NoResultError if by its own fault it has none."""
     numbers = isinstance(exercise.subject, Numbers)
     try:
         if numbers:
@@ -446,21 +446,21 @@ def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grad
     except EngineError as error:
         if numbers:
             exercise.subject.counts(exercise.subject.start)  # raises if the exercise itself fails here
-        elif not exercise.start:
+        elif not exercise.start:  # the exercise is at fault
             raise
         raise sandbox.NoResultError(str(error)) from None
-    return in_sandbox(exercise, source, unsafe)
+    return grade_in_sandbox(exercise, source, unsafe)
 
 
-def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> grade.Grade:
-    """Return the grade of a kernel that is not trusted.
+def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> grade.Grade:
+    """Run a kernel that is not trusted in the sandbox, and return its grade.
 
-    The arrays and counters come from the child's answer, which carries a word that the child was told before it
+    The arrays and counters come from the child process's answer, which carries a word that the child got before it
     compiled anything. They are judged here. LabError if the child came to no result; the message says why.
     """
     with temporary.folder() as folder:
-        command, environment = grade.write_job(asked, source, folder)
-        word = sandbox.nonce()
+        command, environment = grade.write_job(exercise, source, folder)
+        word = sandbox.make_nonce()
         child = sandbox.run(
             [*command, "--untrusted"], folder, check=environment["HOSTCUDA_CHECK"],
             environment={"HOSTCUDA_CHECK_OUT": environment["HOSTCUDA_CHECK_OUT"]}, stdin=word, unsafe=unsafe,
@@ -469,5 +469,5 @@ def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> grade.Grad
     status = processes.Ended(child.status, child.seconds)
     arrays = {name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
               for name, text in record["arrays"].items()}
-    results = grade.ChildResult(status, record["events"], grade.sort_by_case(asked, arrays))
-    return grade.judge(asked, source, results)
+    results = grade.ChildResult(status, record["events"], grade.sort_by_case(exercise, arrays))
+    return grade.judge(exercise, source, results)

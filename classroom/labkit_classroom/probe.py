@@ -22,7 +22,7 @@ _FORBIDDEN = (errno.ENOSYS, errno.EPERM)
 _CALLS = {"io_uring_setup": 425, "open_tree": 428, "fsopen": 430, "pidfd_getfd": 438, "landlock_create_ruleset": 444}
 
 
-def network(port: int, name: str) -> Iterator[str]:
+def probe_network(port: int, name: str) -> Iterator[str]:
     """Yield "reaches ADDRESS" for each address that a sandbox has to block and does not.
 
     They are another machine (IPv4 and IPv6), the server at a TCP `port` of this one, and that at the abstract Unix
@@ -38,13 +38,13 @@ def network(port: int, name: str) -> Iterator[str]:
             yield f"reaches {address if isinstance(address, str) else address[0]}".replace("\0", "@")
 
 
-def files(hidden: list[str], kept: list[str]) -> Iterator[str]:
-    """Try to read what is hidden, and to write into folders."""
+def probe_files(hidden: list[str], unwritable: list[str]) -> Iterator[str]:
+    """Yield "reads PATH" for each path that can be read but has to be hidden, "writes to FOLDER" for each folder."""
     for path in hidden:
         with contextlib.suppress(OSError):
             if os.listdir(path) if os.path.isdir(path) else open(path, "rb").close() is None:
                 yield f"reads {path}"
-    for folder in kept:
+    for folder in unwritable:
         path = os.path.join(folder, f"labkit-probe-{os.getpid()}")
         with contextlib.suppress(OSError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -52,8 +52,11 @@ def files(hidden: list[str], kept: list[str]) -> Iterator[str]:
             yield f"writes to {folder}"
 
 
-def processes(pid: int, started: str, most: int) -> Iterator[str]:
-    """Try to signal and to look into the process that grades, and to start too many processes."""
+def probe_processes(pid: int, started: str, most: int) -> Iterator[str]:
+    """Yield what can be done to the grader, the process `pid`, and whether more than `most` processes can be started.
+
+    `started` is the grader's start time in /proc/PID/stat: in the sandbox another process may have its number.
+    """
     grader = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):
         if grader.joinpath("stat").read_text().rpartition(")")[2].split()[19] == started:
@@ -66,7 +69,7 @@ def processes(pid: int, started: str, most: int) -> Iterator[str]:
     with contextlib.suppress(OSError):
         while len(children) < most:
             children.append(os.fork())
-            if not children[-1]:
+            if not children[-1]:  # in the child
                 signal.pause()
                 os._exit(0)
         yield f"starts more than {most} processes"
@@ -75,15 +78,15 @@ def processes(pid: int, started: str, most: int) -> Iterator[str]:
         os.waitpid(child, 0)
 
 
-def memory(most: int) -> Iterator[str]:
-    """Try to reserve more address space than allowed."""
+def probe_memory(most: int) -> Iterator[str]:
+    """Yield "reserves N GB" if `most` bytes of address space can be reserved."""
     with contextlib.suppress(OSError):
         mmap.mmap(-1, most).close()
         yield f"reserves {most >> 30} GB"
 
 
-def calls() -> Iterator[str]:
-    """Try system calls that no kernel needs, with arguments that do nothing."""
+def probe_calls() -> Iterator[str]:
+    """Yield "calls NAME" for each system call that a sandbox has to block; their arguments do nothing."""
     libc = ctypes.CDLL(None, use_errno=True)
     attempts = {name: (libc.syscall, number, 0, 0, 0, 0, 0) for name, number in _CALLS.items()}
     attempts |= {"unshare": (libc.unshare, 0), "setns": (libc.setns, -1, 0), "ptrace": (libc.ptrace, 16, 0, 0, 0),
@@ -95,5 +98,5 @@ def calls() -> Iterator[str]:
 
 if __name__ == "__main__":
     attempts = json.load(sys.stdin)
-    holes = {wall: list(globals()[wall](*arguments)) for wall, arguments in attempts.items()}
+    holes = {wall: list(globals()[f"probe_{wall}"](*arguments)) for wall, arguments in attempts.items()}
     print(json.dumps(holes))

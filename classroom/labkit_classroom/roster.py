@@ -34,8 +34,8 @@ class Person:
     email: str = ""
     extensions: Mapping[str, str] = field(default_factory=dict)
 
-    def until(self, exercise: str, due: datetime) -> datetime:
-        """Return until when this student may hand in: never earlier than the others."""
+    def extended_deadline(self, exercise: str, due: datetime) -> datetime:
+        """Return until when this student may hand in; for the others it is `due`, and never later than this."""
         extension = self.extensions.get(exercise.lower()) or self.extensions.get("") or "0"
         return max(due, extend_deadline(extension, due))
 
@@ -53,40 +53,41 @@ class Roster:
         rows: dict[str, set[int]] = defaultdict(set)
         for row, person in enumerate(self.people):
             for name in (person.id, person.email, person.email.partition("@")[0], person.name):
-                rows[plain(name)].add(row)
+                rows[normalize_name(name)].add(row)
         return {name: self.people[min(places)] if len(places) == 1 else None for name, places in rows.items() if name}
 
-    def person(self, student: str) -> Person | None:
+    def find_student(self, name: str) -> Person | None:
         """Return the student whom an id, an e-mail address or its first part, or a name identifies, or None."""
-        return self._students_by_name.get(plain(student))
+        return self._students_by_name.get(normalize_name(name))
 
-    def _with_likely_owner(self, student: str) -> str:
-        """Return a hand-in's name and, in parentheses, the student whom its first words may name."""
-        words = plain(student).split()
+    def _add_likely_owner(self, student: str) -> str:
+        """Return a hand-in's name with the student whom its first words may name: "ada lab 4 (of Ada Lovelace?)"."""
+        words = normalize_name(student).split()
         begins = (" ".join(words[:count]) for count in range(len(words), 0, -1))
         person = next((self._students_by_name[name] for name in begins if name in self._students_by_name), None)
         return f"{student} (of {person.name}?)" if person else student
 
     def missing(self, students: Iterable[str]) -> list[Person]:
         """Return the students who have handed in nothing."""
-        ids = {person.id for student in students if (person := self.person(student))}
+        ids = {person.id for student in students if (person := self.find_student(student))}
         return [person for person in self.people if person.id not in ids]
 
     def report(self, students: Iterable[str], exercises: Iterable[str] = ()) -> list[str]:
         """Return a line per kind of problem: hand-ins missing or doubled, unknown names, unknown extensions."""
         names: dict[str, list[str]] = defaultdict(list)
         for student in sorted({*students}):
-            person = self.person(student)
+            person = self.find_student(student)
             names[person.id if person else ""].append(student)
         twice = [f"{person.name} ({', '.join(names[person.id])})" for person in self.people
                  if len(names.get(person.id, ())) > 1]
         problems = (("nothing handed in", [person.name for person in self.missing(students)]),
                     ("handed in under two names", twice),
-                    ("not in the roster", [self._with_likely_owner(name) for name in names.get("", ())]),
-                    ("extension of no exercise: columns of the roster", self._unknown_extensions(exercises)))
+                    ("not in the roster", [self._add_likely_owner(name) for name in names.get("", ())]),
+                    ("extension of no exercise: columns of the roster", self._list_unknown_extensions(exercises)))
         return [f"{len(who):5}  {what}: {', '.join(who)}" for what, who in problems if who]
 
-    def _unknown_extensions(self, exercises: Iterable[str]) -> list[str]:
+    def _list_unknown_extensions(self, exercises: Iterable[str]) -> list[str]:
+        """Return the names of the roster's columns, such as "extension 99z", that name none of these exercises."""
         numbers = {"", *(number.lower() for number in exercises)}
         return [column for column in self.extensions if column.removeprefix(_EXTENSION).strip() not in numbers]
 
@@ -115,9 +116,9 @@ def read_roster(path: Path) -> Roster:
 
 
 def read_table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
-    """Return the rows of a CSV file with their line numbers; columns in lower case, separated by , or ;.
+    """Return (line number, row) of each row of a CSV file that is not empty, whose cells are separated by , or ;.
 
-    LabError if the file cannot be read, or if a column is missing.
+    A row maps columns, in lower case, to texts. LabError if the file cannot be read, or lacks a `needed` column.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -151,6 +152,6 @@ def extend_deadline(text: str, due: datetime) -> datetime:
         return parse_time(text)
 
 
-def plain(name: str) -> str:
-    """Return a name in lower case, with one space between its words."""
+def normalize_name(name: str) -> str:
+    """Return a name in lower case, with one space between its words: "ada lovelace" for "Ada_Lovelace"."""
     return re.sub(r"[\s_.,-]+", " ", name).strip().casefold()

@@ -16,7 +16,7 @@ from pathlib import Path
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import by_name
 from labkit_classroom.grading import Result
-from labkit_classroom.roster import Roster, plain
+from labkit_classroom.roster import Roster, normalize_name
 from labkit_classroom.submissions import Submission
 
 _LATE = {"lost_per_day": 1, "at_most": 1, "grace_hours": 10_000}  # the most that each can be
@@ -24,41 +24,42 @@ _LATE = {"lost_per_day": 1, "at_most": 1, "grace_hours": 10_000}  # the most tha
 
 @dataclass(frozen=True)
 class Rules:
-    """The tables of a file of rules; `marks` has (invalid, comment) by `key` of the student and exercise."""
+    """The tables of a file of rules; `marks` has (invalid, comment) by (`student_key`, number of the exercise)."""
 
     late: Mapping[str, float] = field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     marks: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     roster: Roster | None = None
 
-    def key(self, student: str) -> str:
-        """Return what all names of a student have in common."""
-        person = self.roster.person(student) if self.roster else None
-        return person.id if person else plain(student)
+    def student_key(self, student: str) -> str:
+        """Return one key for all names that a student's hand-ins have: the roster's id, or the name in lower case."""
+        person = self.roster.find_student(student) if self.roster else None
+        return person.id if person else normalize_name(student)
 
-    def mark(self, item: Result) -> tuple[str, str]:
-        """Return why a person holds a result for invalid, and a person's comment; either may be empty."""
-        return self.marks.get((self.key(item.student), item.exercise), ("", ""))
+    def find_mark(self, item: Result) -> tuple[str, str]:
+        """Return why the instructor calls a result invalid, and the instructor's comment; either may be empty."""
+        return self.marks.get((self.student_key(item.student), item.exercise), ("", ""))
 
-    def lost(self, late_h: float | None) -> Fraction:
-        """Return the share of its points that a hand-in loses by being late."""
+    def lost_share(self, late_h: float | None) -> Fraction:
+        """Return the share of its points, 0 to 1, that a hand-in loses because it came `late_h` hours late."""
         days = math.ceil(max(0, (late_h or 0) - self.late.get("grace_hours", 0)) / 24)
         shares = days * self.late.get("lost_per_day", 0), self.late.get("at_most", 1)
         return Fraction(min(shares)).limit_denominator(1000)
 
-    def share(self, handed_in: Iterable[Submission]) -> list[Submission]:
-        """Return hand-ins, those of a group as hand-ins of each member who has handed in none of their own.
+    def share_groups(self, handed_in: Iterable[Submission]) -> list[Submission]:
+        """Return hand-ins, with a group's also as hand-ins of each member who has handed in none to that exercise.
 
         A group's hand-ins are its members' and those under its own name. Of several the last one is taken.
         """
-        items = [(self.key(item.student), item) for item in handed_in]
+        items = [(self.student_key(item.student), item) for item in handed_in]
         names = {key: item.student for key, item in items}
         own = {(key, item.exercise) for key, item in items}
-        groups = {self.key(group): {self.key(member): member for member in members}
+        groups = {self.student_key(group): {self.student_key(member): member for member in members}
                   for group, members in self.groups.items()}
         shared = []
         for group, members in groups.items():
             theirs = [item for key, item in items if item.exercise and (key in members or key == group)]
+            # Later items replace earlier ones: those with a problem come first.
             last = {item.exercise: item for item in sorted(theirs, key=lambda it: (not it.problem, it.submitted_at))}
             shared += [replace(item, student=names.get(key, member)) for key, member in members.items()
                        for number, item in last.items() if (key, number) not in own]
@@ -73,6 +74,7 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         raise LabError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
 
     def require(right: bool, sentence: str) -> None:
+        """Raise a LabError that quotes the file if something is not right."""
         if not right:
             raise LabError(f"{path}: {sentence}")
 
@@ -89,15 +91,15 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         and all(isinstance(text, str) for text in mark.values()) for mark in marks),
         "each of marks has the texts student and exercise, and invalid or comment")
     rules, students = Rules(late, groups, {}, roster), [name for members in groups.values() for name in members]
-    named = [*students, *groups, *(name for name in groups if roster and roster.person(name))]
-    doubled = [name for name, count in Counter(map(rules.key, named)).items() if count > 1]
+    named = [*students, *groups, *(name for name in groups if roster and roster.find_student(name))]
+    doubled = [name for name, count in Counter(map(rules.student_key, named)).items() if count > 1]
     require(not doubled, f"{''.join(doubled[:1])} is there twice: a student has one group, and no student has its name")
     for mark in marks:
         for name in groups.get(mark["student"], [mark["student"]]):
             students.append(name)
-            key = rules.key(name), by_name(mark["exercise"]).number
+            key = rules.student_key(name), by_name(mark["exercise"]).number
             both = zip(rules.marks.get(key, ("", "")), (mark.get("invalid"), mark.get("comment")), strict=True)
             rules.marks[key] = tuple("; ".join(filter(None, texts)) for texts in both)
-    unknown = [name for name in students if roster and not roster.person(name)]
+    unknown = [name for name in students if roster and not roster.find_student(name)]
     require(not unknown, f"the roster has no student {''.join(unknown[:1])}")
     return rules

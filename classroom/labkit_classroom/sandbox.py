@@ -173,21 +173,21 @@ def try_walls() -> dict[str, str]:
     """
     places = ("/", "/dev/shm", "/dev/mqueue", "/run/lock", "/var/tmp", sys.prefix, PACKAGE, _HERE, SERIES.parent)
     unwritable = [*map(str, (*Path("/").glob("*/"), *places))]
-    hidden = [SERIES]
+    hidden = [SERIES]  # the solutions
     if in_container():
         hidden += [Path.cwd()] * (Path.cwd() != Path("/"))  # with what is handed in, and grades
     else:
         unwritable.remove("/tmp")  # a private one
     limits = Limits(seconds=20, processes=16)
-    name = f"labkit-{nonce()}"
+    name = f"labkit-{make_nonce()}"
     with temporary.folder() as folder, temporary.folder() as other, contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         unnamed = stack.enter_context(socket.socket(socket.AF_UNIX))
         unnamed.bind("\0" + name)
         unnamed.listen()
         (other / "handed-in.cu").write_text("another student's")
-        started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-        attempts = {
+        started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]  # a PID may be another process's
+        attempts = {  # the arguments of the functions in probe.py
             "network": [server.getsockname()[1], name],
             "files": [[*map(str, (*hidden, other / "handed-in.cu"))], unwritable],
             "processes": [os.getpid(), started, limits.processes], "memory": [limits.memory + (5 << 30)], "calls": [],
@@ -224,12 +224,9 @@ def require(unsafe: bool = False) -> None:
         )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Its file system and environment
-
-
-def _environment(check: str) -> dict[str, str]:
-    """Return the command's environment: of this process's, only the language and the compiler's name."""
+# -------------------------------------------------------------------------------------- Its file system and environment
+def _make_environment(check: str) -> dict[str, str]:
+    """Return the environment of a command, with these tools of check mode; it has little of this process's own."""
     inherited = {name: os.environ[name] for name in ("CXX", "LANG", "LC_ALL") if name in os.environ}
     return inherited | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
@@ -263,22 +260,22 @@ def precompile(check: str) -> tuple[Path, ...]:
     return paths
 
 
-def _limit(command: Sequence[str], limits: Limits) -> list[str]:
+def _with_limits(command: Sequence[str], limits: Limits) -> list[str]:
     """Return the command line that runs a command under the limits of its processes."""
     return [
         "prlimit",
         f"--cpu={limits.processor_seconds}:{limits.processor_seconds + 1}",  # SIGXCPU, then SIGKILL
         f"--as={limits.memory + (4 << 30)}",  # the engine reserves address space that it does not use
-        f"--fsize={limits.file}",
-        f"--nofile={limits.open_files}",
-        "--core=0",
-        "--",
-        *command,
+        f"--fsize={limits.file}", f"--nofile={limits.open_files}", "--core=0", "--", *command,
     ]
 
 
-def _wrap(command, scratch: Path, readable: Iterable[Path], cached: Iterable[Path], limits: Limits) -> list[str]:
-    """Return the command line that runs a command in bubblewrap."""
+def _in_bubblewrap(command: Sequence[str], scratch: Path, readable: Iterable[Path], cached: Sequence[Path],
+                   limits: Limits) -> list[str]:
+    """Return the command line that runs a command in bubblewrap: it can write to `scratch`, and read `readable`.
+
+    `cached` are compiled files of the engine, which the cache inside gets links to.
+    """
     line = ["bwrap", "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid", "--unshare-net"]
     line += ["--unshare-uts", "--unshare-cgroup-try", "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     line += ["--perms", "1777", "--size", str(limits.scratch), "--tmpfs", "/tmp"]
@@ -296,7 +293,7 @@ def _wrap(command, scratch: Path, readable: Iterable[Path], cached: Iterable[Pat
     for path in cached:
         line += ["--ro-bind", str(path), f"{_MADE}/{path.name}"]
     line += ["--bind", str(scratch), str(scratch), "--chdir", str(scratch)]
-    command = _restrict(command, [f"{_MADE}/{path.name}" for path in cached], _CACHE, limits)
+    command = _with_filter(command, [f"{_MADE}/{path.name}" for path in cached], _CACHE, limits)
     if os.geteuid() == 0:
         command = _as_user(scratch.stat().st_uid or _NOBODY, command)
     else:
@@ -304,37 +301,29 @@ def _wrap(command, scratch: Path, readable: Iterable[Path], cached: Iterable[Pat
     return [*line, "--remount-ro", "/", "--", *command]
 
 
-def _restrict(command: Sequence[str], cached: Sequence[Path | str], cache: Path | str, limits: Limits) -> list[str]:
-    """Return the command line that runs a command under the filter and all limits, with the engine's files."""
+def _with_filter(command: Sequence[str], cached: Sequence[Path | str], cache: str, limits: Limits) -> list[str]:
+    """Return the command line that runs a command under the filter of system calls and all limits.
+
+    It first makes the folder `cache` with links to the engine's compiled files `cached`, if there are any.
+    """
     if cached:
         link_and_run = f'mkdir -m 700 {cache} && ln -s {" ".join(map(str, cached))} {cache} && exec "$@"'
         command = ["sh", "-c", link_and_run, "sh", *command]
-    if seccomp.library():
+    if seccomp.find_library():
         command = [sys.executable, "-I", "-S", seccomp.__file__, *command]
-    return ["prlimit", f"--nproc={limits.processes}", "--", *_limit(command, limits)]
+    return ["prlimit", f"--nproc={limits.processes}", "--", *_with_limits(command, limits)]
 
 
 def _as_user(user: int, command: Sequence[str]) -> list[str]:
-    """Return the command line by which root runs a command as a user without any privilege."""
+    """Return the command line by which root runs a command as a user, by number, without any privilege."""
     ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig=KILL"]  # it ends with the grader
     return ["setpriv", *ids, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--", *command]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Running
-
-
-def run(
-    command: Sequence[str],
-    scratch: Path,
-    *,
-    readable: Iterable[Path] = (),
-    check: str | None = None,
-    environment: Mapping[str, str] | None = None,
-    stdin: str = "",
-    limits: Limits | None = None,
-    unsafe: bool = False,
-) -> SandboxEnded:
+# -------------------------------------------------------------------------------------------------------------- Running
+def run(command: Sequence[str], scratch: Path, *, readable: Iterable[Path] = (), check: str | None = None,
+        environment: Mapping[str, str] | None = None, stdin: str = "", limits: Limits | None = None,
+        unsafe: bool = False) -> SandboxEnded:
     """Run a command in the sandbox to its end or to a limit.
 
     Parameters
@@ -366,9 +355,10 @@ def run(
 
 
 def _run(command, scratch, readable=(), check=None, environment=None, stdin="", limits=None, walled=True):
+    """Run a command as `run` does, without asking whether there is a sandbox; under limits alone if not `walled`."""
     limits = limits or Limits()
     scratch = Path(scratch).resolve()
-    variables = _environment(check or "")
+    variables = _make_environment(check or "")
     scratch_variables = {"HOME": str(scratch), "TMPDIR": str(scratch), "HOSTCUDA_CACHE_DIR": str(scratch / "cache")}
     user = None
     if walled:
@@ -378,11 +368,11 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
             os.chown(scratch, user, user)
         if in_container():
             variables |= scratch_variables
-            line = _as_user(user, _restrict(command, cached, scratch_variables["HOSTCUDA_CACHE_DIR"], limits))
+            line = _as_user(user, _with_filter(command, cached, scratch_variables["HOSTCUDA_CACHE_DIR"], limits))
         else:
-            line = _wrap(command, scratch, map(Path, readable), cached, limits)
+            line = _in_bubblewrap(command, scratch, map(Path, readable), cached, limits)
     else:
-        line = _limit(command, limits)
+        line = _with_limits(command, limits)
         variables |= scratch_variables
     began = time.monotonic()
     process = subprocess.Popen(
@@ -408,14 +398,19 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
 def _watch(
     process: subprocess.Popen, scratch: Path, limits: Limits, began: float, user: int | None
 ) -> tuple[str, int, list[str]]:
-    """Read a command's outputs until it ends or exceeds a limit; return the problem, peak memory and outputs."""
+    """Read a command's outputs until it ends, or kill it when it exceeds a limit.
+
+    Return the limit's sentence or "", the peak of its memory in bytes, and its two outputs. `began` is the time of its
+    start. In a container, a `user` has all its processes.
+    """
     texts = {process.stdout: bytearray(), process.stderr: bytearray()}
-    problem, peak, look = "", 0, began
+    problem, peak, next_look = "", 0, began
     with selectors.DefaultSelector() as selector:
         for pipe in texts:
             selector.register(pipe, selectors.EVENT_READ)
 
         def read(timeout: float) -> bool:
+            """Read what the outputs have, waiting at most `timeout` seconds for any; return whether there was some."""
             ready = selector.select(timeout)
             for key, _ in ready:
                 data = os.read(key.fd, 1 << 16)
@@ -424,14 +419,15 @@ def _watch(
                     selector.unregister(key.fileobj)
             return bool(ready)
 
+        # WNOWAIT: the process stays a zombie, so that nobody else gets its number before it is killed.
         while not problem and not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             read(_POLL_S if selector.get_map() else 0)
             if not selector.get_map():  # it has closed its outputs
                 time.sleep(_POLL_S)
             now = time.monotonic()
-            if now < look:
+            if now < next_look:
                 continue
-            look = now + _POLL_S
+            next_look = now + _POLL_S
             memory = processes.measure_memory(process.pid) if user is None else _measure_user_memory(user)
             peak = max(peak, memory)
             if now - began > limits.seconds:
@@ -442,7 +438,7 @@ def _watch(
                 problem = f"wrote more than {limits.scratch // MIB} MB of files"
         _kill(process)
         until = time.monotonic() + 1
-        while selector.get_map() and time.monotonic() < until and read(_POLL_S):
+        while selector.get_map() and time.monotonic() < until and read(_POLL_S):  # what is left in the pipes
             pass
     return problem, peak, [text.decode("utf-8", "replace") for text in texts.values()]
 
@@ -466,19 +462,19 @@ def _measure_user_memory(user: int) -> int:
 
 
 def _holds_more(folder: Path, most: int) -> bool:
-    """Return whether the files of a folder take more than `most` bytes; each counts at least 4096."""
+    """Return whether the files of a folder take more than `most` bytes on disk; each counts at least 4096."""
     total = 0
     for place, folders, files in os.walk(folder):
         for name in folders + files:
             with contextlib.suppress(OSError):
-                total += max(4096, 512 * os.lstat(os.path.join(place, name)).st_blocks)
+                total += max(4096, 512 * os.lstat(os.path.join(place, name)).st_blocks)  # blocks of 512 bytes
             if total > most:
                 return True
     return False
 
 
 def _describe_status(status: int | None, limits: Limits) -> str:
-    """Return the problem that an exit status states, or ""."""
+    """Return the problem that an exit status states, as the end of a sentence: "was ended by SIGSEGV"; or ""."""
     if status == -signal.SIGXCPU:
         return f"used more than {limits.processor_seconds} s of processor time"
     if status == -signal.SIGXFSZ:
@@ -489,17 +485,14 @@ def _describe_status(status: int | None, limits: Limits) -> str:
     return f"ended with exit status {status}" if status else ""
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Results
-
-
-def nonce() -> str:
-    """Return a word that nobody can guess."""
+# -------------------------------------------------------------------------------------------------------------- Results
+def make_nonce() -> str:
+    """Return a random word that nobody can guess."""
     return secrets.token_hex(16)
 
 
 def parse_json(data: bytes, most: int) -> object:
-    """Return the value of an untrusted JSON text. ValueError if it has more than `most` values of up to 250 bytes."""
+    """Return the value of an untrusted JSON text. ValueError if it is no JSON, or may have more than `most` values."""
     if sum(map(data.count, (b"{", b"[", b","))) > most:
         raise ValueError(f"it has more than {most:,} values")
     return json.loads(data)
@@ -533,8 +526,8 @@ def read_answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB
         # A link would be followed with the rights of this process, and a pipe would be waited for.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as file:
-            about = os.fstat(handle)
-            data = file.read(most + 1) if stat.S_ISREG(about.st_mode) and about.st_nlink == 1 else b""
+            status = os.fstat(handle)
+            data = file.read(most + 1) if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 else b""
         values = parse_json(data, 1_000_000) if len(data) <= most else None
     except (OSError, ValueError, RecursionError):
         values = None

@@ -44,7 +44,7 @@ class _Comparison(ctypes.Structure):
                 ("b", ctypes.c_uint64))
 
 
-def library() -> ctypes.CDLL | None:
+def find_library() -> ctypes.CDLL | None:
     """Return libseccomp, or None where it is missing."""
     with contextlib.suppress(OSError):
         seccomp = ctypes.CDLL(_LIBRARY)
@@ -55,12 +55,13 @@ def library() -> ctypes.CDLL | None:
 
 def load() -> None:
     """Put this process, and all that it starts, under the filter for ever. OSError if it cannot be loaded."""
-    seccomp = library()
+    seccomp = find_library()
     rules = ctypes.c_void_p(seccomp.seccomp_init(_FAIL) if seccomp else None)
     if not rules:
         raise OSError(f"{_LIBRARY} is missing or fails")
 
     def allow(name: str, *comparisons: _Comparison) -> None:
+        """Add a rule that allows a system call, by its name, if its arguments pass all comparisons."""
         number = seccomp.seccomp_syscall_resolve_name(name.encode())
         if number >= 0:  # this processor has it
             status = seccomp.seccomp_rule_add_array(rules, ctypes.c_uint32(_ALLOW), number, len(comparisons),
@@ -69,13 +70,14 @@ def load() -> None:
 
     for name in ALLOWED.split():
         allow(name)
-    allow("clone", _Comparison(0, _MASKED_EQUAL, _NEW, 0))
+    allow("clone", _Comparison(0, _MASKED_EQUAL, _NEW, 0))  # without any flag that makes a namespace
     for request in _IOCTLS:
         allow("ioctl", _Comparison(1, _EQUAL, request))
     _require(seccomp.seccomp_load(rules), "the filter")
 
 
 def _require(status: int, what: str) -> None:
+    """Raise an OSError about `what` if a function of libseccomp returned a status other than 0, a negative errno."""
     if status:
         raise OSError(-status, f"{what}: {os.strerror(-status)}")
 

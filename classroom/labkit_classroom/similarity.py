@@ -60,7 +60,7 @@ class Pair:
 
 
 def tokenize(source: str) -> list[tuple[str, int, int]]:
-    """Return the tokens of a source with their begin and end; a name that its author has chosen is "name"."""
+    """Return the tokens of a source as (word, begin, end); a name that its author has chosen becomes "name"."""
     code = code_only(source)
     defined = set(_DEFINED.findall(code))
     words = []
@@ -77,7 +77,7 @@ def tokenize(source: str) -> list[tuple[str, int, int]]:
 
 
 def _find_runs(source: str) -> dict[Run, list[tuple[int, int]]]:
-    """Return the runs of tokens of a source, and where each run stands."""
+    """Return a dict: each run of `RUN` tokens in a source to the (begin, end) positions where it stands."""
     places = defaultdict(list)
     words = tokenize(source)
     for at in range(len(words) - RUN + 1):
@@ -87,7 +87,7 @@ def _find_runs(source: str) -> dict[Run, list[tuple[int, int]]]:
 
 
 def find_pairs(handed_in: Sequence[Submission], most: int = 50) -> list[Pair]:
-    """Return the pairs of kernels that are most alike, at most `most` of an exercise, the most alike first."""
+    """Return the pairs of kernels that are most alike, at most `most` per exercise, the most alike first."""
     alike = [pair for number, texts in _group_texts(handed_in) for pair in _pair_up(number, texts, most)]
     return sorted(alike, key=lambda pair: -pair.alike)
 
@@ -107,7 +107,7 @@ def report_short(handed_in: Sequence[Submission]) -> list[str]:
 
 
 def _group_texts(handed_in: Sequence[Submission]) -> list[tuple[str, dict[str, str]]]:
-    """Return the kernels of each exercise, by the student."""
+    """Return (exercise, {student: the kernel's text}) for each exercise that has kernels, in order."""
     texts: dict[str, dict[str, str]] = defaultdict(dict)
     for item in handed_in:
         if isinstance(item.answer, str) and not item.problem and len(item.answer) <= SOURCE_CHARACTERS:
@@ -115,20 +115,21 @@ def _group_texts(handed_in: Sequence[Submission]) -> list[tuple[str, dict[str, s
     return sorted(texts.items())
 
 
-def write_page(path: Path, found: Sequence[Pair]) -> Path:
+def write_page(path: Path, pairs: Sequence[Pair]) -> Path:
     """Write a page that shows each pair side by side; LabError if something other than an earlier page is there."""
-    there = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-    if os.path.lexists(path) and _TITLE not in there:
+    existing = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+    if os.path.lexists(path) and _TITLE not in existing:
         raise LabError(f"{path} is there, and is no page of an earlier run: name another file with --out")
-    return render_page(path, "similarity.html.j2", pairs=found, least=LEAST)
+    return render_page(path, "similarity.html.j2", pairs=pairs, least=LEAST)
 
 
 def _pair_up(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
-    """Yield the most similar pairs of an exercise's texts (by student), by runs of tokens not in its start."""
+    """Yield the `most` similar pairs of an exercise's texts (by student): of runs that its starting code lacks."""
     start_runs = _find_runs(by_name(number).start).keys()
     runs_of = {student: _find_runs(text).keys() - start_runs for student, text in texts.items()}
     runs_of = {student: runs for student, runs in runs_of.items() if len(runs) >= LEAST}
     students, common, smaller = [*runs_of], *_weigh_common_runs([*runs_of.values()])
+    # Above the diagonal alone: each pair once, and no text with itself.
     scores = np.triu(np.divide(common, smaller, out=np.zeros_like(common), where=smaller > 0), 1)
     places = zip(*np.nonzero(scores >= _FLOOR), strict=True)
     for a, b in heapq.nlargest(most, places, key=lambda place: scores[place]):
@@ -137,28 +138,28 @@ def _pair_up(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
         yield Pair(number, (students[a], students[b]), float(scores[a, b]), marked)
 
 
-def _weigh_common_runs(own: Sequence[set[Run]]) -> tuple[np.ndarray, np.ndarray]:
+def _weigh_common_runs(runs_by_text: Sequence[set[Run]]) -> tuple[np.ndarray, np.ndarray]:
     """Return two matrices: the weight of the common runs of each pair, and of all runs of the one that has less."""
-    having = Counter(run for runs in own for run in runs)
-    weight = {run: math.log((len(own) + 1) / count) for run, count in having.items()}
-    total = np.array([sum(map(weight.__getitem__, runs)) for runs in own])
-    common = np.zeros((len(own), len(own)))
-    shared = [run for run, count in having.items() if count > 1]
-    for begin in range(0, len(shared), _COLUMNS):
+    texts, count = len(runs_by_text), Counter(run for runs in runs_by_text for run in runs)
+    weight = {run: math.log((texts + 1) / number) for run, number in count.items()}  # little if many have it
+    total = np.array([sum(map(weight.__getitem__, runs)) for runs in runs_by_text])
+    common = np.zeros((texts, texts))
+    shared = [run for run, number in count.items() if number > 1]
+    for begin in range(0, len(shared), _COLUMNS):  # a slice of the runs at a time, so that it fits in memory
         place = {run: column for column, run in enumerate(shared[begin : begin + _COLUMNS])}
-        part = np.zeros((len(own), len(place)))
-        for row, runs in enumerate(own):
+        part = np.zeros((texts, len(place)))
+        for row, runs in enumerate(runs_by_text):
             for run in runs & place.keys():
                 part[row, place[run]] = math.sqrt(weight[run])
-        common += part @ part.T
+        common += part @ part.T  # so that a run of both texts counts with its weight
     return common, np.minimum(total[:, None], total)
 
 
-def _mark_pieces(text: str, runs: Set[Run], given: Set[Run]) -> list[tuple[str, bool]]:
+def _mark_pieces(text: str, runs: Set[Run], start_runs: Set[Run]) -> list[tuple[str, bool]]:
     """Cut a text into pieces; True marks those that the runs cover and runs of the starting code do not."""
     marks, places = bytearray(len(text)), _find_runs(text)
-    for which, mark in ((runs, b"\1"), (given, b"\0")):
-        for begin, end in (place for run in which & places.keys() for place in places[run]):
+    for chosen, mark in ((runs, b"\1"), (start_runs, b"\0")):
+        for begin, end in (place for run in chosen & places.keys() for place in places[run]):
             marks[begin:end] = mark * (end - begin)
     edges = [0, *(at for at in range(1, len(text)) if marks[at] != marks[at - 1]), len(text)]
     return [(text[begin:end], bool(marks[begin])) for begin, end in itertools.pairwise(edges) if begin < end]

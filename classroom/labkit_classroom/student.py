@@ -19,7 +19,7 @@ from labkit.base.paths import PACKAGE
 from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import read, without_solution
-from labkit_classroom.submissions import asked_by
+from labkit_classroom.submissions import find_exercise_name
 
 # Tests hold solutions. The recordings of edits and of textbook programs come close to solutions.
 _LEFT_OUT = ("tests/", "engine/tests/", "classroom/tests/", "playground/tests/", "conftest.py", ".ci/",
@@ -93,20 +93,21 @@ def list_files() -> Iterator[Path]:
             raise LabError(f"git cannot list the files of {checkout}: {reason}") from None
         paths = [checkout / name for name in child.stdout.split("\0") if name]
     else:
-        paths = [*_list_files(checkout)]
+        paths = [*_walk_checkout(checkout)]
     for path in paths:
         if path.is_file() and not path.relative_to(checkout).as_posix().startswith(_LEFT_OUT):
             yield path
 
 
-def _list_files(checkout: Path) -> Iterator[Path]:
+def _walk_checkout(checkout: Path) -> Iterator[Path]:
+    """Yield the files in a checkout and its folders, without those that belong to git or that a run makes."""
     for folder, folders, files in os.walk(checkout):
-        folders[:] = [name for name in folders if not _UNTRACKED.fullmatch(name)]
+        folders[:] = [name for name in folders if not _UNTRACKED.fullmatch(name)]  # os.walk does not enter the others
         yield from (Path(folder, name) for name in files)
 
 
 def remove_solution(path: Path) -> str:
-    """Return a file of an exercise as students get it; empty if they do not get it."""
+    """Return the text of an exercise's file as students get it; empty if they do not get it."""
     if path.suffix == ".cu":
         return without_solution(read(path))
     if path.suffix == ".py":
@@ -126,13 +127,14 @@ def remove_answers(module: str) -> str:
     parts = [(solution.body, solution.body, b"()") for solution in solutions if isinstance(solution, ast.Lambda)]
     parts += [(node.body[0], node.body[-1], b"return ()") for node in tree.body
               if isinstance(node, ast.FunctionDef) and node.name in names]
-    for first, last, instead in sorted(parts, key=lambda part: -part[0].lineno):  # the lines above keep their numbers
+    for first, last, instead in sorted(parts, key=lambda part: -part[0].lineno):  # upwards: lines above keep numbers
         begin, end = first.lineno - 1, last.end_lineno - 1
         lines[begin : end + 1] = [lines[begin][: first.col_offset] + instead + lines[end][last.end_col_offset :]]
     return b"".join(lines).decode()
 
 
 def _remove_solution_cells(path: Path, nbgrader: bool) -> str:
+    """Return the text of a notebook without cells that show a solution, marked for nbgrader if asked for."""
     nb = nbformat.read(path, 4)
     nb.cells = [cell for cell in nb.cells if not (cell.cell_type == "code" and _SOLUTION.search(cell.source))]
     if nbgrader:
@@ -150,7 +152,7 @@ def mark_cells(nb: NotebookNode) -> None:
     for cell in nb.cells:
         if cell.cell_type != "code":
             continue
-        if number := asked_by(cell.source):
+        if number := find_exercise_name(cell.source):
             cell.metadata["nbgrader"] = _make_metadata(f"kernel-{Path(number).name}", solution=True)
         elif not (call := _GRADE.fullmatch(cell.source)):
             continue

@@ -68,13 +68,13 @@ class Submission:
 
 
 def _match_name(stem: str) -> re.Match | None:
-    """Return the parts of a name like 04a, 04a_alice or alice_04a, or None."""
+    """Return the match, with the groups `before`, `number` and `after`, of a name like 04a or alice_04a; or None."""
     added = "|".join(re.escape(number) for number, task in exercises().items() if not task.of_series)
     number = rf"\d\d?[a-z]|P\d[a-z]{'|' * bool(added)}{added}"
     return re.fullmatch(rf"(?:(?P<before>.+)[_. -])?(?P<number>{number})(?:[_. -](?P<after>.+))?", stem, re.IGNORECASE)
 
 
-def asked_by(source: str) -> str:
+def find_exercise_name(source: str) -> str:
     """Return the exercise that a kernel cell names in its first line; empty if it names none."""
     match = _CELL.match(source)
     return match[1] if match else ""
@@ -115,17 +115,17 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     if not files:
         raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
     texts: dict[str, str] = {}  # of a large class many are equal
-    read, exercises_of = Counter(), Counter()  # of a student: bytes, and exercises
+    bytes_of, exercises_of = Counter(), Counter()  # by the student, to limit what is read
     for file, path in files:
-        about = _read_time(file, path, manifest)
+        known = _read_time(file, path, manifest)
         folder, nested = _find_student_folder(file, path)
         owner = student or (folder if nested else file.stem)
-        read[owner] += _count_quota(file)
+        bytes_of[owner] += _count_quota(file)
         more = f"there are more than {_FILES} files, or {_ALL_BYTES // 2**20} MB: the rest was not read"
-        too_many = [Submission(owner, "", problem=more)] if read[owner] > _ALL_BYTES else []
+        too_many = [Submission(owner, "", problem=more)] if bytes_of[owner] > _ALL_BYTES else []
         for item in too_many or _read_or_explain(file, folder, nested):
             text = item.answer if isinstance(item.answer, tuple) else texts.setdefault(item.answer, item.answer)
-            item = replace(item, answer=text, **{"student": item.student, **about})
+            item = replace(item, answer=text, **{"student": item.student, **known})
             item = replace(item, student=student or escape(item.student), exercise=escape(item.exercise),
                            problem=escape(item.problem)[:_PROBLEM])
             if (item.student, item.exercise) not in latest:
@@ -148,11 +148,11 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     if student:
         return handed_in
     students = {item.student for item in handed_in}
-    return handed_in + [item for path in paths if path.is_dir() for item in _report_without(path, students, files)]
+    return handed_in + [item for path in paths if path.is_dir() for item in _report_unread(path, students, files)]
 
 
 def _read_manifest(path: Path) -> dict[str, dict[str, str]]:
-    """Return what the manifest of a folder says of its files, by their paths."""
+    """Return what the manifest in a folder says: a path in it to ``submitted_at``, ``clock``, perhaps ``student``."""
     entries = {}
     if (file := path / MANIFEST).is_file():
         for line, row in read_table(file, ("file", "submitted_at")):
@@ -173,7 +173,10 @@ def list_unused_entries(path: Path) -> list[str]:
 
 
 def _read_time(file: Path, path: Path, manifest: dict) -> dict[str, str]:
-    """Return when a file was handed in and by which clock, and its student, if the manifest says it."""
+    """Return a file's ``submitted_at`` and ``clock``, from the manifest of the folder `path` or its last change.
+
+    A manifest's entry, from `_read_manifest`, may also have ``student``. Without a time the dict is empty.
+    """
     below = file.relative_to(path)
     for name in (below.as_posix(), below.parts[0] if below.parts else file.name):
         if name in manifest:
@@ -186,15 +189,18 @@ def _read_time(file: Path, path: Path, manifest: dict) -> dict[str, str]:
 
 
 def escape(text: str) -> str:
-    """Return a text that a terminal shows as it is: invalid bytes, controls and invisible letters as escapes."""
+    """Return a text with invalid bytes, controls and invisible letters as escapes, so that a terminal obeys none."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() or letter in _SPACES else ascii(letter)[1:-1].replace(r"\udc", r"\x")
-                   for letter in text)
+                   for letter in text)  # Python keeps an invalid byte 0x9f of a file's name as \udc9f
 
 
-def _report_without(path: Path, students: set[str], files: Iterable[tuple[Path, Path]]) -> Iterator[Submission]:
-    """Yield a submission that says so for each student of whom a folder has something, but none of these files."""
+def _report_unread(path: Path, students: set[str], files: Iterable[tuple[Path, Path]]) -> Iterator[Submission]:
+    """Yield a submission with a `problem` for each student of whom the folder `path` has only other files.
+
+    `students` have submissions; `files` are those that were read, each with the folder that it was found in.
+    """
     if path.resolve().name in students:  # one student's own folder: the rest of it belongs to the same
         return
     graded = {file.relative_to(path).parts[0] for file, folder in files if folder == path}
@@ -207,7 +213,8 @@ def _report_without(path: Path, students: set[str], files: Iterable[tuple[Path, 
             continue
         is_folder = os.path.isdir(entry)
         parts = None if is_folder else _match_name(entry.stem)
-        student = _owner(entry.name) if is_folder else (parts and (parts["before"] or parts["after"])) or entry.stem
+        student = _strip_suffix(entry.name) if is_folder else (
+            parts and (parts["before"] or parts["after"])) or entry.stem
         others.setdefault(escape(student), []).append(escape(f"{'the folder ' * is_folder}{entry.name}"))
     for student, names in others.items():
         if student not in students:
@@ -216,7 +223,7 @@ def _report_without(path: Path, students: set[str], files: Iterable[tuple[Path, 
 
 
 def _read_or_explain(file: Path, folder: str, nested: bool) -> list[Submission]:
-    """Return the submissions in a file, whatever is in it."""
+    """Return the submissions in a file as `_read_file` does, or one that says why it cannot be read; never raise."""
     student = folder if nested else file.stem
     if file.is_symlink():
         return [Submission(student, "", problem=f"{file.name} is a link: hand in the file itself")]
@@ -230,7 +237,7 @@ def _read_or_explain(file: Path, folder: str, nested: bool) -> list[Submission]:
 
 
 def _count_quota(file: Path) -> int:
-    """Return how many of a student's bytes a file takes: an empty one takes some, a large one at most `_BYTES`."""
+    """Return how many bytes of a student's limit a file takes: small ones a fixed share, so that files are limited."""
     try:
         return min(max(file.lstat().st_size, _ALL_BYTES // _FILES), _BYTES)
     except OSError:
@@ -238,13 +245,13 @@ def _count_quota(file: Path) -> int:
 
 
 def _read_content(file: Path) -> bytes:
-    """Return what is in a plain file. Raises LabError if it has more than `_BYTES`, or is another thing."""
+    """Return the content of a plain file of the folder's owner; LabError for another, or for more than `_BYTES`."""
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would be waited for
     with open(file, "rb", opener=lambda path, read: os.open(path, read | flags)) as opened:
-        about = os.fstat(opened.fileno())
-        if not stat.S_ISREG(about.st_mode):
+        status = os.fstat(opened.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise LabError(f"{file.name} is no plain file")
-        if about.st_nlink > 1 and about.st_uid != file.parent.stat().st_uid:
+        if status.st_nlink > 1 and status.st_uid != file.parent.stat().st_uid:
             raise LabError(f"{file.name} is a second name of a file that belongs to somebody else: hand in a copy")
         data = opened.read(_BYTES + 1)
     if len(data) > _BYTES:
@@ -274,17 +281,18 @@ def _find_files(path: Path) -> list[Path]:
 
 
 def _find_student_folder(file: Path, given: Path) -> tuple[str, bool]:
-    """Return the folder that may name the student, and whether it is a subfolder of the given one."""
+    """Return the name of the folder that may name the student, and whether it is a subfolder of the given one."""
     below = file.relative_to(given).parts
-    return (_owner(below[0]), True) if len(below) > 1 else (file.resolve().parent.name, False)
+    return (_strip_suffix(below[0]), True) if len(below) > 1 else (file.resolve().parent.name, False)
 
 
-def _owner(folder: str) -> str:
-    """Return the student after whom a folder is named, without what Moodle appends to the name."""
+def _strip_suffix(folder: str) -> str:
+    """Return a folder's name without what Moodle appends to the student's name: "Bo Li_123_assignsubmission_file"."""
     return re.sub(r"_\d+_assignsubmission_\w+$", "", folder)
 
 
 def _read_file(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
+    """Yield the submissions in a file, by the student whom `folder` names, if `nested`, or else the file's name."""
     parts = _match_name(file.stem)
     page = file.stem in {task.page for task in exercises().values()}
     student = folder if nested or page else file.stem
@@ -304,6 +312,7 @@ def _read_file(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
 
 
 def _read_kernel(student: str, number: str, file: Path) -> Submission:
+    """Return the submission in a .cu file to the exercise `number`, with a `problem` if it cannot be graded."""
     try:
         text = decode(_read_content(file), file.name).rstrip() + "\n"  # so it is never taken for another file's path
         problem = "" if text.strip() else f"{file.name} is empty: hand in the whole kernel"
@@ -341,7 +350,7 @@ def _read_cells(student: str, file: Path) -> Iterator[Submission]:
     for place, source in enumerate(_read_sources(file), 1):
         if match := _CELL.match(source):
             any_answer = True
-            above = source[: len(source) - len(source.lstrip())].count("\n")
+            above = source[: len(source) - len(source.lstrip())].count("\n")  # empty lines above the magic
             head, _, body = source.lstrip().partition("\n")
             try:
                 exercise, text = by_name(match[1]), _clip(f"{chr(10) * above}// {head}\n{body}")
@@ -384,7 +393,7 @@ def _split_statements(source: str) -> Iterator[str]:
 
 
 def _find_answers(source: str) -> Iterator[tuple[str, tuple | None]]:
-    """Yield the numbers that a cell hands to the grader; None unless they are literals or names assigned once."""
+    """Yield (exercise, numbers) handed to the grader in a cell; None unless they are literals or names set once."""
     code = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!")))
     statements = [*_split_statements(code)] if "grade" in code else []
     assigned = [(match[1], match.string[match.end() :]) for match in map(_ASSIGNED.match, statements) if match]
@@ -401,7 +410,7 @@ def _find_answers(source: str) -> Iterator[tuple[str, tuple | None]]:
 
 
 def _find_calls(statement: str) -> Iterator[tuple[str, list[ast.expr] | None]]:
-    """Yield each exercise for which a statement calls the grader, with the arguments; None if it is too long."""
+    """Yield (exercise, arguments) of each call of the grader in a statement; None for them if it is too long."""
     if len(statement) > 2 * _LONGEST_ANSWER:
         yield from ((match[1], None) for match in _GRADES.finditer(statement))
         return
@@ -418,7 +427,7 @@ def _find_calls(statement: str) -> Iterator[tuple[str, list[ast.expr] | None]]:
 
 
 def _evaluate_literals(arguments: list[ast.expr] | None, values: Mapping[str, str]) -> tuple | None:
-    """Return the values of arguments that are literals or names of such, or None."""
+    """Return the values of arguments that are literals or names of such, whose texts are in `values`; else None."""
     try:
         answer = tuple(ast.literal_eval(values.get(getattr(argument, "id", ""), argument)) for argument in arguments)
         return answer if len(repr(answer)) <= _LONGEST_ANSWER else None  # a number of 4,300 digits has no repr at all

@@ -66,7 +66,7 @@ def test_what_is_no_kernel_is_refused(name):
 @needs_sandbox
 @pytest.mark.parametrize("name", STOPPED_LATER)
 def test_what_looks_like_a_kernel_is_stopped(name):
-    grade = grading.in_sandbox(ASKED, KERNELS[name])
+    grade = grading.grade_in_sandbox(ASKED, KERNELS[name])
     assert not grade.passed and grade.verdict == "not right yet"
     assert STOPPED_LATER[name] in str(grade)
 

@@ -52,7 +52,7 @@ def all_pass(walled, monkeypatch):
 def result(submission, verdict="goal met"):
     """Return a result as if the submission had been graded."""
     return grading.Result(submission.student, submission.exercise, verdict == "goal met", verdict,
-                          lines=[[True, "is right", ""]], answer=grading._answer(submission),
+                          lines=[[True, "is right", ""]], answer=grading._digest_answer(submission),
                           grader=grading.digest_task(submission.exercise))
 
 
@@ -102,7 +102,7 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(walle
 
 def test_a_ranking_is_ordered_by_the_first_goal_and_leaves_out_who_missed_it():
     numbers = {"alice": (True, 1.05), "bob": (True, 1), "carol": (True, 1), "dave": (False, 2)}
-    (ranking,) = grades.rankings([grading.Result(name, "04a", met, "", reached={TILING.goals[0].what: number})
+    (ranking,) = grades.rank_students([grading.Result(name, "04a", met, "", reached={TILING.goals[0].what: number})
                                   for name, (met, number) in numbers.items()])
     assert [(row["rank"], row["student"], row["reached"]) for row in ranking["rows"]] == [
         (1, "bob", ["1"]), (1, "carol", ["1"]), (3, "alice", ["1.05"])]
@@ -237,7 +237,7 @@ def test_a_regrade_draws_what_the_first_grading_drew(walled, tmp_path, monkeypat
     """Another text draws anew, and `--seed` says what to draw from."""
     seeds, states = [], iter("abcd")
     graded = Grade(TILING, (GradeLine(True, "wavefronts"),), (1.0,))
-    monkeypatch.setattr(grading, "in_sandbox", lambda asked, *_: (seeds.append(asked.seed), graded)[1])
+    monkeypatch.setattr(grading, "grade_in_sandbox", lambda asked, *_: (seeds.append(asked.seed), graded)[1])
     for text, seed in ((TILING.solution, ""), (TILING.solution, ""), (TILING.start, ""), (TILING.start, "given")):
         now = next(states)
         monkeypatch.setattr(grading, "digest_task", lambda number, now=now: now)  # the lab has changed
@@ -303,14 +303,14 @@ def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_agai
     def broken(*args):
         raise OSError("no memory")
 
-    monkeypatch.setattr(grading, "in_sandbox", broken)
+    monkeypatch.setattr(grading, "grade_in_sandbox", broken)
     handed_in = [Submission("alice", "04a", TILING.solution), Submission("bob", "04a", problem="empty")]
     grading.grade_all(handed_in, tmp_path)
     assert [result.verdict for result in grading.read_results(tmp_path)] == ["not graded: OSError: no memory", "empty"]
-    monkeypatch.setattr(grading, "in_sandbox", lambda *args: Grade(TILING, None, None))  # damaged itself
+    monkeypatch.setattr(grading, "grade_in_sandbox", lambda *args: Grade(TILING, None, None))  # damaged itself
     grading.grade_all(handed_in, tmp_path)
     assert grading.read_result(tmp_path, "alice", "04a").verdict.startswith("not graded: TypeError")
-    monkeypatch.setattr(grading, "in_sandbox", lambda *args: Grade(TILING, ()))
+    monkeypatch.setattr(grading, "grade_in_sandbox", lambda *args: Grade(TILING, ()))
     grading.grade_all(handed_in, tmp_path)
     assert grading.read_result(tmp_path, "alice", "04a").verdict == "goal met"
 
@@ -375,7 +375,7 @@ def test_what_cannot_be_graded_by_its_own_fault_gets_no_points_and_is_not_tried_
         tried.append(1)
         raise sandbox.NoResultError(f"there is no result: {says}")
 
-    monkeypatch.setattr(grading, "in_sandbox", stopped)
+    monkeypatch.setattr(grading, "grade_in_sandbox", stopped)
     Path("class.csv").write_text("name,id,email\nmallory,1,\n")
     Path("mallory_04a.cu").write_text(answer or TILING.solution)
     for _ in range(2):
@@ -443,7 +443,7 @@ def test_a_page_says_what_too_many_lines_cost_and_has_the_first_line_of_an_error
     (tmp_path / "results").mkdir()
     for stored in (grading.Result("ann", "04a", False, "goal missed", lines=lines),
                    grading.Result("ann", "04b", False, "not graded: <first>\nsecond")):
-        grading._path(tmp_path / "results", stored).write_text(json.dumps(asdict(stored)))
+        grading._choose_path(tmp_path / "results", stored).write_text(json.dumps(asdict(stored)))
     grades.write_all(tmp_path)
     page = (tmp_path / "ann.html").read_text()
     assert "at most 2\nWith more changed lines than that, the goals count for nothing.</span>" in page
@@ -534,7 +534,7 @@ def test_marks_late_points_and_groups_survive_a_regrade(all_pass, monkeypatch):
 def test_the_last_hand_in_of_a_group_counts_for_those_who_have_none(tmp_path):
     text = '[groups]\nblue = ["ann", "bob", "cem"]\n'
     (tmp_path / "rules.toml").write_text(text)
-    shared = read_rules(tmp_path / "rules.toml").share([
+    shared = read_rules(tmp_path / "rules.toml").share_groups([
         Submission("Ann", "04a", "early", submitted_at="2026-12-01T00:00:00+00:00"),
         Submission("bob", "04a", "late", submitted_at="2026-12-02T00:00:00+00:00"),
         Submission("bob", "", problem="there is no .cu file"),

@@ -116,7 +116,7 @@ def test_it_has_no_network(tmp_path, monkeypatch):
         port = server.getsockname()[1]
         program = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
         assert "Function not implemented" in python(program, tmp_path).stderr
-        monkeypatch.setattr(sandbox.seccomp, "library", lambda: None)
+        monkeypatch.setattr(sandbox.seccomp, "find_library", lambda: None)
         assert "ConnectionRefused" in python(program, tmp_path).stderr
         socket.create_connection(("127.0.0.1", port), 5).close()
 
@@ -203,7 +203,7 @@ def test_a_flood_is_cut(tmp_path):
 def graded(scratch, source, child=CHILD):
     """Run a child that grades; return how it ended, and the nonce that it was given."""
     (scratch / "kernel.cu").write_text(source)
-    word = sandbox.nonce()
+    word = sandbox.make_nonce()
     return python(child, scratch, check=CHECK, stdin=word), word
 
 
@@ -280,7 +280,7 @@ RIGHT = SandboxEnded(0, "", 1.0, 0, "", "")
 
 
 def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
-    path, word = tmp_path / "answer", sandbox.nonce()
+    path, word = tmp_path / "answer", sandbox.make_nonce()
     write_answer(path, word, {"y": [1.5]})
     assert sandbox.read_answer(RIGHT, path, word) == {"y": [1.5]}
     (tmp_path / "link").symlink_to(path)
@@ -290,7 +290,7 @@ def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
     (tmp_path / "text").write_text("PASS")
     (tmp_path / "list").write_text("[]")
     (tmp_path / "deep").write_text("[" * 100_000)
-    write_answer(tmp_path / "other", sandbox.nonce(), {"y": [1.5]})
+    write_answer(tmp_path / "other", sandbox.make_nonce(), {"y": [1.5]})
     write_answer(tmp_path / "none", word, [1.5])
     for name in ("answer", "hard", "link", "pipe", "folder", "text", "list", "deep", "other", "none", "missing"):
         with pytest.raises(LabError, match="there is no result: the program ended before"):
@@ -323,7 +323,7 @@ def test_a_sandbox_that_does_not_work_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     sandbox.why_not.cache_clear()
     try:
-        monkeypatch.setattr(sandbox, "_environment", lambda check: {"PATH": os.environ["PATH"]})
+        monkeypatch.setattr(sandbox, "_make_environment", lambda check: {"PATH": os.environ["PATH"]})
         assert "does not work here (bwrap: No permissions to create new namespace): allow" in sandbox.why_not()
     finally:
         sandbox.why_not.cache_clear()

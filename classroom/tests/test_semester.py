@@ -257,7 +257,7 @@ QUESTIONS = {"04a": [Question("04a clean and right", Fraction(1, 4), Fraction(1,
 def test_a_result_has_the_form_that_gradescope_documents():
     """Its "Autograder Specifications" name these keys, and these values of status, format and visibility."""
     shown = {"output_format": "text", "visibility": "visible"}
-    assert gradebooks.gradescope([RESULT], QUESTIONS) == {
+    assert gradebooks.make_gradescope_result([RESULT], QUESTIONS) == {
         "score": 0.25, "execution_time": 2.2, "output": "04a goal missed. Pad.", **shown, "tests": [
             {"name": "04a clean and right", "number": "1.1", "score": 0.25, "max_score": 0.25, "status": "passed",
              "output": "right", **shown},
@@ -267,7 +267,7 @@ def test_a_result_has_the_form_that_gradescope_documents():
 
 def test_a_result_has_the_form_that_classroom50_documents():
     """By its schema classroom50/result/v1: whole points, and times in UTC to the second."""
-    report = gradebooks.classroom50([RESULT], QUESTIONS, JOB)
+    report = gradebooks.make_classroom50_result([RESULT], QUESTIONS, JOB)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report.pop("graded_at"))
     assert report == {
         "schema": "classroom50/result/v1", "classroom": "cuda", "assignment": "week-4", "assignment_type": "individual",
@@ -281,8 +281,9 @@ def test_a_result_has_the_form_that_classroom50_documents():
 def test_a_result_of_classroom50_needs_one_student_and_its_runner():
     with pytest.raises(LabError, match="is of one student, and here are those of 3"):
         gradebooks.require_formats(["classroom50"], None, 3)
+    runner = {name: JOB[name] for name in JOB if name not in ("OWNER", "SUBMISSION_TAG")}
     with pytest.raises(LabError, match="which sets OWNER, SUBMISSION_TAG: they say whose result it is"):
-        gradebooks.classroom50([], {}, {name: JOB[name] for name in JOB if name not in ("OWNER", "SUBMISSION_TAG")})
+        gradebooks.make_classroom50_result([], {}, runner)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -341,8 +342,8 @@ def test_an_answer_by_numbers_has_goals_alone():
 def test_names_of_hand_ins_are_found_in_the_roster():
     roster = Roster((Person("Ann Ode", "1", "ann@a.org"), Person("Rob", "3", "rob@a.org")))
     for name in ("ann ode", "Ann_Ode", "ANN", "1", "ann@a.org"):
-        assert roster.person(name).id == "1"
-    assert roster.person("rob").id == "3" and roster.person("carl") is None
+        assert roster.find_student(name).id == "1"
+    assert roster.find_student("rob").id == "3" and roster.find_student("carl") is None
 
 
 def test_a_name_that_nobody_has_is_held_against_those_that_it_begins_with():
@@ -353,7 +354,7 @@ def test_a_name_that_nobody_has_is_held_against_those_that_it_begins_with():
 
 def test_two_students_of_one_name_are_not_taken_for_each_other():
     roster = Roster((Person("Bo Li", "2", "bo@a.org"), Person("Bo Li", "3", "li@a.org")))
-    assert roster.person("Bo Li") is None and roster.person("bo").id == "2"
+    assert roster.find_student("Bo Li") is None and roster.find_student("bo").id == "2"
     assert roster.report(["Bo Li", "2"]) == ["    1  nothing handed in: Bo Li", "    1  not in the roster: Bo Li"]
 
 
