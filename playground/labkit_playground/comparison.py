@@ -20,13 +20,13 @@ _SHOWN = 8  # mismatches in a message
 
 
 def numbers(data: bytes, dtype: str) -> Sequence[float]:
-    """Return the numbers in little-endian bytes."""
+    """Return the numbers in little-endian bytes; `dtype` is NumPy's name, such as "float16"."""
     code = _CODES[dtype]
     return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
 
 
 def size(dtype: str) -> int:
-    """Return the number of bytes of a number."""
+    """Return the number of bytes of one number of a dtype, such as 2 for "float16"."""
     return struct.calcsize(_CODES[dtype])
 
 
@@ -56,12 +56,12 @@ class Array:
             self.allowed = list(self.allowed) * len(self.expected)
 
     def wrong(self) -> list[int]:
-        """Return the places of the elements with too large an error; NaN is one."""
+        """Return the places, flat indices, of the elements with too large an error; NaN has one."""
         rows = zip(self.values, self.expected, self.allowed, strict=True)
-        return [i for i, (got, wanted, most) in enumerate(rows) if not abs(got - wanted) <= most]
+        return [i for i, (got, wanted, most) in enumerate(rows) if not abs(got - wanted) <= most]  # not >: for NaN
 
     def index(self, place: int) -> tuple[int, ...]:
-        """Return the indices of a place."""
+        """Return the index along each axis of the element at a place, a flat index in C order."""
         index = []
         for extent in reversed(self.shape):
             place, i = divmod(place, extent)
@@ -70,7 +70,7 @@ class Array:
 
 
 def compare_array(title: str, array: Array) -> None:
-    """Compare an array as `labkit.measure.check.compare_array` does."""
+    """Raise CheckFailed if an array has wrong elements: how many, and the first, as `labkit.measure.check` says it."""
     if wrong := array.wrong():
         first = wrong[0]
         got, wanted, most = array.values[first], array.expected[first], array.allowed[first]
@@ -80,7 +80,7 @@ def compare_array(title: str, array: Array) -> None:
 
 
 def compare(array: Array, title: str, convolution: Convolution) -> None:
-    """Compare an output as `labkit.measure.check.compare` does with inputs."""
+    """Raise CheckFailed if an output is wrong: where, why it may be, and the first elements, as `labkit` says it."""
     if not (wrong := array.wrong()):
         return
     indices = [array.index(place) for place in wrong]
@@ -99,8 +99,8 @@ def compare(array: Array, title: str, convolution: Convolution) -> None:
     raise CheckFailed("\n".join([*lines, *_format_table(heads, rows)]))
 
 
-def _format_table(heads, rows):
-    """Yield the lines of a table as pandas writes it without an index."""
+def _format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table as pandas writes it without an index, with right-aligned cells."""
     widths = [max(len(head) + 1, *(len(row[i]) for row in rows)) for i, head in enumerate(heads)]
     for row in (heads, *rows):
         yield " ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
@@ -116,7 +116,7 @@ class Convolution:
     k_shape: tuple[int, int, int, int]
 
     def outputs(self, turned: Callable[[int, int, int], tuple[int, int]]) -> Iterator[float]:
-        """Yield all outputs; `turned(p, q, K)` says which element of the mask stands at (p, q)."""
+        """Yield all outputs, in C order, if the element (r, s) = `turned(p, q, K)` of the K×K mask stood at (p, q)."""
         (B, C, H, W), (M, _, K, _) = self.x_shape, self.k_shape
         taps = [(p, q, *turned(p, q, K)) for p in range(K) for q in range(K)]
         for b, m, h, w in itertools.product(range(B), range(M), range(H - K + 1), range(W - K + 1)):
@@ -129,10 +129,10 @@ class Convolution:
 
 
 def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
-    """Yield common mistakes that give the same output: unwritten, NaN, swapped axes, shifted, a flipped mask."""
+    """Yield common mistakes that give the same output, as clauses after "It looks as if": "the mask was flipped"."""
     values, expected, shape, slack = array.values, array.expected, array.shape, max(array.allowed)
 
-    def like(some, others):
+    def like(some, others):  # whether all pairs of numbers are equal, within the largest allowed error
         return all(abs(a - b) <= slack for a, b in zip(some, others, strict=True))
 
     if like(values, expected):
@@ -140,7 +140,7 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
     width = size(array.dtype)
     unset = _UNWRITTEN[width]
     unwritten = sum(array.data[at : at + width] == unset for at in range(0, len(array.data), width))
-    computed = sum(value != value for value in values) - unwritten
+    computed = sum(value != value for value in values) - unwritten  # the other NaNs
     infinite = sum(map(math.isinf, values))
     if unwritten:
         share = "nothing was" if unwritten == len(values) else f"{unwritten} outputs were not"
@@ -158,7 +158,7 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
     for axis, name in enumerate("bmhw"):
         step, extent = math.prod(shape[axis + 1 :]), shape[axis]
         if extent > 2:
-            inner = [place for place in range(len(values)) if place // step % extent]
+            inner = [place for place in range(len(values)) if place // step % extent]  # all but the first along axis
             later = (like((values[i] for i in inner), (expected[i - step] for i in inner)),
                      like((values[i - step] for i in inner), (expected[i] for i in inner)))
             if any(later):
@@ -169,8 +169,8 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
         yield "the rows and columns of the mask were swapped"
 
 
-def _swap_axes(shape, a, b):
-    """Yield the places of an array's elements, in the order of the array with two axes swapped."""
+def _swap_axes(shape: Sequence[int], a: int, b: int) -> Iterator[int]:
+    """Yield the places, flat indices, of an array's elements in the order of the array with axes a and b swapped."""
     steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     order = list(range(len(shape)))
     order[a], order[b] = b, a

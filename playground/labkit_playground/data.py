@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 
 import numpy as np
 
 from labkit.base.errors import LabError
-from labkit.exercises.exercise import Exercise, exercises
+from labkit.exercises.exercise import Case, Exercise, exercises
 from labkit.exercises.grade import describe_times
 from labkit.exercises.subjects import InPlaceOf, Kernels, Output
 from labkit.ladder.plan import images_per_launch
+from labkit.ladder.variants import Variant
 from labkit.measure.compare import tolerance, unwritten
 from labkit.spec.reference import conv_float64, error_scale
 
@@ -28,13 +28,13 @@ class Arrays:
         self.data, self.known = bytearray(), {}
 
     def add(self, array: np.ndarray) -> dict:
-        """Keep an array; return its description."""
+        """Keep an array's bytes, once; return its description: ``at`` (in bytes), ``bytes``, ``type``, ``shape``."""
         array = np.ascontiguousarray(array)
         data = array.tobytes()
         key = hashlib.sha256(data).digest()
         if key not in self.known:
             self.known[key] = len(self.data)
-            self.data += data + bytes(-len(data) % 8)
+            self.data += data + bytes(-len(data) % 8)  # the next one is aligned to 8 bytes
         return {"at": self.known[key], "bytes": len(data), "type": array.dtype.name, "shape": array.shape}
 
 
@@ -50,34 +50,33 @@ def collect() -> tuple[str, bytes]:
     return json.dumps(stored), bytes(arrays.data)
 
 
-def find_reason(asked: Exercise) -> str:
+def find_reason(task: Exercise) -> str:
     """Return why the playground does not offer an exercise; "" if it does."""
-    if asked.page[:2] in _LATER:
+    if task.page[:2] in _LATER:
         return "It belongs to part 3, whole programs: its page grades it."
-    if asked.page.startswith(_SPLIT):
+    if task.page.startswith(_SPLIT):
         return "The browser's compiler makes other accesses there than nvcc: its page grades it."
-    if not isinstance(asked.subject, (InPlaceOf, Kernels)):
+    if not isinstance(task.subject, (InPlaceOf, Kernels)):
         return "It is answered by numbers that the notebook computes: its page grades it."
     return ""
 
 
-def _describe(asked: Exercise, arrays: Arrays) -> dict:
-    """Return what the site stores of an exercise: how to launch and compare each case, or what is "missing"."""
-    subject, missing = asked.subject, find_reason(asked)
-    about = {"title": asked.title, "page": asked.page, "times": describe_times(asked), "missing": missing}
+def _describe(task: Exercise, arrays: Arrays) -> dict:
+    """Return the data of an exercise as `collect` describes them, and add its arrays to `arrays`."""
+    subject, missing = task.subject, find_reason(task)
+    facts = {"title": task.title, "page": task.page, "times": describe_times(task), "missing": missing}
     if missing:
-        return about
+        return facts
     if isinstance(subject, InPlaceOf):
-        start = subject.variant(asked.start)
+        start = subject.variant(task.start)
         cases = [_describe_convolution(subject, start, case, arrays) for case in subject.cases]
-        return about | {"no_extern_c": True, "file": start.file_name, "constant": start.rung.constant,
-                        "cases": cases}
+        return facts | {"no_extern_c": True, "file": start.file_name, "constant": start.rung.constant, "cases": cases}
     cases = [_describe_launches(subject, case, arrays) for case in subject.cases]
-    return about | {"file": "attempt.cu", "constant": None, "cases": cases}
+    return facts | {"file": "attempt.cu", "constant": None, "cases": cases}
 
 
-def _describe_convolution(subject, start, case, arrays):
-    """Return a case of a convolution: buffers, launches, and per run inputs and expected output."""
+def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays: Arrays) -> dict:
+    """Return the data of a case of a convolution, as `collect` describes them; `start` is the starting code."""
     layer, batch = case.what
     scope, io = start.scope(layer), start.io_dtype
     scratch = start.rung.scratch(scope)
@@ -85,13 +84,14 @@ def _describe_convolution(subject, start, case, arrays):
         raise LabError(f"{start.label} launches {case.name} in chunks, and the playground has one launch per kernel")
     buffers = {"x": layer.x_shape(batch), "k": layer.k_shape, "y": layer.y_shape(batch)}
     sizes = {name: int(np.prod(shape)) * io.itemsize for name, shape in buffers.items()}
+    # Bytes of intermediate results (u), and of weights in another order (a), for rungs that have them.
     sizes |= {name: count for name, count in (("u", scratch * batch), ("a", start.rung.arranged(scope))) if count}
     numbers = [batch, layer.C, layer.H, layer.W, layer.M, layer.K]
     launches = [{"kernel": launch.kernel, "grid": launch.grid, "block": launch.block, "shared": launch.shared,
                  "arguments": [*(name if name in sizes else 0 for name in call.buffers), *numbers]}
                 for launch, call in zip(start.geometry(layer, batch), start.calls, strict=True)]
     runs = []
-    for run, (x, k) in enumerate(subject.inputs(case)):
+    for run, (x, k) in enumerate(subject.inputs(case)):  # integers, whose result is exact, then real numbers
         scale = error_scale(x, k)
         allowed = tolerance(start.rounding, scale, layer.terms) if run else np.zeros(1)
         output = {
@@ -106,17 +106,14 @@ def _describe_convolution(subject, start, case, arrays):
         poisoned = np.full(buffers["y"], unwritten(io)).view(np.uint8).ravel()
         runs.append({"write": {name: arrays.add(array) for name, array in (*inputs.items(), ("y", poisoned))},
                      "constant": arrays.add(inputs["k"].astype(start.mask_dtype)), "outputs": [output]})
-    return {"name": case.name, "counted": case.counted, "options": _defines(start.defines(layer)), "buffers": sizes,
+    options = [f"-D{name}={value}" for name, value in start.defines(layer).items()]
+    return {"name": case.name, "counted": case.counted, "options": options, "buffers": sizes,
             "launches": launches, "runs": runs, "on": f"on {layer}, B", "layer": repr(layer)}
 
 
-def _defines(defines: Mapping[str, int]) -> list[str]:
-    return [f"-D{name}={value}" for name, value in defines.items()]
-
-
-def _describe_launches(subject, case, arrays):
-    """Return a case of plain launches: buffers, launches with arguments by name, expected outputs."""
-    buffers, write, outputs, launches, names = {}, {}, [], [], {}
+def _describe_launches(subject: Kernels, case: Case, arrays: Arrays) -> dict:
+    """Return the data of a case of other kernels, as `collect` describes them; arrays are arguments by their names."""
+    buffers, write, outputs, launches, names = {}, {}, [], [], {}  # names: id of an array -> the name of its buffer
     for kernel, arguments, grid, block, shared in subject.launched(case):
         parameters = []
         for argument in arguments:

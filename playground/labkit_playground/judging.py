@@ -23,18 +23,18 @@ ARRAYS = b""
 
 
 def load(stored: str, arrays: bytes) -> None:
-    """Take the site's data of the exercises."""
+    """Set the data of the exercises: the JSON and the bytes that `labkit_playground.data.collect` has returned."""
     global ARRAYS
     STORED.update(json.loads(stored))
     ARRAYS = bytes(arrays)
 
 
-def _bytes(array):
+def _bytes(array):  # of an array, by its description
     return ARRAYS[array["at"] : array["at"] + array["bytes"]]
 
 
 def _exercise(number: str) -> Exercise:
-    """Return the exercise with this number, with the cases that the site has stored."""
+    """Return the exercise with this number, with the cases that the site has stored; they are loaded once."""
     task = exercise(number)
     if not task.subject.cases:
         task.subject.load(STORED[number]["cases"], _bytes)
@@ -43,10 +43,10 @@ def _exercise(number: str) -> Exercise:
 
 def exercises() -> str:
     """Return all exercises, for a page."""
-    return json.dumps([_shown(number, stored) for number, stored in STORED.items()])
+    return json.dumps([_describe(number, stored) for number, stored in STORED.items()])
 
 
-def _shown(number, stored):
+def _describe(number: str, stored: dict) -> dict:
     """Return what the page shows of an exercise: title, starting code, goals, or why it is "missing"."""
     if stored["missing"]:
         return {"number": number, **stored}
@@ -57,7 +57,7 @@ def _shown(number, stored):
 
 
 def plan(number: str, source: str) -> str:
-    """Return ``cases`` as `hostcuda.wasm.page.compile` and the kernels' worker take them; or why it is ``refused``."""
+    """Return JSON: an attempt's ``cases``, as `page.compile` and the worker take them, or why it is ``refused``."""
     task, stored = _exercise(number), STORED[number]
     try:
         text = task.attempt(source)
@@ -82,7 +82,7 @@ def plan(number: str, source: str) -> str:
 
 
 def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
-    """Return the grade of an attempt.
+    """Return the grade of an attempt as JSON: verdict, lines with their texts, advice.
 
     Parameters
     ----------

@@ -12,11 +12,8 @@ from labkit_playground.data import collect
 
 _HERE = Path(__file__).parent
 # The lab's own modules that judge, as they are; below, files that replace others in the page.
-_MODULES = (
-    "base/__init__", "base/errors", "base/paths", "exercises/exercise", "exercises/judge", "exercises/practice",
-    "exercises/text",
-    "ladder/__init__", "ladder/messages", "ladder/source",
-)
+_MODULES = ("base/__init__", "base/errors", "base/paths", "exercises/exercise", "exercises/judge", "exercises/practice",
+            "exercises/text", "ladder/__init__", "ladder/messages", "ladder/source")
 _NAMES = {
     "exercise": "SOURCE, Attempt, Case, Exercise, Goal, Mistake, counted",
     "subjects": "HIDDEN, LAYERS, LAYER_1, InPlaceOf, Kernels, Numbers, Output, launch, whole_number",
@@ -40,18 +37,18 @@ def write_lab(out: Path) -> None:
         The compilers are not installed; the message has the command.
     """
     text, arrays = collect()
-    write_engine(out / "engine", _lab(), {"exercises.json": text.encode(), "exercises.bin": arrays})
+    write_engine(out / "engine", _read_lab(), {"exercises.json": text.encode(), "exercises.bin": arrays})
     for path in sorted((_HERE / "js").iterdir()):
         write(out / path.name, path.read_bytes())
 
 
 def python_files() -> dict[str, bytes]:
-    """Return the files on Python's path in the page, by name."""
-    return {**engine_files(), **_lab()}
+    """Return the contents of the files on Python's path in the page, by name: the engine's and the lab's."""
+    return {**engine_files(), **_read_lab()}
 
 
-def _lab():
-    """Return the lab's own files on Python's path in the page, by name."""
+def _read_lab() -> dict[str, bytes]:
+    """Return the contents of the lab's own files on Python's path in the page, by name."""
     files = {f"labkit/{name}.py": (PACKAGE / f"{name}.py").read_bytes() for name in _MODULES}
     files |= {f"labkit_playground/{name}.py": (_HERE / f"{name}.py").read_bytes()
               for name in ("__init__", "comparison", "judging")}
@@ -64,6 +61,7 @@ def _lab():
     return files
 
 
-def _write_layers():
+def _write_layers() -> str:
+    """Return the text of a module that stands for `labkit.spec.layers`: the two networks' layers as named tuples."""
     definitions = "".join(f"{name} = {getattr(layers, name).layers!r}\n" for name in ("LENET72", "LENET86"))
     return f"from collections import namedtuple\n\nLayer = namedtuple('Layer', 'name C H W M K')\n{definitions}"

@@ -35,19 +35,19 @@ class Stored:
         self.moves = moves
 
     def load(self, stored: list[dict], arrays) -> None:
-        """Take the stored data."""
+        """Set the stored cases of the exercise; `arrays` maps an array's description to its bytes."""
         self.stored, self.arrays = stored, arrays
         self.cases = tuple(Case(case["name"], case, case["counted"]) for case in stored)
 
     def source(self, attempt: str) -> str:
-        """Return the text of an attempt."""
+        """Return the text of an attempt as it is; `labkit.exercises.subjects` has the same method."""
         return attempt
 
     def _numbers(self, array):
         return numbers(self.arrays(array), array["type"])
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, bytes]]) -> None:
-        """Raise CheckFailed at the first wrong output."""
+        """Raise CheckFailed at the first wrong output; `runs` has, per run, the bytes that a kernel wrote, by name."""
         for run, arrays in zip(case.what["runs"], runs, strict=True):
             for wanted in run["outputs"]:
                 array = Array(bytes(arrays[wanted["name"]]), wanted["type"], tuple(wanted["shape"]),
@@ -59,7 +59,7 @@ class Stored:
                 else:
                     self._compare(array, wanted, case.name)
 
-    def _compare(self, array, stored_output, case_name):
+    def _compare(self, array: Array, stored_output: Mapping, case_name: str) -> None:
         """Raise CheckFailed if an array is wrong; say how many elements no thread has stored."""
         try:
             compare_array(f"{stored_output['name']}, {case_name},", array)
@@ -73,7 +73,7 @@ class Stored:
     def last_launch(self, message: str) -> LastLaunch:
         """Return the last launch, on the shape that a message of `compare` names."""
         case = next(case for case in self.stored if case["on"] in message)
-        launch, (_, *outputs) = case["launches"][-1], case["runs"][0]["outputs"][0]["shape"]
+        launch, (_, *outputs) = case["launches"][-1], case["runs"][0]["outputs"][0]["shape"]  # without the batch
         return LastLaunch(launch["kernel"], launch["grid"], launch["block"], tuple(outputs), case["layer"])
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, bytes]]) -> Counts:
@@ -89,8 +89,4 @@ class Stored:
 InPlaceOf = Kernels = Numbers = Stored
 
 
-def _nothing(*given: object, **options: object) -> None:
-    del given, options
-
-
-launch = Output = whole_number = _nothing
+launch = Output = whole_number = lambda *given, **options: None
