@@ -212,7 +212,7 @@ def grade_all(
 
     def finish(group: list[Submission], result: Result) -> None:
         """Keep the result of a text for all who have handed it in, and report progress."""
-        digests = starts.get(group[0].exercise, ())
+        digests = starts.get(group[0].exercise, ())  # of the starting code, of earlier versions, too
         if result.lines and len(digests) > 1 and _digest_code(result.exercise, group[0].answer) in digests:
             result = _mark_as_start(result)
         for submission in group:

@@ -203,7 +203,7 @@ def try_walls() -> dict[str, str]:
 
 
 def describe_walls() -> str:
-    """Return a sentence that names the walls that stand and those that do not."""
+    """Return a sentence that says which walls, such as those around network and files, stand here, and which do not."""
     holes = try_walls()
     by = "the container" if in_container() else "bubblewrap"
     missing = [f"; missing: {WALLS[wall]} ({hole})" for wall, hole in holes.items() if hole]
@@ -493,7 +493,7 @@ def make_nonce() -> str:
 
 def parse_json(data: bytes, most: int) -> object:
     """Return the value of an untrusted JSON text. ValueError if it is no JSON, or may have more than `most` values."""
-    if sum(map(data.count, (b"{", b"[", b","))) > most:
+    if sum(map(data.count, (b"{", b"[", b","))) > most:  # before it is parsed: before each value stands one of these
         raise ValueError(f"it has more than {most:,} values")
     return json.loads(data)
 

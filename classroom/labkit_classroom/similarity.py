@@ -124,7 +124,7 @@ def write_page(path: Path, pairs: Sequence[Pair]) -> Path:
 
 
 def _pair_up(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
-    """Yield the `most` similar pairs of an exercise's texts (by student): of runs that its starting code lacks."""
+    """Yield at most `most` pairs of the exercise's texts (by student), most alike first, ignoring its starting code."""
     start_runs = _find_runs(by_name(number).start).keys()
     runs_of = {student: _find_runs(text).keys() - start_runs for student, text in texts.items()}
     runs_of = {student: runs for student, runs in runs_of.items() if len(runs) >= LEAST}

@@ -99,7 +99,7 @@ _BY_VALUE = re.compile(r"\b__(?:float2|half2|f(?:add|sub|mul|div)_)\w*\(\s*$")
 def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool:
     """Return whether each use of "variable.member" reads it, and none of the variable can set it otherwise.
 
-    Only uses that surely do are accepted: ``v.x += …``, ``v.x = … v.x …``, an operand, an intrinsic's argument.
+    The line `number` declares it. Accepted are ``v.x += …``, ``v.x = … v.x …``, operands, and arguments of intrinsics.
     """
     name, _, member = path.partition(".")
     scope = _cut_scope(name, lines, number)
@@ -118,7 +118,7 @@ def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool
             if not _BY_VALUE.search(before):
                 return False
         elif not re.match(r"[-+*/;\]]", after) or not re.search(r"[-+*/=\[]$|\breturn$", before) \
-                or re.search(r"&\s*\w+\s*=$", before):
+                or re.search(r"&\s*\w+\s*=$", before):  # no operand, or bound to a reference: ``float &a = v.x``
             return False
     return True
 

@@ -64,9 +64,9 @@ def plan(number: str, source: str) -> str:
     except LabError as error:
         return json.dumps({"refused": str(error)})
     names = constant_arrays(text)
-    in_place_of_rung = "no_extern_c" in stored
+    in_place_of_rung = "no_extern_c" in stored  # a convolution, launched as the lab's kernel that it replaces
     only = names[0] if in_place_of_rung and len(names) == 1 else None  # as `labkit.ladder.variants.Variant` chooses
-    constant = stored["constant"] if stored["constant"] in names else only
+    constant = stored["constant"] if stored["constant"] in names else only  # the array that gets the weights
     extern_c = not in_place_of_rung and 'extern "C"' not in text
     compiled = {"source": f'#line 1 "{stored["file"]}"\n{text}', "extern_c": extern_c,
                 "include_dirs": [str(cuda_src())]}

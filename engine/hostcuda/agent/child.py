@@ -253,7 +253,7 @@ class _Case:
 
 
 def _estimate(folder: Path, card: str) -> dict:
-    """Estimate the launches' time. Return ``card``, ``limiter``, ``low_us`` and ``high_us``, or ``why_none``."""
+    """Estimate the launches' time; return a dict: card, limiter, low_us and high_us, or why_none in their place."""
     from hostcuda.estimate import estimate
 
     try:

@@ -58,7 +58,7 @@ def _is_better(new_run, run) -> bool:
 
 
 def _generate_repairs(run, job: Mapping) -> Iterator[tuple[str, str]]:
-    """Yield (kind, repaired source) for the first finding of `run` with proposed edits, the likeliest repair first."""
+    """Yield (kind, repaired source) for the first finding of a `report.Run` that has any, the likeliest first."""
     source = _Source(run.source)
     for finding in run.findings.table.to_dict("records"):
         if not 0 < finding["line"] < len(source.starts):

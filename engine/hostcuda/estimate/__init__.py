@@ -40,7 +40,7 @@ _NEAR = 0.9  # of the busiest unit's time: a unit that needs more than this may 
 
 
 def lacking() -> str:
-    """Return what this machine lacks for fine estimates, and how to get it; "" if it has all."""
+    """Return what this machine lacks to estimate from a GPU's machine code, and how to get it; "" if it has all."""
     if not nvcc_available():
         return 'nvcc is missing: pip install "hostcuda[nvcc]"'
     if nsight.find("nvdisasm") is None:
@@ -49,7 +49,7 @@ def lacking() -> str:
 
 
 def fine() -> bool:
-    """Return whether this machine has all that fine estimates need."""
+    """Return whether this machine can estimate from a GPU's machine code: fine estimates."""
     return not lacking()
 
 
@@ -247,9 +247,9 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
 
 
 def estimated(launch_works: Sequence[Mapping], kind: str, gpu: Card) -> Estimate:
-    """Return the estimate of launches from the results of `works`; works may be `merged`, with ``launches``."""
+    """Return the estimate of launches, from their `works` and the `kind` of these; without machine code if "coarse"."""
     rows, busy_times = [], []
-    for launch_work in launch_works:
+    for launch_work in launch_works:  # of one launch, or several of a kernel, `merged`
         work = launch_work if kind == "fine" else without_code(launch_work)
         count = count_launches(work)
         times = unit_times(work, gpu) | {"the launch itself": count * gpu.launch_ms}

@@ -224,7 +224,7 @@ def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Exec
     def apply_limits(times):
         """Add an equation for each block whose solution exceeds its limit: it then equals the limit."""
         for block, most in [*limits.items()]:
-            if times[block] > most * 1.001:
+            if times[block] > most * 1.001:  # by more than rounding errors
                 equations.add([(block, 1.0)], most, _ENTRY, most)
                 del limits[block]
 

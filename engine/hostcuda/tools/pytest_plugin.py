@@ -57,6 +57,7 @@ def hostcuda_profile() -> Callable:
     from hostcuda.tools.profile import profile_script
 
     def count(script, *arguments, **settings):
+        """Return the profile of a program, without nvcc's figures; raise an EngineError if it fails."""
         profile = profile_script(str(script), list(map(str, arguments)), capture=True, nvcc=False, **settings)
         profile.ended.require(str(script))
         return profile

@@ -136,14 +136,14 @@ def _compress(path: Path) -> bytes:
 
 def _trim_archive(path: Path) -> bytes:
     """Return the tar archive of the compiler's files without those that no kernel needs."""
-    content, block, parts = path.read_bytes(), 512, []  # tar's blocks are copied unchanged
+    content, block, parts = path.read_bytes(), 512, []  # whole blocks are copied; a file's last is padded
     with tarfile.open(path) as archive:
         for member in archive:
             name = member.name
             of_c = name.count("/") == 1 and name.startswith(_OF_C)
             if member.isdir() or of_c or (name.startswith(_NEEDED) and not name.startswith(_NOT_NEEDED)):
                 parts.append(content[member.offset : member.offset_data + -(-member.size // block) * block])
-    return b"".join([*parts, bytes(2 * block)])
+    return b"".join([*parts, bytes(2 * block)])  # two empty blocks end an archive
 
 
 def _compile_engine() -> bytes:
