@@ -81,7 +81,7 @@ def _without_solution(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
 
 # ----------------------------------------------------------------------------------------------------- In the container
 def read_exercises() -> list[str]:
-    """Return the numbers of the exercises that this container grades, and add the class's own to the lab."""
+    """Return the numbers of the exercises that the file `_ASKED` names, and add the class's own to the lab."""
     keys = _ASKED.read_text(encoding="utf-8").split() if _ASKED.is_file() else []
     return [add(HERE / key).number if "/" in key else exercise(key).number for key in keys]
 

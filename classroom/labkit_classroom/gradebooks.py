@@ -48,7 +48,7 @@ class Question:
 
 
 def require_formats(formats: Iterable[str], roster: Roster | None, students: int) -> None:
-    """Raise LabError if a format is unknown, or needs what is not there."""
+    """Raise LabError if a format is unknown, needs a roster and there is none, or is not for so many `students`."""
     for name in formats:
         if name not in FORMATS:
             raise LabError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")

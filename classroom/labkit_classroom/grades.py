@@ -284,8 +284,8 @@ def rank_students(results: Sequence[Result]) -> list[dict]:
 def _choose_file_names(students: Iterable[str]) -> dict[str, str]:
     """Map each student to a file name that no other student and no other page has, even in another case."""
     safe = {name: "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50] for name in students}
-    often = Counter([*(file_name.casefold() for file_name in safe.values()), "ranking", "similarity"])
-    return {name: file_name if file_name and file_name == name and often[file_name.casefold()] == 1 else
+    count = Counter([*(file_name.casefold() for file_name in safe.values()), "ranking", "similarity"])
+    return {name: file_name if file_name and file_name == name and count[file_name.casefold()] == 1 else
             f"{file_name}-{hashlib.sha256(name.encode()).hexdigest()[:6]}" for name, file_name in safe.items()}
 
 

@@ -243,7 +243,7 @@ def _make_environment(check: str) -> dict[str, str]:
 
 @functools.cache
 def precompile(check: str) -> tuple[Path, ...]:
-    """Return the engine's runtime library and precompiled header in this process's cache, compiled if missing."""
+    """Return the paths of the engine's compiled files for these tools of check mode, in this process's cache."""
     program = "import sys; from hostcuda import checking; print(*checking.engine_files(sys.argv[1:]), sep='\\n')"
     child = subprocess.run(
         [sys.executable, "-c", program, *NVCC_OPTIONS],

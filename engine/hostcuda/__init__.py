@@ -144,9 +144,9 @@ class _PushedContext:
 
 
 def _has_context(driver: ModuleType) -> bool:
-    """Return whether PyCUDA knows a current context. It does not use every context that another library has made."""
+    """Return whether PyCUDA's `driver` has a current context: not every one that another library has made is one."""
     try:
-        driver.Event()
+        driver.Event()  # it needs a context
     except driver.LogicError:
         return False
     return True

@@ -59,8 +59,6 @@ class RuntimeError(Error):
 
 
 # For these two PyCUDA raises Python's own; here they have short tracebacks in a notebook, too.
-
-
 class TypeError(ShortTraceback, builtins.TypeError):
     """An argument has the wrong type."""
 

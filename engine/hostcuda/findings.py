@@ -17,11 +17,11 @@ _FUNCTION = re.compile(r"[Ii]n (?:static )?(?:member )?function '(?:[^'(]*\bhost
 
 
 def of_warnings(warnings: str, source: str) -> list[dict]:
-    """Return the findings in a compiler's warnings (`hostcuda.source.warnings_about`): unset variables, and gone ones.
+    """Return the findings in a compiler's warnings about a source, from `hostcuda.source.warnings_about`.
 
-    g++ is sure of some. Where it says "may be", a condition that it does not see may set the variable first. It is sure
-    then, too, if each statement that sets the variable also reads it, as ``sum += x`` does. So is a member of a struct
-    that is never named without a member.
+    They are variables that are read before they are set, and returned addresses of local variables. Where g++ says "may
+    be used uninitialized", there is a finding only if each statement that sets the variable, or the member of a struct,
+    also reads it, as ``sum += x`` does: otherwise a condition may set it first.
 
     Returns
     -------

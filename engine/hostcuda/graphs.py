@@ -34,6 +34,7 @@ class Graph:
     """
 
     def __init__(self, issue: Callable[[], None], stream):
+        """Call `issue`, which issues the steps on `stream`; on a GPU call it again to record them as a graph."""
         self._stream, self._issue, self._executable = stream, issue, None
         issue()  # loads the kernels, which cannot be done while the graph is recorded
         stream.synchronize()

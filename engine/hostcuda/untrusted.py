@@ -68,8 +68,6 @@ _STANDARD_ATTRIBUTE = re.compile(r"\[\s*\[\s*(\w+)\s*\]\s*\]")
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 _BARRIER = re.compile(r'\w+\s*(?:(?:__)?volatile(?:__)?\s*)?\(\s*""\s*(?:::\s*"memory"\s*|:\s*:\s*:\s*"memory"\s*)?\)')
 _DYNAMIC_SHARED = re.compile(r'\w+\("hostcuda_dynamic_shared"\)')  # how `rewrite` declares it
-
-
 _NO_ASM = ("has {0} outside of functions, in a macro, or in another form than {0} volatile(…): only inline PTX in a "
            "function is allowed")
 
@@ -87,6 +85,7 @@ class _Text:
     """
 
     def __init__(self, source: str):
+        """Read a source, with lines joined; raise an EngineError where compilers could read it in two ways."""
         pieces = _SPLICE.split(source.replace("\r\n", "\n").removeprefix("\ufeff"))
         self._splices = [*accumulate(map(len, pieces[:-1]))]  # where a line of the source ends inside a joined one
         self.joined = "".join(pieces)

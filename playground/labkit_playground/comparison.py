@@ -51,6 +51,7 @@ class Array:
     allowed: Sequence[float]
 
     def __post_init__(self):
+        """Read the numbers from the bytes, and repeat a bound that holds for all elements."""
         self.values = numbers(self.data, self.dtype)
         if len(self.allowed) == 1:
             self.allowed = list(self.allowed) * len(self.expected)

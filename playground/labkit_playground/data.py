@@ -41,9 +41,9 @@ class Arrays:
 def collect() -> tuple[str, bytes]:
     """Return the exercises as JSON text, and the bytes of their arrays.
 
-    Per exercise: ``missing``, the reason if it is not offered; ``file``, its name in messages; ``constant``, the rung's
-    array of constants; ``times``, the times that the goal saves; and ``cases`` with ``options`` of the compiler,
-    ``buffers``, ``launches``, and ``runs``: the arrays written before a run, and its ``outputs``.
+    Per exercise: ``missing``, the reason if it is not offered; ``file``, its name in messages; ``constant``, its
+    ``__constant__`` array; ``times``, the times that the goal saves; and ``cases`` with ``options`` of the compiler,
+    ``buffers`` (bytes by name), ``launches``, and ``runs``: the arrays to ``write`` before a run, and its ``outputs``.
     """
     arrays = Arrays()
     stored = {number: _describe(exercise, arrays) for number, exercise in exercises().items()}

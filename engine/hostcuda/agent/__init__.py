@@ -8,6 +8,7 @@ __all__ = ["as_text", "capabilities", "check", "look"]
 
 
 def __getattr__(name: str):
+    """Import the module `report` when one of its functions is looked up here."""
     if name not in __all__:
         raise AttributeError(name)
     from hostcuda.agent import report  # here: the child process runs without it, and without pandas

@@ -1,8 +1,7 @@
 """Run one kernel on its cases, in check mode: the child process of `hostcuda.agent`.
 
 ``python -m hostcuda.agent.child FOLDER`` reads ``FOLDER/job.json`` and appends lines of JSON to ``FOLDER/answers`` as
-it goes on: a kernel that hangs or crashes loses nothing that came before. The reference runs here, too. The parent
-process (`hostcuda.agent.report`) reads these lines and the engine's records of the launches.
+it goes on: a kernel that hangs loses nothing that came before. `hostcuda.agent.report` reads the lines.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class _Source:
     def __init__(self, text: str):
         self.text, self.scan = text, Scan(text)
         self.code = self.scan.code
-        self.starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
+        self.starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]  # of the lines
 
     def line(self, number: int) -> tuple[int, int]:
         """Return the (start, end) positions of the code in a line, which has a `number` from 1."""
@@ -97,7 +97,7 @@ class _Source:
     def head(self, at: int) -> int:
         """Return the start of the statement that a position is in, with the `for` or `if` that it belongs to."""
         while True:
-            start = max(self.code.rfind(sign, 0, at) for sign in "{};") + 1
+            start = max(self.code.rfind(sign, 0, at) for sign in "{};") + 1  # behind what ends the statement before
             opening = (place for place in range(start) if self.code[place] == "(")
             around = [place for place in opening if skip_bracket(self.code, place) >= start]
             if not around:  # else the sign is in a `for (…; …; …)`

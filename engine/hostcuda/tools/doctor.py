@@ -134,7 +134,7 @@ def _choose_install_command(**by_manager: str) -> str:
 
 
 def _make_pip_command(requirement: str) -> str:
-    """Return the command that installs a Python package beside this one."""
+    """Return the command that installs a Python package for this interpreter; `requirement` is as pip takes it."""
     return f'"{sys.executable}" -m pip install "{requirement}"'
 
 

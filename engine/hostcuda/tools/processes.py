@@ -53,7 +53,7 @@ class Ended:
 
     @property
     def stopped(self) -> bool:
-        """Whether it was stopped before its end."""
+        """Whether its time limit or Ctrl-C stopped it before its end."""
         return self.status is None or self.interrupted
 
     @property

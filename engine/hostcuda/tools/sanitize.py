@@ -118,11 +118,11 @@ class Findings:
         return "\n".join([*self.lines(), self.verdict()])
 
     def lines(self) -> list[str]:
-        """Return each finding in a few lines: error, place, thread, address."""
+        """Return a text per finding, of a few lines: the error, its place and threads, the memory, a remedy."""
         return [_format_finding(row) for row in self.table.to_dict("records")]
 
     def verdict(self) -> str:
-        """Return the last line: the tools, the number of findings, and what was not checked."""
+        """Return the last line of the output, a sentence: the tools, how many findings, and what was not checked."""
         n = len(self.table)
         result = f"{n} finding{'s' * (n != 1)}" if n else "nothing found"
         if not n and self.launches == 0:

@@ -103,13 +103,13 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mappi
 
 
 def engine_files() -> dict[str, bytes]:
-    """Return the engine's own files for Python's path in the page; this target's files replace those of Linux."""
+    """Return the contents of the engine's files for Python's path in the page, by name, with this target's own."""
     files = {f"hostcuda/{name}.py": _PACKAGE / f"{name}.py" for name in _PYTHON}
-    for room in _ROOMS:
-        files |= {f"hostcuda/{room}/{path.name}": path for path in sorted((_PACKAGE / room).glob("*.py"))}
-    for room in ("include", "runtime"):
-        for place in (_PACKAGE / room, _HERE / room):
-            files |= {f"hostcuda/{room}/{path.relative_to(place).as_posix()}": path for path in sorted(place.rglob("*"))
+    for part in _ROOMS:
+        files |= {f"hostcuda/{part}/{path.name}": path for path in sorted((_PACKAGE / part).glob("*.py"))}
+    for part in ("include", "runtime"):
+        for place in (_PACKAGE / part, _HERE / part):  # the second replaces Linux's files of the first
+            files |= {f"hostcuda/{part}/{path.relative_to(place).as_posix()}": path for path in sorted(place.rglob("*"))
                       if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".py"}
     return {name: path.read_bytes() for name, path in files.items()}
 
@@ -126,12 +126,12 @@ def _zip(files: Mapping[str, bytes]) -> bytes:
 def _compress(path: Path) -> bytes:
     """Return a file from npm, compressed; of the compiler's archive only the files that kernels need."""
 
-    def make(to):
+    def write_compressed(to: Path) -> None:
         data = _trim_archive(path) if path.suffix == ".tar" else path.read_bytes()
         to.write_bytes(gzip.compress(data, 6, mtime=0))
 
-    size = path.stat().st_size
-    return cache.obtain(f"wasm-{cache.digest(path.name, size, *_key())[:24]}.z", make).read_bytes()
+    name = f"wasm-{cache.digest(path.name, path.stat().st_size, *_key())[:24]}.z"
+    return cache.obtain(name, write_compressed).read_bytes()
 
 
 def _trim_archive(path: Path) -> bytes:
@@ -150,7 +150,7 @@ def _compile_engine() -> bytes:
     """Return a zip file with the engine's runtime and the header for kernels, compiled; the cache keeps it."""
     files = engine_files()
 
-    def make(to):
+    def compile_files(to: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
             archive = Path(folder, "python.zip")
             archive.write_bytes(_zip(files))
@@ -159,7 +159,8 @@ def _compile_engine() -> bytes:
     inputs = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # the last: its flags
     parts = [part for name, data in files.items() if name.startswith(tuple(f"hostcuda/{prefix}" for prefix in inputs))
              for part in (name, data)]
-    return cache.obtain(f"wasm-{cache.digest(*parts, *_key('build.mjs', 'compiler.mjs'))[:24]}.zip", make).read_bytes()
+    name = f"wasm-{cache.digest(*parts, *_key('build.mjs', 'compiler.mjs'))[:24]}.zip"
+    return cache.obtain(name, compile_files).read_bytes()
 
 
 def _unpack_binaryen() -> bytes:

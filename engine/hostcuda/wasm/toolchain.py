@@ -139,7 +139,8 @@ def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> lis
 def runtime(checked: bool) -> Path:
     """Return the path of the runtime as one object file, in the cache; with check mode if `checked`."""
 
-    def make(path):
+    def build(path: Path) -> None:
+        """Compile the runtime's files, a row of names as one unit, and link them to the object file `path`."""
         flags = ["-std=gnu++17", "-O2", "-fvisibility=hidden", "-fno-strict-aliasing", f"-I{RUNTIME}", f"-I{INCLUDE}"]
         flags += ["-DHOSTCUDA_CHECK"] if checked else []
         objects = []
@@ -150,7 +151,7 @@ def runtime(checked: bool) -> Path:
             _require(["clang++", *_TARGET, *flags, *included, "-c", last, "-o", objects[-1]])
         _require(["wasm-ld", "-m", "wasm32", "-r", "-o", str(path), *objects])
 
-    return cache.obtain(f"runtime-{'check' if checked else 'run'}.o", make)
+    return cache.obtain(f"runtime-{'check' if checked else 'run'}.o", build)
 
 
 def _require(command: list[str]) -> None:
