@@ -139,7 +139,7 @@ def _pair_up(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
 
 
 def _weigh_common_runs(runs_by_text: Sequence[set[Run]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return two matrices: the weight of the common runs of each pair, and of all runs of the one that has less."""
+    """Return two matrices over pairs of texts: the weight of their common runs, and of all runs of the lighter text."""
     texts, count = len(runs_by_text), Counter(run for runs in runs_by_text for run in runs)
     weight = {run: math.log((texts + 1) / number) for run, number in count.items()}  # little if many have it
     total = np.array([sum(map(weight.__getitem__, runs)) for runs in runs_by_text])

@@ -260,7 +260,7 @@ def _write(csv: Path | None, table, json: bool) -> None:
 
 
 def _prepare(context: typer.Context, script: str, args: list[str], most: int | None) -> list[str]:
-    """Set the output's limit (`most`, in bytes); return the program's arguments without a ``--`` that begins them.
+    """Set HOSTCUDA_OUTPUT_LIMIT to `most`, if given; return the program's arguments without a ``--`` that begins them.
 
     Without that, refuse arguments that are options of this command, which belong in front of the program.
     """

@@ -48,7 +48,7 @@ def search(failed, job: Mapping, run_source: Callable) -> tuple[str, str] | None
 
 
 def _is_better(new_run, run) -> bool:
-    """Return whether an edit has removed the first finding of `run`, so that `new_run` has no more and no new kinds."""
+    """Return whether `new_run`, of an edited source, lacks the first finding of `run`, and has no more or new ones."""
     # A finding is known by its kind and its line's text, because the edit moves line numbers.
     before, now = ([(row["kind"], dict(enumerate(map(str.strip, version.source.splitlines()), 1)).get(row["line"]))
                     for row in version.findings.table.to_dict("records")] for version in (run, new_run))
@@ -64,9 +64,11 @@ def _generate_repairs(run, job: Mapping) -> Iterator[tuple[str, str]]:
         if not 0 < finding["line"] < len(source.starts):
             continue
         array = finding["buffer"].get("name", "") if isinstance(finding["buffer"], dict) else ""
-        generate_edits = {"racecheck": _synchronize_accesses, "memcheck": _guard_access,
-                          "initcheck": _initialize_memory, "synccheck": _move_barrier}[finding["tool"]]
-        texts = [(kind, apply_edits(source.text, edits)) for kind, edits in generate_edits(source, finding, array, job)]
+        generate_edits, *more = {
+            "racecheck": (_synchronize_accesses, array), "initcheck": (_initialize_memory, array),
+            "memcheck": (_guard_access, array, job["cases"][0]["arguments"]), "synccheck": (_move_barrier,),
+        }[finding["tool"]]
+        texts = [(kind, apply_edits(source.text, edits)) for kind, edits in generate_edits(source, finding, *more)]
         yield from texts[:_MOST_EDITS]
         if texts:
             return
@@ -109,7 +111,7 @@ class _Source:
         return at, at, text + self.indent(at)
 
 
-def _synchronize_accesses(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
+def _synchronize_accesses(source: _Source, finding: dict, array: str) -> Iterator[tuple[str, Edits]]:
     """Yield (kind, edits) for a race on `array`: barriers between its accesses or at a loop's end, or atomics."""
     line, other = finding["line"], finding["other"]
     early, late = sorted((line, (isinstance(other, dict) and other["line"]) or line))
@@ -165,7 +167,7 @@ def _separate_read_and_write(source: _Source, at: int, array: str, barrier: str)
         yield "barrier", [(head, end, lines)]
 
 
-def _move_barrier(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
+def _move_barrier(source: _Source, finding: dict) -> Iterator[tuple[str, Edits]]:
     """Yield ("barrier", edits) that move a divergent barrier behind, or before, a branch or loop around it."""
     numbers = dict.fromkeys((finding["line"], *map(int, re.findall(r"\.cu:(\d+)", finding["message"]))))
     around = {number: source.head(source.blocks(source.line(number)[0])[-1][0]) for number in numbers}
@@ -180,11 +182,11 @@ def _move_barrier(source: _Source, finding: dict, array: str, job: Mapping) -> I
             yield "barrier", [source.before(head, _BARRIER), (*removed, "")]
 
 
-def _guard_access(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
+def _guard_access(source: _Source, finding: dict, array: str, arguments: Mapping) -> Iterator[tuple[str, Edits]]:
     """Yield ("guard", edits) that skip an access beyond the end of `array`, or before its start.
 
     They replace `<=` by `<`, return early, or put `if (index < n)` before the access. Conditions compare the index or
-    the thread's indices with integer arguments of the first case in `job`, first with those that are the array's size.
+    the thread's indices with the kernel's integer `arguments`, first with those that are the array's size.
     """
     (start, end), is_below = source.line(finding["line"]), " before " in finding["message"]
     access = re.compile(rf"\b{re.escape(array) or '[A-Za-z_]+'}\s*(?=\[)").search(source.code, start, end)
@@ -196,7 +198,6 @@ def _guard_access(source: _Source, finding: dict, array: str, job: Mapping) -> I
     for statement_start in (source.head(start), *(source.head(block[0]) for block in blocks[:0:-1])):
         if comparison := re.compile("<=").search(source.code, statement_start, end):
             yield "guard", [(*comparison.span(), "<")]
-    arguments = job["cases"][0]["arguments"]
     shape = arguments[array]["shape"] if isinstance(arguments.get(array), dict) else []
     limits = [parameter for parameter, value in arguments.items() if type(value) is int]
     limits.sort(key=lambda parameter: (arguments[parameter] != math.prod(shape), arguments[parameter] not in shape))
@@ -221,7 +222,7 @@ def _guard_access(source: _Source, finding: dict, array: str, job: Mapping) -> I
             yield "guard", [(access.start(), access_end, f"({condition} ? {element} : 0)")]
 
 
-def _initialize_memory(source: _Source, finding: dict, array: str, job: Mapping) -> Iterator[tuple[str, Edits]]:
+def _initialize_memory(source: _Source, finding: dict, array: str) -> Iterator[tuple[str, Edits]]:
     """Yield (kind, edits) for a read of unset memory: an initial value, a barrier, or both."""
     start, end = source.line(finding["line"])
     if finding["kind"] == "uninitialized variable":

@@ -145,7 +145,7 @@ def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), referenc
 
 def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "", thread: Sequence[int] = (0, 0, 0),
          block: Sequence[int] = (0, 0, 0), start: int = 0, seconds: int = 60, walled: bool = False) -> dict:
-    """Look at one launch: the counts of its lines with their worst requests, or the steps of one thread.
+    """Return, as a dict, the counts of one launch's lines with their worst requests, or the steps of one thread.
 
     Parameters
     ----------
@@ -484,5 +484,5 @@ def as_text(report: Mapping) -> str:
                      f"{times['limiter']}" + (f"; {times['differs']}" if "differs" in times else ""))
     lines += [f"it printed: {report['printed'][:_PRINTED_IN_TEXT]}"] if "printed" in report else []
     end = ([f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []) + [report["next"]]
-    body, room = "\n".join(lines).encode(), MOST_TEXT - len("\n".join(end).encode()) - 10
+    body, room = "\n".join(lines).encode(), MOST_TEXT - len("\n".join(end).encode()) - 10  # 10: for " …" and "\n"
     return "\n".join([body[:room].decode(errors="ignore") + " …" * (len(body) > room), *end])

@@ -1,9 +1,8 @@
 """Estimate the time of kernels on a GPU from what the CPU engine counts. No GPU is needed.
 
-With nvcc and nvdisasm, which need no GPU either, the estimate is *fine*: the machine code's instructions, registers and
-occupancy are known. A time is an interval, which held 9 of 10 times of kernels that the model had not seen. Kernels
-unlike those that were timed get no time: see `why_not`. Without the machine code the estimate is *coarse*: it names the
-busiest unit, and gives no time.
+With nvcc and nvdisasm, which need no GPU either, the estimate is *fine*: the machine code is known. A time is an
+interval, which held 9 of 10 times of kernels that the model had not seen. Kernels unlike those that were timed get no
+time: see `why_not`. Without the machine code the estimate is *coarse*: it names the busiest unit, and gives no time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What this machine has, what it lacks, and one command for each thing that is missing.
 
-Nothing is changed. Programs print their version; one line of C++ is compiled and run; what could crash (a driver,
-PyCUDA) is loaded in a process of its own.
+Nothing is changed. What could crash (a compiler, a driver, PyCUDA) runs in a process of its own.
 """
 
 from __future__ import annotations

@@ -115,7 +115,8 @@ class _ChildTest(pytest.Item):
     def _run(self, watch: Callable, **settings) -> tuple:
         """Run the test in a process by `watch(command, **settings)`, of `hostcuda.tools.sanitize` or `profile`.
 
-        Return what `watch` returns, and the texts of the test's failures: an empty list if it passed.
+        Return what `watch` returns, and the texts of the test's failures: an empty list if it passed. Raise what ends a
+        test early: KeyboardInterrupt after Ctrl-C, pytest's exception if the test was skipped.
         """
         from hostcuda.tools import processes as child
 

@@ -1,8 +1,7 @@
 """Errors that a kernel does not report: invalid addresses, races, uninitialized memory, divergent barriers.
 
 They are found by the CPU engine's check mode or, on a GPU, by compute-sanitizer, with the same kind of table. Only the
-CPU engine finds races in global memory, within a block or between blocks: compute-sanitizer's racecheck covers shared
-memory. The program runs in a process of its own.
+CPU engine finds races in global memory: compute-sanitizer's racecheck covers shared memory.
 """
 
 from __future__ import annotations
@@ -160,7 +159,7 @@ def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all
 
 def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
           capture: bool = False) -> Findings:
-    """Run a command, and return the findings in its launches; the parameters are those of `sanitize_script`."""
+    """Run a command under a tool of `TOOLS` or "all", for at most `timeout` seconds; return the findings."""
     tools = _choose_tools(tool)
     with temporary.folder() as folder:
         if processes.engine(engine) == "gpu":

@@ -78,6 +78,7 @@ def _read_blocks(lines: list[str]) -> list[Block]:
                     block.pieces.append(number)
             elif not name.startswith("llvm."):
                 block.calls.append(name)
+        # A jump, a row of a switch ("    i32 1, label %2"), or the second line of an invoke.
         if function and line.startswith(("  br ", "  switch ", "  indirectbr ", "    i", "          to label")):
             block.next += [(function, target.strip('"')) for target in _TARGET.findall(line)]
         fresh = False
