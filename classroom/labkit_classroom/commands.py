@@ -110,6 +110,7 @@ def grade(
     if as_json:
         print(json.dumps([asdict(result) for result in here], indent=1))
         return
+    # What is reported: how often each verdict, then lines about results, the number of old ones, and the students.
     counts, ungraded, stopped, changed, earlier, students = Counter(), [], [], [], 0, set()
     tasks = grading.digest_tasks()
     for result in here:
@@ -210,9 +211,7 @@ def _open_executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Ex
 
 
 def similarity(
-    submissions: Annotated[
-        list[str], typer.Argument(metavar="SUBMISSION...", help="As `labkit grade` takes them.")
-    ],
+    submissions: Annotated[list[str], typer.Argument(metavar="SUBMISSION...", help="As `labkit grade` takes them.")],
     out: Annotated[Path, typer.Option(
         "--out", metavar="FILE", help="The page to write.")] = Path("grades/similarity.html"),
     most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Pairs to show for each exercise.")] = 20,

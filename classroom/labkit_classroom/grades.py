@@ -93,9 +93,9 @@ class Terms:
     def questions(self, result: Result) -> list[gradebooks.Question]:
         """Return the questions of a result, with the points for each answer.
 
-        A kernel that is clean and right gets the share. Each goal that it meets adds a part of the rest, by the goal's
-        weight, unless the kernel changes more lines than it may. The starting code gets nothing. An exercise that is
-        answered by numbers has only goals. The rules take their part of all points, and the first text has the notes.
+        A kernel that is clean and right gets the share `partial` of the points. Each goal that it meets adds a part of
+        the rest, by the goal's weight, unless the kernel changes more lines than it may. The starting code gets
+        nothing. An exercise answered by numbers has only goals. Being late takes part of all points.
         """
         exercise = self.exercises.get(result.exercise, Exercise("", None))
         total = self.worth(result.exercise) if result.exercise else Fraction(0)
@@ -250,7 +250,7 @@ def _format_points(questions: Sequence[gradebooks.Question]) -> str:
 
 def _make_row(result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
     """Return the cells of `_COLUMNS`, without the notes; `hours` is how late the student was, by the exercise."""
-    why = next((text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")
+    why = next((text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")  # first failure
     late = hours[result.exercise]
     return [result.student, result.exercise, gradebooks.decimal(points) if result.lines else "",
             gradebooks.decimal(of), result.verdict, why, result.submitted_at, result.clock,

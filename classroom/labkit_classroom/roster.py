@@ -35,7 +35,7 @@ class Person:
     extensions: Mapping[str, str] = field(default_factory=dict)
 
     def extended_deadline(self, exercise: str, due: datetime) -> datetime:
-        """Return until when this student may hand in; for the others it is `due`, and never later than this."""
+        """Return until when this student may hand in: `due`, the deadline of the others, or a later time."""
         extension = self.extensions.get(exercise.lower()) or self.extensions.get("") or "0"
         return max(due, extend_deadline(extension, due))
 

@@ -50,8 +50,9 @@ from labkit.ladder.source import NVCC_OPTIONS
 from labkit_classroom import probe, seccomp
 
 MIB = 1 << 20
+_RESERVED = 4 << 30  # bytes of address space that the engine reserves and does not use
 _HERE = Path(__file__).resolve().parent
-_POLL_S = 0.05
+_POLL_S, _MOST_VALUES = 0.05, 1_000_000  # between two looks at a command; of the JSON of a result
 # The users who run commands that root starts: a limit on processes does not bind root, and counts all of a user's.
 _NOBODY, _USERS = 65534, range(60001, 61001)
 _CACHE, _MADE = "/tmp/labkit", "/tmp/labkit-made"  # the cache inside belongs to the command, what is in it does not
@@ -186,11 +187,12 @@ def try_walls() -> dict[str, str]:
         unnamed.bind("\0" + name)
         unnamed.listen()
         (other / "handed-in.cu").write_text("another student's")
-        started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]  # a PID may be another process's
+        started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]  # `starttime`: see probe.py
         attempts = {  # the arguments of the functions in probe.py
             "network": [server.getsockname()[1], name],
             "files": [[*map(str, (*hidden, other / "handed-in.cu"))], unwritable],
-            "processes": [os.getpid(), started, limits.processes], "memory": [limits.memory + (5 << 30)], "calls": [],
+            "processes": [os.getpid(), started, limits.processes],
+            "memory": [limits.memory + _RESERVED + (1 << 30)], "calls": [],  # 1 GiB too much
         }
         child = _run([sys.executable, "-I", "-S", probe.__file__], folder, stdin=json.dumps(attempts), limits=limits)
         hog = "import time; kept = b'1' * (128 << 20); time.sleep(2)"
@@ -265,7 +267,7 @@ def _with_limits(command: Sequence[str], limits: Limits) -> list[str]:
     return [
         "prlimit",
         f"--cpu={limits.processor_seconds}:{limits.processor_seconds + 1}",  # SIGXCPU, then SIGKILL
-        f"--as={limits.memory + (4 << 30)}",  # the engine reserves address space that it does not use
+        f"--as={limits.memory + _RESERVED}",  # address space
         f"--fsize={limits.file}", f"--nofile={limits.open_files}", "--core=0", "--", *command,
     ]
 
@@ -528,7 +530,7 @@ def read_answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB
         with open(handle, "rb") as file:
             status = os.fstat(handle)
             data = file.read(most + 1) if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 else b""
-        values = parse_json(data, 1_000_000) if len(data) <= most else None
+        values = parse_json(data, _MOST_VALUES) if len(data) <= most else None
     except (OSError, ValueError, RecursionError):
         values = None
     claimed = str(values.get("nonce")) if isinstance(values, dict) else ""
