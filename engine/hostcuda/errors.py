@@ -83,7 +83,7 @@ class CompileError(Error):
     def __init__(self, msg: str, command_line: Iterable[str] = (), stdout: str | None = None,
                  stderr: str | None = None):
         super().__init__(msg, list(command_line), stdout, stderr)
-        self.msg, self.command_line, self.stdout, self.stderr = self.args
+        self.msg, self.command_line, self.stdout, self.stderr = self.args  # the four above
 
     def __str__(self) -> str:
         text = self.msg
