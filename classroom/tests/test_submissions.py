@@ -15,7 +15,7 @@ from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.exercises import exercise as module
 from labkit.exercises.exercise import add, exercise
-from labkit.ladder.source import functions
+from labkit.ladder.source import find_functions
 from labkit_classroom import grading
 from labkit_classroom.submissions import list_unused_entries, submissions
 
@@ -50,12 +50,12 @@ def test_kernel_cells_are_found_with_the_lines_of_the_cell(tmp_path, above):
 
 def test_a_part_of_a_kernel_is_completed_with_the_starting_code(tmp_path):
     start = exercise("10b").start
-    own = start[slice(*functions(start)["conv"])].replace("__syncthreads();", "__syncwarp();")
+    own = start[slice(*find_functions(start)["conv"])].replace("__syncthreads();", "__syncwarp();")
     path = notebook(tmp_path / "alice.ipynb", f"%%kernel 10 --part --exercise 10b --name mine\n{own}")
     other = notebook(tmp_path / "bob.ipynb", f"%%kernel 10 --part --exercise 10b\n{KERNEL.replace('conv', 'other')}")
     entry, refused = submissions([path, other])
     assert entry.answer.replace("// %%kernel 10 --part --exercise 10b --name mine\n", "") == start.replace(
-        start[slice(*functions(start)["conv"])], own)
+        start[slice(*find_functions(start)["conv"])], own)
     assert refused.problem.startswith("the cell has to define one of the kernel's functions, arrange, ")
 
 

@@ -8,7 +8,7 @@ from hostcuda.source import constant_arrays, has_dynamic_shared, kernel_names
 from labkit.exercises import judge
 from labkit.exercises.exercise import SOURCE_CHARACTERS, Attempt, exercise
 from labkit.exercises.text import count_features, list_causes, loops, unset_sums
-from labkit.ladder.source import functions
+from labkit.ladder.source import find_functions
 
 pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
 
@@ -101,7 +101,7 @@ def test_the_time_to_read_a_text_grows_with_its_length(part):
     """Each of these texts took more than five seconds, or would if a pattern were tried at each of its places."""
     source = (part * SOURCE_CHARACTERS)[: SOURCE_CHARACTERS - 2] + "{}"
     began = time.process_time()
-    functions(source), kernel_names(source), constant_arrays(source), has_dynamic_shared(source), count_features(source)
+    find_functions(source), kernel_names(source), constant_arrays(source), has_dynamic_shared(source), count_features(source)
     for wrong in ("compiles\n", "right\n"):
         [*list_causes(Attempt(source, {}, ("uninitialized",), wrong), ["a"])]
         judge.find_mistake(exercise("07b"), Attempt(source, {}, (), wrong), [judge.GradeLine(False, wrong)])
