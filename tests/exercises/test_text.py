@@ -101,7 +101,8 @@ def test_the_time_to_read_a_text_grows_with_its_length(part):
     """Each of these texts took more than five seconds, or would if a pattern were tried at each of its places."""
     source = (part * SOURCE_CHARACTERS)[: SOURCE_CHARACTERS - 2] + "{}"
     began = time.process_time()
-    find_functions(source), kernel_names(source), constant_arrays(source), has_dynamic_shared(source), count_features(source)
+    for read in (find_functions, kernel_names, constant_arrays, has_dynamic_shared, count_features):
+        read(source)
     for wrong in ("compiles\n", "right\n"):
         [*list_causes(Attempt(source, {}, ("uninitialized",), wrong), ["a"])]
         judge.find_mistake(exercise("07b"), Attempt(source, {}, (), wrong), [judge.GradeLine(False, wrong)])
