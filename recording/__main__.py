@@ -1,46 +1,47 @@
 """The command `python -m recording`: each sub-command writes one part of data/ or docs/."""
 
+import importlib
 import sys
 
 import typer
 
 from hostcuda.errors import EngineError
-from recording.cards import cards
-from recording.compare_counters import compare_counters
-from recording.compare_sanitizers import compare_sanitizers
-from recording.counters import counters
-from recording.cudnn import cudnn
-from recording.device import device
-from recording.digits import digits
-from recording.edits import edits
-from recording.errors import errors
-from recording.estimates import estimates
-from recording.experiments import experiments
-from recording.framework import framework
-from recording.manifest import manifest
-from recording.network import network
-from recording.pictures import pictures
-from recording.readme import readme, timings
-from recording.streams import streams
-from recording.sweep import sweep
-from recording.times import times
-from recording.train import train
-from recording.training import training
-from recording.versus import versus
+from labkit.base import manifest as kept
+from recording.network import errors
+from recording.options import Folder
+from recording.pytorch import framework
+from recording.readme import cards
+
+# Each module has the command of its name.
+MODULES = ("times", "counters", "sweep", "streams", "cudnn", "versus", "network", "edits", "estimates",
+           "experiments", "compare_counters", "compare_sanitizers", "training", "train", "pictures", "readme", "digits",
+           "device")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (times, counters, sweep, streams, cudnn, versus, framework, network, errors, edits, estimates,
-                experiments, compare_counters, compare_sanitizers, training, train, pictures, cards, readme, timings,
-                digits, device, manifest):
+for name in MODULES:
+    app.command()(getattr(importlib.import_module(f"recording.{name}"), name))
+for command in (framework, errors, cards):
     app.command()(command)
 
 
 @app.callback()
-def _help() -> None:
+def _describe_program() -> None:
     """Measure and count what data/ and docs/ hold.
 
     Results are kept piece by piece: an interrupted command loses only the piece it was at.
     """
+
+
+@app.command()
+def manifest(out: Folder = None) -> None:
+    """Accept the files of data/, say what has changed.
+
+    Its digests, data/MANIFEST.sha256, are written anew; the other commands keep them up to date.
+    """
+    path = (out or kept.data_dir()) / kept.NAME
+    for line in kept.problems(out) if path.is_file() else [f"{path} is new"]:
+        print(line)
+    kept.renew(out)
 
 
 def main() -> None:

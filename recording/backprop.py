@@ -3,10 +3,8 @@
     x [B,1,H,W] -> convolution, ReLU, max-pool [B,M1,..] -> convolution, ReLU, max-pool [B,M2,..]
                 -> fully connected, ReLU [B,hidden] -> fully connected [B,classes] -> softmax, cross-entropy
 
-The kernels are in cuda_src/training/lenet86.cu.
+The kernels are in cuda_src/training/lenet86.cu. Their first argument here is the number of threads that have work.
 """
-
-from __future__ import annotations
 
 import functools
 
@@ -27,30 +25,19 @@ IDENTITY = (1, 0, 0, 0, 1, 0)  # the map with which `Lenet86.sample` leaves an i
 
 def count_windows(stage: Stage) -> int:
     """Return the windows per thread of the forward kernel, the same number for all strips of a row."""
-    strips = tiles(stage.Wp, max(1, STRIP // stage.window))
-    return tiles(stage.Wp, strips)
+    return tiles(stage.Wp, tiles(stage.Wp, max(1, STRIP // stage.window)))
 
 
-def bands(stage: Stage) -> int:
+def count_bands(stage: Stage) -> int:
     """Return into how many parts an image's rows of windows are split; each has its own sum of weight gradients."""
     return tiles(stage.Hp, max(1, TERMS // stage.Wp))
 
 
 class Lenet86(Model):
-    """lenet86 in training: with room for the forward and the backward pass of a batch.
+    """lenet86 in training: with room on the device for the forward and the backward pass of `batch` images.
 
-    Parameters
-    ----------
-    batch : int
-        Images per pass, at most.
-    seed : int
-        Seed of the weights, see `initial_weights`. The momentum begins at 0.
-    sizes : Lenet86Sizes
-
-    Attributes
-    ----------
-    momentum, gradients : Arrays
-        Shapes as those of the weights.
+    The weights are `initial_weights(seed, sizes)`, the momentum is 0. The attributes `momentum` and `gradients` are
+    `Arrays` with the shapes of the weights.
     """
 
     network = "lenet86"
@@ -70,14 +57,13 @@ class Lenet86(Model):
         self.y = [*self.x[1:], new((batch, sizes.shapes["fc1"][0]))]
         self.d_y = [new((batch, stage.M, stage.Hp, stage.Wp)) for stage in sizes.stages]
         self.winner = [new((batch, stage.M, stage.Hp, stage.Wp), np.uint8) for stage in sizes.stages]
-        self.partial = [new((batch * bands(stage), stage.M, stage.C, stage.K**2)) for stage in sizes.stages]
+        self.partial = [new((batch * count_bands(stage), stage.M, stage.C, stage.K**2)) for stage in sizes.stages]
         self.hidden, self.d_hidden = new((batch, sizes.hidden)), new((batch, sizes.hidden))
         self.scores, self.d_scores = new((batch, sizes.classes)), new((batch, sizes.classes))
         self.parts = new((PARTS, batch, max(sizes.hidden, sizes.classes)))
         self.loss = new(batch)
 
-    # ------------------------------------------------------------------------------------------------------ the passes
-    def sample(self, images, chosen, maps, B, h, w) -> None:
+    def sample(self, images, chosen, maps, B: int, h: int, w: int) -> None:
         """Fill `x` with B images of h x w, seen through affine maps. All arrays are device pointers; see the kernel."""
         H, W = self.sizes.H, self.sizes.W
         self.kernels[0].sample(B * H * W, images, chosen, maps, self.x[0], B, h, w, H, W)
@@ -91,7 +77,7 @@ class Lenet86(Model):
         self._run_fully_connected("fc1", self.y[-1], self.hidden, B, relu=1)
         self._run_fully_connected("fc2", self.hidden, self.scores, B, relu=0)
 
-    def _run_fully_connected(self, name, x, y, B, relu):
+    def _run_fully_connected(self, name: str, x, y, B: int, relu: int) -> None:
         """Compute y = x w + bias of a fully connected layer for B images; `relu` (0 or 1) applies ReLU."""
         (inputs, outputs), kernels = self.sizes.shapes[name], self.kernels[0]
         parts, w, bias = min(PARTS, inputs), self._weights.at(name), self._weights.at(f"{name}_bias")
@@ -105,21 +91,19 @@ class Lenet86(Model):
         for name, x, d_x, d_y in (("fc2", self.hidden, self.d_hidden, self.d_scores),
                                   ("fc1", self.y[-1], self.d_y[-1], self.d_hidden)):
             inputs, outputs = self.sizes.shapes[name]
-            kernels.fully_connected_weight_gradient(
+            kernels.fully_connected_weight_gradient(  # + 1: the bias
                 (inputs + 1) * outputs, x, d_y, self.gradients.at(name), B, inputs, outputs)
             kernels.fully_connected_data_gradient(
                 B * inputs, x, self._weights.at(name), d_y, d_x, B, inputs, outputs)
         for i, stage in reversed(list(enumerate(self.sizes.stages))):
-            C, H, W, M, name, kernels = stage.C, stage.H, stage.W, stage.M, f"conv{i + 1}", self.kernels[i]
-            size, rows = M * C * stage.K**2, B * bands(stage)
-            kernels.conv_weight_gradient(
-                rows * size // stage.K, self.x[i], self.d_y[i], self.winner[i], self.partial[i], B, H, W, M,
-                bands(stage))
-            kernels.sum_rows(size, self.partial[i], self.gradients.at(name), rows, size)
+            name, kernels, shape = f"conv{i + 1}", self.kernels[i], (B, stage.H, stage.W, stage.M)
+            size, bands = stage.M * stage.C * stage.K**2, count_bands(stage)
+            kernels.conv_weight_gradient(  # a thread per row of a mask
+                B * bands * size // stage.K, self.x[i], self.d_y[i], self.winner[i], self.partial[i], *shape, bands)
+            kernels.sum_rows(size, self.partial[i], self.gradients.at(name), B * bands, size)
             if i:  # the images need no gradient
-                kernels.conv_data_gradient(
-                    B * H * W, self.x[i], self._weights.at(name), self.d_y[i], self.winner[i], self.d_y[i - 1],
-                    B, H, W, M)
+                kernels.conv_data_gradient(B * stage.H * stage.W, self.x[i], self._weights.at(name), self.d_y[i],
+                                           self.winner[i], self.d_y[i - 1], *shape)
 
     def descend(self, rate: float, momentum: float) -> None:
         """Set the momentum to `momentum` times itself plus the gradients; subtract `rate` times it from the weights."""
@@ -148,8 +132,9 @@ class Lenet86(Model):
 
 
 @functools.cache
-def _compile_kernels(C, K, window, across) -> CompiledKernels:
-    """Compile the kernels, once per process and convolution."""
+def _compile_kernels(C: int, K: int, window: int, across: int) -> CompiledKernels:
+    """Compile the kernels once per process and convolution; `across` is `count_windows`."""
+    # Types of the arguments, as PyCUDA's `Function.prepare` takes them: P a pointer, i an int, f a float.
     return CompiledKernels(
         "training/lenet86.cu", f"-DFIXED_C={C}", f"-DFIXED_K={K}", f"-DWINDOW={window}", f"-DACROSS={across}",
         threads=THREADS, sample="PPPPiiiii", conv_relu_max_pool="PPPPiiii", conv_weight_gradient="PPPPiiiii",

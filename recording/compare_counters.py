@@ -5,8 +5,6 @@ joins neighbouring accesses, so that some counters of shared memory have to diff
 code, recorded in data/counters/instructions/, say which, why, and by how much.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,20 +19,19 @@ from typer import Option
 from hostcuda.gpu import nvcc
 from hostcuda.metrics import COUNTED, MEASURED
 from hostcuda.profile import watch
+from labkit import LabError, Layer, device
 from labkit.base import manifest
-from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import resources
 from labkit.exercises.exercise import exercise
 from labkit.ladder.source import NVCC_OPTIONS
 from labkit.ladder.variants import Variant
 from labkit.records import store
-from labkit.spec.devices import device
-from labkit.spec.layers import Layer
 from recording import jobs
 from recording.counters import count_launches
 from recording.keep import merge_rows, record_evidence
-from recording.options import Device, Rungs, chosen
+from recording.options import Device, Rungs, choose_rungs
+from recording.readme import replace_marked
 
 EXACT = data_dir() / "counters" / "exact"
 ARCH = "sm_90"  # the architecture of the device whose counters are recorded
@@ -59,7 +56,7 @@ GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Sha
 
 # ------------------------------------------------------------------------------------------------------- counting
 def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
-    """Return a table with the counters of Nsight Compute (ncu) by their friendly names: a row per launch."""
+    """Count with Nsight Compute (ncu); return a row per launch: KEYS, and the counters by their names in COUNTED."""
     launches = count_launches(counted_jobs, METRICS)
     rows = pd.DataFrame([row for *_, row in launches])
     table = _label_rows([job for job, *_ in launches], rows)
@@ -70,21 +67,25 @@ def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
 
 
 def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the same table with the CPU engine's counters, and the engine's `Profile.sites`."""
-    with jobs.write_program(counted_jobs) as (command, owners):
-        watched_run = watch(command, "cpu", nvcc=False)
-        if watched_run.ended.problem:
-            raise LabError(f"the kernels' program {watched_run.ended.problem}. {watched_run.note}")
-        return _label_rows([job for job, _ in owners(len(watched_run.table))], watched_run.table), watched_run.sites
+    """Count on the CPU engine; return the same table, and the engine's `Profile.sites`.
+
+    Raises LabError if the program fails.
+    """
+    with jobs.write_program(counted_jobs) as (command, find_owners):
+        counted = watch(command, "cpu", nvcc=False)
+        if counted.ended.problem:
+            raise LabError(f"the kernels' program {counted.ended.problem}. {counted.note}")
+        return _label_rows([job for job, _ in find_owners(len(counted.table))], counted.table), counted.sites
 
 
 def _label_rows(owners: list[jobs.Job], rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per launch: the KEYS of its job and kernel, and the counters of `rows` by their names in COUNTED."""
     table = pd.DataFrame([(job.program, job.shape, job.source) for job in owners], columns=KEYS[:3])
     return table.assign(kernel=rows["kernel"], **{name: rows[key] for name, key in COUNTED.items() if key in rows})
 
 
-def record_counters(wanted_jobs: Iterable[jobs.Job], missing: bool) -> None:
-    """Record ncu's counters of jobs, group by group; with `missing` only of those that are new or have changed.
+def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
+    """Record ncu's counters of those jobs that are new or have changed, group by group.
 
     Counters of kernels that are no longer there, or have another source now, are removed.
     """
@@ -95,8 +96,7 @@ def record_counters(wanted_jobs: Iterable[jobs.Job], missing: bool) -> None:
         recorded_keys = pd.MultiIndex.from_frame(table[KEYS[:3]])
         if not recorded_keys.isin(current_keys).all():
             merge_rows(path, store.remove_numbers(table[recorded_keys.isin(current_keys)]), None, digits=10)
-        if missing:
-            wanted_jobs = [job for job in wanted_jobs if (job.program, job.shape, job.source) not in recorded_keys]
+        wanted_jobs = [job for job in wanted_jobs if (job.program, job.shape, job.source) not in recorded_keys]
     if not wanted_jobs:
         print("nothing is missing")
         return
@@ -110,22 +110,21 @@ def record_counters(wanted_jobs: Iterable[jobs.Job], missing: bool) -> None:
 
 
 def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
-    """Return the loads, stores and atomics in a variant's machine code, as `hostcuda.gpu.nvcc.disassemble` does."""
+    """Return a row per load, store and atomic in a variant's machine code, as `hostcuda.gpu.nvcc.disassemble` does."""
     return nvcc.disassemble(*resources.prepare(variant, layer), resources.choose_arch(variant, ARCH))
 
 
 def record_instructions() -> Path:
-    """Record the loads and stores of all kernels in nvcc's machine code: `nvcc.disassemble`, with program and shape."""
-    of_variants = [*jobs.list_ladder_jobs(), jobs.make_network_job()]
+    """Record the loads and stores of all kernels in nvcc's machine code, with the keys of their jobs; return a file."""
+    of_variants, solved = [*jobs.list_ladder_jobs(), jobs.make_network_job()], jobs.list_practice_jobs()
     with ThreadPoolExecutor() as pool:
         tables = list(pool.map(lambda job: memory_instructions(job.variant, job.layer), of_variants))
-    parts = [table.assign(program=job.program, shape=job.shape, source=job.source)
-             for job, table in zip(of_variants, tables, strict=True)]
-    for job in jobs.list_practice_jobs():
+    for job in solved:
         text = exercise(job.exercise).solution
         text = text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'  # as `cell_arguments` has it
-        table = nvcc.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH)
-        parts.append(table.assign(program=job.program, shape=job.shape, source=job.source))
+        tables.append(nvcc.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH))
+    parts = [table.assign(program=job.program, shape=job.shape, source=job.source)
+             for job, table in zip((*of_variants, *solved), tables, strict=True)]
     textbook = nvcc.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)
     sources = {job.shape: job.source for job in jobs.list_textbook_jobs()}
     parts.append(textbook.assign(program="textbook", shape=textbook["kernel"], source=textbook["kernel"].map(sources)))
@@ -136,7 +135,10 @@ def record_instructions() -> Path:
 
 # --------------------------------------------------------------------------------------------------- the comparison
 def separate_extra_wavefronts(theirs: pd.DataFrame) -> pd.DataFrame:
-    """Move the wavefronts of shared memory that no address needs from ncu's counters to columns of their own."""
+    """Return ncu's table, in which wavefronts of shared memory that no address needs have columns of their own.
+
+    These are shared_load_added and shared_store_added. They are subtracted from the wavefronts and the conflicts.
+    """
     table = theirs.copy()
     for op in NEEDED:
         extra = table[f"shared_{op}_wavefronts"] - table[f"shared_{op}_needed"]
@@ -147,19 +149,13 @@ def separate_extra_wavefronts(theirs: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per launch and counter, except for counters that are 0 on both sides.
+    """Return a row per launch and counter of the engine's and ncu's tables, except for counters that are 0 in both.
 
-    Returns
-    -------
-    DataFrame
-        launch (its number), program, shape, source, kernel, counter, counted, ncu, error (relative; infinite where ncu
-        counts none). ``attrs["left_out"]`` names the programs that were not recorded with the source they have now.
-
-    Raises
-    ------
-    LabError
-        If no program was recorded with the source it has now.
+    The columns: launch (its number), program, shape, source, kernel, counter, counted, ncu, error (relative; infinite
+    where ncu counts none). `attrs["left_out"]` names the programs that were not recorded with the source they have now.
+    Raises LabError if that is true of all.
     """
+    # The n-th launch of a kernel by a job is compared with the n-th.
     ours, theirs = (table.assign(nth=table.groupby(KEYS).cumcount()) for table in (ours, theirs))
     names = [name for name in COUNTED if name in ours and name in theirs]
     both = ours.reset_index(names="launch").merge(theirs, on=[*KEYS, "nth"], suffixes=("", " ncu"))
@@ -180,7 +176,8 @@ class Code:
     """The instructions that nvcc made of each launch's shared accesses, line by line, beside the engine's counts.
 
     nvcc joins a lane's neighbouring accesses into one of 8 or 16 bytes. Where a line's n instructions move b bytes per
-    lane together, each byte that the line moves takes n / b instructions, however often the line runs.
+    lane together, each byte that the line moves takes n / b instructions, however often the line runs. `sites` is the
+    engine's `Profile.sites`; `instructions` are those that `record_instructions` wrote.
     """
 
     def __init__(self, sites: pd.DataFrame, instructions: pd.DataFrame):
@@ -188,20 +185,22 @@ class Code:
         self.code = instructions[instructions["space"] == "shared"]
         self.known = set(instructions[KEYS].itertuples(index=False, name=None))
 
-    def lines(self, launch: int, keys: list, op: str) -> list[dict]:
-        """Return, per line that loads ("ld") or stores ("st"), the engine's counts and nvcc's instructions."""
+    def list_lines(self, launch: int, keys: list[str], op: str) -> list[dict]:
+        """Return a dict per line of a launch that loads ("ld") or stores ("st"); `keys` are the values of KEYS.
+
+        line: its number. requests, wavefronts: the engine's counts. sizes: of the accesses as written [bytes].
+        as_written: nvcc left them so. made: nvcc's instructions, a table with the times that each is executed.
+        """
         sites = self.sites[(self.sites["launch"] == launch) & (self.sites["op"] == op)]
         code = self.code[(self.code[KEYS] == keys).all(axis=1) & (self.code["op"] == op)]
         lines = []
         for line, rows in sites.groupby("line"):
             compiled = code[code["line"] == line]
-            asked, moved = (rows["size"] * rows["requests"]).sum(), (compiled["bytes"] * compiled["count"]).sum()
+            asked = (rows["size"] * rows["requests"]).sum()  # bytes per lane, over all times that the line runs
+            moved = (compiled["bytes"] * compiled["count"]).sum()  # bytes per lane, each time
             lines.append({
-                "line": int(line),
-                "requests": rows["requests"].sum(),
-                "wavefronts": rows["wavefronts"].sum(),
-                "sizes": set(rows["size"]),
-                "as_written": set(compiled["bytes"]) == set(rows["size"]),
+                "line": int(line), "requests": rows["requests"].sum(), "wavefronts": rows["wavefronts"].sum(),
+                "sizes": set(rows["size"]), "as_written": set(compiled["bytes"]) == set(rows["size"]),
                 "made": compiled.assign(executed=compiled["count"] * (asked / moved if moved else np.nan)),
             })
         return lines
@@ -213,7 +212,7 @@ class Code:
         (the least, for wavefronts; NaN if none follows). why: the reason of the difference, or "" if there is none.
         """
         _, op, unit = row.counter.split("_")
-        lines = self.lines(row.launch, [getattr(row, key) for key in KEYS], {"load": "ld", "store": "st"}[op])
+        lines = self.list_lines(row.launch, [getattr(row, key) for key in KEYS], {"load": "ld", "store": "st"}[op])
         joined = [line for line in lines if not line["as_written"]]
         predicated = [line for line in lines if line["made"]["predicated"].any()]
         if any(line["made"].empty for line in lines):
@@ -238,14 +237,14 @@ class Code:
 
 
 def _count_kept_conflicts(line: dict) -> float:
-    """Return the conflicts of a line's accesses that nvcc leaves as they are beside joined ones."""
+    """Return the conflicts of accesses that nvcc leaves as they are beside joined ones; `line` is of `list_lines`."""
     # Joined accesses had no conflicts: they are a thread's neighbors, which the lanes mostly share.
     has_unjoined = line["made"]["bytes"].isin(line["sizes"]).any()
     return line["wavefronts"] - line["requests"] if has_unjoined else 0
 
 
 def explain_rows(table: pd.DataFrame, code: Code) -> pd.DataFrame:
-    """Return the rows of `compare_tables` with the columns of `Code.explain`."""
+    """Return the rows of `compare_tables` with the columns of `Code.explain`, and unknown: a text where why is ""."""
     no_explanation = {"as_written": True, "expected": np.nan, "why": ""}
     explanations = [code.explain(row) if row.counter.startswith(("shared_load", "shared_store")) else no_explanation
                     for row in table.itertuples()]
@@ -256,7 +255,8 @@ def explain_rows(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     surplus = explained["ncu"] - explained["expected"].fillna(explained["counted"])
     surplus_by_counter = dict(zip(zip(explained["launch"], explained["counter"], strict=True), surplus, strict=True))
     for row in explained[explained["error"] > ALLOWED].itertuples():
-        if row.why.endswith(NO_LANE) and row.counter.endswith("wavefronts"):  # at most one for each of these
+        # An instruction without an active lane adds one wavefront at most: more have another reason, which is unknown.
+        if row.why.endswith(NO_LANE) and row.counter.endswith("wavefronts"):
             instructions = surplus_by_counter.get((row.launch, row.counter.replace("wavefronts", "instructions")), 0)
             if surplus_by_counter[row.launch, row.counter] > instructions:
                 explained.loc[row.Index, "why"] = ""
@@ -273,8 +273,11 @@ def _list_instructions(lines: list[dict]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- the report
-def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
-    """Return the explained comparison in Markdown; `theirs` is what `separate_extra_wavefronts` returns."""
+def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> dict[str, str]:
+    """Return the texts of data/counters.md in Markdown, by the names of their markers.
+
+    `table` is what `explain_rows` returns, `theirs` what `separate_extra_wavefronts` returns.
+    """
     where, date = theirs["device"].iloc[0], theirs["date"].max()
     close, named = table["error"] <= ALLOWED, table["why"] != ""
     shared = table["counter"].str.startswith("shared")
@@ -284,39 +287,24 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> st
         "shared memory, accesses as written": shared & table["as_written"],
         "shared memory, accesses joined by nvcc": shared & ~table["as_written"],
     }
-    text = [
-        "# The CPU engine's counts compared with Nsight Compute's\n\n"
+    summary = (
         f"Nsight Compute (ncu) on {where}, {date}, and the loads and stores in the machine code of {compiler}. The "
         f"kernels are all of the lab's, with their steps and the exercises' solutions, on {jobs.BATCH} images, and "
-        "textbook kernels. Written by `python -m recording compare-counters`.\n\n",
-        _format_table(["counters", "", f"agree within {ALLOWED:.0%}", "others"], "-rr-", (
-            (name, rows.sum(), (rows & close).sum(), ", ".join(f"{count} {what}" for count, what in (
-                ((rows & ~close & named).sum(), "with a reason"),
-                ((rows & ~close & ~named).sum(), "without")) if count))
-            for name, rows in parts.items() if rows.any())),
-    ]
+        "textbook kernels. Written by `python -m recording compare-counters`.\n\n"
+    ) + _format_table(["counters", "", f"agree within {ALLOWED:.0%}", "others"], "-rr-", (
+        (name, rows.sum(), (rows & close).sum(), ", ".join(f"{count} {what}" for count, what in (
+            ((rows & ~close & named).sum(), "with a reason"),
+            ((rows & ~close & ~named).sum(), "without")) if count))
+        for name, rows in parts.items() if rows.any()))
     if table.attrs.get("left_out"):
         left_out = "; ".join(table.attrs["left_out"])
-        text.append(f"\nNot compared, because they are new or have changed since ncu counted: {left_out}.\n")
-    text += [
-        "\n## Where they differ\n\nnvcc joins neighboring accesses of a thread: one LDS.128 replaces four LDS. "
-        "*Expected* is the engine's count converted with the instructions that nvcc made of each source line; for "
-        "wavefronts it is the minimum, and accesses that are left as they are keep their conflicts. No other "
-        "difference in shared memory counts as explained. A second difference cannot be seen in the source: if the "
-        "threads of a loop make different numbers of iterations, nvcc unrolls the loop with the remaining iterations "
-        "first. The lanes of a warp are then one iteration apart, which gives more requests, and in misaligned rows "
-        "more sectors. Nor can a third: nvcc keeps in registers what a loop loads again, such as the weights of rung "
-        "11 on a layer with one channel, and it writes some wide stores as several narrow ones. A fourth is in none of "
-        "these kernels. nvcc knows that no store changes constant memory; the host's compiler does not. If a kernel "
-        "reads the mask from there and promises `__restrict__` for the inputs alone, nvcc keeps its sum in a register, "
-        "and the engine counts a store per product.\n\n",
-        _format_table(["program", "shape", "kernel", "counter", "counted", "expected", "ncu", "why"], "----rrr-", (
-            (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}",
-             "" if np.isnan(row.expected) else f"{row.expected:,.0f}", f"{row.ncu:,.0f}", row.why or row.unknown)
-            for row in table[~close].itertuples())),
-        describe_extra_wavefronts(theirs),
-        "\n## All counts\n\nOne number if both agree, otherwise the engine's / ncu's.\n",
-    ]
+        summary += f"\nNot compared, because they are new or have changed since ncu counted: {left_out}.\n"
+    differences = _format_table(["program", "shape", "kernel", "counter", "counted", "expected", "ncu", "why"],
+                                "----rrr-", (
+        (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}",
+         "" if np.isnan(row.expected) else f"{row.expected:,.0f}", f"{row.ncu:,.0f}", row.why or row.unknown)
+        for row in table[~close].itertuples()))
+    counts = ""
     for title, starts in GROUPS.items():
         rows = table[table["counter"].str.startswith(starts)]
         names = [name for name in COUNTED if name in set(rows["counter"])]
@@ -326,25 +314,17 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> st
             cells = {row.counter: f"{row.counted:,.0f}" + (f" / {row.ncu:,.0f}" if row.error else "")
                      for row in launch.itertuples()}
             lines.append([*launch[SHOWN].iloc[0], *(cells.get(name, "0") for name in names)])
-        text += [f"\n### {title}\n\n", _format_table([*SHOWN, *heads], "---" + "r" * len(heads), lines)]
-    return "".join(text)
+        counts += f"\n### {title}\n\n{_format_table([*SHOWN, *heads], '---' + 'r' * len(heads), lines)}"
+    return {"summary": summary, "differences": differences, "added": format_extra_wavefronts(theirs), "counts": counts}
 
 
-def describe_extra_wavefronts(theirs: pd.DataFrame) -> str:
-    """Return a section in Markdown about the wavefronts that the pipe executes beyond those that addresses need."""
-    lines = [(*(row[name] for name in SHOWN), f"{op}s", f"{row[f'shared_{op}_needed']:,.0f}",
-              f"{row[f'shared_{op}_added']:,.0f}")
-             for row in theirs.to_dict("records") for op in NEEDED
-             if row[f"shared_{op}_added"] > ALLOWED * row[f"shared_{op}_needed"]]
-    return (
-        "\n## Wavefronts that no address needs\n\n"
-        "ncu has two counts of wavefronts in shared memory: those that the addresses of each instruction need "
-        f"(`{_NEEDED.format('ld')}`), which are compared here, and those that the pipe executed "
-        f"(`{COUNTED['shared_load_wavefronts']}`). The second is a little larger, by an amount that changes from one "
-        "recording to the next, and ncu counts the difference among the bank conflicts, too. It is subtracted from "
-        f"both. The kernels where it is more than {ALLOWED:.0%}:\n\n"
-        f"{_format_table([*SHOWN, '', 'needed', 'added'], '----rr', lines)}"
-    )
+def format_extra_wavefronts(theirs: pd.DataFrame) -> str:
+    """Return a table in Markdown of the wavefronts that the pipe executes beyond those that addresses need."""
+    return _format_table([*SHOWN, "", "needed", "added"], "----rr", (
+        (*(row[name] for name in SHOWN), f"{op}s", f"{row[f'shared_{op}_needed']:,.0f}",
+         f"{row[f'shared_{op}_added']:,.0f}")
+        for row in theirs.to_dict("records") for op in NEEDED
+        if row[f"shared_{op}_added"] > ALLOWED * row[f"shared_{op}_needed"]))
 
 
 def _format_table(heads: list[str], sides: str, rows: Iterable) -> str:
@@ -355,34 +335,33 @@ def _format_table(heads: list[str], sides: str, rows: Iterable) -> str:
 
 def compare_counters(
     rungs: Rungs = None,
-    all_again: Annotated[bool, Option("--record", help="Record ncu's counters on this GPU.")] = False,
-    missing: Annotated[bool, Option("--missing", help="Record those that are new or have changed.")] = False,
+    missing: Annotated[bool, Option("--missing", help="Record ncu's that are new or have changed, on a GPU.")] = False,
     instructions: Annotated[bool, Option("--instructions", help="Record what nvcc makes of the kernels.")] = False,
     device: Device = "nvidia-h200",
 ) -> None:
     """Compare counters with those of ncu: data/counters.md.
 
-    The comparison of some rungs alone, or of "practice", is printed. With --record, --missing or --instructions only
+    The comparison of some rungs alone, or of "practice", is printed. With --missing or --instructions only
     data/counters/exact/ or data/counters/instructions/ is written.
     """
-    groups = {name if name == "practice" else chosen([name])[0].label for name in rungs or ()}
+    groups = {name if name == "practice" else choose_rungs([name])[0].label for name in rungs or ()}
     several = [job for job in jobs.every() if not rungs or job.group in groups]
-    if all_again or missing:
-        record_counters(several, missing)
+    if missing:
+        record_counters(several)
     if instructions:
         print(record_instructions())
-    if all_again or missing or instructions:
+    if missing or instructions:
         return
     path = EXACT / f"{device}.csv"
-    for file, option in ((path, "--record"), (INSTRUCTIONS, "--instructions")):
+    for file, option in ((path, "--missing"), (INSTRUCTIONS, "--instructions")):
         if not file.is_file():
             raise LabError(f"there is no {file.name} in {file.parent}: record it with {option}")
     theirs, code = separate_extra_wavefronts(store.read(path)), store.read(INSTRUCTIONS)
     ours, sites = count_on_cpu(several)
     theirs = theirs[theirs["program"].isin(ours["program"])]
     table = explain_rows(compare_tables(ours, theirs), Code(sites, code))
-    text = write_report(table, theirs, code["compiler"].iloc[0])
-    print(text if rungs else manifest.write(REPORT, text))
+    for name, text in write_report(table, theirs, code["compiler"].iloc[0]).items():
+        print(text if rungs else f"{name}: {'written' if replace_marked(name, text, REPORT) else 'was up to date'}")
     close = table["error"] <= ALLOWED
     print(f"{close.sum()} of {len(table)} counters agree within {ALLOWED:.0%}, {(~close & (table['why'] == '')).sum()} "
           "differ without a known reason")

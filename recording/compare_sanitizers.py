@@ -3,14 +3,11 @@
 Both also check all kernels of the lab, where every finding is a false alarm.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import ModuleType
 from typing import Annotated
 
 import pandas as pd
@@ -35,43 +32,43 @@ PARTS = 12  # of the lab's kernels on a GPU, each in its own process: compute-sa
 
 
 @functools.cache
-def load_corpus() -> ModuleType:
-    """Load the corpus, which is a program of its own, as a module.
+def load_bugs() -> list:
+    """Return the bugs of the corpus, which is a program of its own: kernel, kind, tool, lines of each.
 
-    Raises
-    ------
-    LabError
-        If it is missing.
+    Raises LabError if it is missing.
     """
     if not PLANTED.is_file():
         raise LabError(f"there is no {PLANTED}: run this in a checkout of the repository")
     spec = importlib.util.spec_from_file_location("planted", PLANTED)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    return module.corpus()
 
 
 def check_bugs(engine: str) -> pd.DataFrame:
     """Return a row per bug: kernel, found (at a line that belongs to it), false_alarm (a finding on its repair)."""
 
-    def check(bug, *fixed) -> pd.DataFrame:  # on a GPU a fault ends the process, so that each kernel needs its own
-        arguments = [bug.kernel, *fixed]
-        return sanitize_script(str(PLANTED), arguments, bug.tool, engine, timeout=300, capture=True).table
-
-    def row(bug) -> dict:
-        findings, on_repair = check(bug), check(bug, "--fixed")
+    def make_row(bug) -> dict:
+        """Check a bug and its repair, each in a process of its own: on a GPU a fault ends the process."""
+        findings, on_repair = (
+            sanitize_script(str(PLANTED), [bug.kernel, *fixed], bug.tool, engine, timeout=300, capture=True).table
+            for fixed in ((), ("--fixed",)))
         hit = findings["line"].isin(bug.lines).any()
         return {"kernel": bug.kernel, "found": hit, "false_alarm": not on_repair.empty}
 
-    corpus = load_corpus().corpus()
+    bugs = load_bugs()
     with ThreadPoolExecutor(2 * PARTS if engine == "gpu" else os.cpu_count()) as pool:
-        return pd.DataFrame(tqdm(pool.map(row, corpus), "planted bugs", len(corpus), leave=False))
+        return pd.DataFrame(tqdm(pool.map(make_row, bugs), "planted bugs", len(bugs), leave=False))
 
 
 def check_kernels(engine: str) -> pd.DataFrame:
-    """Return one row for all kernels of the lab; its column sources has the digests of those that ran."""
+    """Return one row for all kernels of the lab; its column sources has the digests of those that ran.
 
-    def alarm(checked_jobs: Sequence[jobs.Job]) -> bool:
+    Raises LabError if a program fails without a finding.
+    """
+
+    def has_finding(checked_jobs: Sequence[jobs.Job]) -> bool:
+        """Return whether one of the sanitizer's tools finds something in a program that runs the jobs."""
         with jobs.write_program(checked_jobs) as (command, _):
             checked = sanitize.watch(command, "all", engine, timeout=500, capture=True)
         if (ended := checked.ended).problem and checked.clean:
@@ -80,18 +77,19 @@ def check_kernels(engine: str) -> pd.DataFrame:
 
     every, parts = jobs.every(), PARTS if engine == "gpu" else 1
     with ThreadPoolExecutor(parts) as pool:
-        alarms = list(tqdm(pool.map(alarm, [every[part::parts] for part in range(parts)]), LAB, parts, leave=False))
+        shares = [every[part::parts] for part in range(parts)]
+        alarms = list(tqdm(pool.map(has_finding, shares), LAB, parts, leave=False))
     sources = " ".join(sorted({job.source for job in every}))
     return pd.DataFrame([{"kernel": LAB, "found": False, "false_alarm": any(alarms), "sources": sources}])
 
 
 def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
-    """Return the comparison in Markdown."""
+    """Return the comparison in Markdown; the tables have the rows of `check_bugs` and `check_kernels`."""
     device, date = theirs["device"].iloc[0], theirs["date"].max()
-    corpus, kinds = load_corpus().corpus(), {bug.kind for bug in load_corpus().corpus()}
+    bugs, kinds = load_bugs(), {bug.kind for bug in load_bugs()}
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
     text = (
-        f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(corpus)} bugs of {len(kinds)} kinds, each "
+        f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(bugs)} bugs of {len(kinds)} kinds, each "
         "with its repair, in `engine/tests/check/corpus`. A bug counts as found if it is reported at its line. "
         f"compute-sanitizer ran on {device}, {date}. Written by `python -m recording compare-sanitizers`.\n\n"
         f"| | found | repairs with a finding | {LAB} |\n|---|---:|---:|---|\n"
@@ -99,16 +97,15 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         f"The kernels of the lab are those of [counters.md](../../data/counters.md), with all four tools.\n\n"
         "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
     )
-    words = {True: "found", False: "**missed**"}
-    for bug in corpus:
-        our_word, their_word = (words[bool(table.loc[bug.kernel, "found"])] for table in (ours, theirs))
-        text += f"| {bug.kind} | {bug.kernel.replace('_', ' ')} | {bug.tool} | {our_word} | {their_word} |\n"
+    for bug in bugs:
+        words = ["found" if table.loc[bug.kernel, "found"] else "**missed**" for table in (ours, theirs)]
+        text += f"| {' | '.join([bug.kind, bug.kernel.replace('_', ' '), bug.tool, *words])} |\n"
     return text
 
 
 def _summarize(table: pd.DataFrame) -> str:
     """Return the cells of a summary's row, from a table that is indexed by kernel."""
-    corpus = table.loc[[bug.kernel for bug in load_corpus().corpus()]]
+    corpus = table.loc[[bug.kernel for bug in load_bugs()]]
     lab = "not recorded"
     if LAB in table.index:
         recorded_sources = set(table.loc[LAB, "sources"].split())
@@ -133,9 +130,9 @@ def compare_sanitizers(
     path = RECORDED / f"{device}.csv"
     if not path.is_file():
         raise LabError(f"there is no {path.name} in {RECORDED}: record it on that GPU with --record")
-    theirs, corpus = store.read_as_stored(path), {bug.kernel for bug in load_corpus().corpus()}
-    if not corpus <= set(theirs["kernel"]):
+    theirs, kernels = store.read_as_stored(path), {bug.kernel for bug in load_bugs()}
+    if not kernels <= set(theirs["kernel"]):
         raise LabError(f"{path} is of another corpus: record it again with --record")
     ours = pd.concat([check_bugs("cpu"), check_kernels("cpu")], ignore_index=True)
     print(files.write(REPORT, write_report(ours, theirs)))
-    print(f"CPU engine {ours['found'].sum()}, compute-sanitizer {theirs['found'].sum()} of {len(corpus)}")
+    print(f"CPU engine {ours['found'].sum()}, compute-sanitizer {theirs['found'].sum()} of {len(kernels)}")

@@ -3,31 +3,25 @@
 Every rung on 1000 images of lenet86; 03, 04, 10, 11 and the steps warpgroups also on lenet72; 07 with its unrolling.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Annotated
 
 import pandas as pd
-from typer import Option
 
 from hostcuda import processes, temporary
 from hostcuda.errors import EngineError
 from hostcuda.gpu import nsight
 from hostcuda.metrics import COUNTED, FETCHED, MEASURED, RECORDED, STALLED, STALLS
-from labkit.base.errors import LabError
+from labkit import LENET72, LENET86, LabError, device
 from labkit.base.paths import data_dir
 from labkit.ladder.rung import Rung
-from labkit.ladder.variants import Variant, variants
-from labkit.records.store import read
+from labkit.ladder.variants import variants
 from labkit.records.sweeps import read_sweep
-from labkit.spec.devices import device
-from labkit.spec.layers import LENET72, LENET86, Layer
 from recording import jobs
+from recording.gpu import require_gpu
 from recording.keep import record_evidence
-from recording.options import Rungs, chosen
+from recording.options import Rungs, choose_rungs
 from recording.sweep import vary_unrolling
 
 BATCH = 1000
@@ -38,30 +32,23 @@ BOTH = ("registers", "tiling")  # on both networks: tiling gains on one and lose
 
 
 def list_jobs(rung: Rung) -> list[jobs.Job]:
-    """Return jobs for a rung's variants, libraries excluded, on their layers, with one launch's images at most."""
+    """Return jobs for a rung's variants, libraries excluded, on their layers, with one launch's images at most.
+
+    The layers are those of lenet86; for some variants, see BOTH, those of lenet72, too.
+    """
     both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
-    candidates = [(variant, layer) for variant in variants(rung.number) if not variant.library
-                  for layer in (*LENET86, *(LENET72 if rung.name in BOTH or variant.label in both else ()))]
-    return [jobs.make_job(variant, layer, variant.rung.images(variant.scope(layer)) or BATCH)
-            for variant, layer in candidates if _fits(variant, layer)]
-
-
-def _fits(variant: Variant, layer: Layer) -> bool:
-    with suppress(LabError):
-        variant.supports(layer)
-        return True
-    return False
-
-
-def list_uncounted(wanted_jobs: list[jobs.Job]) -> list[jobs.Job]:
-    """Return the jobs whose program and shape have no counters of this device."""
-    path = data_dir() / "counters" / f"{device().slug}.csv"
-    counted = set(read(path)[["label", "layer"]].itertuples(index=False, name=None)) if path.is_file() else set()
-    return [job for job in wanted_jobs if (job.program, job.shape) not in counted]
+    listed = []
+    for variant in variants(rung.number):
+        on_both = rung.name in BOTH or variant.label in both
+        for layer in (*LENET86, *(LENET72 if on_both else ())) if not variant.library else ():
+            with suppress(LabError):  # it cannot run there
+                variant.supports(layer)
+                listed.append(jobs.make_job(variant, layer, rung.images(variant.scope(layer)) or BATCH))
+    return listed
 
 
 def list_unrolled(rung: Rung) -> list[jobs.Job]:
-    """Return jobs for the unrolled sizes of 07 on the second layers, if this device has a sweep of them."""
+    """Return jobs for the unrolled sizes on the second layers, if this is rung 07 and the device has a sweep of it."""
     if rung.name != "tuning":
         return []
     try:
@@ -72,59 +59,54 @@ def list_unrolled(rung: Rung) -> list[jobs.Job]:
             for variant in vary_unrolling(layer, swept[swept["layer"] == layer.name])]
 
 
-def count_launches(counted_jobs: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[jobs.Job, dict, dict]]:
-    """Return, for each launch, its job, what the job's `run` returned, and ncu's counters.
+def run_ncu(command: Sequence[str], metrics: Iterable[str]) -> list[dict]:
+    """Return a dict per launch of a program: kernel, and ncu's counters by their metric names.
 
-    ncu itself repeats each kernel and empties the caches. It leaves the clocks alone.
-
-    Raises
-    ------
-    LabError
-        If ncu cannot profile, or counted more or fewer launches than the jobs made.
+    ncu itself repeats each kernel and empties the caches. It leaves the clocks alone. Raises LabError if it cannot
+    profile.
     """
-    with temporary.folder() as folder, jobs.write_program(counted_jobs) as (command, owners):
+    with temporary.folder() as folder:
         log = folder / "ncu.csv"
         ended = processes.run(nsight.ncu_command(command, log, metrics), {}, capture=True)
         text = log.read_text() if log.is_file() else ""
-        if ended.problem:
-            raise LabError(f"ncu {ended.problem}: {(text + ended.output).strip()[-600:]}")
-        rows = nsight.read_ncu(text, metrics)
-        return [(*owner, row) for owner, row in zip(owners(len(rows)), rows, strict=True)]
+    if ended.problem:
+        raise LabError(f"ncu {ended.problem}: {(text + ended.output).strip()[-600:]}")
+    return nsight.read_ncu(text, metrics)
 
 
-def profile_rung(rung: Rung, missing: bool = False) -> pd.DataFrame:
-    """Return a row per variant, layer and kernel of a rung; with `missing`, only of those without counters."""
+def count_launches(counted_jobs: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[jobs.Job, dict, dict]]:
+    """Return, for each launch, its job, what the job's `run` returned, and the dict of `run_ncu`.
+
+    Raises LabError if ncu cannot profile, or counted more or fewer launches than the jobs made.
+    """
+    with jobs.write_program(counted_jobs) as (command, find_owners):
+        rows = run_ncu(command, metrics)
+        return [(*owner, row) for owner, row in zip(find_owners(len(rows)), rows, strict=True)]
+
+
+def profile_rung(rung: Rung) -> pd.DataFrame:
+    """Return a row per variant, layer and kernel of a rung: rung, label, layer, batch, kernel, and ncu's counters."""
     rows = {}
-    for select, metrics in ((list_jobs, METRICS), (list_unrolled, FETCHING)):
-        several = list_uncounted(select(rung)) if missing else select(rung)
-        if several:
-            for job, result, row in count_launches(several, metrics):
-                counted = {name: row[name] for name in metrics if name in row}
-                first = {"rung": rung.number, "label": job.program, "layer": job.shape, "batch": result["images"],
-                         "kernel": row["kernel"]}
-                # If a variant computes in chunks, the first chunk is kept.
-                rows.setdefault((job.program, job.shape, row["kernel"], metrics), first | counted)
+    for listed, metrics in ((list_jobs(rung), METRICS), (list_unrolled(rung), FETCHING)):
+        for job, result, row in count_launches(listed, metrics) if listed else ():
+            columns = {"rung": rung.number, "label": job.program, "layer": job.shape, "batch": result["images"],
+                       "kernel": row["kernel"]}
+            # If a variant computes in chunks, the first chunk is kept.
+            rows.setdefault((job.program, job.shape, row["kernel"], metrics),
+                            columns | {name: row[name] for name in metrics if name in row})
     return pd.DataFrame(rows.values())
 
 
-def counters(
-    rungs: Rungs = None,
-    missing: Annotated[bool, Option("--missing", help="Only what has no counters yet.")] = False,
-) -> None:
+def counters(rungs: Rungs = None) -> None:
     """Count with Nsight Compute: data/counters/.
 
     Each kernel runs on 1000 images. The counters of a rung are kept before those of the next.
     """
-    wanted_rungs, start = chosen(rungs), time.perf_counter()
-    if device().engine != "gpu":
-        raise LabError("counters are recorded on a GPU; the engine here is the CPU's")
-    compiled = [job for rung in wanted_rungs for job in (*list_jobs(rung), *list_unrolled(rung))]
-    jobs.compile_all(list_uncounted(compiled) if missing else compiled)
+    wanted_rungs, start = choose_rungs(rungs), time.perf_counter()
+    require_gpu("counters are recorded on a GPU")
+    jobs.compile_all(job for rung in wanted_rungs for job in (*list_jobs(rung), *list_unrolled(rung)))
     print(f"compiled, {time.perf_counter() - start:.0f} s", flush=True)
     for rung in wanted_rungs:
-        table = profile_rung(rung, missing)
-        if table.empty:
-            continue
-        by = ["rung", "label", "layer"] if missing else ["rung"]
-        path = record_evidence(table, data_dir() / "counters", by, order=["rung"])
-        print(f"{rung.label}: {len(table)} rows in {path}, {time.perf_counter() - start:.0f} s", flush=True)
+        if not (table := profile_rung(rung)).empty:  # a GPU may run none of its kernels
+            path = record_evidence(table, data_dir() / "counters", ["rung"])
+            print(f"{rung.label}: {len(table)} rows in {path}, {time.perf_counter() - start:.0f} s", flush=True)

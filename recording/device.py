@@ -5,9 +5,6 @@ Matrix products are PyTorch's, where it is installed. The reference rates are a 
 theoretical FP32 rate, as of the H200. The link's theoretical rate, `link_gb_s`, is added by hand.
 """
 
-from __future__ import annotations
-
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,22 +18,26 @@ from labkit.ladder.buffers import Buffers
 from labkit.measure.bench import time_run
 from labkit.spec import devices
 from labkit.spec.devices import Device
+from recording.gpu import find_torch, require_gpu
 from recording.options import Dry, Folder
 
-REPEAT, BYTES, SIDE = 10, 1 << 28, 8192
+REPEAT, BYTES, SIDE = 10, 1 << 28, 8192  # timed runs; bytes per copy; rows and columns of a matrix
 
 
-def _measure_best_s(run: Callable[[], object], repeat: int = REPEAT) -> float:
-    """Return the least time of several runs [s]; the first one warms up."""
-    return min([time_run(run) for _ in range(repeat + 1)][1:]) / 1e3
+def _measure_best_s(run: Callable[[], object]) -> float:
+    """Return the least time of REPEAT runs [s], after one that warms up."""
+    return min([time_run(run) for _ in range(REPEAT + 1)][1:]) / 1e3
 
 
 def measure_copies(size: int = BYTES) -> dict[str, float]:
-    """Measure copies and writing [TB/s], and the link [GB/s]; return the rates under their names in devices.toml."""
+    """Measure copies and writing of `size` bytes; return their rates under their names in devices.toml.
+
+    Those within the device are in TB/s, those of the link to the host in GB/s.
+    """
     driver, rates = hostcuda.driver, {}
     with Buffers() as memory:
         a, b = memory.new((size,), np.uint8), memory.new((size,), np.uint8)
-        rates["copy_tb_s"] = 2 * size / _measure_best_s(lambda: driver.memcpy_dtod(a, b, size)) / 1e12
+        rates["copy_tb_s"] = 2 * size / _measure_best_s(lambda: driver.memcpy_dtod(a, b, size)) / 1e12  # read, written
         rates["write_tb_s"] = size / _measure_best_s(lambda: driver.memset_d32(a, 0, size // 4)) / 1e12
         for kind, host in (("pinned", driver.pagelocked_zeros(size, np.uint8)), ("pageable", np.zeros(size, np.uint8))):
             for way, copy in (("to", lambda host=host: driver.memcpy_htod(a, host)),
@@ -45,23 +46,18 @@ def measure_copies(size: int = BYTES) -> dict[str, float]:
     return rates
 
 
-def measure_products(side: int = SIDE) -> dict[str, float]:
+def measure_products() -> dict[str, float]:
     """Measure PyTorch's matrix products [TFLOP/s]; return no rates if PyTorch is not installed or has no GPU."""
-    try:
-        torch = importlib.import_module("torch")
-    except ModuleNotFoundError:
-        return {}
-    rates = {}
-    for name, dtype in (("float32", "float32"), ("tf32", "float32"), ("float16", "float16")):
-        if torch.cuda.is_available():
-            torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
-            a, b = (torch.rand((side, side), device="cuda", dtype=getattr(torch, dtype)) for _ in range(2))
-            rates[f"{name}_gemm_tflop_s"] = 2 * side**3 / _measure_best_s(lambda a=a, b=b: a @ b) / 1e12
+    torch, rates = find_torch(), {}
+    for name, dtype in (("float32", "float32"), ("tf32", "float32"), ("float16", "float16")) if torch else ():
+        torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
+        a, b = (torch.rand((SIDE, SIDE), device="cuda", dtype=getattr(torch, dtype)) for _ in range(2))
+        rates[f"{name}_gemm_tflop_s"] = 2 * SIDE**3 / _measure_best_s(lambda a=a, b=b: a @ b) / 1e12
     return rates
 
 
 def write_entry(here: Device, measured: dict[str, float], memory_clock_hz: float, bus_bits: int) -> str:
-    """Return the device's entry as TOML."""
+    """Return the device's entry as TOML; `measured` are rates by their names there, copy_tb_s among them."""
     major, minor = here.compute_capability or (0, 0)
     rates = "\n".join(f"{name} = {value:.3g}" for name, value in measured.items())
     return f"""
@@ -89,14 +85,12 @@ def device(dry: Dry = False, out: Folder = None) -> None:
 
     Its rates are measured. With `dry`, only print its entry.
     """
-    here = devices.device()
-    if here.engine != "gpu":
-        raise LabError(f"devices.toml lists GPUs; the engine here is the CPU's ({here.name})")
+    here = require_gpu("devices.toml lists GPUs")
     if here.name in devices._read_listed():
         raise LabError(f"data/devices.toml lists {here.name} already: remove its entry to measure it again")
     get, kind = hostcuda.driver.Context.get_device().get_attribute, hostcuda.driver.device_attribute
     rates = measure_copies() | measure_products()
-    text = write_entry(here, rates, get(kind.MEMORY_CLOCK_RATE) * 1e3, get(kind.GLOBAL_MEMORY_BUS_WIDTH))
+    text = write_entry(here, rates, get(kind.MEMORY_CLOCK_RATE) * 1e3, get(kind.GLOBAL_MEMORY_BUS_WIDTH))  # from kHz
     print(text.strip())
     if not dry:
         path = Path(out or data_dir()) / "devices.toml"

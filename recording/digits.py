@@ -1,8 +1,4 @@
-"""Makes data/digits-*.gz from scikit-learn's copy of the UCI digits.
-
-The 1797 images keep their order and their values, 0 to 16. The files are in MNIST's idx format, so that one parser
-reads all data sets.
-"""
+"""The data/digits-*.gz, of scikit-learn's copy of the UCI digits, in the idx format of MNIST: one parser reads both."""
 
 import gzip
 import struct
@@ -15,22 +11,21 @@ from labkit.base.paths import data_dir
 from recording.options import Folder
 
 
-def idx(array: np.ndarray) -> bytes:
-    """Return the bytes of an idx file that holds `array` (uint8)."""
-    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
-
-
 def digits(out: Folder = None) -> None:
-    """Pack the digits of scikit-learn: data/digits-*.gz."""
+    """Pack the digits of scikit-learn: data/digits-*.gz.
+
+    The 1797 images of 8x8 pixels keep their order and their values, 0 to 16.
+    """
     try:
         from sklearn.datasets import load_digits  # nothing else in the lab needs it
     except ModuleNotFoundError:
         raise LabError("the digits come with scikit-learn: python -m pip install scikit-learn") from None
     dataset = load_digits()
-    images, labels = dataset.images.astype(np.uint8), dataset.target.astype(np.uint8)
-    assert images.shape == (1797, 8, 8)
-    assert (images == dataset.images).all()  # whole numbers: a byte holds them exactly
-    for name, array in (("digits-images-idx3-ubyte.gz", images), ("digits-labels-idx1-ubyte.gz", labels)):
-        content = gzip.compress(idx(array), compresslevel=9, mtime=0)  # no time stamp: always the same bytes
-        manifest.write((out or data_dir()) / name, content)
-        print(f"{name}  {len(content)} bytes")
+    for name, array in (("images-idx3", dataset.images), ("labels-idx1", dataset.target)):
+        values = array.astype(np.uint8)
+        assert (values == array).all()  # whole numbers: a byte holds them exactly
+        # Of an idx file: two zero bytes, the type 8 (unsigned byte), the number of dimensions, and each as big-endian.
+        head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+        content = gzip.compress(head + values.tobytes(), compresslevel=9, mtime=0)  # no time stamp: the same bytes
+        manifest.write((out or data_dir()) / f"digits-{name}-ubyte.gz", content)
+        print(f"digits-{name}-ubyte.gz  {len(content)} bytes")

@@ -3,15 +3,13 @@
 That program is `python -m recording.jobs FOLDER`: it runs the jobs in FOLDER/jobs.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os
 import pickle
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,35 +19,23 @@ import numpy as np
 
 import hostcuda
 from hostcuda import processes, temporary
-from labkit.base.errors import LabError
+from labkit import LENET86, LabError, Layer, Network, device, variant
 from labkit.base.paths import cuda_src
 from labkit.exercises.exercise import Case, Exercise, exercise, exercises
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.source import digest
-from labkit.ladder.variants import Variant, solutions, variant, variants
-from labkit.networks.lenet86 import Network
-from labkit.spec.devices import device
-from labkit.spec.layers import LENET86, Layer
+from labkit.ladder.variants import Variant, solutions, variants
 
 BATCH = 2
 TEXTBOOK = Path(__file__).parent / "textbook.cu"
-N = 1 << 14
-GEOMETRY = {  # kernel in textbook.cu -> grid, block, n
-    "saxpy": ((64, 1), (256, 1, 1), N),
-    "copy_stride2": ((32, 1), (256, 1, 1), N),
-    "copy_stride32": ((2, 1), (256, 1, 1), N),
-    "copy_offset1": ((64, 1), (256, 1, 1), N),
-    "copy_float4": ((16, 1), (256, 1, 1), N),
-    "transpose_naive": ((4, 4), (32, 32, 1), 128),
-    "transpose_shared": ((4, 4), (32, 32, 1), 128),
-    "transpose_padded": ((4, 4), (32, 32, 1), 128),
-    "reduction": ((64, 1), (256, 1, 1), N),
-    "histogram": ((64, 1), (256, 1, 1), N),
-    "ranks": ((64, 1), (256, 1, 1), N),
-    "stencil": ((64, 1), (256, 1, 1), N),
-    "im2col": ((4, 9), (256, 1, 1), 32),
-    "gemm": ((8, 8), (16, 16, 1), 128),
+N = 1 << 14  # elements of a vector
+_VECTOR, _MATRIX = ((64, 1), (256, 1, 1), N), ((4, 4), (32, 32, 1), 128)
+GEOMETRY = {  # kernel in textbook.cu -> grid, block, its argument n
+    "saxpy": _VECTOR, "copy_stride2": ((32, 1), (256, 1, 1), N), "copy_stride32": ((2, 1), (256, 1, 1), N),
+    "copy_offset1": _VECTOR, "copy_float4": ((16, 1), (256, 1, 1), N), "transpose_naive": _MATRIX,
+    "transpose_shared": _MATRIX, "transpose_padded": _MATRIX, "reduction": _VECTOR, "histogram": _VECTOR,
+    "ranks": _VECTOR, "stencil": _VECTOR, "im2col": ((4, 9), (256, 1, 1), 32), "gemm": ((8, 8), (16, 16, 1), 128),
     "wmma": ((16, 1), (32, 1, 1), 16),
 }
 
@@ -76,7 +62,7 @@ class Job:
             self.variant.precompile(self.layer)
 
     def run(self) -> dict[str, int]:
-        """Launch each kernel; return the number of launches, and the images of the first."""
+        """Launch each kernel; return "launches", their number, and "images", those of the first launch."""
         if self.exercise:
             return {"launches": _run_solution(self.exercise), "images": 0}
         if not self.variant:
@@ -84,11 +70,11 @@ class Job:
             return {"launches": 1, "images": 0}
         rng = np.random.default_rng(0)
         x, k = (rng.random(shape, np.float32) for shape in (self.layer.x_shape(self.batch), self.layer.k_shape))
-        if self.program != self.variant.label:
+        if self.program != self.variant.label:  # the network's job
             y = self.layer.y_shape(self.batch)
             Network(conv=self.variant).forward(x)
             images_with_nan(hostcuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32)
-            return {"launches": 12, "images": self.batch}
+            return {"launches": 12, "images": self.batch}  # of the forward pass and of the search
         with self.variant.plan(self.layer, self.batch) as plan:
             plan.load(x, k)
             plan.run()
@@ -123,7 +109,8 @@ def make_network_job() -> Job:
 
 
 def list_textbook_jobs() -> list[Job]:
-    """Return a job per kernel of textbook.cu."""
+    """Return a job per kernel of textbook.cu. Its source is its function and all templates."""
+    # Functions, with their comments, are apart by an empty line before a line that is neither indented nor a brace.
     parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK.read_text())
     sources = {name: "".join(part for part in parts if part.startswith("template") or f" {name}(" in part)
                for name in GEOMETRY}
@@ -132,11 +119,13 @@ def list_textbook_jobs() -> list[Job]:
 
 @functools.cache
 def _compile_textbook():
+    """Return textbook.cu as a `SourceModule`; messages name its own lines."""
     text = f'#line 1 "{TEXTBOOK.name}"\n{TEXTBOOK.read_text()}'
     return hostcuda.compiler.SourceModule(text, options=["-std=c++17"], no_extern_c=True)
 
 
 def _run_textbook(name: str) -> None:
+    """Launch a kernel of textbook.cu on random integers and wait."""
     rng, (grid, block, n) = np.random.default_rng(1), GEOMETRY[name]
     data = {kernel: rng.integers(0, 1000, N) for kernel in GEOMETRY}  # the histogram's counts depend on them
     x, y = hostcuda.driver.to_device(data[name].astype(np.float32)), hostcuda.driver.mem_alloc(4 * N)
@@ -148,18 +137,20 @@ def _run_textbook(name: str) -> None:
 def list_practice_jobs() -> list[Job]:
     """Return jobs for the solutions of the practice pages' exercises, on the shapes whose counts are their goals."""
     solved = [one for one in exercises().values() if one.page.startswith("P")]
-    return [Job("practice", f"{one.page.replace('_', ' ')}, {one.file.name}", _counted_case(one).name,
+    return [Job("practice", f"{one.page.replace('_', ' ')}, {one.file.name}", _find_counted_case(one).name,
                 digest(one.solution), exercise=one.number) for one in solved]
 
 
-def _counted_case(solved: Exercise) -> Case:
+def _find_counted_case(solved: Exercise) -> Case:
+    """Return the exercise's first case whose counts are compared with its goals."""
     return next(case for case in solved.subject.cases if case.counted)
 
 
 def _run_solution(number: str) -> int:
+    """Run the solution of an exercise on its counted case; return the number of launches."""
     solved = exercise(number)
-    launches = solved.subject.inputs(case := _counted_case(solved))
-    for _ in solved.subject.execute(solved.solution, case, launches):
+    launches = solved.subject.inputs(case := _find_counted_case(solved))
+    for _ in solved.subject.execute(solved.solution, case, launches):  # this generator launches them
         pass
     return len(launches)
 
@@ -178,15 +169,17 @@ def compile_all(jobs: Iterable[Job]) -> None:
 
 
 @contextmanager
-def write_program(jobs: Sequence[Job]):
+def write_program(jobs: Sequence[Job]) -> Iterator[tuple[list[str], Callable[[int], list[tuple[Job, dict]]]]]:
     """Yield the command of a program that runs jobs, and a function that tells which launch is whose.
 
-    The function takes the number of launches seen; it returns for each its job and what `Job.run` returned.
+    The function takes the number of launches seen; it returns for each its job and what `Job.run` returned. It raises
+    LabError if the jobs made another number. The program's files are removed at the end.
     """
     with temporary.folder() as folder:
         (folder / "jobs").write_bytes(pickle.dumps(list(jobs)))
 
-        def owners(launches: int) -> list[tuple[Job, dict]]:
+        def find_owners(launches: int) -> list[tuple[Job, dict]]:
+            """Return (job, result of its `run`) per launch; the program has written the results to the file "ran"."""
             results = zip(jobs, processes.lines(folder / "ran"), strict=False)
             launched = [(job, result) for job, result in results for _ in range(result["launches"])]
             if len(launched) != launches:
@@ -194,14 +187,15 @@ def write_program(jobs: Sequence[Job]):
                                f"{len(jobs) - 1} made {len(launched)}: they cannot be matched")
             return launched
 
-        yield [sys.executable, "-m", "recording.jobs", str(folder)], owners
+        yield [sys.executable, "-m", "recording.jobs", str(folder)], find_owners
 
 
 def _run_jobs(folder: Path) -> None:
+    """Run the jobs of a folder; write what each `Job.run` returns to the file "ran" there, a line of JSON per job."""
     hostcuda.ensure_context()
     jobs = pickle.loads((folder / "jobs").read_bytes())
     compile_all(jobs)
-    with open(folder / "ran", "w", buffering=1) as log:
+    with open(folder / "ran", "w", buffering=1) as log:  # line by line, so that those of a job that ends it are there
         for job in jobs:
             log.write(json.dumps(job.run()) + "\n")
 

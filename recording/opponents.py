@@ -6,11 +6,10 @@ kernels of Triton, cuTile and CUTLASS are in implicit_gemm.py, implicit_gemm_cut
 with the fastest of a few tiles.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import importlib
+import itertools
 import os
 import subprocess
 import time
@@ -22,11 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from hostcuda import temporary
-from labkit.base.errors import LabError
-from labkit.spec.layers import Layer
-from recording.cudnn import LAYOUTS, MODES
+from labkit import LabError, Layer
+from recording.cudnn import CHECKED_IMAGES, LAYOUTS, MODES
+from recording.gpu import copy_to_gpu, find_memory_format, time_torch
 
-CHECKED = 4
 SECONDS = {"cudnn": 40, "compile": 240}  # limits for a whole run, to choose plans and to compile
 PLANS = 10  # the number that PyTorch tries by default
 EXACT = {**MODES, "3xtf32": MODES["fp32"]}  # mode -> the largest error, relative to sum |x| |k|
@@ -35,7 +33,7 @@ PRECISIONS = {"tf32": "tf32", "3xtf32": "tf32x3", "fp16": "ieee"}  # mode -> the
 TILES = ((128, 32, 4, 3), (256, 32, 8, 3), (128, 64, 4, 2))  # Triton's: pixels, terms, warps, stages
 CUTILE_TILES = ((128, 32), (256, 32), (128, 64))  # pixels, terms; cuTile chooses the warps and the stages
 CUTLASS_MODES = {"fp16": 0, "tf32": 1, "3xtf32": 2}  # as in implicit_gemm.cu
-CUTLASS_PIXELS = (128, 256)
+CUTLASS_TILES = ((128,), (256,))  # pixels
 
 
 @dataclass
@@ -64,80 +62,73 @@ class Given:
 
     def copy_to_gpu(self, mode: str, layout: str) -> tuple:
         """Return (list of inputs, mask) as GPU tensors in the mode's type and the layout, copied at first use."""
-        torch, dtype = self.torch, self.torch.float16 if mode == "fp16" else self.torch.float32
+        dtype = self.torch.float16 if mode == "fp16" else self.torch.float32
         if (dtype, layout) not in self._copies:
-            # Not `contiguous`: with one channel it confuses the two layouts, and leaves the strides.
-            order = torch.contiguous_format if layout == "NCHW" else torch.channels_last
-            self._copies[dtype, layout] = [torch.from_numpy(array).to("cuda", dtype, memory_format=order)
+            self._copies[dtype, layout] = [copy_to_gpu(self.torch, array, dtype, layout)
                                            for array in (*self.inputs, self.k)]
         *inputs, k = self._copies[dtype, layout]
         return inputs, k
 
     def make_output(self, mode: str, layout: str):
         """Return an empty GPU tensor for y, in the mode's type and the layout."""
-        like = self.copy_to_gpu(mode, layout)[1]
-        order = self.torch.contiguous_format if layout == "NCHW" else self.torch.channels_last
-        return self.torch.empty(self.layer.y_shape(len(self.inputs[0])), dtype=like.dtype, device="cuda",
-                                memory_format=order)
+        return self.torch.empty(
+            self.layer.y_shape(len(self.inputs[0])), dtype=self.copy_to_gpu(mode, layout)[1].dtype, device="cuda",
+            memory_format=find_memory_format(self.torch, layout))
 
-    def add_time(self, name: str, run: Callable[[], object]) -> None:
-        """Run a function, wait for the GPU, and add the seconds to `spent` under a contestant's name."""
+    def make_conv(self, name: str, mode: str, layout: str, function: Callable) -> Callable[[int], object]:
+        """Return a function that calls `function(input i, mask)` in a mode of PyTorch, after a first call for i = 0.
+
+        In that call PyTorch chooses or compiles. Its seconds are added to `spent` under `name`, a key of `SECONDS`.
+        """
+        inputs, k = self.copy_to_gpu(mode, layout)
+
+        def conv(i):
+            self.torch.backends.cudnn.allow_tf32 = mode == "tf32"
+            return function(inputs[i], k)
+
         began = time.perf_counter()
-        run()
+        conv(0)
         self.torch.cuda.synchronize()
         self.spent[name] += time.perf_counter() - began
+        return conv
 
     def make_contestant(self, name: str, mode: str, layout: str, run: Callable, y=None, how: str = "") -> Contestant:
         """Return a contestant whose `run(i)` convolves input i: it returns the output, or writes it into `y`."""
         def result(i):
-            return (run(i) if y is None else y)[:CHECKED].float().cpu().numpy()
+            return (run(i) if y is None else y)[:CHECKED_IMAGES].float().cpu().numpy()
 
         label = f"{name} {mode.upper().replace('X', '×')}"
         return Contestant(label, layout, run, result, mode == "fp16", lambda scale: EXACT[mode] * scale, how)
 
+    def make_fastest(self, name: str, mode: str, layout: str, conv: Callable, tiles: Sequence[tuple], y,
+                     how: str) -> Contestant:
+        """Return a contestant that calls `conv(i, tile)` with the fastest of the tiles; `how` is a format of it.
 
-def find_fastest(torch, runs: Sequence[Callable[[], object]], repeat: int = 3) -> int:
-    """Return the index of the fastest of several functions that compute the same; those that fail are left out.
-
-    Raises
-    ------
-    LabError
-        If all fail: with the first one's error.
-    """
-    times, first = {}, None
-    for n, run in enumerate(runs):
-        try:
-            run()
-            for _ in range(repeat):
-                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                start.record()
-                run()
-                end.record()
-                end.synchronize()
-                times[n] = min(times.get(n, np.inf), start.elapsed_time(end))
-        except Exception as error:  # a tile that needs more than the device has
-            first = first or error
-    if not times:
-        raise LabError(f"no tile size works: {first}")
-    return min(times, key=times.get)
+        `conv` writes the convolution of input i into `y`. Tiles that fail are left out; if all do, raises LabError with
+        the first one's error.
+        """
+        times, first_error = {}, None
+        for tile in tiles:
+            try:
+                conv(0, tile)
+                times[tile] = min(time_torch(self.torch, functools.partial(conv, 0, tile)) for _ in range(3))
+            except Exception as error:  # a tile that needs more than the device has
+                first_error = first_error or error
+        if not times:
+            raise LabError(f"no tile size works: {first_error}")
+        best = min(times, key=times.get)
+        return self.make_contestant(name, mode, layout, functools.partial(conv, tile=best), y, how.format(*best))
 
 
 def list_cudnn(given: Given) -> Iterator[Contestant]:
     """Yield cuDNN in three modes and two layouts, with plans that PyTorch's autotuner chooses."""
     torch = given.torch
     torch.backends.cudnn.benchmark = True
-    for mode in MODES:
-        for layout in LAYOUTS:
-            inputs, k = given.copy_to_gpu(mode, layout)
-
-            def conv(i, mode=mode, inputs=inputs, k=k):
-                torch.backends.cudnn.allow_tf32 = mode == "tf32"
-                return torch.nn.functional.conv2d(inputs[i], k)
-
-            every = given.spent["cudnn"] < SECONDS["cudnn"]
-            torch.backends.cudnn.benchmark_limit = 0 if every else PLANS  # 0: no limit
-            given.add_time("cudnn", functools.partial(conv, 0))
-            yield given.make_contestant("cuDNN", mode, layout, conv, how="all plans" if every else f"{PLANS} plans")
+    for mode, layout in itertools.product(MODES, LAYOUTS):
+        has_time = given.spent["cudnn"] < SECONDS["cudnn"]
+        torch.backends.cudnn.benchmark_limit = 0 if has_time else PLANS  # 0: no limit
+        conv = given.make_conv("cudnn", mode, layout, torch.nn.functional.conv2d)
+        yield given.make_contestant("cuDNN", mode, layout, conv, how="all plans" if has_time else f"{PLANS} plans")
 
 
 def list_compiled(given: Given) -> Iterator[Contestant]:
@@ -147,56 +138,53 @@ def list_compiled(given: Given) -> Iterator[Contestant]:
     for mode in COMPILED:
         if given.spent["compile"] > SECONDS["compile"]:
             return
-        inputs, k = given.copy_to_gpu(mode, "NHWC")
         function = torch.compile(lambda x, k: torch.nn.functional.conv2d(x, k), dynamic=False,
                                  mode="max-autotune-no-cudagraphs")
-
-        def conv(i, mode=mode, inputs=inputs, k=k, function=function):
-            torch.backends.cudnn.allow_tf32 = mode == "tf32"
-            return function(inputs[i], k)
-
-        given.add_time("compile", functools.partial(conv, 0))
+        conv = given.make_conv("compile", mode, "NHWC", function)
         yield given.make_contestant("torch.compile", mode, "NHWC", conv, how="max-autotune")
 
 
+def _size_product(given: Given) -> tuple[int, int]:
+    """Return the implicit product's rows, all output pixels, and its columns: the maps, as a power of 2 from 16 on."""
+    layer = given.layer
+    return len(given.inputs[0]) * layer.Ho * layer.Wo, max(16, 1 << (layer.M - 1).bit_length())
+
+
 def list_triton(given: Given) -> Iterator[Contestant]:
-    """Yield an implicit matrix product in Triton, per precision."""
+    """Yield an implicit matrix product in Triton per precision. Raises ImportError if there is no Triton."""
     kernel = importlib.import_module("recording.implicit_gemm").convolution
-    layer, B = given.layer, len(given.inputs[0])
-    pixels, maps = B * layer.Ho * layer.Wo, max(16, 1 << (layer.M - 1).bit_length())
+    layer, (pixels, maps) = given.layer, _size_product(given)
     for mode, precision in PRECISIONS.items():
         (inputs, k), y = given.copy_to_gpu(mode, "NCHW"), given.make_output(mode, "NCHW")
 
-        def conv(i, tile, inputs=inputs, k=k, y=y, precision=precision):
+        def conv(i, tile, inputs=inputs, k=k, y=y, precision=precision):  # defaults bind what changes with the mode
             size, terms, warps, stages = tile
             kernel[(-(-pixels // size),)](inputs[i], k, y, pixels, layer.C, layer.H, layer.W, layer.M, layer.K, size,
                                           terms, maps, precision, num_warps=warps, num_stages=stages)
 
-        best = TILES[find_fastest(given.torch, [functools.partial(conv, 0, tile) for tile in TILES])]
-        yield given.make_contestant("Triton", mode, "NCHW", functools.partial(conv, tile=best), y,
-                                    "{} pixels, {} terms, {} warps, {} stages".format(*best))
+        yield given.make_fastest("Triton", mode, "NCHW", conv, TILES, y, "{} pixels, {} terms, {} warps, {} stages")
 
 
 def list_cutile(given: Given) -> Iterator[Contestant]:
-    """Yield an implicit matrix product in cuTile, in half."""
+    """Yield an implicit matrix product in cuTile, in half. Raises ImportError if there is no cuTile."""
     launch = importlib.import_module("cuda.tile").launch
     kernel = importlib.import_module("recording.implicit_gemm_cutile").convolution
     layer, (inputs, k), y = given.layer, given.copy_to_gpu("fp16", "NCHW"), given.make_output("fp16", "NCHW")
-    pixels, sizes = len(given.inputs[0]) * layer.Ho * layer.Wo, (layer.C, layer.H, layer.W, layer.M, layer.K)
-    maps = max(16, 1 << (layer.M - 1).bit_length())
+    (pixels, maps), sizes = _size_product(given), (layer.C, layer.H, layer.W, layer.M, layer.K)
 
     def conv(i, tile):
         flat = (tensor.reshape(-1) for tensor in (inputs[i], k, y))
         launch(given.torch.cuda.current_stream(), (-(-pixels // tile[0]), 1, 1), kernel, (*flat, *sizes, *tile, maps))
 
-    best = CUTILE_TILES[find_fastest(given.torch, [functools.partial(conv, 0, tile) for tile in CUTILE_TILES])]
-    yield given.make_contestant("cuTile", "fp16", "NCHW", functools.partial(conv, tile=best), y,
-                                "{} pixels, {} terms".format(*best))
+    yield given.make_fastest("cuTile", "fp16", "NCHW", conv, CUTILE_TILES, y, "{} pixels, {} terms")
 
 
 @functools.cache
 def _load_cutlass() -> ctypes.CDLL:
-    """Compile implicit_gemm.cu and load it; the variable CUTLASS names a checkout, or a library compiled before."""
+    """Compile implicit_gemm.cu and load it; the variable CUTLASS names a checkout, or a library compiled before.
+
+    Raises LabError if it names neither, or nvcc refuses the file.
+    """
     where = Path(os.environ.get("CUTLASS", ""))
     if where.is_file():
         return ctypes.CDLL(str(where.resolve()))
@@ -212,22 +200,19 @@ def _load_cutlass() -> ctypes.CDLL:
 
 
 def list_cutlass(given: Given) -> Iterator[Contestant]:
-    """Yield CUTLASS's implicit matrix product for few channels, per mode."""
+    """Yield CUTLASS's implicit matrix product for few channels per mode. Raises LabError if there is no CUTLASS."""
     library, layer, B = _load_cutlass(), given.layer, len(given.inputs[0])
     sizes = [B, layer.C, layer.H, layer.W, layer.M, layer.K]
     for mode, number in CUTLASS_MODES.items():
         (inputs, k), y = given.copy_to_gpu(mode, "NHWC"), given.make_output(mode, "NHWC")
 
-        def conv(i, pixels, mode=mode, number=number, inputs=inputs, k=k, y=y):
+        def conv(i, tile, mode=mode, number=number, inputs=inputs, k=k, y=y):
             addresses = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (inputs[i], k, y))
-            status = library.convolve(number, pixels, *sizes, *addresses)
+            status = library.convolve(number, *tile, *sizes, *addresses)
             if status:
                 raise LabError(f"CUTLASS in {mode} on {layer.name}: status {status}")
 
-        runs = [functools.partial(conv, 0, pixels) for pixels in CUTLASS_PIXELS]
-        best = CUTLASS_PIXELS[find_fastest(given.torch, runs)]
-        run = functools.partial(conv, pixels=best)
-        yield given.make_contestant("CUTLASS", mode, "NHWC", run, y, f"{best} pixels, 32 maps")
+        yield given.make_fastest("CUTLASS", mode, "NHWC", conv, CUTLASS_TILES, y, "{} pixels, 32 maps")
 
 
 OPPONENTS = {"cudnn": list_cudnn, "compile": list_compiled, "triton": list_triton, "cutile": list_cutile,

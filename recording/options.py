@@ -5,10 +5,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from labkit.base.errors import LabError
+from labkit import LENET72, LENET86, LabError, Layer
 from labkit.ladder.rung import Rung
 from labkit.ladder.rungs import LADDER, rung
-from labkit.spec.layers import LENET72, LENET86, Layer
 
 LAYERS = (*LENET86, *LENET72)
 
@@ -21,7 +20,7 @@ Batches = Annotated[list[int] | None, Option("--batch", help="Images; may be rep
 Repeat = Annotated[int | None, Option(help="Timed runs of each.")]
 
 
-def chosen(names: list[str] | None) -> list[Rung]:
+def choose_rungs(names: list[str] | None) -> list[Rung]:
     """Return the rungs with these names or numbers; the whole ladder if there are none."""
     return [rung(int(name) if name.isdigit() else name) for name in names] if names else list(LADDER)
 
@@ -31,7 +30,7 @@ def choose_layers(names: list[str] | None) -> list[Layer]:
 
     Raises LabError if one has no such layer.
     """
-    every = {layer.name: layer for layer in LAYERS}
-    if unknown := set(names or ()) - set(every):
-        raise LabError(f"--layer {', '.join(sorted(unknown))}: it is one of {', '.join(every)}")
-    return [layer for name, layer in every.items() if name in (names or every)]
+    layers_by_name = {layer.name: layer for layer in LAYERS}
+    if unknown := set(names or ()) - set(layers_by_name):
+        raise LabError(f"--layer {', '.join(sorted(unknown))}: it is one of {', '.join(layers_by_name)}")
+    return [layer for name, layer in layers_by_name.items() if name in (names or layers_by_name)]

@@ -1,20 +1,19 @@
 """The pictures in docs/images/ and the tables in README.md and docs/results.md, from kernels and recorded results.
 
-lab.png     the source of a kernel, the two engines that run it, and the op time of each rung.
-ladder.png  op time over reference time for every rung, all layers; the README has the same as a table.
-
-Each has a dark version, lab-dark.webp and ladder-dark.webp, for readers whose pages are dark.
-
-The code is that of labkit/cuda_src, the times those of data/results/nvidia-h200.csv.
+lab.png has the source of a kernel, the two engines that run it, and the op time of each rung; ladder.png has op time
+over reference time for every rung, all layers. Each has a dark version, such as lab-dark.webp, for readers whose pages
+are dark. The code is that of labkit/cuda_src, the times those of data/results/nvidia-h200.csv.
 """
 
 import math
 from pathlib import Path
 
+import pandas as pd
 from pygments.lexers import get_lexer_by_name
 from pygments.token import string_to_tokentype
 
 from hostcuda.files import write
+from labkit import LENET86, recorded
 from labkit.base.numerals import ms
 from labkit.base.paths import PACKAGE, cuda_src, data_dir
 from labkit.draw import ladder, style
@@ -22,9 +21,8 @@ from labkit.draw.dark import dark
 from labkit.draw.style import SMALL, Page, figure, wide, widest
 from labkit.page import overview
 from labkit.records import store
-from labkit.records.recorded import Recorded, recorded
+from labkit.records.recorded import Recorded
 from labkit.spec.devices import slug
-from labkit.spec.layers import LENET86
 from recording import versus
 from recording.options import Folder
 from recording.readme import format_ladder, format_network, replace_marked
@@ -35,22 +33,27 @@ LAYER = LENET86[1]
 SHOWN = ("__global__", "void conv(", "int B,", "{", "const int h =", "const int w =", "h * Wo + w]", "for (", "}")
 RHYTHM = ("predict", "check", "measure", "evidence", "verdict")
 CODE = {"Keyword": "#1f4fa8", "Name.Function": "#6b3a91", "Literal.Number": "#8a3f00"}
-MONO = 7.2  # points; a letter of DejaVu Sans Mono is 0.602 em wide
+STEP = 21  # pixels between two bars
+MONO = 7.2  # size of DejaVu Sans Mono, in points
 
 
 def read_excerpt(path: Path) -> list[str]:
-    """Return the lines of a kernel that say what it computes, without comments; "…" stands for omitted lines."""
+    """Return the lines of a kernel that say what it computes, without comments; "…" stands for omitted lines.
+
+    The lines are those with a text of `SHOWN`.
+    """
     lines, left_out = [], False
     for line in path.read_text().splitlines():
         code = line.split("//")[0].rstrip()
         if not code:
             continue
-        if any(word in code for word in SHOWN):
+        is_shown = any(word in code for word in SHOWN)
+        if is_shown:
             if left_out:
                 lines.append("  …")
-            inside = len(code) - len(code.lstrip())
-            lines.append(" " * (inside // 2 if inside < 20 else inside) + code.lstrip())
-        left_out = not any(word in code for word in SHOWN)
+            indent = len(code) - len(code.lstrip())  # halved, unless it aligns a parameter
+            lines.append(" " * (indent // 2 if indent < 20 else indent) + code.lstrip())
+        left_out = not is_shown
     return lines
 
 
@@ -73,19 +76,31 @@ def draw_lab(page: Page, results: Recorded) -> None:
     """
     rows = overview.list_rows(results)
     rows = rows[rows["layer"] == LAYER.name].reset_index(drop=True)
-    largest = int(rows["batch"].max())
-    labels, times, library = rows["label"].tolist(), rows["op_ms"].tolist(), rows["rung"].isna()
-    best = rows[(rows["dtype"] == "float32") & ~library]["op_ms"].idxmin()
     code = read_excerpt(cuda_src() / "01_baseline.cu")
-    line, step = 15.0, 21
-    card = (20, 84, 574, 26 + line * len(code))
+    card = (20, 84, 574, 26 + 15 * len(code))  # x, y, width, height
     bars = card[1] + card[3] + 104
-    page.open(bars + step * len(labels) + 66, "", width=860)
+    page.open(bars + STEP * len(rows) + 66, "", width=860)
     page.text(20, 32, "One CUDA source, two engines, every step measured and explained", size=14.5, weight="bold")
     page.text(20, 56, "The convolutions of a LeNet, optimized one idea per notebook, with a GPU or without one.",
               color=style.MUTED, size=10)
-    _draw_code(page, card, "01_baseline.cu", code, line)
+    _draw_code(page, card, "01_baseline.cu", code, 15)
+    _draw_engines(page, card)
+    x, y = 20, card[1] + card[3] + 22
+    for i, word in enumerate(RHYTHM):
+        width = wide(word, weight="bold") + 28
+        page.rect(x, y, width, 27, style.TINT)
+        page.text(x + width / 2, y + 18, word, ha="center", weight="bold", color=style.BLUE)
+        if i + 1 < len(RHYTHM):
+            page.arrow(x + width + 5, x + width + 29, y + 13.5, style.MUTED, 1.2)
+        x += width + 34
+    page.text(x - 14, y + 18, "in the notebooks, and tested", color=style.MUTED)
+    page.alt = ("The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
+                f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
+                f"Below, the op time of each rung, {_draw_times(page, rows, bars, results)}.")
 
+
+def _draw_engines(page: Page, card: tuple[float, ...]) -> None:
+    """Draw the two engines at the right of the card with the code, given by x, y, width and height."""
     x, w, h = card[0] + card[2] + 52, page.width - 20 - (card[0] + card[2] + 52), (card[3] - 16) / 2
     engines = (
         ("NVIDIA GPU", "nvcc and PyCUDA run it", ("times are recorded,", "with device and date"), style.BLUE),
@@ -95,63 +110,53 @@ def draw_lab(page: Page, results: Recorded) -> None:
         y = card[1] + i * (h + 16)
         page.rect(x, y, w, h, style.PAPER, style.FAINT, 1)
         page.rect(x, y, 5, h, color)
-        middle = y + h / 2
-        page.text(x + 22, middle - 24, name, weight="bold", size=11, color=color)
+        page.text(x + 22, y + h / 2 - 24, name, weight="bold", size=11, color=color)
         for j, text in enumerate((how, *why)):
-            page.text(x + 22, middle - 3 + 18 * j, text, color=style.INK if j == 0 else style.MUTED)
+            page.text(x + 22, y + h / 2 - 3 + 18 * j, text, color=style.INK if j == 0 else style.MUTED)
         page.arrow(card[0] + card[2] + 10, x - 8, y + h / 2, color, 2)
 
-    y = card[1] + card[3] + 22
-    place = 20
-    for i, word in enumerate(RHYTHM):
-        size = wide(word, weight="bold") + 28
-        page.rect(place, y, size, 27, style.TINT)
-        page.text(place + size / 2, y + 18, word, ha="center", weight="bold", color=style.BLUE)
-        if i + 1 < len(RHYTHM):
-            page.arrow(place + size + 5, place + size + 29, y + 13.5, style.MUTED, 1.2)
-        place += size + 34
-    page.text(place - 14, y + 18, "in the notebooks, and tested", color=style.MUTED)
 
-    page.text(20, bars - 14, "What each step takes", weight="bold", size=10.5)
+def _draw_times(page: Page, rows: pd.DataFrame, top: float, results: Recorded) -> str:
+    """Draw a bar per row of `overview.list_rows` from `top` on, on a logarithmic scale; return them in words."""
+    labels, times_ms, is_library = rows["label"].tolist(), rows["op_ms"].tolist(), rows["rung"].isna()
+    best = rows[(rows["dtype"] == "float32") & ~is_library]["op_ms"].idxmin()
+    largest = int(rows["batch"].max())
+    page.text(20, top - 14, "What each step takes", weight="bold", size=10.5)
     where = f"{LAYER.name}, {largest:,} images, {results.device}, {results.date}; each line is ten times the one before"
-    page.text(20 + wide("What each step takes   ", 10.5, "bold"), bars - 14, where, color=style.MUTED)
-    left = 30 + widest(labels, weight="bold")
-    room = page.width - left - 150
+    page.text(20 + wide("What each step takes   ", 10.5, "bold"), top - 14, where, color=style.MUTED)
+    left, end = 30 + widest(labels, weight="bold"), top + STEP * len(labels)
     reference, in_half = (LAYER.reference_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
-    decades = range(math.floor(math.log10(min(times))), math.ceil(math.log10(max(times))) + 1)  # a logarithmic scale
+    decades = range(math.floor(math.log10(min(times_ms))), math.ceil(math.log10(max(times_ms))) + 1)
 
-    def position(time):
-        return left + room * (math.log10(time) - decades[0]) / (decades[-1] - decades[0])
+    def find_x(time_ms: float) -> float:
+        return left + (page.width - left - 150) * (math.log10(time_ms) - decades[0]) / (decades[-1] - decades[0])
 
-    end = bars + step * len(labels)
     for decade in decades:
-        page.rect(position(10.0**decade), bars - 2, 1, end - bars + 4, style.FAINT)
-        page.text(position(10.0**decade), end + 16, f"{10.0**decade:g} ms", ha="center", color=style.MUTED, size=SMALL)
-    for i, (label, value) in enumerate(zip(labels, times, strict=True)):
-        y, weight = bars + i * step, "bold" if i == best else "normal"
-        half = "FP16" if rows["dtype"].iloc[i] == "float16" and not library[i] else ""
-        color = style.BLUE if i == best else style.MUTED if library[i] else style.PALE
+        page.rect(find_x(10.0**decade), top - 2, 1, end - top + 4, style.FAINT)
+        page.text(find_x(10.0**decade), end + 16, f"{10.0**decade:g} ms", ha="center", color=style.MUTED, size=SMALL)
+    for i, (label, value) in enumerate(zip(labels, times_ms, strict=True)):
+        y, weight = top + i * STEP, "bold" if i == best else "normal"
+        half = "FP16" if rows["dtype"].iloc[i] == "float16" and not is_library[i] else ""
+        color = style.BLUE if i == best else style.MUTED if is_library[i] else style.PALE
         page.text(left - 10, y + 16, label, ha="right", weight=weight)
-        page.rect(left, y + 3, position(value) - left, step - 5, color)
+        page.rect(left, y + 3, find_x(value) - left, STEP - 5, color)
         page.text(page.width - 66, y + 16, ms(value), ha="right", weight=weight)
         page.text(page.width - 20, y + 16, half, ha="right", color=style.MUTED)
-    page.line([position(reference)] * 2, [bars - 2, end + 3], style.GREEN, 2)
+    page.line([find_x(reference)] * 2, [top - 2, end + 3], style.GREEN, 2)
     name = f"reference time in FP32 {ms(reference)}"
-    page.text(position(reference) + 6, end + 36, name, color=style.GREEN, weight="bold", size=SMALL)
-    beside = position(reference) + 6 + wide(f"{name}   ", SMALL, "bold")
-    page.text(beside, end + 36, f"in FP16 {ms(in_half)}", color=style.MUTED, size=SMALL)
-    described_times = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times, strict=True))
-    page.alt = ("The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
-                f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
-                f"Below, the op time of each rung, {where}: {described_times}; {name}, in FP16 {ms(in_half)}.")
+    page.text(find_x(reference) + 6, end + 36, name, color=style.GREEN, weight="bold", size=SMALL)
+    page.text(find_x(reference) + 6 + wide(f"{name}   ", SMALL, "bold"), end + 36, f"in FP16 {ms(in_half)}",
+              color=style.MUTED, size=SMALL)
+    described = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times_ms, strict=True))
+    return f"{where}: {described}; {name}, in FP16 {ms(in_half)}"
 
 
-def _draw_code(page, card, name, lines, step):
-    """Draw a listing on a card, with colors by kind of word."""
+def _draw_code(page: Page, card: tuple[float, ...], name: str, lines: list[str], step: float) -> None:
+    """Draw a file's lines on a card (x, y, width, height), `step` pixels apart, with colors by kind of word."""
     x, y, w, h = card
     page.rect(x, y, w, h, "#f5f7f9", style.FAINT, 1)
     page.small(x + w - 14, y + 20, name, ha="right")
-    width = MONO * 0.602 / 0.72  # pixels per letter
+    width = MONO * 0.602 / 0.72  # of a letter, in pixels: 0.602 em, and a pixel is 0.72 points
     colors = {string_to_tokentype(kind): color for kind, color in CODE.items()}
     lexer = get_lexer_by_name("cuda", stripnl=False, ensurenl=False)
     for i, line in enumerate(lines):

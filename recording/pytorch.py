@@ -1,13 +1,27 @@
-"""PyTorch's forward pass of lenet86, as opponents of `labkit.bench_network`."""
+"""PyTorch's forward pass of lenet86: as opponents of `labkit.bench_network`, and part by part, for data/framework/.
 
-from __future__ import annotations
+As opponents its calls are measured one by one; on the device also as a CUDA graph, from the host also in chunks on
+streams. Part by part it stands in for report 002's profile of MXNet, which is not maintained.
+"""
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+import pandas as pd
+
+from labkit import LabError, dataset
 from labkit.networks.benchmark import DEVICE, HOST, Entry, Images, count_passes
 from labkit.networks.fused import CHUNK, SIZE, STREAMS
+from labkit.networks.images import cycle
+from labkit.networks.lenet86 import load_weights
+from labkit.networks.reference.lenet86 import forward_numpy
+from recording.cudnn import BATCHES, CHECKED_IMAGES
+from recording.gpu import describe_torch, require_torch, time_torch
+from recording.keep import record_table, stamp
+from recording.options import Dry
 
 MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}  # PyTorch's modes, and the data type of each
 # TF32 and half have mantissas of equal length, so the bound of half is that of both.
@@ -17,6 +31,8 @@ COMPILED = ("tf32", "fp16"), ("float32", "uint8 86x86")  # modes and pixels that
 # For convolutions the autotuner chose cuDNN each time: `recording.versus`.
 COMPILERS = ({"comprehensive_padding": False, "max_autotune": True, "max_autotune_conv_backends": "ATEN"},
              {"comprehensive_padding": False})
+REPEAT = {"cpu": 3, "cuda": 20}  # PyTorch's name of the processor -> timed passes of the parts
+ERROR = 1e-4  # the largest difference between two probabilities
 
 
 def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
@@ -27,57 +43,66 @@ def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
         for mode in MODES:
             forward, place = build_forward(torch, images.weights, mode, source, white)
             runs = _PyTorchForward(torch, mode, pixels, pinned, (pinned if source else place(pinned)).to("cuda"))
-            yield from runs.eager(forward)
-            yield from runs.fastest(forward, ", graph", ", streams")
+            yield from runs.list_eager(forward)
+            yield from runs.list_fastest(forward, ", graph", ", streams")
             if compiled and mode in COMPILED[0] and pixels in COMPILED[1]:
-                yield from runs.compiled(forward, images)
+                yield from runs.list_compiled(forward, images)
 
 
 @dataclass
 class _PyTorchForward:
-    """PyTorch's forward pass in one mode, with its images in page-locked memory and on the GPU."""
+    """PyTorch's forward pass in one mode, with its images in page-locked memory and on the GPU, `x`.
 
-    torch: object
-    mode: str
+    `pixels` is the name of the images' form. The argument `forward` of the methods is a function of a tensor on the
+    GPU, as `build_forward` returns it.
+    """
+
+    torch: object  # PyTorch's module
+    mode: str  # a key of MODES
     pixels: str
     pinned: object
     x: object
 
-    def case(self, suffix: str, where: str, *functions: Callable) -> Entry:
+    def make_entry(self, suffix: str, where: str, *functions: Callable) -> Entry:
+        """Return the entry labeled "PyTorch fp32" and a suffix; `functions` are run, result, before, ... of `Entry`."""
         name = f"PyTorch {self.mode}{suffix}"
         return Entry(name, MODES[self.mode], where, self.pixels, _BOUND[self.mode], *functions)
 
-    def call(self, forward, x):
+    def call(self, forward: Callable, x):
+        """Return forward(x), with TF32 allowed in its mode only."""
         cudnn, matmul = self.torch.backends.cudnn, self.torch.backends.cuda.matmul
         cudnn.allow_tf32 = matmul.allow_tf32 = self.mode == "tf32"
         with self.torch.no_grad():
             return forward(x)
 
-    def eager(self, forward) -> Iterator[Entry]:
+    def list_eager(self, forward: Callable) -> Iterator[Entry]:
         """Yield the cases whose calls run one by one; from the host after the copy."""
         last, results = {}, (lambda some: last["y"].float().cpu().numpy()[some],)
-        yield self.case("", DEVICE, lambda: last.update(y=self.call(forward, self.x)), *results, last.clear)
-        yield self.case("", HOST, lambda: last.update(
+        yield self.make_entry("", DEVICE, lambda: last.update(y=self.call(forward, self.x)), *results, last.clear)
+        yield self.make_entry("", HOST, lambda: last.update(
             y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), *results, last.clear)
 
-    def compiled(self, forward, images: Images) -> list[Entry]:
-        """Return the cases of `fastest` with torch.compile's first options that work; if all fail, print why."""
+    def list_compiled(self, forward: Callable, images: Images) -> list[Entry]:
+        """Return the cases of `list_fastest` with the first of COMPILERS that works; if all fail, print why."""
         self.torch._dynamo.config.recompile_limit = 64  # a function counts once per shape
-        for how in COMPILERS:
+        for options in COMPILERS:
             try:
-                compiled = self.torch.compile(forward, dynamic=False, options=how)
-                cases = list(self.fastest(compiled, ", compiled", ", compiled"))
+                compiled = self.torch.compile(forward, dynamic=False, options=options)
+                cases = list(self.list_fastest(compiled, ", compiled", ", compiled"))
                 for case in cases:
                     case.run()  # compiles the chunks' shape, too
                     images.check(case, "once compiled", again=False)
                 return cases
             except Exception as error:  # the others are still worth a measurement
-                print(f"PyTorch {self.mode}, {self.pixels}: torch.compile fails with {', '.join(how)}: "
+                print(f"PyTorch {self.mode}, {self.pixels}: torch.compile fails with {', '.join(options)}: "
                       f"{type(error).__name__}: {str(error).strip()[:300]}", flush=True)
         return []
 
-    def fastest(self, forward, on_device: str, from_host: str) -> Iterator[Entry]:
-        """Yield a graph on the device, and from the host chunks whose copies overlap with other chunks' kernels."""
+    def list_fastest(self, forward: Callable, on_device: str, from_host: str) -> Iterator[Entry]:
+        """Yield a graph on the device, and from the host chunks whose copies overlap with other chunks' kernels.
+
+        `on_device` and `from_host` are the suffixes of the labels.
+        """
         torch, B = self.torch, len(self.pinned)
         self.call(forward, self.x)  # outside of the graph: the autotuner chooses
         torch.cuda.synchronize()
@@ -85,40 +110,130 @@ class _PyTorchForward:
         with torch.cuda.graph(graph):
             for _ in range(count_passes(B)):
                 y = self.call(forward, self.x)
-        yield self.case(on_device, DEVICE, graph.replay, lambda some: y.float().cpu().numpy()[some],
-                        lambda: y.fill_(float("nan")), None, count_passes(B))
-        lanes, out = [torch.cuda.Stream() for _ in range(STREAMS)], torch.empty((B, 10), pin_memory=True)
+        yield self.make_entry(on_device, DEVICE, graph.replay, lambda some: y.float().cpu().numpy()[some],
+                              lambda: y.fill_(float("nan")), None, count_passes(B))
+        streams, out = [torch.cuda.Stream() for _ in range(STREAMS)], torch.empty((B, 10), pin_memory=True)
 
-        def overlapped():
-            for first, lane in zip(range(0, B, CHUNK), itertools.cycle(lanes), strict=False):
+        def run_chunks():
+            """Compute all images in chunks that take turns on the streams, and wait."""
+            for first, stream in zip(range(0, B, CHUNK), itertools.cycle(streams), strict=False):
                 part = slice(first, first + CHUNK)
-                with torch.cuda.stream(lane):
+                with torch.cuda.stream(stream):
                     chunk = self.pinned[part].to("cuda", non_blocking=True)
                     out[part].copy_(self.call(forward, chunk), non_blocking=True)
             torch.cuda.synchronize()
 
-        yield self.case(from_host, HOST, overlapped, lambda some: out.numpy()[some], lambda: out.fill_(float("nan")))
+        yield self.make_entry(from_host, HOST, run_chunks, lambda some: out.numpy()[some],
+                              lambda: out.fill_(float("nan")))
+
+
+def build_parts(torch, w: dict) -> dict[str, Callable]:
+    """Return the parts of the forward pass in order, as functions of one tensor; `w` are the weights as tensors."""
+    f = torch.nn.functional
+    return {
+        "conv 1": lambda x: f.conv2d(x, w["conv1"]),
+        "relu, pool 1": lambda x: f.max_pool2d(f.relu(x), 2, 2),
+        "conv 2": lambda x: f.conv2d(x, w["conv2"]),
+        "relu, pool 2": lambda x: f.max_pool2d(f.relu(x), 4, 4, ceil_mode=True),
+        "fully connected": lambda x: torch.softmax(
+            (f.relu(x.flatten(1) @ w["fc1"] + w["fc1_bias"]) @ w["fc2"] + w["fc2_bias"]).float(), 1),
+    }
 
 
 def build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, white: float):
-    """Return the forward pass of a tensor on the GPU, and a function that gives floats the mode's type and layout."""
-    f, dtype = torch.nn.functional, torch.float16 if mode == "fp16" else torch.float32
+    """Return the forward pass of a tensor on the GPU, and a function that gives floats the mode's type and layout.
+
+    `mode` is a key of MODES. `source` is the height and width of images of bytes, of which `white` stands for 1; None
+    for float32 images.
+    """
+    dtype = torch.float16 if mode == "fp16" else torch.float32
     order = torch.channels_last if mode == "fp16" else torch.contiguous_format  # the faster one of each
-    w = {name: torch.from_numpy(array).to("cuda", dtype, **({"memory_format": order} if array.ndim == 4 else {}))
-         for name, array in weights.items()}
+    parts = build_parts(torch, {
+        name: torch.from_numpy(array).to("cuda", dtype, **({"memory_format": order} if array.ndim == 4 else {}))
+        for name, array in weights.items()}).values()
 
     def place(x):
         return x.to(dtype, memory_format=order)
 
     def forward(x):
+        """Return the probabilities [B, 10] of images on the GPU: float32 [B, 1, 86, 86], or bytes [B, *source]."""
         if source == (SIZE, SIZE):
             x = x[:, None].to(dtype) / white
         elif source:
-            x = f.interpolate(x[:, None].float() / white, size=(SIZE, SIZE), mode="bilinear")
+            interpolate = torch.nn.functional.interpolate
+            x = interpolate(x[:, None].float() / white, size=(SIZE, SIZE), mode="bilinear")
         x = place(x)
-        x = f.max_pool2d(f.relu(f.conv2d(x, w["conv1"])), 2, 2)
-        x = f.max_pool2d(f.relu(f.conv2d(x, w["conv2"])), 4, 4, ceil_mode=True)
-        x = f.relu(x.flatten(1) @ w["fc1"] + w["fc1_bias"])
-        return torch.softmax((x @ w["fc2"] + w["fc2_bias"]).float(), 1)
+        for part in parts:
+            x = part(x)
+        return x
 
     return forward, place
+
+
+def run_forward(torch, images: np.ndarray, parts: dict[str, Callable], place: str) -> tuple[dict, np.ndarray]:
+    """Run one forward pass; return the time of each part and of the whole [ms], and the probabilities [B, 10].
+
+    `parts` are those of `build_parts`, on the device `place`: PyTorch's "cpu" or "cuda". On the GPU a part is timed
+    between two events, on the CPU on the host's clock. "whole" is the time of all parts on the host's clock, with a
+    wait after each part; on the GPU it includes the copies.
+    """
+    if place == "cuda":
+        parts = {"copy in": lambda x: x.to(place), **parts, "copy out": lambda x: x.cpu()}
+    spent_ms, x, begin = {}, torch.from_numpy(images), time.perf_counter()
+
+    def run(part: Callable) -> None:
+        nonlocal x
+        x = part(x)
+
+    for name, part in parts.items():
+        if place == "cuda":
+            spent_ms[name] = time_torch(torch, lambda part=part: run(part))
+        else:
+            start = time.perf_counter()
+            run(part)
+            spent_ms[name] = 1e3 * (time.perf_counter() - start)
+    spent_ms["whole"] = 1e3 * (time.perf_counter() - begin)
+    return spent_ms, x.numpy()
+
+
+def measure_parts(torch, images: np.ndarray, weights: dict[str, np.ndarray], place: str, repeat: int) -> list[dict]:
+    """Return a row per part: median, least and largest time of `repeat` passes after a warm-up.
+
+    `images` are float32 [B, 1, 86, 86]; `place` is PyTorch's "cpu" or "cuda". Sets PyTorch's options of precision.
+    Raises LabError if the probabilities differ from NumPy's.
+    """
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    parts = build_parts(torch, {name: torch.from_numpy(array).to(place) for name, array in weights.items()})
+    _, probabilities = run_forward(torch, images, parts, place)  # the autotuner of cuDNN chooses
+    error = np.max(np.abs(probabilities[:CHECKED_IMAGES] - forward_numpy(images[:CHECKED_IMAGES], weights)))
+    if not error <= ERROR:
+        raise LabError(f"PyTorch's forward pass of lenet86 on {place}: a probability differs from NumPy's by "
+                       f"{error:.1e}; the limit is {ERROR:.0e}. Do other settings of PyTorch change it?")
+    times = pd.DataFrame([run_forward(torch, images, parts, place)[0] for _ in range(repeat)])
+    return [{"network": "lenet86", "batch": len(images), "place": "gpu" if place == "cuda" else place, "part": part,
+             "median_ms": np.median(ms), "min_ms": ms.min(), "max_ms": ms.max(), "repeat": repeat}
+            for part, ms in times.items()]
+
+
+def measure_all(torch, batches=BATCHES) -> pd.DataFrame:
+    """Measure every case; return a row per batch, place and part, with date, device and software."""
+    weights = load_weights("digits")
+    images = np.ascontiguousarray(cycle(dataset("digits", split="test", size=86), max(batches)).images)
+    table = pd.DataFrame([row for batch in batches for place, repeat in REPEAT.items()
+                          for row in measure_parts(torch, images[:batch], weights, place, repeat)])
+    software = f"{describe_torch(torch)}, {torch.get_num_threads()} threads on the CPU"
+    return stamp(table, software, torch.cuda.get_device_name(0))
+
+
+def framework(dry: Dry = False) -> None:
+    """Measure the network in PyTorch: data/framework/.
+
+    Each part of the forward pass, on the CPU and on the GPU, in float32 without TF32.
+    """
+    torch = require_torch()
+    with torch.no_grad():
+        table = measure_all(torch)
+    print(table.pivot(index="part", columns=["place", "batch"], values="median_ms").to_string(float_format="%.3g"))
+    if not dry:
+        print(f"\nkept in {record_table(table, 'framework')}")

@@ -3,29 +3,43 @@
 The table of the ladder, for example, stands between <!-- ladder:begin --> and <!-- ladder:end -->.
 """
 
-import datetime
-import os
-import platform
-import subprocess
+import dataclasses
 import sys
-import tempfile
-import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument
 
-from hostcuda.files import write
-from labkit.base.errors import LabError
+from labkit import LabError, variant
+from labkit.base import manifest
 from labkit.base.numerals import ms, three
 from labkit.base.paths import PACKAGE
+from labkit.ladder.rung import Scope
+from labkit.ladder.variants import ON_CPU
+from labkit.networks import fused
 from labkit.page import overview
 from labkit.records.recorded import Recorded
-from labkit.spec.devices import device
+from labkit.spec import devices
+from labkit.spec.devices import Device
+from recording.options import LAYERS
 
 ROOT = PACKAGE.parent
 _RESULTS, _PERFORMANCE, _QUESTIONS = "docs/results.md", "engine/docs/performance.md", "docs/faq.md"
 _PAGES = {"versus": _RESULTS, "network": _RESULTS, "engine": _PERFORMANCE, "check": _PERFORMANCE, "cards": _QUESTIONS}
+# Cards of a compute capability with their multiprocessors, and the KB of shared memory that a block can have: CUDA C++
+# Programming Guide, "Compute Capabilities", and NVIDIA's data sheets.
+CARDS = {
+    (7, 5): ({"RTX 2080 Ti": 68, "T4": 40}, 64),
+    (8, 0): ({"A100": 108}, 163),
+    (8, 6): ({"RTX 3090": 82, "A10": 72}, 99),
+    (8, 9): ({"RTX 4090": 128, "L4": 58}, 99),
+    (9, 0): ({"H100": 132, "H200": 132}, 227),
+    (10, 0): ({"B200": 148}, 227),
+    (12, 0): ({"RTX 5090": 170}, 99),
+}
+CARD_COLUMNS = ("cards", "compute capability", "00 to 07, 12, 14", "08", "09", "10", "11", "13",
+                "closer looks 11 and 13")
 
 
 def page(name: str) -> Path:
@@ -34,26 +48,10 @@ def page(name: str) -> Path:
 
 
 def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
-    """Replace the text between the markers `name` in a Markdown file; the file is written whole or not at all.
+    """Replace the text between the markers `name` in a Markdown file; return whether the file changed.
 
-    Parameters
-    ----------
-    name : str
-        As in ``<!-- name:begin -->``.
-    text : str
-        Markdown, without the markers.
-    path : Path, optional
-        In place of `page`.
-
-    Returns
-    -------
-    bool
-        Whether the file changed.
-
-    Raises
-    ------
-    LabError
-        The file lacks the pair of markers, or has it more than once.
+    The file is `page(name)`, or `path`; it is written whole or not at all, with its digest if it is in `data/`. `text`
+    is Markdown without the markers. Raises LabError if the file lacks the pair of markers, or has it more than once.
     """
     path = path or page(name)
     old = path.read_text(encoding="utf-8")
@@ -62,12 +60,12 @@ def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
         raise LabError(f"{path} needs one line {begin} and one line {end} after it")
     new = f"{old.partition(begin)[0]}{begin}\n{text.strip()}\n{end}{old.partition(end)[2]}"
     if new != old:
-        write(path, new)
+        manifest.write(path, new)
     return new != old
 
 
 def format_ladder(results: Recorded) -> str:
-    """Return the ladder for the README; the best of each column in FP32 and in FP16 is bold."""
+    """Return the README's table of the ladder in Markdown; the best of each column in FP32 and in FP16 is bold."""
     table, every = overview.format_cells(results), overview.list_rows(results)
     fastest = every[~every["label"].str.contains("TF32")]  # it rounds the factors, so it is not the best in FP32
     fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]
@@ -82,14 +80,18 @@ def format_ladder(results: Recorded) -> str:
 
 
 def format_network(results: Recorded) -> str:
-    """Return `overview.network` for docs/results.md, in images per second, and the time of 100 images."""
+    """Return the table of the whole network for docs/results.md in Markdown, with a caption.
+
+    It has the images per second of each case of `overview.network`, and the time of 100 images on the device.
+    """
     many = overview.network(results)
     few = overview.name_networks(results.network(100)).query("where == 'device' and pixels == 'float32'")
     few = few.groupby("network")["ms"].min()
     columns = [*many.columns, "100 images on the device"]
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for label, row in many.iterrows():
-        rates = [f"{three(10_000 / time / 1e3)} M/s" if time == time else "–" for time in row]
+        # 10,000 images in so many ms. A time of NaN, which equals nothing, was not measured.
+        rates = [f"{three(10_000 / time_ms / 1e3)} M/s" if time_ms == time_ms else "–" for time_ms in row]
         lines.append(f"| {label} | {' | '.join(rates)} | {ms(few[label]) if label in few else '–'} |")
     first = results.network(10_000).iloc[0]
     software = first["software"].partition("PyTorch ")[2]
@@ -110,38 +112,58 @@ def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) ->
     print(f"{page(name).relative_to(ROOT)}: {name} {written}")
 
 
-def _time_command(command: list[str], folder: Path, environment: dict[str, str]) -> float:
-    began = time.monotonic()
-    if subprocess.run(command, cwd=folder, env=environment).returncode:
-        raise LabError(f"{' '.join(command)} failed: there are no timings")
-    return time.monotonic() - began
+def list_gpus() -> Iterator[Device]:
+    """Yield each card as a device: an H200 with the card's name, and with what decides over launches there."""
+    for capability, (cards, kilobytes) in CARDS.items():
+        for name, multiprocessors in cards.items():
+            yield dataclasses.replace(devices.device("H200"), name=name, compute_capability=capability, measured=None,
+                                      multiprocessors=multiprocessors, shared_opt_in=1024 * kilobytes)
 
 
-def _drop_cuda_folders(path: str) -> str:
-    """Return a PATH without the folders that have nvcc or nvidia-smi, and without this environment's own."""
-    folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
-    return os.pathsep.join(str(folder) for folder in folders if folder != Path(sys.prefix) / "bin"
-                           and not any((folder / name).exists() for name in ("nvcc", "nvidia-smi")))
+def _list_scopes(number: int, **options: str) -> list[Scope]:
+    """Return a rung's sizes on each layer. Raises LabError if the assumed device cannot run it."""
+    kernel = variant(number, **options)
+    for layer in LAYERS:
+        kernel.supports(layer)
+    return [kernel.scope(layer) for layer in LAYERS]
 
 
-def timings() -> None:
-    """Measure report and test in a fresh clone.
+def _describe_support(count: Callable[[], Iterable[int | Scope]], unit: str = "") -> str:
+    """Return "yes", "yes, 3 to 4 blocks" with a unit, or "no" and what the refusal tells to do instead.
 
-    Cold: nothing is installed or cached, and no CUDA toolkit is on the path. Warm: the same commands again.
+    `count` returns the numbers of that unit, and raises LabError if the page does not run on the assumed device.
     """
-    lines = ["| | cold | warm |", "|---|---:|---:|"]
-    with tempfile.TemporaryDirectory(prefix="labkit-timings-") as scratch:
-        clone, caches = Path(scratch, "clone"), str(Path(scratch, "caches"))
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-        ours = ("LABKIT_", "HOSTCUDA_", "PYTHON")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        environment |= {"PATH": _drop_cuda_folders(os.environ["PATH"]), "PIP_NO_CACHE_DIR": "1",
-                        "HOSTCUDA_ENGINE": "cpu", "LABKIT_CACHE_DIR": caches, "HOSTCUDA_CACHE_DIR": caches,
-                        "XDG_CACHE_HOME": caches}
-        cold, warm = ({target: _time_command(["make", target], clone, environment) for target in ("report", "test")}
-                      for _ in range(2))
-    lines += [f"| `make {target}` | {cold[target]:.0f} s | {warm[target]:.0f} s |" for target in cold]
-    lines += ["", f"{datetime.date.today():%-d %B %Y}, {os.cpu_count()} cores ({device().name}), Python "
-              f"{platform.python_version()}, no GPU. Cold is a fresh clone with nothing installed: its first command "
-              "also downloads and installs the environment. Warm is the same once more."]
-    print("\n".join(lines))
+    try:
+        counts = count()
+    except LabError as refusal:  # "...: take 07 tuning, or HOSTCUDA_ENGINE=cpu"
+        return f"no: {str(refusal).rpartition(': ')[2].removesuffix(f', or {ON_CPU}')}"
+    return f"yes, {' to '.join(map(str, sorted({min(counts), max(counts)})))} {unit}" if unit else "yes"
+
+
+def _count_blocks_of_network() -> list[int]:
+    """Return the fused network's blocks per multiprocessor by data type. Raises LabError if it cannot run."""
+    fused.require_gpu(None)
+    return [*map(fused.KERNELS[None].blocks, fused.PRECISIONS.values())]
+
+
+def format_cards() -> str:
+    """Return the table of docs/faq.md in Markdown, a row per compute capability: which page runs on which card."""
+    lines = [f"| {' | '.join(CARD_COLUMNS)} |", "|---" * len(CARD_COLUMNS) + "|"]
+    for capability, (cards, _) in CARDS.items():
+        with devices.assume(next(gpu for gpu in list_gpus() if gpu.compute_capability == capability)):
+            cells = [
+                ", ".join(cards), "{}.{}".format(*capability), "yes",
+                _describe_support(lambda: _list_scopes(8)), _describe_support(lambda: _list_scopes(9)),
+                _describe_support(lambda: [s.blocks // devices.device().multiprocessors for s in _list_scopes(10)],
+                                  "blocks"),
+                _describe_support(lambda: [s.images for s in _list_scopes(11)], "images"),
+                _describe_support(_count_blocks_of_network, "blocks"),
+                _describe_support(lambda: _list_scopes(11, step="warpgroups")),
+            ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def cards() -> None:
+    """Put the table of cards and pages into docs/faq.md."""
+    print("written" if replace_marked("cards", format_cards()) else "was up to date")

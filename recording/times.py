@@ -4,8 +4,6 @@ Kernels are compiled side by side. Those of a layer and batch are measured in on
 kernel twice: what its two times differ by is noise. They are kept as soon as they are measured.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from typing import Annotated
@@ -14,20 +12,14 @@ import pandas as pd
 from typer import Option
 
 from hostcuda.errors import EngineError
-from labkit.base.errors import LabError
-from labkit.ladder.variants import Variant, solutions, variant, variants
-from labkit.measure.bench import bench
-from labkit.measure.check import TEST_SHAPES, check
-from labkit.networks.images import dataset
-from labkit.networks.lenet86 import Network
-from labkit.records.recorded import recorded
-from labkit.spec.devices import device
-from labkit.spec.layers import Layer
+from labkit import LabError, Layer, Network, bench, check, dataset, device, recorded, variant
+from labkit.ladder.variants import Variant, solutions, variants
+from labkit.measure.check import TEST_SHAPES
 from recording import jobs
 from recording.keep import record_course, record_times
-from recording.options import Batches, Dry, Layers, Repeat, Rungs, choose_layers, chosen
+from recording.options import Batches, Dry, Layers, Repeat, Rungs, choose_layers, choose_rungs
 
-BATCHES = {"gpu": (100, 1000, 10_000), "cpu": (10,)}
+BATCHES = {"gpu": (100, 1000, 10_000), "cpu": (10,)}  # images, by the engine
 
 
 def list_unrecorded(kernels: Iterable[Variant]) -> list[Variant]:
@@ -41,7 +33,7 @@ def list_unrecorded(kernels: Iterable[Variant]) -> list[Variant]:
 
 
 def check_kernels(kernels: Iterable[Variant], shapes: Sequence) -> list[Variant]:
-    """Check kernels; return those that are right, and print the errors of the others."""
+    """Check kernels on (layer, batch) pairs; return those that are right, and print the errors of the others."""
     passed = []
     for kernel in kernels:
         try:
@@ -53,7 +45,11 @@ def check_kernels(kernels: Iterable[Variant], shapes: Sequence) -> list[Variant]
 
 
 def bench_all(kernels: Sequence[Variant], layer: Layer, batch: int, **options) -> list[pd.DataFrame]:
-    """Return the tables of `bench`: one, or several if a kernel cannot be measured; its error is printed."""
+    """Return the table of `bench` with these options, in a list.
+
+    If a kernel cannot be measured, each half of the kernels is measured by itself, and so on: there are several tables,
+    without that kernel, whose error is printed.
+    """
     try:
         return [bench(kernels, layer, batch, **options)]
     except EngineError as error:
@@ -74,21 +70,21 @@ def can_launch(kernel: Variant, layer: Layer) -> bool:
         return False
 
 
-def measure_kernels(own: Sequence[Variant], beside: Sequence[Variant], layers: Iterable[Layer], batches: Sequence[int],
-                    keep: bool, repeat: int | None = None) -> list[pd.DataFrame]:
-    """Measure kernels, and keep the times of each layer and batch at once.
+def measure_kernels(own: Sequence[Variant], compared: Sequence[Variant], layers: Iterable[Layer],
+                    batches: Sequence[int], keep: bool, repeat: int | None = None) -> list[pd.DataFrame]:
+    """Measure kernels; return a table as `bench` does per layer and batch, and write it to data/ at once if `keep`.
 
-    Those of `own` are measured with each batch, twice: `op_again_ms` is the second time. Those of `beside` are measured
-    with the largest batch.
+    Those of `own` are measured with each batch, twice: `op_again_ms` is the second time. Those of `compared` are
+    measured with the largest batch. `repeat` is the number of timed runs.
     """
     tables = []
     for layer in layers:
-        launchable = [kernel for kernel in beside if can_launch(kernel, layer)]
+        launchable = [kernel for kernel in compared if can_launch(kernel, layer)]
         for batch in batches:
             start = time.perf_counter()
             several = [*own, *own, *(launchable if batch == max(batches) else ())]
-            first = bench_all(own, layer, batch, repeat=1) if own else ()  # for the layer times alone
-            layer_ms = {row.label: row.layer_ms for table in first for row in table.itertuples()}
+            layer_time_tables = bench_all(own, layer, batch, repeat=1) if own else ()
+            layer_ms = {row.label: row.layer_ms for table in layer_time_tables for row in table.itertuples()}
             for table in bench_all(several, layer, batch, repeat=repeat, layer_time=False) if several else ():
                 again = table[table.duplicated("label")].set_index("label")["op_ms"]
                 table = table.drop_duplicates("label")
@@ -100,35 +96,20 @@ def measure_kernels(own: Sequence[Variant], beside: Sequence[Variant], layers: I
     return tables
 
 
-def measure_network(several: Iterable[Variant], batches: Sequence[int], keep: bool) -> None:
-    """Measure the course's table of lenet86 with each kernel inside, on the embedded images."""
+def measure_network(kernels: Iterable[Variant], batches: Sequence[int], keep: bool) -> None:
+    """Measure the course's table of lenet86 with each kernel inside, on the embedded images; write it if `keep`."""
     digits = dataset("digits", split="test", size=86)
-    for kernel in several:
+    for kernel in kernels:
         network = Network(conv=kernel)
         table = network.course_table(digits.images, digits.labels, batches)
         if keep:
             record_course(table, network)
 
 
-def summarize(tables: list[pd.DataFrame]) -> str:
-    """Return two tables as text: op times [ms] by layer and batch; op over reference time at the largest batch."""
-    table = pd.concat(tables, ignore_index=True)
-    op_ms = table.pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
-    largest = table[table["batch"] == table["batch"].max()]
-    over = largest.pivot_table(index="label", columns="layer", values="x_reference", sort=False)
-    return "\n".join([
-        f"op time [ms], {table['device'].iloc[0]}", op_ms.to_string(float_format="{:.4g}".format),
-        f"\nop time over reference, batch {largest['batch'].iloc[0]}", over.to_string(float_format="{:.1f}".format),
-    ])
-
-
 def times(
     rungs: Rungs = None,
     missing: Annotated[bool, Option("--missing", help="Only what is new or has changed.")] = False,
-    compared: Annotated[bool, Option("--compared", help="Without the rungs' own kernels.")] = False,
-    network: Annotated[
-        bool, Option("--network", help="Only the network's times and accuracies: after a training of its weights.")
-    ] = False,
+    network: Annotated[bool, Option("--network", help="Only the network, as after a training of its weights.")] = False,
     check_only: Annotated[bool, Option("--check", help="Measure nothing.")] = False,
     layer: Layers = None,
     batch: Batches = None,
@@ -141,27 +122,28 @@ def times(
     """
     start, here = time.perf_counter(), device()
     print(here.name, f"({here.engine} engine)")
-    own = [] if compared else [variant(rung.number) for rung in chosen(rungs)]
+    own = [variant(rung.number) for rung in choose_rungs(rungs)]
+    batches = batch or BATCHES[here.engine]
     if network:
-        measure_network(own, batch or BATCHES[here.engine], not dry)
-        return
-    beside = [other for rung in chosen(rungs) for other in (*variants(rung.number)[1:], *solutions(rung.number))]
+        return measure_network(own, batches, not dry)
+    others = [other for rung in choose_rungs(rungs) for other in (*variants(rung.number)[1:], *solutions(rung.number))]
     if missing:
-        own, beside = list_unrecorded(own), list_unrecorded(beside)
+        own, others = list_unrecorded(own), list_unrecorded(others)
     # The tests check the compared kernels on the test shapes; here they are checked on the measured layers.
     layers = choose_layers(layer)
     measured = [(layer, 2) for layer in layers]
-    shapes = {**dict.fromkeys(beside, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}
+    shapes = {**dict.fromkeys(others, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}
     jobs.compile_all(jobs.make_job(kernel, layer) for kernel, several in shapes.items() for layer, _ in several)
     print(f"{len(shapes)} kernels compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    own, beside = (check_kernels(several, shapes[several[0]]) if several else [] for several in (own, beside))
+    own, others = (check_kernels(several, shapes[several[0]]) if several else [] for several in (own, others))
     print(f"checked, {time.perf_counter() - start:.0f} s", flush=True)
     if not check_only:
-        batches = batch or BATCHES[here.engine]
-        tables = measure_kernels(own, beside, layers, batches, not dry, repeat)
+        tables = measure_kernels(own, others, layers, batches, not dry, repeat)
         measure_network(own, batches, not dry)
         if tables:
-            print(f"{time.perf_counter() - start:.0f} s in all\n\n{summarize(tables)}")
-    failed = [kernel.label for kernel in shapes if kernel not in own + beside]
+            op_ms = pd.concat(tables).pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
+            print(f"{time.perf_counter() - start:.0f} s in all\n\nop time [ms], {here.name}\n"
+                  f"{op_ms.to_string(float_format='{:.4g}'.format)}")
+    failed = [kernel.label for kernel in shapes if kernel not in own + others]
     if failed:
         raise LabError(f"these kernels failed: {', '.join(failed)}")

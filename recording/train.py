@@ -1,15 +1,11 @@
-"""Training lenet86 with the lab's own kernels: data/weights/. Mini-batches of distorted images, with momentum.
-
-The trainer has the data, the order of the images, the rate and the losses; the network has the weights, the passes and
-the accuracy.
-"""
+"""Training lenet86 with the lab's own kernels: data/weights/. Mini-batches of distorted images, with momentum."""
 
 import datetime
 import hashlib
 import io
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -20,15 +16,15 @@ from typer import Option
 import hostcuda
 from hostcuda.errors import EngineError, Interrupted
 from hostcuda.files import require_writable
+from labkit import LabError, dataset, device
 from labkit.base import manifest
-from labkit.base.errors import LabError
 from labkit.base.numerals import is_whole
 from labkit.base.paths import data_dir
 from labkit.ladder.buffers import Closing
 from labkit.ladder.rung import tiles
-from labkit.networks.images import Dataset, dataset
-from labkit.spec.devices import device
+from labkit.networks.images import Dataset
 from recording.backprop import Lenet86
+from recording.options import Folder
 
 VERSION = 2  # of the recipe: raise it when the same settings would give other weights
 EPOCHS = {"digits": 40, "fashion-mnist": 8, "mnist": 4}
@@ -41,15 +37,8 @@ FIRST_LOSSES = 5
 def draw_affine_maps(random: np.random.RandomState, count: int) -> np.ndarray:
     """Return affine maps that turn, move, grow and slant images a little, as if another hand had written them.
 
-    Parameters
-    ----------
-    random : RandomState
-    count : int
-
-    Returns
-    -------
-    ndarray, float32 [count, 2, 3]
-        Each maps an output pixel's offsets from the center (down, across, 1) to the place in the image to read.
+    The maps are float32 [count, 2, 3]. Each maps an output pixel's offsets from the center (down, across, 1) to the
+    place in the image to read.
     """
     # From minus to plus these bounds: an angle, and parts of the image's side.
     angle, grown_y, moved_y, grown_x, moved_x, slant = (random.uniform(-bound, bound, count)
@@ -67,48 +56,25 @@ class Trainer(Closing):
     moves the weights against the gradient of their mean loss, with momentum. No sum depends on the order in which
     blocks finish: on one device, with one compiler, the same settings give the same weights, bit for bit.
 
-    Parameters
-    ----------
-    data : Dataset or str
-        The training images, of any size; a name stands for `dataset(name, "train")`.
-    seed, epochs, batch : int, optional
-    rate : float, optional
-        The largest learning rate.
-    momentum : float, optional
-        The part of the last step that a step repeats.
+    `data` are the training images, of any size; a name stands for `dataset(name, "train")`. `rate` is the largest
+    learning rate, `momentum` the part of the last step that a step repeats. Raises LabError for a setting, or a label,
+    that makes no sense.
 
-    Attributes
-    ----------
-    data : Dataset
-    settings : dict
-        seed, epochs, batch, rate, momentum.
-    steps_per_epoch, steps : int
-        Batches per epoch, the last of which may be smaller, and of the whole training.
-    model : Lenet86
-        With the weights after the last step.
-    step : int
-        Steps taken.
-    losses : list of float
-        Mean cross-entropy of each batch, before its step.
-    seconds : float
-        Time of the training so far.
-
-    Raises
-    ------
-    LabError
-        For a setting, or a label, that makes no sense.
+    Attributes: `settings` (dict of the other parameters), `steps_per_epoch` (batches, the last of which may be
+    smaller), `steps` (of the whole training), `step` (steps taken), `model` (a `Lenet86` with the weights after the
+    last step), `losses` (mean cross-entropy of each batch, before its step), `seconds` (time of the training so far).
     """
 
     def __init__(self, data="digits", seed=1, epochs=None, batch=BATCH, rate=RATE, momentum=MOMENTUM):
         epochs = EPOCHS.get(getattr(data, "name", data), 1) if epochs is None else epochs
-        for name, value, ok, rule in (
+        for name, value, is_right, rule in (
             ("epochs", epochs, is_whole(epochs), "a whole number, 1 or more"),
             ("batch", batch, is_whole(batch), "a whole number, 1 or more"),
             ("seed", seed, is_whole(seed, 0, 2**32 - 1), "a whole number from 0 to 2^32 - 1"),
             ("rate", rate, 0 < rate < np.inf, "a positive number"),
             ("momentum", momentum, 0 <= momentum < 1, "a number from 0 to below 1"),
         ):
-            if not ok:
+            if not is_right:
                 raise LabError(f"{name} = {value} makes no sense: give {rule}")
         self.data = data = dataset(data, "train") if isinstance(data, str) else data  # last: it may be downloaded
         labels, count = data.labels, len(data)
@@ -121,7 +87,6 @@ class Trainer(Closing):
         self.steps = int(epochs) * self.steps_per_epoch
         self.step, self.losses, self.seconds = 0, [], 0.0
         self.model = Lenet86(min(int(batch), count), int(seed))
-        self._epoch = None  # the epoch whose order and maps are on the device
         memory = self.model.memory
         self._images = memory.copy_in(np.ascontiguousarray(data.images, np.float32))
         self._labels = memory.copy_in(labels.astype(np.int32))
@@ -132,112 +97,85 @@ class Trainer(Closing):
         self.model.close()
 
     def run(self) -> Iterator[float]:
-        """Take the remaining steps; yield the loss of each batch. The caller may stop at any of them.
-
-        Raises
-        ------
-        LabError
-            The loss is NaN or infinite.
-        """
-        model, batch, size = self.model, self.settings["batch"], self.data.images.shape[2:]
-        while self.step < self.steps:
-            clock = time.perf_counter()
-            epoch, position = divmod(self.step, self.steps_per_epoch)
-            self._draw(epoch)
-            first = position * batch
-            B = min(batch, len(self.data) - first)
-            chosen = int(self._order) + 4 * first
-            model.sample(self._images, chosen, int(self._maps) + 24 * first, B, *size)
-            model.forward(B)
-            model.backward(self._labels, chosen, B)
-            loss = float(model.losses(B).mean(dtype=np.float64))
-            if not np.isfinite(loss):
-                raise LabError(f"the loss is {loss} at step {self.step + 1} of {self.steps}: the weights have grown "
-                               f"too large. Train with a lower rate than {self.settings['rate']}")
-            model.descend(self.rate(self.step), self.settings["momentum"])
-            self.step += 1
-            self.losses.append(loss)
-            self.seconds += time.perf_counter() - clock
-            yield loss
+        """Take all steps; yield the loss of each batch. Raises LabError if the loss is NaN or infinite."""
+        model, batch, count = self.model, self.settings["batch"], len(self.data)
+        clock = time.perf_counter()
+        for epoch in range(self.settings["epochs"]):
+            # NumPy's older generator: its stream never changes, so a recorded seed keeps its meaning.
+            random = np.random.RandomState([self.settings["seed"], epoch])
+            hostcuda.driver.memcpy_htod(self._order, random.permutation(count).astype(np.int32))
+            hostcuda.driver.memcpy_htod(self._maps, draw_affine_maps(random, count))
+            for first in range(0, count, batch):
+                B = min(batch, count - first)
+                chosen = int(self._order) + 4 * first  # bytes: an int32 per image, and six floats
+                model.sample(self._images, chosen, int(self._maps) + 24 * first, B, *self.data.images.shape[2:])
+                model.forward(B)
+                model.backward(self._labels, chosen, B)
+                loss = float(model.losses(B).mean(dtype=np.float64))
+                if not np.isfinite(loss):
+                    raise LabError(f"the loss is {loss} at step {self.step + 1} of {self.steps}: the weights have "
+                                   f"grown too large. Train with a lower rate than {self.settings['rate']}")
+                model.descend(self.rate(self.step), self.settings["momentum"])
+                self.step += 1
+                self.losses.append(loss)
+                self.seconds += time.perf_counter() - clock
+                yield loss
+                clock = time.perf_counter()  # without the caller's time
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: it rises at first, then falls along half a cosine."""
         rise = max(self.steps // 20, min(RISE, self.steps // 2), 1)
         return self.settings["rate"] * min(1, (step + 1) / rise) * 0.5 * (1 + np.cos(np.pi * step / self.steps))
 
-    def _draw(self, epoch):
-        """Draw the order and the maps of an epoch, and copy them to the device."""
-        if epoch == self._epoch:
-            return
-        # NumPy's older generator: its stream never changes, so a recorded seed keeps its meaning.
-        random, count = np.random.RandomState([self.settings["seed"], epoch]), len(self.data)
-        hostcuda.driver.memcpy_htod(self._order, random.permutation(count).astype(np.int32))
-        hostcuda.driver.memcpy_htod(self._maps, draw_affine_maps(random, count))
-        self._epoch = epoch
 
+def train_to_end(trainer: Trainer, held_out: Dataset, folder: Path | None = None) -> tuple[Path, dict]:
+    """Train to the end; write the weights and the record of how they were made; return the path and the record.
 
-def train_to_end(trainer: Trainer, held_out: Dataset, out: Path | None = None,
-          progress: Callable[[Trainer], None] = lambda trainer: None) -> tuple[Path, dict]:
-    """Train to the end; write the weights and the record of how they were made.
-
-    Parameters
-    ----------
-    trainer : Trainer
-    held_out : Dataset
-        For the accuracy in the record.
-    out : path of an .npz, optional
-        By default data/weights/lenet86-DATASET.npz. The record is beside it, a .json.
-    progress : callable
-        Called with the trainer at the beginning and after each step.
-
-    Returns
-    -------
-    out : Path
-    record : dict
-
-    Raises
-    ------
-    LabError
-        The loss or a weight is NaN; the path is a folder, or a file that no training has written.
-    EngineError
-        A file cannot be written.
-    Interrupted
-        By Ctrl-C; nothing is written.
+    The path is weights/lenet86-DATASET.npz in `data/`, or in `folder`; the record is beside it, a .json. `held_out` is
+    for the accuracy in the record. Raises LabError if the loss or a weight is NaN, or there is such a file that no
+    training has written; EngineError if a file cannot be written; Interrupted by Ctrl-C: then nothing is written.
     """
-    out = Path(out or data_dir() / "weights" / f"lenet86-{trainer.data.name}.npz")
-    beside = out.with_suffix(".json")
-    if out.suffix != ".npz":
-        raise LabError(f"weights are an .npz file, not {out.name!r}: give a path that ends with .npz")
+    out = (folder or data_dir()) / "weights" / f"lenet86-{trainer.data.name}.npz"
+    record_path = out.with_suffix(".json")
     require_writable(out.parent)  # before minutes of work
-    for path in (out, beside):
-        if path.is_dir():
-            raise LabError(f"{path} is a folder: choose another name for the file")
-    if (out.exists() or beside.exists()) and not (beside.is_file() and b" train, version " in beside.read_bytes()):
+    is_own = record_path.is_file() and b" train, version " in record_path.read_bytes()
+    if (out.exists() or record_path.exists()) and not is_own:
         raise LabError(f"{out}, or its record beside it, is there and no training has written it: remove it, or choose "
-                       "another name")
-    progress(trainer)
-    try:
-        for _ in trainer.run():
-            progress(trainer)
-    except KeyboardInterrupt:
-        raise Interrupted(f"stopped at step {trainer.step} of {trainer.steps}: no weights are written") from None
-    return out, write_weights(trainer, held_out, out)
-
-
-def write_weights(trainer: Trainer, held_out: Dataset, out: Path) -> dict:
-    """Write the weights, and beside them the record of how they were made, which is returned."""
-    data, losses, weights, here = trainer.data, trainer.losses, trainer.model.weights, device()
+                       "another folder")
+    with tqdm(total=trainer.steps, unit="step", mininterval=0.5, delay=0.2) as bar:
+        try:
+            for _ in trainer.run():
+                bar.set_postfix(loss=f"{np.mean(trainer.losses[-20:]):.3f}", refresh=False)
+                bar.update()
+        except KeyboardInterrupt:
+            raise Interrupted(f"stopped at step {trainer.step} of {trainer.steps}: no weights are written") from None
+    weights = trainer.model.weights
     if not all(np.isfinite(array).all() for array in weights.values()):
         raise LabError(f"the weights are NaN or infinite after step {trainer.step}. Train with a lower rate than "
                        f"{trainer.settings['rate']}")
     packed = io.BytesIO()
     np.savez_compressed(packed, **weights)
+    record = make_record(trainer, held_out) | {"sha256": hashlib.sha256(packed.getvalue()).hexdigest()}
+    if trainer.data.name == "digits":
+        record["licence"] = f"of the digits: {trainer.data.licence}"
+    existed = out.exists()
+    manifest.write(out, packed.getvalue())
+    try:
+        manifest.write(record_path, json.dumps(record, indent=2) + "\n")
+    except EngineError:
+        if not existed:  # without their record they would look like another program's
+            out.unlink()
+        raise
+    return out, record
+
+
+def make_record(trainer: Trainer, held_out: Dataset) -> dict:
+    """Return how a trainer's weights were made: its data and settings, losses, accuracies, time, device and NumPy."""
+    data, losses, here = trainer.data, trainer.losses, device()
     content = data.images.tobytes() + data.labels.astype(np.int64).tobytes()
-    record = {
-        "network": "lenet86",
-        "script": f"recording train, version {VERSION}",
-        "date": datetime.date.today().isoformat(),
-        "dataset": data.name,
+    return {
+        "network": "lenet86", "script": f"recording train, version {VERSION}",
+        "date": datetime.date.today().isoformat(), "dataset": data.name,
         "split": SPLITS.get(data.name, "the published training and test images"),
         "training images": len(data),
         "training data sha256": hashlib.sha256(content).hexdigest(),
@@ -247,22 +185,9 @@ def write_weights(trainer: Trainer, held_out: Dataset, out: Path) -> dict:
         "last epoch's mean loss": round(float(np.mean(losses[-trainer.steps_per_epoch :])), 6),
         "training accuracy": round(trainer.model.accuracy(data.images, data.labels), 4),
         "held-out accuracy": round(trainer.model.accuracy(held_out.images, held_out.labels), 4),
-        "training seconds": round(trainer.seconds, 1),
-        "device": f"{here.name} ({here.engine})",
+        "training seconds": round(trainer.seconds, 1), "device": f"{here.name} ({here.engine})",
         "numpy": np.__version__,
-        "sha256": hashlib.sha256(packed.getvalue()).hexdigest(),
     }
-    if data.name == "digits":
-        record["licence"] = f"of the digits: {data.licence}"
-    existed = out.exists()
-    manifest.write(out, packed.getvalue())
-    try:
-        manifest.write(out.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
-    except EngineError:
-        if not existed:  # without their record they would look like another program's
-            out.unlink()
-        raise
-    return record
 
 
 def train(
@@ -272,7 +197,7 @@ def train(
     batch: Annotated[int, Option(help="Images per step.")] = BATCH,
     rate: Annotated[float, Option(help="Largest learning rate. It rises, then falls to 0.")] = RATE,
     momentum: Annotated[float, Option(help="The part of the last step that a step repeats.")] = MOMENTUM,
-    out: Annotated[Path | None, Option(metavar="FILE.npz", help="By default data/weights/lenet86-DATASET.npz.")] = None,
+    out: Folder = None,
 ) -> None:
     """Train lenet86: data/weights/. On either engine.
 
@@ -281,13 +206,6 @@ def train(
     with Trainer(name, seed, epochs, batch, rate, momentum) as trainer:
         held_out = dataset(name, "test")
         print(trainer.data, held_out, sep="\n")
-        with tqdm(total=trainer.steps, unit="step", mininterval=0.5, delay=0.2) as bar:
-
-            def show(trainer):
-                if recent := trainer.losses[-20:]:
-                    bar.set_postfix(loss=f"{sum(recent) / len(recent):.3f}", refresh=False)
-                bar.update(trainer.step - bar.n)
-
-            path, record = train_to_end(trainer, held_out, out, show)
+        path, record = train_to_end(trainer, held_out, out)
     print(f"{record['training seconds']:.0f} s; accuracy {record['training accuracy']} on the training images, "
           f"{record['held-out accuracy']} on the {len(held_out)} held-out ones ({record['split']}); wrote {path}")

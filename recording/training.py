@@ -1,8 +1,8 @@
-"""Training lenet28: times of its kernels and epochs, accuracies, and what contention costs: data/training/."""
+"""Training lenet28: times of its kernels and epochs, accuracies, and what contention costs: data/training/.
 
-from __future__ import annotations
+Each function that measures returns rows for the table; data/training/README.md explains their columns.
+"""
 
-import functools
 import time
 from pathlib import Path
 from typing import Annotated
@@ -13,26 +13,26 @@ from typer import Option
 
 import hostcuda
 from hostcuda.graphs import Graph
-from labkit.base.errors import LabError
-from labkit.measure.check import check
-from labkit.measure.trace import trace
-from labkit.networks.images import cycle, dataset
-from labkit.networks.lenet28 import Lenet28, precompile
+from labkit import LabError, Lenet28, check, dataset, trace
+from labkit.ladder.buffers import Buffers
+from labkit.ladder.source import module_arguments
+from labkit.measure.bench import time_run
+from labkit.networks.images import Dataset, cycle
+from labkit.networks.lenet28 import precompile
 from labkit.networks.lenet28_experiments import EXPERIMENTS
 from labkit.networks.reference.lenet28 import Sizes, random_sizes
-from labkit.spec.devices import device
-from recording.contention import PATTERNS, measure_contention
+from recording.gpu import require_gpu
 from recording.keep import record_training
 from recording.options import Folder
 
 IMAGES = 60_000  # per epoch, as many as MNIST has
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-LEARNING = (  # experiment, batch, rate
-    ("one_launch", 1, 0.1), ("minibatch", 10, 0.1), ("minibatch", 10, 0.3), ("minibatch", 100, 0.1),
-    ("minibatch", 100, 0.3),
-)
+MINI_BATCHES = ("minibatch", "deterministic")  # the experiments that have several images per step
+LEARNING = {"one_launch": ((1, 0.1),), "minibatch": ((10, 0.1), (10, 0.3), (100, 0.1), (100, 0.3))}  # (batch, rate)
 EPOCHS = 20
 SHARES = tuple(4**n for n in range(10))  # threads per address
+PATTERNS = ("neighbours", "apart")  # kernels of contention.cu: where the threads are that share an address
+BLOCK = 256
 STEPS_PER_GRAPH = (0, 1, 100)  # 0: no graph, a call per launch
 SEED = 1
 
@@ -48,70 +48,79 @@ def training(
 
     Two to three minutes on an H200. Every kernel is checked before it is timed.
     """
-    here, begin = device(), time.perf_counter()
-    if here.engine != "gpu":
-        raise LabError(f"training is recorded on a GPU; the engine here is the CPU's ({here.name})")
+    begin = time.perf_counter()
+    require_gpu("training is recorded on a GPU")
     train, test = cycle(dataset(name, "train", size=28), images), dataset(name, "test", size=28)
     print(train, test, sep="\n")
 
-    def done(what):
+    def print_done(what: str) -> None:
         print(f"{time.perf_counter() - begin:6.1f} s  {what}", flush=True)
 
-    record_graph_times("shuffle", train, name, out)
-    done("graphs")
+    record_training("graph", "shuffle", measure_graphs("shuffle", train), name, out)
+    print_done("graphs")
     if graphs:
         return
     precompile(list(EXPERIMENTS), [Sizes(), *random_sizes(SEED)])
-    done("compiled")
+    print_done("compiled")
     for experiment, about in EXPERIMENTS.items():
         with Lenet28(experiment, 3 if about.batches else 1) as model:
             check(model, seed=SEED)
-    done("checked")
+    print_done("checked")
     record_training("launch", "update", [{"us": measure_launch_us()}], folder=out)
     for pattern in PATTERNS:
-        rows = [{"share": share, "us": measure_contention(pattern, share)} for share in SHARES]
+        rows = [{"share": share, "us": measure_contention_us(pattern, share)} for share in SHARES]
         record_training("contention", pattern, rows, folder=out)
-    done("contention")
+    print_done("contention")
     for experiment in EXPERIMENTS:
-        record_kernel_times(experiment, train, name, out)
-    done("times of the kernels")
+        rows = []
+        for batch in (1, 1000) if experiment in MINI_BATCHES else (1,):
+            with Lenet28(experiment, batch) as model:
+                times_us = measure_kernels_us(model, train.images, train.labels, 200 if batch == 1 else 20)
+            rows += [{"batch": batch, "kernel": kernel, "us": us} for kernel, us in times_us.items()]
+        record_training("kernel", experiment, rows, name, out)
+    print_done("times of the kernels")
     for experiment, about in EXPERIMENTS.items():
-        record_epochs(experiment, BATCHES if experiment in ("minibatch", "deterministic") else (1,), train, name, out)
-        done(f"epochs of {experiment}: {about.about}")
-    record_accuracies(train, test, epochs, name, out)
-    done("accuracies")
+        rows = []
+        for batch in BATCHES if experiment in MINI_BATCHES else (1,):
+            if batch <= len(train):
+                rows.append(measure_epoch(experiment, batch, train))
+                record_training("epoch", experiment, rows, name, out)  # each time all rows so far
+        print_done(f"epochs of {experiment}: {about.about}")
+    for experiment, settings in LEARNING.items():
+        rows = []
+        for batch, rate in settings:
+            rows += measure_accuracies(experiment, batch, rate, train, test, epochs)
+            record_training("accuracy", experiment, rows, name, out)
+    print_done("accuracies")
 
 
-def record_kernel_times(experiment: str, train, name: str, out: Path | None) -> None:
-    """Record the times of the kernels, with one image per step, and with mini-batches if the experiment has them."""
-    rows = []
-    for batch in (1, 1000) if experiment in ("minibatch", "deterministic") else (1,):
-        with Lenet28(experiment, batch) as model:
-            times = measure_kernel_times(model, train.images, train.labels, 200 if batch == 1 else 20)
-        rows += [{"batch": batch, "kernel": kernel, "us": us} for kernel, us in times.items()]
-    record_training("kernel", experiment, rows, name, out)
+def measure_contention_us(pattern: str, share: int, threads: int = 1 << 18, times: int = 16, repeat: int = 5) -> float:
+    """Return the median time [µs] that `threads` threads take to add 1 to an address, `times` times each.
+
+    `pattern` is a kernel of contention.cu; in it, as many threads as `share` have an address together: neighbours, so
+    that the lanes of a warp meet, or threads as far apart as possible. `threads` is a multiple of 256 and of `share`.
+    `repeat` launches are timed, after one that warms up. Raises LabError if a sum is wrong.
+    """
+    source, addresses = Path(__file__).with_name("contention.cu"), threads // share
+    times_us = []
+    with Buffers() as buffers:
+        module = hostcuda.compiler.SourceModule(**module_arguments(source.read_text(), source))
+        add, x = module.get_function(pattern).prepare("Pii"), buffers.copy_in(np.zeros(addresses, np.float32))
+        for _ in range(1 + repeat):
+            hostcuda.driver.memset_d8(x, 0, 4 * addresses)
+            times_us.append(1e3 * time_run(lambda: add.prepared_call(
+                (threads // BLOCK, 1), (BLOCK, 1, 1), int(x), share, times)))
+        sums = buffers.copy_out(x, (addresses,))
+    if not (sums == share * times).all():  # exact in float32 up to 2**24, and then a sum of ones stops growing
+        raise LabError(f"{pattern}: the sums are {sums.min():g} to {sums.max():g}; each has to be {share * times}")
+    return float(np.median(times_us[1:]))
 
 
-def measure_kernel_times(model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: int) -> dict[str, float]:
-    """Return the mean time of each kernel of a step, in microseconds, from the trace of the engine.
+def measure_kernels_us(model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: int) -> dict[str, float]:
+    """Return the mean time [µs] of each kernel of a step by its name, in the order of the launches.
 
-    Parameters
-    ----------
-    model : Lenet28
-    images, labels : ndarray
-        As for `Lenet28.epoch`; the steps go through them in turn.
-    steps : int
-        Traced, after as many to warm up.
-
-    Returns
-    -------
-    dict of str to float
-        Kernel -> microseconds, in the order of the launches; "memcpy" for copies between them.
-
-    Raises
-    ------
-    LabError
-        On a GPU without CUPTI.
+    "memcpy" has that of copies between them. The times are from the engine's trace of `steps` steps, after as many to
+    warm up, which go through the images in turn. Raises LabError on a GPU without CUPTI.
     """
     count = model.load(images, labels)
     starts = [n * model.batch % max(1, count - model.batch + 1) for n in range(steps)]
@@ -128,7 +137,7 @@ def measure_kernel_times(model: Lenet28, images: np.ndarray, labels: np.ndarray,
 
 
 def measure_launch_us(launches: int = 5000) -> float:
-    """Return a launch's cost on the host in microseconds: the time per launch of many updates in a row."""
+    """Return a launch's cost on the host [µs]: the time per launch of so many updates in a row."""
     with Lenet28("loops") as model:
         model.load(np.zeros((1, model.sizes.side, model.sizes.side), np.float32), np.zeros(1, int))
         *_, update = model.launches(1)
@@ -141,65 +150,59 @@ def measure_launch_us(launches: int = 5000) -> float:
         return (time.perf_counter() - begin) / launches * 1e6
 
 
-def record_graph_times(experiment: str, train, name: str, out: Path | None, steps: int = 20_000, runs: int = 5) -> None:
-    """Record the time of a step of one image whose launches are issued one by one, or as a graph of some steps.
+def measure_graphs(experiment: str, train: Dataset, steps: int = 20_000, runs: int = 5) -> list[dict]:
+    """Return the time of a step of one image whose launches are issued one by one, or as a graph of some steps.
 
-    It is the median of some runs in a row, by the host's clock.
+    It is the median of `runs` runs of `steps` steps, by the host's clock. There is a row per number in STEPS_PER_GRAPH.
     """
     rows = []
     for recorded in STEPS_PER_GRAPH:
         with Lenet28(experiment) as model:
             model.load(train.images, train.labels)
             model.stream = hostcuda.driver.Stream()
-            issue = functools.partial(_issue_steps, model, max(recorded, 1))
+
+            def issue(model=model, count=recorded or 1):
+                for first in range(count):
+                    model.issue(1, first)
+
             issue()  # compiled before the clock starts
             graph = Graph(issue, model.stream) if recorded else None
-            launch, calls = (graph.launch if graph else issue), steps // max(recorded, 1)
-            seconds = []
+            launch, calls, seconds = (graph.launch if graph else issue), steps // (recorded or 1), []
             for _ in range(runs):
                 begin = time.perf_counter()
                 for _ in range(calls):
                     launch()
                 model.stream.synchronize()
                 seconds.append(time.perf_counter() - begin)
-            launches = recorded * len(model.kernels)
-            rows.append({"batch": 1, "launches": launches, "us": float(np.median(seconds)) / steps * 1e6})
+            rows.append({"batch": 1, "launches": recorded * len(model.kernels),
+                         "us": float(np.median(seconds)) / steps * 1e6})
             if graph:
                 graph.close()
-    record_training("graph", experiment, rows, name, out)
+    return rows
 
 
-def _issue_steps(model: Lenet28, steps: int) -> None:
-    for first in range(steps):
-        model.issue(1, first)
+def measure_epoch(experiment: str, batch: int, train: Dataset) -> dict:
+    """Return a row with the time of an epoch, after a warm-up of ten steps; the median of three if it is short."""
+    with Lenet28(experiment, batch) as model:
+        model.epoch(train.images[: 10 * batch], train.labels[: 10 * batch])
+        seconds = [model.epoch(train.images, train.labels)]
+        while seconds[0] < 0.7 and len(seconds) < 3:
+            seconds.append(model.epoch(train.images, train.labels))
+        return {"batch": batch, "images": len(train), "launches": len(model.kernels),
+                "seconds": float(np.median(seconds))}
 
 
-def record_epochs(experiment: str, batches, train, name: str, out: Path | None) -> None:
-    """Record the time of an epoch, the median of three if it is short."""
-    rows = []
-    for batch in (size for size in batches if size <= len(train)):
-        with Lenet28(experiment, batch) as model:
-            model.epoch(train.images[: 10 * batch], train.labels[: 10 * batch])  # a warm-up
-            seconds = [model.epoch(train.images, train.labels)]
-            while seconds[0] < 0.7 and len(seconds) < 3:
-                seconds.append(model.epoch(train.images, train.labels))
-            rows.append({"batch": batch, "images": len(train), "launches": len(model.kernels),
-                         "seconds": float(np.median(seconds))})
-        record_training("epoch", experiment, rows, name, out)
-
-
-def record_accuracies(train, test, epochs: int, name: str, out: Path | None) -> None:
-    """Record the accuracy on held-out images after each epoch."""
-    by_experiment: dict[str, list[dict]] = {}
-    for experiment, batch, rate in LEARNING:
-        rows, seconds = by_experiment.setdefault(experiment, []), 0.0
-        with Lenet28(experiment, batch, SEED, rate) as model, tqdm(total=epochs, unit="epoch", disable=None) as bar:
-            for epoch in range(epochs + 1):
-                accuracy = model.accuracy(test.images, test.labels)
-                rows.append({"batch": batch, "rate": rate, "epochs": epoch, "seconds": seconds, "accuracy": accuracy,
-                             "images": len(train)})
-                bar.set_postfix(accuracy=f"{accuracy:.4f}")
-                if epoch < epochs:
-                    seconds += model.epoch(train.images, train.labels)
-                    bar.update()
-        record_training("accuracy", experiment, rows, name, out)
+def measure_accuracies(experiment: str, batch: int, rate: float, train: Dataset, test: Dataset,
+                       epochs: int) -> list[dict]:
+    """Train; return a row with the accuracy on the held-out images before and after each epoch."""
+    rows, seconds = [], 0.0
+    with Lenet28(experiment, batch, SEED, rate) as model, tqdm(total=epochs, unit="epoch", disable=None) as bar:
+        for epoch in range(epochs + 1):
+            accuracy = model.accuracy(test.images, test.labels)
+            rows.append({"batch": batch, "rate": rate, "epochs": epoch, "seconds": seconds, "accuracy": accuracy,
+                         "images": len(train)})
+            bar.set_postfix(accuracy=f"{accuracy:.4f}")
+            if epoch < epochs:
+                seconds += model.epoch(train.images, train.labels)
+                bar.update()
+    return rows

@@ -15,10 +15,9 @@ from labkit.networks import benchmark
 from labkit.networks.images import resize
 from labkit.networks.reference import layers
 from labkit.spec.devices import device
+from recording import counters, pytorch
 from recording import network as recorder
-from recording import pytorch
 from recording.readme import format_network
-from recording.several import bench_devices
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
 
@@ -214,7 +213,7 @@ def test_a_row_of_the_table_has_a_networks_best(table):
 
 
 def test_several_devices_are_timed_together():
-    table = bench_devices((1,), 2, ("uint8 8x8",), ("float16",), repeat=1)
+    table = recorder.bench_devices((1,), 2, ("uint8 8x8",), ("float16",), repeat=1)
     assert list(table["label"]) == ["fused on 1 GPU"]
     assert set(table.columns) == set(lab.bench_network(1, 1).columns)
 
@@ -238,7 +237,7 @@ def test_recordings_are_merged_and_read(table, tmp_path):
 
 def test_counters_are_those_of_the_two_launches(monkeypatch):
     def run(command, environment, capture):
-        assert command[0] == "ncu" and command[-1].endswith("program.py")
+        assert command[0] == "ncu" and command[-3:] == ["-m", "recording.network", "7"]
         names = ["ID", "Kernel Name", "Block Size", "Grid Size", *recorder.COUNTERS]
         table = [names, [""] * len(names), *([str(i), "network", "(32, 7, 1)", "(528, 1, 1)", *[str(i)] * len(
             recorder.COUNTERS)] for i in range(launches))]
@@ -246,8 +245,8 @@ def test_counters_are_those_of_the_two_launches(monkeypatch):
         Path(command[command.index("--log-file") + 1]).write_text(f"==PROF== Connected\n{text}\n")
         return SimpleNamespace(problem="", output="")
 
-    monkeypatch.setattr(recorder.nsight, "find", lambda tool: tool)
-    monkeypatch.setattr(recorder.processes, "run", run)
+    monkeypatch.setattr(counters.nsight, "find", lambda tool: tool)
+    monkeypatch.setattr(counters.processes, "run", run)
     launches = 2 * len(benchmark.list_steps())
     counted = recorder.count_fused(7)
     assert list(counted["dtype"]) == ["float16", "float32"] * len(benchmark.list_steps())

@@ -11,9 +11,11 @@ import labkit
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.measure.check import TEST_SHAPES
+from labkit.spec import devices
 from labkit.spec.layers import LENET28
 from recording import edits, estimates
 from recording.__main__ import app
+from recording.keep import stamp
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
 
@@ -123,7 +125,7 @@ def record(folder, *arguments):
 
 
 def test_nothing_is_recorded_without_a_gpu(tmp_path, monkeypatch):
-    monkeypatch.setattr(edits, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
+    monkeypatch.setattr(devices, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
     assert "edits are timed on a GPU" in str(record(tmp_path).exception)
     assert not [*tmp_path.iterdir()]
 
@@ -133,12 +135,13 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
     layers = {"01_float4_row": SMALL[:1], "01_sum_per_row": (SMALL[0], LENET28[0])}
     few = [edit._replace(layers=layers[edit.variant.path.stem]) for edit in EDITS if edit.variant.path.stem in layers]
 
-    def run_program(path, on, size="512", repeats="20"):
+    def run_program(path, engine, size="512", repeats="20"):
         if path.stem != "scan":
             raise EngineError(f"{path.name} fails")
         return {"name": "scan", "size": int(size), "kernel": "scan_block", "ms": 1.5}
 
-    monkeypatch.setattr(edits, "device", lambda: SimpleNamespace(engine="gpu", name="a GPU"))
+    monkeypatch.setattr(edits, "require_gpu", lambda rule: None)
+    monkeypatch.setattr(edits, "stamp", lambda table: stamp(table, device_name="a GPU"))
     monkeypatch.setattr(edits, "read_edits", lambda: few)
     monkeypatch.setattr(edits, "run_program", run_program)
     for options in (["--dry"], [], []):  # the last one replaces what the one before has kept

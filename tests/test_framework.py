@@ -11,7 +11,7 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.networks.reference import layers
 from labkit.records import recorded
-from recording import framework
+from recording import keep, pytorch
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
 
@@ -27,6 +27,8 @@ class Tensor(np.ndarray):
 
     def cpu(self):
         return self
+
+    float = cpu
 
     def numpy(self):
         return np.asarray(self)
@@ -68,9 +70,9 @@ def fake_torch(scale=1):
 
 
 def test_every_part_is_timed_and_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(framework, "REPEAT", {"cpu": 1, "cuda": 2})
+    monkeypatch.setattr(pytorch, "REPEAT", {"cpu": 1, "cuda": 2})
     torch = fake_torch()
-    table = framework.measure_all(torch, [2, 5])
+    table = pytorch.measure_all(torch, [2, 5])
     assert torch.backends.cudnn.allow_tf32 is torch.backends.cuda.matmul.allow_tf32 is False
     for _, rows in table[table["place"] == "gpu"].groupby("batch"):
         assert list(rows["part"]) == ["copy in", *PARTS, "copy out", "whole"]
@@ -78,7 +80,7 @@ def test_every_part_is_timed_and_kept(tmp_path, monkeypatch):
     for _, rows in table[table["place"] == "cpu"].groupby("batch"):
         assert list(rows["part"]) == [*PARTS, "whole"]
         assert rows["median_ms"].gt(0).all()
-    path = framework.write_table(table, tmp_path / "framework")
+    path = keep.record_table(table, "framework", tmp_path)
     assert path.name == "nvidia-h200.csv"
 
     shared = recorded.Recorded("H200")
@@ -93,18 +95,18 @@ def test_every_part_is_timed_and_kept(tmp_path, monkeypatch):
 
 def test_a_wrong_forward_pass_is_not_timed():
     with pytest.raises(LabError, match="on cpu: a probability differs from NumPy's by"):
-        framework.measure_all(fake_torch(scale=-1), [2])
+        pytorch.measure_all(fake_torch(scale=-1), [2])
 
 
 def test_without_pytorch_or_gpu_it_says_what_it_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(LabError, match="is PyTorch's"):
-        framework.framework()
+    with pytest.raises(LabError, match="measured through PyTorch"):
+        pytorch.framework()
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=bool)))
     with pytest.raises(LabError, match="needs an NVIDIA GPU"):
-        framework.framework()
+        pytorch.framework()
 
 
 def test_the_recorder_keeps_a_table_that_pandas_reads(tmp_path):
     table = pd.DataFrame([{"device": "NVIDIA Fake", "median_ms": 0.123456789}])
-    assert pd.read_csv(framework.write_table(table, tmp_path))["median_ms"].item() == 0.12346
+    assert pd.read_csv(keep.record_table(table, "framework", tmp_path))["median_ms"].item() == 0.12346

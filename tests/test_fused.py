@@ -17,7 +17,7 @@ from labkit.networks.lenet86 import WEIGHT_SHAPES, Network, load_weights
 from labkit.networks.reference.layers import max_pool, relu
 from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.devices import device
-from recording.several import SplitBatch
+from recording.network import split_batch
 
 pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
 
@@ -206,18 +206,12 @@ def test_a_batch_split_over_threads_is_the_same(digits):
     images = digits.images[:5]
     with FusedNetwork("digits", "float16") as network:
         whole = network.forward(images)
-    with SplitBatch((0, 0), 5, dtype="float16") as split:
-        split.load(images)
-        assert [len(x) for x in split.x] == [3, 2]
-        assert np.array_equal(split.run(), whole)
-        split.x[1][0] = np.nan
-        with pytest.raises(LabError, match="image 0 has a pixel that is a NaN"):
-            split.run()
-    split.close()
-    with pytest.raises(LabError, match=r"devices \[0, 99\]: this machine has"):
-        SplitBatch((0, 99), 5)
-    with pytest.raises(LabError, match="1 images cannot be split over 2 devices"):
-        SplitBatch((0, 0), 1)
+    with split_batch((0, 0), images, "digits", "float16") as run:
+        assert np.array_equal(run(), whole)
+    wrong = images.copy()
+    wrong[3] = np.nan  # the first image of the second part
+    with split_batch((0, 0), wrong, "digits", "float16") as run, pytest.raises(LabError, match="image 0 has a pixel"):
+        run()
 
 
 def truncate(values, largest, bits):

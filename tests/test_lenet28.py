@@ -21,10 +21,8 @@ from labkit.page.listing import diff, show
 from labkit.records.recorded import recorded
 from labkit.records.training import read_training
 from recording import training as recorder
-from recording.contention import PATTERNS, measure_contention
-from recording.contention import count_requests as contention_counts
 from recording.keep import record_training
-from recording.training import measure_kernel_times, measure_launch_us
+from recording.training import PATTERNS, measure_contention_us, measure_kernels_us, measure_launch_us
 
 pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
 
@@ -222,7 +220,7 @@ def test_outputs_are_those_of_the_reference():
 def test_the_evidence_of_a_step():
     images, labels = data(3)
     with Lenet28("shuffle", sizes=SMALL) as model:
-        assert tuple(measure_kernel_times(model, images, labels, 3)) == model.kernels
+        assert tuple(measure_kernels_us(model, images, labels, 3)) == model.kernels
         counts = model.profile("cpu").counts.set_index("kernel")
         assert counts.loc["bp_weight_c1", "reduction_requests"] == 3 * (4 * 4 + 1)  # a warp per sum, one atomic each
         assert model.source("bp_weight_c1").file_name == "training/lenet28/shuffle.cu"
@@ -245,17 +243,11 @@ def test_a_step_that_fails_on_its_way_has_no_profile(monkeypatch):
 
 
 # ---- contention, and records
-def test_contention_adds_right_and_refuses_what_it_cannot_share():
+def test_contention_adds_right_and_refuses_a_wrong_sum():
     for pattern in PATTERNS:
-        assert measure_contention(pattern, 8, threads=512, times=3, repeat=2) > 0
-        counts = contention_counts(pattern, 32, threads=512).counts.iloc[0]
-        assert counts["reduction_requests"] == 512 / 32
-        # lanes with one address run one after the other, and each pass is a sector; neighbouring words share theirs
-        assert counts["reduction_sectors"] == {"neighbours": 16 * 32, "apart": 16 * 4}[pattern]
-    with pytest.raises(LabError, match="no pattern 'near'"):
-        measure_contention("near", 8)
-    with pytest.raises(LabError, match="3 per address"):
-        measure_contention("apart", 3, threads=512)
+        assert measure_contention_us(pattern, 8, threads=512, times=3, repeat=2) > 0
+    with pytest.raises(LabError, match="the sums are 3 to 4; each has to be 3"):
+        measure_contention_us("apart", 3, threads=512, times=1)  # of 171 addresses, one too many
 
 
 def test_what_was_recorded_is_read(tmp_path):
@@ -322,13 +314,11 @@ def test_what_lenet28_refuses():
             model.weights = {**model.weights, "f_bias": np.zeros(4)}
 
 
-def test_a_step_as_a_graph_is_recorded_beside_single_launches(tmp_path, monkeypatch):
+def test_a_step_as_a_graph_is_measured_beside_single_launches(monkeypatch):
     digits = dataset("digits", "train", size=28)
     monkeypatch.setattr(recorder, "STEPS_PER_GRAPH", (0, 1, 2))
-    recorder.record_graph_times("shuffle", digits, "digits", tmp_path, steps=2, runs=1)
-    (file,) = (tmp_path / "training").glob("*.csv")
-    rows = read_training(tmp_path, file.stem).rows("graph", "shuffle")
-    assert list(rows["launches"]) == [0, 9, 18] and (rows["us"] > 0).all()
+    rows = recorder.measure_graphs("shuffle", digits, steps=2, runs=1)
+    assert [row["launches"] for row in rows] == [0, 9, 18] and all(row["us"] > 0 for row in rows)
 
 
 def test_a_model_issues_its_steps_on_its_stream():

@@ -29,6 +29,7 @@ from labkit.measure.pipeline import (
     span_ms,
 )
 from labkit.measure.streams import bench_streams
+from labkit.spec import devices
 from labkit.spec.devices import device
 from recording import keep
 
@@ -318,7 +319,7 @@ def test_recorded_rows_are_found_by_what_was_run():
 
 
 def test_recorded_measurements_replace_those_of_the_same_configuration(tmp_path, monkeypatch):
-    monkeypatch.setattr(keep, "device", lambda: SimpleNamespace(name="NVIDIA H200", slug="nvidia-h200", software=""))
+    monkeypatch.setattr(devices, "device", lambda: SimpleNamespace(name="NVIDIA H200", software=""))
     (tmp_path / "results").symlink_to(data_dir() / "results")
     recorded = lab.recorded("H200")
     times, lines = recorded.streams(7), recorded.timelines(7, FIRST, pinned=True, streams=2)

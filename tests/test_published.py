@@ -6,11 +6,12 @@ import pandas as pd
 import pytest
 
 import labkit as lab
-from labkit.base.paths import PACKAGE, data_dir
+from labkit.base.paths import data_dir
 from labkit.ladder.options import format_option
 from labkit.ladder.tables import as_options
 from labkit.networks.lenet28 import EXPERIMENTS
 from labkit.notebooks import execute
+from recording.__main__ import app
 
 pytestmark = pytest.mark.core("the table that the pages are compared with")
 
@@ -65,7 +66,7 @@ def test_the_row_here_exists(row):
     elif here.startswith("lab."):
         assert callable(getattr(lab, here.removeprefix("lab.")))
     elif here.startswith("python -m recording "):
-        assert (PACKAGE.parent / "recording" / f"{here.split()[-1]}.py").is_file()
+        assert here.split()[-1] in [command.callback.__name__ for command in app.registered_commands]
     else:
         kernel = lab.variant(name, **as_options(chosen))
         assert all(f"{option}={format_option(kernel.options[option])}" in chosen for option in as_options(chosen))

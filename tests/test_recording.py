@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import labkit
 from labkit.base.errors import LabError
+from labkit.spec import devices
 from recording import compare_counters, counters, jobs, sweep, times
 from recording.__main__ import app
 
@@ -32,7 +33,7 @@ def test_every_command_explains_itself():
     for name in commands:
         assert f" {name} " in text and "data/" in text
         assert run(name, "--help").exit_code == 0
-    assert len(commands) == 23
+    assert len(commands) == 22
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -41,14 +42,12 @@ def test_every_command_explains_itself():
     (["counters", "tuning"], "counters are recorded on a GPU"),
     (["streams"], "streams are recorded on a GPU"),
     (["training"], "training is recorded on a GPU"),
-    (["sweep", "--part", "nothing"], "the sweep has no part 'nothing'; it has outputs, "),
+    (["experiments"], "experiments are measured on a GPU; the engine here is the CPU's (a processor)"),
+    (["versus"], "this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use"),
     (["compare-counters", "--device", "h900"], "there is no h900.csv"),
 ])
 def test_refusals(arguments, said, monkeypatch):
-    if "on a GPU" in said:
-        here = SimpleNamespace(engine="cpu", name="a processor")
-        for module in ("counters", "streams", "training"):
-            monkeypatch.setattr(f"recording.{module}.device", lambda: here)
+    monkeypatch.setattr(devices, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
     assert said in str(run(*arguments).exception)
 
 
@@ -111,27 +110,24 @@ def swept(variants, layer, batch, repeat):
     return pd.DataFrame(rows)
 
 
-@pytest.mark.parametrize(("seconds", "parts"), [(0, 0), (2, 1), (8, 4)])
-def test_a_sweep_whose_time_runs_out_begins_no_new_part(monkeypatch, seconds, parts):
-    """Time ends between parts, between layers, or before any measurement: each reading of the clock adds a second."""
-    clock = count()
-    monkeypatch.setattr(sweep, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+def test_a_sweep_measures_its_parts_on_each_layer_in_their_order(monkeypatch):
     monkeypatch.setattr(sweep, "measure", SimpleNamespace(sweep=swept))
-    output = run("sweep", "--dry", "--seconds", seconds).output
-    assert (output.count("points, 0 cannot run"), output.count("no time left")) == (parts, 20 - parts)
-    assert output.count("batch 1000") == min(parts, 4)
+    result = run("sweep", "--dry", "--every", 7)
+    assert result.exit_code == 0, result.exception
+    assert result.output.count("points, 0 cannot run") == 4 * len(sweep.PARTS)
+    assert [line.partition(",")[0] for line in result.output.splitlines()][::4] == [*sweep.PARTS]
 
 
 # ---------------------------------------------------------------------------------------------------- the counters
 def test_a_program_tells_the_owner_of_each_launch():
     several = [jobs.make_job(labkit.variant(5), layer, 2) for layer in labkit.LENET86]
-    with jobs.write_program(several) as (command, owners):
+    with jobs.write_program(several) as (command, find_owners):
         subprocess.run(command, check=True)
-        assert [job.shape for job, _ in owners(4)] == ["lenet86 layer 1"] * 2 + ["lenet86 layer 2"] * 2
-        assert {result["images"] for _, result in owners(4)} == {2}
+        assert [job.shape for job, _ in find_owners(4)] == ["lenet86 layer 1"] * 2 + ["lenet86 layer 2"] * 2
+        assert {result["images"] for _, result in find_owners(4)} == {2}
         for launches in (3, 5):
             with pytest.raises(LabError, match=f"{launches} launches were counted, but the jobs of 05 .* made 4"):
-                owners(launches)
+                find_owners(launches)
 
 
 def test_counters_are_those_of_the_first_launches(monkeypatch):
@@ -144,17 +140,6 @@ def test_counters_are_those_of_the_first_launches(monkeypatch):
     assert table[["batch", "kernel", "cycles"]].values.tolist() == [[7, "im2col", 0], [7, "gemm", 1]]
 
 
-def test_missing_counters_are_those_that_the_file_lacks(monkeypatch, tmp_path):
-    monkeypatch.setattr(counters, "data_dir", lambda: tmp_path)
-    monkeypatch.setattr(counters, "device", lambda: SimpleNamespace(slug="g"))
-    every = counters.list_jobs(labkit.variant("fusion").rung)
-    assert counters.list_uncounted(every) == every
-    (tmp_path / "counters").mkdir()
-    (tmp_path / "counters" / "g.csv").write_text("rung,label,layer\nfusion,fusion,lenet86 layer 1\n")
-    left = counters.list_uncounted(every)
-    assert [(job.program, job.shape) for job in every if job not in left] == [("06 fusion", "lenet86 layer 1")]
-
-
 def test_what_cannot_run_is_not_counted_and_one_image_per_launch_is_one_launch():
     shapes = {(job.program, job.shape) for job in counters.list_jobs(labkit.variant("fusion").rung)}
     assert ("06 fusion, whole", "lenet86 layer 2") in shapes
@@ -165,7 +150,7 @@ def test_what_cannot_run_is_not_counted_and_one_image_per_launch_is_one_launch()
 def test_counters_are_kept_group_by_group(monkeypatch, tmp_path):
     """Those that are kept are not counted again; those of another source are removed."""
     monkeypatch.setattr(compare_counters, "EXACT", tmp_path)
-    monkeypatch.setattr("recording.keep.device", lambda: SimpleNamespace(engine="gpu", name="G", slug="g"))
+    monkeypatch.setattr(devices, "device", lambda: SimpleNamespace(engine="gpu", name="G", slug="g"))
     monkeypatch.setattr(compare_counters, "device", lambda: SimpleNamespace(slug="g"))
     several = [jobs.make_job(labkit.variant(number), LAYER) for number in (1, 2, 3)]
     monkeypatch.setattr(jobs, "every", lambda: several)
@@ -180,11 +165,11 @@ def test_counters_are_kept_group_by_group(monkeypatch, tmp_path):
 
     monkeypatch.setattr(compare_counters, "count_on_gpu", on_gpu)
     with pytest.raises(KeyboardInterrupt):
-        compare_counters.record_counters(several, missing=True)
+        compare_counters.record_counters(several)
     assert counted == several[:2]
     path = tmp_path / "g.csv"
     path.write_text(path.read_text().replace(several[0].source, "00000000"))
     counted.clear()
-    compare_counters.record_counters(several[1:], missing=True)
+    compare_counters.record_counters(several[1:])
     assert counted == [several[2]]
     assert list(pd.read_csv(path)["source"]) == [several[1].source, several[2].source]

@@ -17,6 +17,7 @@ from labkit.records import results, store
 from labkit.records.published import published, published_training
 from labkit.records.recorded import recorded
 from labkit.records.results import COLUMNS
+from labkit.spec import devices
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86
 from recording import keep
@@ -334,7 +335,7 @@ def test_one_counter():
 
 def test_evidence_is_stamped_with_date_and_device(tmp_path, monkeypatch):
     gpu = SimpleNamespace(engine="gpu", name="NVIDIA H200", slug="nvidia-h200")
-    monkeypatch.setattr(keep, "device", lambda: gpu)
+    monkeypatch.setattr(devices, "device", lambda: gpu)
     counted = pd.DataFrame({"kernel": ["conv"], "sectors": [12345678901]})
     path = keep.record_evidence(counted, tmp_path / "counters")
     assert path == tmp_path / "counters" / "nvidia-h200.csv"

@@ -221,9 +221,9 @@ def test_ones_own_layer_and_points_that_are_unrolled_less_are_recorded_beside_th
 
 def test_a_table_of_two_devices_is_not_recorded(path, tmp_path):
     table = small(path, {**GRID, "rows": 1})
-    with pytest.raises(LabError, match=r"holds one device's sweeps; this table has .*, other"):
+    with pytest.raises(LabError, match=r"holds one device's results, but the table has .*, other"):
         record_sweep(pd.concat([table, table.assign(device="other")]), tmp_path)
-    with pytest.raises(LabError, match="this table has no rows"):
+    with pytest.raises(LabError, match="the table has no rows"):
         record_sweep(table[:0], tmp_path)
 
 

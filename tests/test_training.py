@@ -210,26 +210,26 @@ def test_the_same_settings_give_the_same_bits(small):
 # ------------------------------------------------------------------------------------------------------ what can fail
 def test_a_loss_of_nan_stops_and_writes_nothing(small, tmp_path):
     with of(cycle(small, 8), rate=1e9, epochs=20) as trainer, pytest.raises(LabError, match="lower rate than"):
-        train_to_end(trainer, small, tmp_path / "w.npz")
-    assert not list(tmp_path.iterdir())
+        train_to_end(trainer, small, tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     poisoned = Dataset(np.full((4, 1, 8, 8), np.nan, np.float32), small.labels[:4], "own", "own", "own", "own")
     with of(poisoned) as trainer, pytest.raises(LabError, match="loss is nan at step 1 of 2"):
         next(trainer.run())
 
 
-def test_a_path_that_cannot_be_or_is_not_the_trainings_is_refused_before_the_first_step(small, tmp_path):
-    for name in ("file", "mine.npz", "record.json"):
-        (tmp_path / name).write_text("mine")
-    (tmp_path / "folder.npz").mkdir()
-    for out, message in (("weights", r"path that ends with \.npz"), ("folder.npz", "is a folder"),
-                         ("file/new.npz", r"cannot write to .*file"), ("mine.npz", r"mine\.npz"),
-                         ("record.npz", r"record\.npz")):
+def test_files_that_no_training_has_written_are_refused_before_the_first_step(small, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for name in ("npz", "json"):
+        (tmp_path / name / "weights").mkdir(parents=True)
+        (tmp_path / name / "weights" / f"lenet86-digits.{name}").write_text("mine")
+    for folder, message in (("file", r"cannot write to .*file"), ("npz", r"digits\.npz, or its record"),
+                            ("json", r"digits\.npz, or its record")):
         with of(cycle(small, 4)) as trainer:
             with pytest.raises(EngineError, match=message):
-                train_to_end(trainer, small, tmp_path / out)
+                train_to_end(trainer, small, tmp_path / folder)
             assert trainer.step == 0
-    assert {path.read_text() for path in tmp_path.iterdir() if path.is_file()} == {"mine"}
-    assert len(list(tmp_path.iterdir())) == 4
+    assert {path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == {"mine"}
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 3
 
 
 def test_weights_without_their_record_do_not_stay(small, tmp_path, monkeypatch):
@@ -240,8 +240,8 @@ def test_weights_without_their_record_do_not_stay(small, tmp_path, monkeypatch):
 
     monkeypatch.setattr(training.manifest, "write", full)
     with of(cycle(small, 8)) as trainer, pytest.raises(EngineError, match="No space left"):
-        train_to_end(trainer, small, tmp_path / "w.npz")
-    assert not list(tmp_path.iterdir())
+        train_to_end(trainer, small, tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize(("setting", "message"), [
@@ -264,12 +264,12 @@ def test_unknown_labels_are_refused(small):
 def test_the_command_writes_weights_and_their_record(small, monkeypatch, tmp_path):
     few = {"train": cycle(small, 10), "test": cycle(small, 5)}
     monkeypatch.setattr(training, "dataset", lambda name, split: few[split])
-    out = tmp_path / "new" / "few.npz"
-    options = ["train", "--epochs", "2", "--batch", "4", "--seed", "2", "--out", str(out)]
+    out = tmp_path / "new" / "weights" / "lenet86-digits.npz"
+    options = ["train", "--epochs", "2", "--batch", "4", "--seed", "2", "--out", str(tmp_path / "new")]
     result = CliRunner().invoke(app, options, catch_exceptions=False)
     assert result.exit_code == 0
     assert "on the 5 held-out ones (the last 360 of the 1797 images are held out, as a block)" in result.output
-    assert sorted(path.name for path in out.parent.iterdir()) == ["few.json", "few.npz"]
+    assert sorted(path.name for path in out.parent.iterdir()) == ["lenet86-digits.json", "lenet86-digits.npz"]
     record = provenance(out)
     assert (record["seed"], record["epochs"], record["training images"], record["momentum"]) == (2, 2, 10, 0.9)
     assert len(record["first losses"]) == 5

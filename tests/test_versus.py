@@ -17,6 +17,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
+from labkit.spec import devices
 from recording import opponents, options, versus
 from recording.opponents import Given
 
@@ -88,7 +89,7 @@ def fake_torch(log=None):
 @pytest.fixture
 def given():
     rng = np.random.default_rng(1)
-    inputs = [rng.random(LAYER.x_shape(versus.CHECKED), dtype=np.float32) for _ in range(versus.INPUTS)]
+    inputs = [rng.random(LAYER.x_shape(versus.CHECKED_IMAGES), dtype=np.float32) for _ in range(versus.INPUTS)]
     return Given(fake_torch(), LAYER, inputs, rng.random(LAYER.k_shape, dtype=np.float32))
 
 
@@ -97,18 +98,18 @@ def test_a_wrong_result_of_either_input_ends_the_run(monkeypatch, given):
     with ExitStack() as stack:
         several = list(versus._list_own(stack, LAYER, given.inputs, given.k))
         assert [contestant.label for contestant in several] == ["01 baseline", "10 speed of light"]
-        assert versus._select_correct(several, given, "before", set()) == several
+        assert versus._select_correct(several, given, "before") == several
         for contestant in several:
             right = contestant.result
             contestant.result = lambda i, right=right: right(0)  # the second input's is not it
             with pytest.raises(LabError, match=f"{contestant.label}, NCHW, on {LAYER}: wrong after the timed runs"):
-                versus._select_correct(several, given, "after", set())
+                versus._select_correct(several, given, "after")
             contestant.result = right
 
 
 def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, capsys):
     here = SimpleNamespace(engine="gpu", name="NVIDIA Test", slug="nvidia-test", software="CUDA 13.0")
-    monkeypatch.setattr(versus, "device", lambda: here)
+    monkeypatch.setattr(devices, "device", lambda: here)
     monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
     monkeypatch.setattr(options, "LAYERS", [labkit.Layer("lenet86 layer 1", C=1, H=9, W=8, M=3, K=3), LAYER])
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
@@ -142,7 +143,7 @@ def test_the_contestants_take_turns_in_random_order(monkeypatch, given):
         contestant.run = lambda i: log.append((n, i))
         return contestant
 
-    versus.measure_all(given, 20, ["cudnn"], set())
+    versus.measure_all(given, 20, ["cudnn"])
     turns = [log[first : first + 9] for first in range(0, len(log), 9)]
     assert len(turns) == 20 + versus.WARM_UP and all(sorted(n for n, _ in turn) == list(range(9)) for turn in turns)
     assert len({tuple(n for n, _ in turn) for turn in turns}) == len(turns)
@@ -157,7 +158,7 @@ def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
         (f"cuDNN {mode}", layout) for mode in ("FP32", "TF32", "FP16") for layout in ("NCHW", "NHWC")]
     assert {contestant.how for contestant in several} == {"all plans"} and limits == [0] * 6
     assert 0 < given.spent["cudnn"] < 40
-    assert versus._select_correct(several, given, "before", set()) == several
+    assert versus._select_correct(several, given, "before") == several
     monkeypatch.setitem(opponents.SECONDS, "cudnn", 0)
     limits.clear()
     assert {contestant.how for contestant in opponents.list_cudnn(given)} == {"10 plans"} and limits == [10] * 6
@@ -166,7 +167,7 @@ def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
 def test_the_compiler_stops_when_its_time_is_over(given, monkeypatch):
     several = list(opponents.list_compiled(given))
     assert [contestant.label for contestant in several] == ["torch.compile FP16", "torch.compile TF32"]
-    assert versus._select_correct(several, given, "before", set()) == several
+    assert versus._select_correct(several, given, "before") == several
     monkeypatch.setitem(opponents.SECONDS, "compile", 0)
     assert list(opponents.list_compiled(given)) == []
 
@@ -177,7 +178,7 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
     class Kernel:
         def __getitem__(self, grid):
             def run(x, k, y, pixels, C, H, W, M, K, size, terms, maps, precision, num_warps, num_stages):
-                assert (pixels, maps) == (versus.CHECKED * LAYER.Ho * LAYER.Wo, 16)
+                assert (pixels, maps) == (versus.CHECKED_IMAGES * LAYER.Ho * LAYER.Wo, 16)
                 assert grid == (-(-pixels // size),) and x.dtype == k.dtype == y.dtype
                 if size == 256:
                     raise RuntimeError("out of resource: shared memory")
@@ -191,7 +192,7 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
     assert [contestant.label for contestant in several] == ["Triton TF32", "Triton 3×TF32", "Triton FP16"]
     assert {contestant.how for contestant in several} == {"128 pixels, 64 terms, 4 warps, 2 stages"}
     calls.clear()
-    assert versus._select_correct(several, given, "before", set()) == several
+    assert versus._select_correct(several, given, "before") == several
     assert {call[:4] for call in calls} == {opponents.TILES[2]}
     assert [call[4] for call in calls[:4]] == ["tf32", "tf32", "tf32x3", "tf32x3"]  # first those in float
 
@@ -200,7 +201,7 @@ def test_of_cutile_the_fastest_tile_is_taken(given, monkeypatch):
     def launch(stream, grid, kernel, arguments):
         x, k, y, C, H, W, M, K, size, _terms, maps = arguments
         assert (C, H, W, M, K, maps) == (2, 9, 8, 3, 3, 16) and x.ndim == k.ndim == y.ndim == 1
-        assert grid == (-(-versus.CHECKED * LAYER.Ho * LAYER.Wo // size), 1, 1) and kernel == "the kernel"
+        assert grid == (-(-versus.CHECKED_IMAGES * LAYER.Ho * LAYER.Wo // size), 1, 1) and kernel == "the kernel"
         y[...] = labkit.conv_numpy(np.asarray(x).reshape(-1, C, H, W), np.asarray(k).reshape(M, C, K, K)).ravel()
         Event.clock += 1.0 if size == 256 else 2.0
 
@@ -209,7 +210,7 @@ def test_of_cutile_the_fastest_tile_is_taken(given, monkeypatch):
     given.torch.cuda.current_stream = lambda: 0
     several = list(opponents.list_cutile(given))
     assert [(one.label, one.how) for one in several] == [("cuTile FP16", "256 pixels, 32 terms")]
-    assert versus._select_correct(several, given, "before", set()) == several
+    assert versus._select_correct(several, given, "before") == several
 
 
 def test_triton_s_interpreter_computes_the_convolution():
@@ -231,17 +232,18 @@ def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
             return lambda *arguments, **options: None
 
     monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
-    printed_lines = set()
-    assert versus._select_correct(list(opponents.list_triton(given)), given, "before", printed_lines) == []
-    assert len(printed_lines) == 3
-    assert "Triton FP16 is left out: LabError: Triton FP16, NCHW, on lenet86" in capsys.readouterr().out
+    versus._print_left_out.cache_clear()
+    assert versus._select_correct(list(opponents.list_triton(given)), given, "before") == []
+    out = capsys.readouterr().out
+    assert out.count(" is left out") == 3
+    assert "Triton FP16 is left out: LabError: Triton FP16, NCHW, on lenet86" in out
 
 
 def test_cutlass_is_called_with_addresses(given, monkeypatch):
     called = []
 
     def convolve(mode, pixels, B, C, H, W, M, K, x, k, y):
-        assert (B, C, H, W, M, K) == (versus.CHECKED, 2, 9, 8, 3, 3)
+        assert (B, C, H, W, M, K) == (versus.CHECKED_IMAGES, 2, 9, 8, 3, 3)
         called.append((mode, pixels))
         if mode == 1:
             return 7
@@ -260,7 +262,7 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
     several = list(opponents.list_cutlass(given))
     assert [(contestant.label, contestant.how) for contestant in several] == [
         ("CUTLASS FP16", "128 pixels, 32 maps"), ("CUTLASS 3×TF32", "128 pixels, 32 maps")]
-    assert versus._select_correct(several, given, "before", set()) == several
+    assert versus._select_correct(several, given, "before") == several
     assert {mode for mode, _ in called} == {0, 2}
     monkeypatch.setattr(opponents, "CUTLASS_MODES", {"tf32": 1})
     with pytest.raises(LabError, match="no tile size works: CUTLASS in tf32 on lenet86 layer 2: status 7"):
@@ -271,9 +273,9 @@ def test_who_is_not_installed_is_left_out_and_said_so_once(given, monkeypatch, c
     monkeypatch.setitem(sys.modules, "triton", None)
     monkeypatch.delitem(sys.modules, "recording.implicit_gemm", raising=False)
     monkeypatch.delenv("CUTLASS", raising=False)
-    printed_lines = set()
+    versus._print_left_out.cache_clear()
     for _ in range(2):
-        contestants = list(versus._list_opponents(given, ("triton", "cutlass", "compile"), printed_lines))
+        contestants = list(versus._list_opponents(given, ("triton", "cutlass", "compile")))
         assert [contestant.label for contestant in contestants] == ["torch.compile FP16", "torch.compile TF32"]
     out = capsys.readouterr().out
     assert out.count("triton is left out: ModuleNotFoundError") == 1
@@ -291,9 +293,7 @@ def test_the_table_says_what_was_not_measured_and_from_what_cudnn_chose():
     table = rows(("07 tuning", 10, 2.0, ""), ("07 tuning", 1000, 4.0, ""), ("CUTLASS FP16", 1000, 3.0, "128"),
                  ("cuDNN TF32", 10, 1.0, "10 plans"), ("cuDNN TF32", 1000, 5.0, "all plans"))
     page = versus.to_markdown(table)
-    assert "with 10 · 1,000 images" in page and "the fastest of 10 plans (of all with 1,000 images)" in page
-    assert "CUTLASS: its implicit" in page and "Triton" not in page
+    assert "with 10 · 1,000 images" in page and "the fastest of 10 plans or all plans," in page
     assert page.splitlines()[-3:] == ["| 07 tuning | 2.00 · **4.00** |", "| CUTLASS FP16 | – · **3.00** |",
                                       "| cuDNN TF32 | **1.00** · 5.00 |"]
-    assert "the fastest of all its plans" in versus.to_markdown(table[table["batch"] == 1000])
-    assert "the fastest of 10 plans," in versus.to_markdown(table[table["batch"] == 10].drop(columns="how"))
+    assert "the fastest of all plans," in versus.to_markdown(table[table["batch"] == 1000])

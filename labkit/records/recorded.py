@@ -344,7 +344,7 @@ class Recorded:
     def framework(self, batch: int = 10_000) -> pd.DataFrame:
         """Return the times of lenet86's forward pass in PyTorch, part by part, on the host's CPU and on the GPU [ms].
 
-        They were recorded by `recording.framework`, in float32 without TF32: a row per part, in their order, and
+        `python -m recording framework` recorded them, in float32 without TF32: a row per part, in their order, and
         "whole"; the columns "cpu" and "gpu". A copy is NaN on the CPU.
         """
         table = self._read("framework", "batch", "part", "place", "median_ms")

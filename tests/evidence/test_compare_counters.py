@@ -79,7 +79,7 @@ def test_wavefronts_that_no_address_needs_are_subtracted():
     counters = script.separate_extra_wavefronts(THEIRS).iloc[0]
     names = [f"shared_{op}_{name}" for op in ("store", "load") for name in ("wavefronts", "conflicts", "added")]
     assert counters[names].tolist() == [1000, 30, 100, 5000, 7, 0]
-    text = script.describe_extra_wavefronts(script.separate_extra_wavefronts(THEIRS))
+    text = script.format_extra_wavefronts(script.separate_extra_wavefronts(THEIRS))
     assert "| 05 unroll gemm | lenet86 layer 1 | gemm | stores | 1,000 | 100 |\n" in text
     assert "| loads |" not in text
 
@@ -94,7 +94,8 @@ def test_the_report_counts_what_agrees_and_names_what_does_not():
     ours = {"global_load_sectors": 100, "shared_load_instructions": 32000, "shared_store_wavefronts": 1000}
     theirs = {"global_load_sectors": 103, "shared_load_instructions": 20000, "shared_store_wavefronts": 1000}
     table = pd.DataFrame(explained(ours, theirs).values())
-    text = script.write_report(table, script.separate_extra_wavefronts(THEIRS), "nvcc 13.0, sm_90")
+    texts = script.write_report(table, script.separate_extra_wavefronts(THEIRS), "nvcc 13.0, sm_90")
+    text = "".join(texts.values())
     assert "| global loads and stores | 1 | 0 | 1 without |" in text
     assert "| shared memory, accesses as written | 1 | 1 |  |" in text
     assert "| shared memory, accesses joined by nvcc | 1 | 0 | 1 with a reason |" in text
