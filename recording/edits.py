@@ -24,7 +24,7 @@ from labkit.spec.layers import as_layer
 from recording import jobs
 from recording.gpu import require_gpu
 from recording.keep import merge_rows, stamp
-from recording.options import Dry, Folder, Repeat
+from recording.options import Folder, Repeat
 from recording.times import bench_all, check_kernels
 
 EDITS, PROGRAMS = (Path(__file__).parent / name for name in ("edits", "programs"))
@@ -116,12 +116,7 @@ def time_programs() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["name", "size", "kernel", "ms"])
 
 
-def edits(
-    batch: Annotated[int, Option(help="Images.")] = 10_000,
-    repeat: Repeat = None,
-    folder: Folder = None,
-    dry: Dry = False,
-) -> None:
+def edits(batch: Annotated[int, Option(help="Images.")] = 10_000, repeat: Repeat = None, folder: Folder = None) -> None:
     """Time what no estimate has seen: data/estimates/.
 
     These are edits of the rungs, beside the rungs with the same options, and programs that are no convolutions.
@@ -130,7 +125,7 @@ def edits(
     for name, key in (("edits", ["label", "layer", "batch"]), ("programs", ["name", "size", "kernel"])):
         table = time_edits(batch, repeat) if name == "edits" else time_programs()
         print(table.to_string(index=False))
-        if not dry and len(table):
+        if len(table):
             path, rows = (folder or data_dir() / "estimates") / f"{name}.csv", stamp(store.remove_numbers(table))
             read = functools.partial(store.read_as_stored, dtype={"code": str})  # a digest may be all digits
             print(f"kept in {merge_rows(path, rows, ['device', *key], read=read)}", flush=True)

@@ -17,7 +17,7 @@ from labkit.ladder.variants import Variant
 from labkit.measure.bench import time_run
 from recording.gpu import require_gpu
 from recording.keep import record_table, stamp
-from recording.options import Dry, Folder
+from recording.options import Folder
 
 SOURCE = Path(__file__).with_suffix(".cu")
 REPEAT, IDLE_S, BATCH = 9, 1.0, 10_000
@@ -113,7 +113,7 @@ def compare_orders(kernel: Variant, runs: int = 200) -> list[dict]:
     return rows
 
 
-def experiments(dry: Dry = False, out: Folder = None) -> None:
+def experiments(out: Folder = None) -> None:
     """Vary one thing at a time: data/experiments/."""
     here = require_gpu("experiments are measured on a GPU")
     hostcuda.ensure_context()
@@ -123,6 +123,4 @@ def experiments(dry: Dry = False, out: Folder = None) -> None:
     for kernel in kernels:
         rows += [*measure_clock(module, kernel), *compare_orders(kernel)]
     table = stamp(pd.DataFrame(rows))
-    print(table.to_string())
-    if not dry:
-        print(f"\nkept in {record_table(table, 'experiments', out)}")
+    print(f"{table.to_string()}\n\nkept in {record_table(table, 'experiments', out)}")

@@ -33,7 +33,7 @@ from recording import pytorch
 from recording.counters import run_ncu
 from recording.gpu import describe_torch, find_torch, require_gpu
 from recording.keep import record_evidence, record_table, stamp
-from recording.options import Dry, Folder, Repeat
+from recording.options import Folder, Repeat
 
 BATCHES = {10_000: True, 1000: False, 100: True}  # batch -> whether torch.compile is measured: it takes a minute
 ON_SEVERAL = 40_000  # images over all devices
@@ -80,7 +80,6 @@ def count_fused(batch: int = 10_000) -> pd.DataFrame:
 def network(
     repeat: Repeat = None,
     counted: Annotated[bool, Option("--counters", help="Only Nsight Compute's counters.")] = False,
-    dry: Dry = False,
     out: Folder = None,
 ) -> None:
     """Measure the whole network: data/network/."""
@@ -88,10 +87,8 @@ def network(
     hostcuda.ensure_context()
     for table in () if counted else _measure_tables(repeat):
         print(f"B = {table['batch'].iloc[0]}\n{table[SHOWN].round(4).to_string(index=False)}\n", flush=True)
-        if not dry:
-            print(f"kept in {write_rows(table, out)}", flush=True)
-    if not dry:
-        print(f"counters kept in {record_evidence(count_fused(), Path(out or data_dir()) / 'network' / 'counters')}")
+        print(f"kept in {write_rows(table, out)}", flush=True)
+    print(f"counters kept in {record_evidence(count_fused(), Path(out or data_dir()) / 'network' / 'counters')}")
 
 
 def _measure_tables(repeat: int | None) -> Iterator[pd.DataFrame]:

@@ -144,11 +144,10 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(edits, "stamp", lambda table: stamp(table, device_name="a GPU"))
     monkeypatch.setattr(edits, "read_edits", lambda: few)
     monkeypatch.setattr(edits, "run_program", run_program)
-    for options in (["--dry"], [], []):  # the last one replaces what the one before has kept
-        outcome = record(tmp_path, "--batch", "1", "--repeat", "1", *options)
+    for _ in range(2):  # the last one replaces what the one before has kept
+        outcome = record(tmp_path, "--batch", "1", "--repeat", "1")
         assert outcome.exit_code == 0, outcome.output
         assert "01_sum_per_row.cu" in outcome.output and "FAILED copy.cu fails" in outcome.output
-        assert ("--dry" in options) == (not [*tmp_path.iterdir()])
     rows, programs = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("edits", "programs"))
     assert set(zip(rows["label"], rows["layer"], strict=True)) == {
         (label, layer.name)
